@@ -1,0 +1,72 @@
+"""conv: convolution (cross-correlation) over any number of spatial axes."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft import dtypes
+from weft.errors import ShapeError
+from weft.graph.shape import elements, text
+from weft.ops.op import Array, Attrs, Info
+from weft.ops.operands import (
+    absent_or,
+    dims,
+    need_float,
+    operand,
+    optional,
+    present,
+    rank_at_least,
+    same_dtype,
+    widened,
+)
+from weft.ops.tail import apply_tail, infer_tail
+from weft.ops.window import Window
+
+
+def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """x [N, C, *S], w [M, C / groups, *K], bias [M] or absent -> [N, M, *out].
+
+    attrs: strides, pads (begins, then ends), dilations, groups; optional tail, whose operands start at 3.
+    """
+    x, w, bias = operand(inputs, 0, "x"), operand(inputs, 1, "w"), optional(inputs, 2)
+    dtype = same_dtype(("x", x), ("w", w), ("bias", bias))
+    need_float(x, "x")
+    source, kernel = rank_at_least(x, 3, "x"), dims(w)
+    groups = attrs["groups"]
+    if len(kernel) != len(source):
+        raise ShapeError(f"x and w must have the same rank, got {text(source)} and {text(kernel)}")
+    if groups < 1 or source[1] != kernel[1] * groups:
+        raise ShapeError(
+            f"x has {source[1]} channels, but w {text(kernel)} with {groups} groups wants {kernel[1] * groups}"
+        )
+    if kernel[0] % groups:
+        raise ShapeError(f"w gives {kernel[0]} channels, which {groups} groups do not divide")
+    check_bias(bias, kernel[0])
+    window = Window.of(kernel[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
+    shape = (source[0], kernel[0], *window.output(source[2:]))
+    return infer_tail(attrs, dtype, shape, inputs, 3)
+
+
+def check_bias(bias: Info | None, channels: int) -> None:
+    """Raise ShapeError unless `bias` is absent or [channels]."""
+    if bias is not None and dims(bias) != (channels,):
+        raise ShapeError(f"bias must be [{channels}], got {text(dims(bias))}")
+
+
+def evaluate_conv(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    x, w, bias = present(arrays, 0), present(arrays, 1), absent_or(arrays, 2)
+    window = Window.of(w.shape[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
+    out = window.output(x.shape[2:])
+    batch, groups = x.shape[0], attrs["groups"]
+    padded = np.pad(widened(x), ((0, 0), (0, 0), *zip(window.pads_begin, window.pads_end, strict=True)))
+    weights = widened(w).reshape(groups, w.shape[0] // groups, w.shape[1], elements(window.kernel))
+    sums = np.zeros((batch, groups, weights.shape[1], elements(out)))
+    with np.errstate(all="ignore"):
+        for number, tap in enumerate(window.taps()):
+            met = padded[window.seen(tap, out)]
+            sums += weights[..., number] @ met.reshape(batch, groups, w.shape[1], elements(out))
+        total = sums.reshape(batch, w.shape[0], *out)
+        if bias is not None:
+            total += widened(bias).reshape(-1, *(1 for _ in out))
+        result = total.astype(dtypes.from_numpy(x.dtype).numpy)
+    return apply_tail(attrs, result, arrays, 3)

@@ -1,0 +1,41 @@
+"""expand (broadcasting to a shape) and tile (repetition)."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.errors import ShapeError
+from weft.graph.shape import broadcast, text
+from weft.ops.op import Array, Attrs, Info
+from weft.ops.operands import dims, integers, numbers, operand, present, result
+
+
+def infer_expand(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """x, shape. The result has the shape to which x and `shape` broadcast together."""
+    x = operand(inputs, 0, "x")
+    wanted = integers(operand(inputs, 1, "shape"), "shape")
+    return [Info(x.dtype, None) if wanted is None else result(x.dtype, broadcast(dims(x), wanted))]
+
+
+def evaluate_expand(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    x = present(arrays, 0)
+    return [np.broadcast_to(x, broadcast(x.shape, numbers(present(arrays, 1)))).copy()]
+
+
+def infer_tile(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """x, repeats (one number an axis)."""
+    x = operand(inputs, 0, "x")
+    repeats = integers(operand(inputs, 1, "repeats"), "repeats")
+    if repeats is None:
+        return [Info(x.dtype, None)]
+    shape = dims(x)
+    if len(repeats) != len(shape):
+        raise ShapeError(f"repeats must have one number for each of the {len(shape)} axes of x {text(shape)}, "
+                         f"got {list(repeats)}")  # fmt: skip
+    if any(count < 0 for count in repeats):
+        raise ShapeError(f"repeats must be 0 or more, got {list(repeats)}")
+    return [result(x.dtype, [dim * count for dim, count in zip(shape, repeats, strict=True)])]
+
+
+def evaluate_tile(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    return [np.tile(present(arrays, 0), numbers(present(arrays, 1)))]

@@ -1,0 +1,11 @@
+"""reorder: the same tensor in another physical layout; logically nothing happens."""
+
+from collections.abc import Sequence
+
+from weft.ops.op import Attrs, Info
+from weft.ops.operands import dims, operand, result
+
+
+def infer_reorder(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    x = operand(inputs, 0, "x")
+    return [result(x.dtype, dims(x))]

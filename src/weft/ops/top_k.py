@@ -1,0 +1,40 @@
+"""top_k: the k largest or smallest elements along an axis, and where they are."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft import dtypes
+from weft.errors import ShapeError
+from weft.graph.shape import elements, normalize_axis, text
+from weft.ops.op import Array, Attrs, Info
+from weft.ops.operands import dims, operand, present, result
+
+
+def infer_top_k(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """x, k (one number) -> values, indices (i64). attrs: axis, largest, sorted."""
+    x, k = operand(inputs, 0, "x"), operand(inputs, 1, "k")
+    shape = dims(x)
+    axis = normalize_axis(attrs["axis"], len(shape))
+    if elements(dims(k)) != 1:
+        raise ShapeError(f"k must be one number, got shape {text(dims(k))}")
+    if k.value is None:
+        return [Info(x.dtype, None), Info(dtypes.i64, None)][:n_outputs]
+    count = int(k.value.reshape(()))
+    if not 0 <= count <= shape[axis]:
+        raise ShapeError(f"k is {count}, but axis {axis} of x {text(shape)} has {shape[axis]} elements")
+    found = (*shape[:axis], count, *shape[axis + 1 :])
+    return [result(x.dtype, found), result(dtypes.i64, found)][:n_outputs]
+
+
+def evaluate_top_k(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    """The result is in order even if `sorted` is false; of equal elements the first comes first."""
+    x, count = present(arrays, 0), int(present(arrays, 1).reshape(()))
+    axis = normalize_axis(attrs["axis"], x.ndim)
+    if attrs["largest"]:
+        backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
+        order = x.shape[axis] - 1 - np.flip(backwards, axis)
+    else:
+        order = np.argsort(x, axis=axis, kind="stable")
+    indices = np.ascontiguousarray(np.take(order, range(count), axis=axis)).astype(np.int64)
+    return [np.take_along_axis(x, indices, axis), indices]
