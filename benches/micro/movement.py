@@ -1,0 +1,138 @@
+"""Kernels that move data, in GB/s of memory read and written, beside what numpy.copyto reaches.
+
+Each row is one node, run on one core from a cache-cold and a cache-warm size. Usage: python benches/micro/movement.py [NAME...]
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.codegen import jit
+from weft.codegen import target as targets
+from weft.graph.graph import Graph
+from weft.graph.layout import Blocked, Layout, physical_shape
+from weft.graph.value import Value
+from weft.ops.op import Info
+from weft.ops.table import OPS
+from weft.passes.lower.base import LowerContext, nbytes
+from weft.passes.lower.table import LOWERINGS
+
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+_POOL = {"strides": (2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1), "ceil_mode": False}
+Operand = tuple[int, ...] | np.ndarray[Any, Any]
+
+
+def _numbers(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+def cases() -> dict[str, tuple[str, list[Operand], dict[str, Any], Layout, Layout]]:
+    """name -> (op, operands: a shape or a constant, attributes, layout before, layout after)."""
+    c16 = Blocked(16)
+    window = {**_POOL, "kernel": (3, 3)}
+    ids = np.random.default_rng(0).integers(0, 30000, (8, 128))
+    return {
+        "reorder to blocked 64x56x56": ("reorder", [(1, 64, 56, 56)], {}, None, c16),
+        "reorder to plain 64x56x56": ("reorder", [(1, 64, 56, 56)], {}, c16, None),
+        "reorder to blocked 3x224x224": ("reorder", [(1, 3, 224, 224)], {}, None, c16),
+        "reorder to plain 2048x7x7": ("reorder", [(1, 2048, 7, 7)], {}, c16, None),
+        "max_pool 3x3/2 blocked": ("max_pool", [(1, 64, 112, 112)], window, c16, c16),
+        "max_pool 3x3/2 plain": ("max_pool", [(1, 64, 112, 112)], window, None, None),
+        "max_pool 3x3/1 blocked": ("max_pool", [(1, 64, 56, 56)], {**window, "strides": (1, 1)}, c16, c16),
+        "avg_pool 3x3/2 blocked": ("avg_pool", [(1, 64, 112, 112)], {**window, "count_include_pad": False}, c16, c16),
+        "avg_pool 3x3/2 plain": ("avg_pool", [(1, 64, 112, 112)], {**window, "count_include_pad": False}, None, None),
+        "transpose heads": ("transpose", [(1, 128, 12, 64)], {"perm": (0, 2, 1, 3)}, None, None),
+        "transpose 1024x1024": ("transpose", [(1024, 1024)], {"perm": (1, 0)}, None, None),
+        "transpose NHWC to NCHW 3": ("transpose", [(1, 224, 224, 3)], {"perm": (0, 3, 1, 2)}, None, None),
+        "transpose NCHW to NHWC 64": ("transpose", [(1, 64, 56, 56)], {"perm": (0, 2, 3, 1)}, None, None),
+        "slice every second": ("slice", [(64, 4096), _numbers(0), _numbers(4096), _numbers(1), _numbers(2)], {}, None, None),
+        "slice columns": ("slice", [(512, 1024), _numbers(0), _numbers(1000), _numbers(1)], {}, None, None),
+        "concat channels": ("concat", [(1, 64, 56, 56), (1, 128, 56, 56)], {"axis": 1}, None, None),
+        "expand rows": ("expand", [(1, 1024), _numbers(512, 1024)], {}, None, None),
+        "pad images": ("pad", [(1, 64, 56, 56), _numbers(0, 0, 1, 1, 0, 0, 1, 1)], {"mode": "constant"}, None, None),
+        "embedding 768": ("gather", [(30522, 768), ids], {"axis": 0}, None, None),
+    }
+
+
+def runner(name: str) -> tuple[Callable[[], None], int]:
+    """A function that runs the case once on this thread, and the bytes that it reads and writes."""
+    op, operands, attrs, before, after = cases()[name]
+    graph, target = Graph(), targets.detect()
+    infos: list[Info | None] = []
+    values: list[Value] = []
+    for operand in operands:
+        if isinstance(operand, tuple):
+            value = graph.input("x", dtypes.f32, operand)
+            value.layout = before
+            infos.append(Info(dtypes.f32, operand))
+        else:
+            value = graph.constant(operand)
+            infos.append(Info(value.known_dtype, operand.shape, operand))
+        values.append(value)
+    node = graph.add(op, values, attrs)
+    (result,) = OPS[op].infer(attrs, infos, 1)
+    node.output.dtype, node.output.shape, node.output.layout = result.dtype, result.shape, after
+    ctx = LowerContext(graph, target)
+    calls = LOWERINGS[op](node, ctx)
+    assert calls, f"{name} has no kernel"
+    specs = {call.spec for call in calls if call.spec}
+    library = jit.Library([(spec, jit.compile_kernel(spec, target)) for spec in specs])
+    memory: dict[Value, np.ndarray[Any, Any]] = {}
+
+    def address(value: Value) -> int:
+        if value not in memory:
+            shape = physical_shape(value.static_shape, value.layout)
+            memory[value] = np.zeros(shape, value.known_dtype.numpy) if value.data is None else value.data.copy()
+        return memory[value].ctypes.data
+
+    prepared = []  # holds the memory and the library too, which the kernels need
+    for call in calls:
+        assert call.spec is not None
+        pointers = (ctypes.c_void_p * 8)(*(address(v) + call.offsets.get(i, 0) for i, v in enumerate((*call.writes, *call.reads))))
+        args = (ctypes.c_int64 * max(1, len(call.args)))(*call.args)
+        prepared.append((_KERNEL(library.addresses[call.spec]), pointers, args, call.chunks, np.zeros(call.scratch + 64, np.uint8), (library, memory)))
+
+    def run() -> None:
+        for kernel, pointers, args, chunks, scratch, _ in prepared:
+            for chunk in range(chunks):
+                kernel(ctypes.addressof(pointers), ctypes.addressof(args), chunk, scratch.ctypes.data)
+
+    moved = sum(nbytes(v) for v in (*node.outputs, *(v for v in values if v.data is None)))
+    if op == "gather":
+        moved = 2 * nbytes(node.output)
+    return run, moved
+
+
+def best_seconds(run: Callable[[], None]) -> float:
+    """The shortest of many runs."""
+    end, best = time.perf_counter() + 0.3, 1e9
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def main() -> None:
+    wanted = sys.argv[1:]
+    print(f"{'kernel':32} {'us':>9} {'GB/s':>8}  copy of as many bytes, GB/s")
+    for name in cases():
+        if wanted and not any(part in name for part in wanted):
+            continue
+        run, moved = runner(name)
+        seconds = best_seconds(run)
+        source = np.zeros(moved // 2, np.uint8)
+        target = np.empty_like(source)
+        copy = best_seconds(lambda s=source, t=target: np.copyto(t, s))  # type: ignore[misc]
+        print(f"{name:32} {seconds * 1e6:9.1f} {moved / seconds / 1e9:8.1f}  {moved / copy / 1e9:8.1f}")
+
+
+if __name__ == "__main__":
+    main()
