@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from tests.single_node import SingleNode, blocked
+
 from weft.graph.layout import Blocked
 from weft.plan.target import Target
 

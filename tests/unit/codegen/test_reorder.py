@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-
 from tests.kernel_runner import run_graph
 from tests.single_node import SingleNode, to_physical
+
 from weft import dtypes
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked

@@ -1,0 +1,260 @@
+"""The on-disk kernel cache, and libraries built through it."""
+
+import gc
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.codegen import build, cache, jit
+from weft.codegen import target as targets
+from weft.codegen.cache import KernelCache, cache_folder, generator_hash, kernel_key, open_cache
+from weft.dtypes import f32, f64
+from weft.plan.kernel_spec import KernelSpec
+
+_SPEC = KernelSpec.of("copy_bytes")
+_OTHER = KernelSpec.of("reorder", dtype=f32, block=4, to_blocked=True)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache folder of this test's own, and no kernels left in the process."""
+    path = tmp_path / "cache"
+    monkeypatch.setenv("WEFT_CACHE", str(path))
+    monkeypatch.delenv("WEFT_CACHE_MB", raising=False)
+    cache._warn.cache_clear()
+    build._linked.clear()
+    yield path
+    build._linked.clear()
+
+
+def _counts(*specs: KernelSpec) -> tuple[int, int, int]:
+    built = build.build_library(specs, targets.detect())
+    assert set(built.addresses) == set(specs)
+    return built.compiled, built.loaded, built.shared
+
+
+def test_the_second_build_compiles_nothing(folder: Path) -> None:
+    """
+    Kernels are compiled once, then read from disk; repeated specs count once.
+    """
+    assert _counts(_SPEC, _OTHER, _SPEC) == (2, 0, 0)
+    gc.collect()
+    assert _counts(_SPEC, _OTHER) == (0, 2, 0)
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_kernels_in_use_are_shared() -> None:
+    """
+    A kernel that is linked already is neither compiled, nor read, nor linked again.
+    """
+    first = build.build_library([_SPEC], targets.detect())
+    second = build.build_library([_SPEC, _OTHER], targets.detect())
+    assert (second.compiled, second.shared) == (1, 1)
+    assert first.addresses[_SPEC] == second.addresses[_SPEC]
+
+
+def test_no_kernels_are_no_library() -> None:
+    """
+    A plan without kernels builds.
+    """
+    assert _counts() == (0, 0, 0)
+
+
+def test_the_folder_and_its_files_are_private(folder: Path) -> None:
+    """
+    Nobody but the user can read or write what will be executed.
+    """
+    _counts(_SPEC)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (file,) = folder.iterdir()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "grow", "other kernel"])
+def test_a_damaged_file_is_compiled_anew_and_replaced(folder: Path, damage: str) -> None:
+    """
+    What does not hash to what was written is never executed, and is healed without a word.
+    """
+    _counts(_SPEC)
+    (file,) = folder.iterdir()
+    content = file.read_bytes()
+    if damage == "other kernel":
+        with open_cache() as opened:
+            assert opened is not None
+            opened.store("other", content[100:])
+        (folder / "other").rename(file)
+    else:
+        middle = len(content) // 2
+        damaged = {
+            "flip": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+            "cut": content[:middle],
+            "empty": b"",
+            "grow": content + b"x",
+        }
+        file.write_bytes(damaged[damage])
+    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _counts(_SPEC) == (1, 0, 0)
+    assert file.read_bytes() == content
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o750, 0o701])
+def test_a_folder_open_to_others_is_refused_with_one_warning(folder: Path, mode: int) -> None:
+    """
+    The message says what is wrong and how to mend it; kernels are compiled all the same.
+    """
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.warns(RuntimeWarning, match=f"mode {mode:04o}.*chmod 700"):
+        assert _counts(_SPEC) == (1, 0, 0)
+    gc.collect()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert _counts(_SPEC) == (1, 0, 0)
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_of_another_user_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Code that somebody else could have put there is not executed.
+    """
+    folder.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: folder.stat().st_uid + 1)
+    with pytest.warns(RuntimeWarning, match="belongs to user"):
+        assert _counts(_SPEC) == (1, 0, 0)
+
+
+def test_a_file_in_the_folders_place_is_refused(folder: Path) -> None:
+    """
+    A path that is no folder gives a warning, not an error.
+    """
+    folder.write_text("")
+    with pytest.warns(RuntimeWarning, match="cannot be kept"):
+        assert _counts(_SPEC) == (1, 0, 0)
+
+
+def test_off_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """
+    WEFT_CACHE=off touches no disk.
+    """
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    monkeypatch.chdir(tmp_path)
+    assert _counts(_SPEC) == (1, 0, 0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_default_folder_follows_the_desktop_standard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    XDG_CACHE_HOME counts if it is absolute; else ~/.cache.
+    """
+    monkeypatch.delenv("WEFT_CACHE")
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert cache_folder() == Path("/caches/weft")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert cache_folder() == Path("/home/someone/.cache/weft")
+
+
+def test_the_oldest_files_make_room(folder: Path) -> None:
+    """
+    Past the limit, files not used for longest go, and leavings of writers that died.
+    """
+    with open_cache() as opened:
+        assert opened is not None
+        for age in range(4):
+            opened.store(f"k{age}", bytes(400))
+            os.utime(folder / f"k{age}", (1e9 - age, 1e9 - age))
+        (folder / "dead.partial").write_bytes(b"x")
+        os.utime(folder / "dead.partial", (1e9, 1e9))
+        assert opened.load("k3") == bytes(400)
+        small = KernelCache(opened._folder, folder, 1000)
+        small.store("new", b"")
+        small.trim()
+        assert {path.name for path in folder.iterdir()} == {"new", "k0", "k3"}
+
+
+def test_the_key_tells_everything_apart_that_shapes_the_code() -> None:
+    """
+    Other parameters, other targets and other generators have other names.
+    """
+    here, generic = targets.detect(), targets.for_isa("generic")
+    specs = [KernelSpec.of("f", dtype=f32), KernelSpec.of("f", dtype=f64), KernelSpec.of("g", dtype=f32)]
+    keys = {kernel_key(spec, target) for spec in specs for target in (here, generic)}
+    assert len(keys) == (6 if here != generic else 3)
+    assert len(generator_hash()) == 64
+
+
+def test_threads_that_build_the_same_kernels_compile_them_once() -> None:
+    """
+    Sessions made at once in many threads share the work.
+    """
+    built: list[build.KernelSet] = []
+    workers = [
+        threading.Thread(target=lambda: built.append(build.build_library([_SPEC, _OTHER], targets.detect())))
+        for _ in range(4)
+    ]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sum(one.compiled for one in built) == 2
+    assert len({one.addresses[_SPEC] for one in built}) == 1
+
+
+def test_processes_that_write_at_once_leave_whole_files(folder: Path) -> None:
+    """
+    Files appear whole: concurrent writers of one name never show a reader half a file.
+    """
+    script = (
+        "from weft.codegen.cache import open_cache\n"
+        "with open_cache() as c:\n"
+        "    for i in range(200):\n"
+        "        c.store('key', bytes(5000))\n"
+        "        assert c.load('key') == bytes(5000)\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", script]) for _ in range(2)]
+    assert [writer.wait(60) for writer in writers] == [0, 0]
+    assert [path.name for path in folder.iterdir()] == ["key"]
+
+
+def test_progress_tells_of_kernels_that_are_compiled_only() -> None:
+    """
+    Progress counts up to the number of kernels missing on disk, and is silent if there are none.
+    """
+    told: list[tuple[int, int]] = []
+    build.build_library([_SPEC], targets.detect())
+    gc.collect()
+    build.build_library([_SPEC, _OTHER], targets.detect(), lambda done, total: told.append((done, total)))
+    assert told == [(0, 1), (1, 1)]
+
+
+def test_a_failed_write_is_one_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    A full disk costs the cache, not the run.
+    """
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "rename", full)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        assert _counts(_SPEC) == (1, 0, 0)
+    assert not list(folder.iterdir())
+
+
+def test_objects_from_disk_run(folder: Path) -> None:
+    """
+    The code that is read back is the code that was compiled.
+    """
+    target = targets.detect()
+    build.build_library([_SPEC], target)
+    with open_cache() as opened:
+        assert opened is not None
+        assert opened.load(kernel_key(_SPEC, target)) == jit.compile_kernel(_SPEC, target)
