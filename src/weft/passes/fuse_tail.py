@@ -1,0 +1,147 @@
+"""Lets a convolution or matmul finish its elements while they are in registers.
+
+The scalar ops that follow (bias, residual add, activation) become the `tail` attribute of the
+producer: an Expr whose operand 0 is the producer's own result and whose other operands are the
+node's inputs after its own. The tail works on the node's final shape (after `out_perm`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.errors import ShapeError
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.graph.order import topological
+from weft.graph.shape import broadcast
+from weft.graph.value import Value
+from weft.passes.base import Limits, PassContext
+from weft.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
+from weft.passes.match import Edit, join_names, sweep
+from weft.passes.track_dependence import Dependence
+
+_OWN_INPUTS = {"conv": 3, "matmul": 2}
+
+
+class FuseTail:
+    """%c = conv(%x, %w, %b); %s = add(%c, %r); %y = relu(%s)  ->  %y = conv(%x, %w, _, %b', %r) tail
+
+    The largest set of scalar nodes that leaves by one value is taken: every reader of an inner value
+    is inside. Other operands must broadcast to the result and must not depend on the producer. Where
+    two producers could take the same nodes, the one with more convolutions and matmuls before it does:
+    it is ready later, so that the other still runs beside its predecessors.
+    """
+
+    name = "fuse_tail"
+
+    def run(self, graph: Graph, context: PassContext) -> bool:
+        changed = sweep(graph, context, {"conv": (bias_apart,)})
+        producers = [node for node in graph.nodes if node.op in _OWN_INPUTS and _can_have_tail(node)]
+        dependence = Dependence(graph, producers)
+        place = {node: i for i, node in enumerate(graph.nodes)}
+        depth = {node: dependence.before[node].bit_count() for node in producers}
+        removed: set[Node] = set()
+        for producer in sorted(producers, key=lambda node: (-depth[node], -place[node])):
+            region = _region(graph, producer, dependence, place, context.limits)
+            if not region:
+                continue
+            _fuse(graph, producer, region, dependence)
+            removed.update(region)
+        if removed:
+            graph.rebuild(topological([node for node in graph.nodes if node not in removed]))
+        return changed or bool(removed)
+
+
+def _can_have_tail(node: Node) -> bool:
+    value = node.output
+    return value.dtype is not None and value.dtype.is_float and value.shape is not None and "tail" not in node.attrs
+
+
+def _region(graph: Graph, producer: Node, dependence: Dependence, place: dict[Node, int], limits: Limits) -> list[Node]:
+    """The largest prefix of the scalar nodes behind `producer`, in order, that leaves by its last value alone."""
+    start = producer.output
+    inside: list[Node] = []
+    open_uses = {start: len(start.users) + graph.is_output(start)}
+    refused: set[Node] = set()
+    best = 0
+    steps = 0
+    while True:
+        reachable = {user for value in open_uses for user in value.users} - set(inside) - refused
+        if not reachable:
+            break
+        node = min(reachable, key=place.__getitem__)
+        if not _fits(node, producer, set(open_uses), dependence):
+            refused.add(node)
+            continue
+        steps += count_steps(node)
+        if steps > limits.expr_steps or len(outer_operands([*inside, node])) > limits.expr_operands:
+            break
+        inside.append(node)
+        for value in node.inputs:
+            if value in open_uses:
+                open_uses[value] -= 1
+        open_uses[node.output] = len(node.output.users) + graph.is_output(node.output)
+        still_open = [value for value, uses in open_uses.items() if uses]
+        if still_open == [node.output] and node.output.dtype == start.dtype:
+            best = len(inside)
+    return inside[:best]
+
+
+def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence) -> bool:
+    if not is_scalar(node) or len(node.outputs) != 1:
+        return False
+    shape = producer.output.static_shape
+    if node.output.static_shape != shape:
+        return False
+    for value in (*node.inputs, node.output):
+        assert value is not None
+        if not (value.known_dtype.is_float or value.known_dtype.kind == "bool"):
+            return False
+        if value in inner or value is node.output:
+            continue
+        if not _broadcasts_to(value, shape) or dependence.of_value(value) & dependence.bit[producer]:
+            return False
+    return True
+
+
+def _broadcasts_to(value: Value, shape: tuple[int, ...]) -> bool:
+    try:
+        return broadcast(value.static_shape, shape) == shape
+    except ShapeError:
+        return False
+
+
+def _fuse(graph: Graph, producer: Node, region: Sequence[Node], dependence: Dependence) -> None:
+    """Move `region` into the tail of `producer`, which makes the region's last value from now on."""
+    start, result = producer.output, region[-1].output
+    expr, operands = build_expr(region, [result], first=[start])
+    extra = operands[1:]
+    own = [*producer.inputs, *[None] * (_OWN_INPUTS[producer.op] - len(producer.inputs))]
+    for node in (producer, *region):
+        for index in range(len(node.inputs)):
+            graph.set_input(node, index, None)
+    producer.inputs = [None] * (len(own) + len(extra))
+    for index, value in enumerate((*own, *extra)):
+        graph.set_input(producer, index, value)
+    producer.name = join_names([producer, *region])
+    producer.attrs = {**producer.attrs, "tail": expr}
+    start.producer = None
+    producer.outputs = [result]
+    result.producer = producer
+    dependence.before[producer] |= dependence.of_values(extra) & ~dependence.bit[producer]
+
+
+def bias_apart(node: Node, edit: Edit) -> Value | None:
+    """conv(x, w, b: [M]) -> add(conv(x, w, _), b': [M, 1, ...])"""
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if bias is None or bias.shape is None or node.output.shape is None or "tail" in node.attrs:
+        return None
+    shape = (bias.static_shape[0], *([1] * (len(node.output.shape) - 2)))
+    if bias.data is not None:
+        operand = edit.constant(bias.data.reshape(shape), name=bias.name)
+    else:
+        target = edit.constant(np.asarray(shape, np.int64))
+        operand = edit.add("reshape", [bias, target], {"allowzero": 0 in shape})
+    return edit.add("add", [edit.add("conv", [*node.inputs[:2], None], node.attrs), operand])

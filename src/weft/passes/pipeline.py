@@ -1,0 +1,73 @@
+"""The passes in order, each with its reason: from a specialised graph to one that is ready for lowering."""
+
+from __future__ import annotations
+
+from weft.graph.graph import Graph
+from weft.passes.absorb_transposes import AbsorbTransposes
+from weft.passes.base import PassContext
+from weft.passes.fold_batch_norm import FoldBatchNorm
+from weft.passes.fold_constants import FoldConstants
+from weft.passes.fold_scales import FoldScales
+from weft.passes.fuse_layer_norm import FuseLayerNorm
+from weft.passes.fuse_softmax import FuseSoftmax
+from weft.passes.fuse_tail import FuseTail
+from weft.passes.group_elementwise import GroupElementwise
+from weft.passes.manager import Manager, Steps
+from weft.passes.merge_common import MergeCommon
+from weft.passes.remove_dead import RemoveDead
+from weft.passes.simplify_arithmetic import SimplifyArithmetic
+from weft.passes.simplify_broadcasts import SimplifyBroadcasts
+from weft.passes.simplify_identities import SimplifyIdentities
+from weft.passes.simplify_reshapes import SimplifyReshapes
+from weft.passes.simplify_transposes import SimplifyTransposes
+
+INFER: Steps = [
+    (FoldConstants(), "every later pass asks for static shapes, and shape arithmetic must be gone to have them"),
+]
+
+SIMPLIFY: Steps = [
+    (RemoveDead(), "a dead reader would hide that a value has only one live reader"),
+    (FoldConstants(), "simplified operands make more nodes constant"),
+    (SimplifyIdentities(), "nodes that do nothing stand between those that belong together"),
+    (SimplifyBroadcasts(), "an expanded operand is memory traffic for nothing"),
+    (SimplifyReshapes(), "one form of reshape, so that later rules know one form"),
+    (SimplifyTransposes(), "a pair may cancel, or leave one for a matmul to absorb"),
+    (SimplifyArithmetic(), "cheaper steps in the fused loops"),
+    (FoldBatchNorm(), "it becomes weights, or arithmetic that a tail takes"),
+    (FuseLayerNorm(), "one pass over memory instead of seven; before its steps are fused into other loops"),
+    (FuseSoftmax(), "likewise"),
+    (FoldScales(), "a factor between transpose and matmul would keep them apart"),
+    (AbsorbTransposes(), "before tails: a tail works on the final shape"),
+    (MergeCommon(), "what was written twice was rewritten to the same form by now"),
+]
+
+FUSE: Steps = [
+    (FuseTail(), "the producers with kernels of their own choose first"),
+    (GroupElementwise(), "what is left becomes loops of its own"),
+]
+
+
+def infer(graph: Graph, context: PassContext, manager: Manager | None = None) -> Graph:
+    """Infer shapes of a specialised graph, in place, as far as they do not depend on data; fold what is constant.
+
+    Raises ShapeError, naming the node, if operands do not fit an op.
+    """
+    manager = manager or Manager(context)
+    manager.check(graph, "before optimisation")
+    manager.run(graph, INFER)
+    return graph
+
+
+def optimize(graph: Graph, context: PassContext, manager: Manager | None = None) -> Graph:
+    """Rewrite a specialised graph, in place, into one that is ready for lowering, and return it.
+
+    All shapes must be inferable (see `regions`). Inputs and outputs keep their number and order; an
+    output may become an input or a constant. The records of `manager`, if given, tell what each pass
+    cost. Raises ShapeError if operands do not fit an op, InternalError if a pass breaks the graph.
+    """
+    manager = manager or Manager(context)
+    infer(graph, context, manager)
+    manager.run_until_stable(graph, SIMPLIFY)
+    manager.run(graph, FUSE)
+    manager.check(graph, "after optimisation", typed=True)
+    return graph
