@@ -1,0 +1,62 @@
+"""What rules build with: core nodes and constants of the graph that is being imported."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.dtypes import DType
+from weft.frontends.onnx.faults import Fault
+from weft.frontends.onnx.known import Known
+from weft.graph.graph import Graph, link
+from weft.graph.node import Node
+from weft.graph.value import Value
+from weft.ops.op import Array, Info
+
+Function = Callable[[Sequence[Array]], list[Array]]
+CallInfer = Callable[[Sequence[Info | None]], list[Info]]
+
+
+class Builder:
+    """Adds core nodes to `graph`. Each is called `name`: the ONNX node that is being translated."""
+
+    def __init__(self, graph: Graph, known: Known) -> None:
+        self.graph = graph
+        self.known = known
+        self.name = ""
+
+    def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
+        """The result of a new node."""
+        return self.add_many(op, inputs, 1, **attrs)[0]
+
+    def add_many(self, op: str, inputs: Sequence[Value | None], outputs: int, **attrs: Any) -> list[Value]:
+        """The results of a new node. Raises Fault if its operands do not fit."""
+        return self._place(self.graph.make(op, inputs, attrs, name=self.name, outputs=outputs))
+
+    def add_call(
+        self, inputs: Sequence[Value], dtypes: Sequence[DType], function: Function, infer: CallInfer | None, label: str
+    ) -> list[Value]:
+        """The results, of these dtypes, of a new `call` node that runs `function`."""
+        attrs = {"function": function, "infer": infer, "blocking": False, "label": label}
+        results = [self.graph.value(self.name, dtype) for dtype in dtypes]
+        return self._place(self.graph.make("call", inputs, attrs, name=self.name, outputs=results))
+
+    def _place(self, node: Node) -> list[Value]:
+        self.known.add_node(node)
+        self.graph.nodes.append(node)
+        link(node)
+        return node.outputs
+
+    def constant(self, data: Array) -> Value:
+        """A new constant."""
+        return self.graph.constant(data, f"{self.name}.constant")
+
+    def integers(self, numbers: Sequence[int]) -> Value:
+        """A new constant i64[n]: axes, sizes, ..."""
+        return self.constant(np.asarray(numbers, np.int64))
+
+    def scalar(self, number: float, dtype: DType | None) -> Value:
+        """A new constant of rank 0. Raises Fault if `dtype` is not known."""
+        if dtype is None:
+            raise Fault("the element type of its input cannot be told")
+        return self.constant(np.asarray(number).astype(dtype.numpy))

@@ -1,0 +1,134 @@
+"""What can be told of shapes and small values while a model is imported.
+
+Some rules must know a rank or a dimension (SAME padding, global pooling). The shape rules of the core
+ops want numbers, so symbolic dimensions are given two different sets of made-up numbers, and the rules
+run once for each: what comes out the same in both is a fact, what differs is unknown.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from weft import dtypes
+from weft.errors import LimitError, ShapeError
+from weft.frontends.onnx.faults import Fault
+from weft.graph.node import Node
+from weft.graph.shape import Shape, StaticShape, elements
+from weft.graph.value import Value
+from weft.ops.evaluate import result_dtypes
+from weft.ops.op import Array, Info
+from weft.ops.table import OPS
+
+MAX_VALUE_ELEMENTS = 64
+"""Values of shape arithmetic are followed up to this size."""
+
+_FIRST, _STEP = (480, 720), (16, 48)
+"""Made-up numbers: many divisors, so that reshapes fit; large enough for deep stacks of strided windows."""
+
+Dims = tuple[int | None, ...]
+Guess = Info | None
+
+
+class Known:
+    """Facts on the values of a graph that is being built."""
+
+    def __init__(self) -> None:
+        self._guesses: dict[Value, tuple[Guess, Guess]] = {}
+        self._symbols: dict[str, int] = {}
+
+    def add_inputs(self, inputs: Iterable[Value]) -> None:
+        """Take in the graph's inputs."""
+        for value in inputs:
+            if value.shape is not None and value.dtype is not None:
+                a, b = (self._invented(value.shape, probe) for probe in (0, 1))
+                self._guesses[value] = (Info(value.dtype, a), Info(value.dtype, b))
+
+    def _invented(self, shape: Shape, probe: int) -> StaticShape:
+        return tuple(
+            dim
+            if isinstance(dim, int)
+            else _FIRST[probe] + _STEP[probe] * self._symbols.setdefault(dim, len(self._symbols))
+            for dim in shape
+        )
+
+    def add_node(self, node: Node) -> None:
+        """Take in a node: sets the dtype of its outputs and, where it is certain, their shape.
+
+        Raises Fault if the node's operands, all of known shape, do not fit the op.
+        """
+        first = self._learn(node, 0)
+        same = all(a == b for a, b in (self._pair(value) for value in node.inputs if value is not None))
+        second = first if same else self._learn(node, 1)
+        for value, *pair in zip(node.outputs, first, second, strict=True):
+            self._guesses[value] = (pair[0], pair[1])
+            if value.dtype is None and pair[0] is not None:
+                value.dtype = pair[0].dtype
+        self._state_dtypes(node)
+        for value in node.outputs:
+            dims = self.dims(value)
+            if dims is not None and None not in dims:
+                value.shape = tuple(dim for dim in dims if dim is not None)
+
+    @staticmethod
+    def _state_dtypes(node: Node) -> None:
+        """Dtypes need no shapes: they follow from those of the operands."""
+        operands = [value for value in node.inputs if value is not None]
+        if all(value.dtype is not None for value in node.outputs) or any(value.dtype is None for value in operands):
+            return
+        found = result_dtypes(node, [None if v is None else Info(v.known_dtype, None) for v in node.inputs])
+        for value, dtype in zip(node.outputs, found, strict=False):
+            value.dtype = dtype
+
+    def _pair(self, value: Value) -> tuple[Guess, Guess]:
+        found = self._guesses.get(value)
+        if found is None and value.data is not None:
+            info = Info(value.known_dtype, value.data.shape, value.data)
+            found = self._guesses[value] = (info, info)
+        return found or (None, None)
+
+    def _learn(self, node: Node, probe: int) -> Sequence[Guess]:
+        infos = [None if value is None else self._pair(value)[probe] for value in node.inputs]
+        nothing: Sequence[Guess] = [None] * len(node.outputs)
+        if any(value is not None and info is None for value, info in zip(node.inputs, infos, strict=True)):
+            return nothing
+        if any(info is not None and info.shape is None for info in infos):
+            return nothing
+        certain = all(a is b or a == b for a, b in (self._pair(value) for value in node.inputs if value is not None))
+        try:
+            if node.op == "call":
+                infer = node.attrs["infer"]
+                return nothing if infer is None else list(infer(infos))
+            found: list[Guess] = list(OPS[node.op].infer(node.attrs, infos, len(node.outputs)))
+        except (ShapeError, LimitError) as error:
+            if certain:
+                raise Fault(str(error)) from None
+            return nothing
+        return [_with_value(node, infos, info) for info in found] if len(found) == 1 else found
+
+    def dims(self, value: Value) -> Dims | None:
+        """The dimensions of `value`, None for each unknown one; None if not even the rank is known."""
+        a, b = self._pair(value)
+        if a is None or b is None or a.shape is None or b.shape is None or len(a.shape) != len(b.shape):
+            return None
+        return tuple(left if left == right else None for left, right in zip(a.shape, b.shape, strict=True))
+
+    def array(self, value: Value) -> Array | None:
+        """The elements of `value` if they are known: a constant's, or those of small shape arithmetic."""
+        if value.data is not None:
+            return value.data
+        a, b = self._pair(value)
+        if a is None or b is None or a.value is None or b.value is None:
+            return None
+        return a.value if a.value is b.value or (a.value == b.value).all() else None
+
+
+def _with_value(node: Node, inputs: Sequence[Info | None], output: Guess) -> Guess:
+    """`output` with its value, where it is small and follows from known operands by the op's reference."""
+    evaluate = OPS[node.op].evaluate
+    if evaluate is None or output is None or output.value is not None or output.shape is None:
+        return output
+    if elements(output.shape) > MAX_VALUE_ELEMENTS or output.dtype == dtypes.string:
+        return output
+    values = [None if info is None else info.value for info in inputs]
+    known = all(info is None or info.value is not None for info in inputs)
+    if not known or any(value is not None and value.size > MAX_VALUE_ELEMENTS for value in values):
+        return output
+    return Info(output.dtype, output.shape, evaluate(node.attrs, values)[0])

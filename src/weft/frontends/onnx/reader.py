@@ -1,0 +1,165 @@
+"""Reading models: the only file of the front end that opens files.
+
+What a model names is opened by `External.read` alone, which keeps to the model's folder.
+"""
+
+import os
+import stat
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from weft.errors import ModelFormatError
+from weft.frontends.onnx.faults import Fault
+
+MAX_BYTES = 2**31 - 1
+"""The most a protobuf message can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """The folder a model may read tensors from; None if it has none (a model from bytes or a ModelProto)."""
+
+    folder: str | None
+
+    def read(self, location: str, offset: int, length: int | None, size: int) -> bytes:
+        """The `size` bytes at `offset` of the file `location`, a path relative to the folder.
+
+        Every component is opened without following symbolic links; the file must be a regular file
+        with one name. `length`, if the model states it, must equal `size`.
+        Raises Fault for anything else.
+        """
+        if self.folder is None:
+            raise Fault(
+                f"its data is in the file {location!r}, which a model that was not loaded from a path may not read; "
+                "pass the path of the model instead"
+            )
+        parts = location.split("/")
+        if not location or location.startswith("/") or "\\" in location or "\0" in location or ".." in parts:
+            raise Fault(
+                f"its data is in the file {location!r}; wanted a path inside the model's folder, without `..` or `\\`"
+            )
+        if length is not None and length != size:
+            raise Fault(f"its shape and type need {size} bytes of external data, but `length` is {length}")
+        names = [part for part in parts if part not in ("", ".")]
+        with ExitStack() as opened:
+            handle = _open_below(self.folder, names, location, opened)
+            status = os.fstat(handle)
+            if not stat.S_ISREG(status.st_mode):
+                raise Fault(f"its data is in {location!r}, which is no regular file")
+            if status.st_nlink != 1:
+                raise Fault(f"its data is in {location!r}, which has {status.st_nlink} hard links; wanted one")
+            if offset < 0 or offset + size > status.st_size:
+                raise Fault(
+                    f"its data is bytes {offset} to {offset + size} of {location!r}, which has {status.st_size} bytes"
+                )
+            return _read_exactly(handle, offset, size, location)
+
+
+def _open_below(folder: str, names: list[str], location: str, opened: ExitStack) -> int:
+    """A handle of the file `names` below `folder`; `opened` closes it and the folders on the way."""
+    if not names:
+        raise Fault(f"its data is in {location!r}, which is no file")
+    try:
+        handle = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        opened.callback(os.close, handle)
+        for name in names[:-1]:
+            handle = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=handle)
+            opened.callback(os.close, handle)
+        # O_NONBLOCK: opening a FIFO must not wait for its writer
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        handle = os.open(names[-1], flags, dir_fd=handle)
+        opened.callback(os.close, handle)
+    except OSError as error:
+        raise Fault(
+            f"its data is in {location!r}, which cannot be opened ({os.strerror(error.errno or 0)}); "
+            "wanted a file in the model's folder, with no symbolic link on the way"
+        ) from None
+    return handle
+
+
+def _read_exactly(handle: int, offset: int, size: int, location: str) -> bytes:
+    pieces = []
+    while size > 0:
+        piece = os.pread(handle, min(size, 1 << 30), offset)
+        if not piece:
+            raise Fault(f"its data is in {location!r}, which ended while it was read")
+        pieces.append(piece)
+        offset += len(piece)
+        size -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A parsed model, what to call it in messages, and where its external data may be."""
+
+    proto: onnx.ModelProto
+    title: str
+    external: External
+
+
+def read(model: Any) -> Source:
+    """`model` (a path, bytes or a ModelProto) as a parsed model.
+
+    Raises ModelFormatError if the file cannot be read, is empty, larger than protobuf allows,
+    truncated or no ONNX model.
+    """
+    if isinstance(model, onnx.ModelProto):
+        return _checked(model, "the ModelProto", External(None))
+    if isinstance(model, bytes | bytearray | memoryview):
+        title = "the model given as bytes"
+        return _checked(_parse(bytes(model), title), title, External(None))
+    path = os.fspath(model)
+    title = f"the model {Path(path).name!r}"
+    return _checked(_parse(_file(path, title), title), title, External(str(Path(path).parent)))
+
+
+def _file(path: str, title: str) -> bytes:
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelFormatError(f"{title} is no regular file; wanted an ONNX file")
+            _check_size(status.st_size, title)
+            return file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ModelFormatError(
+            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path and its permissions"
+        ) from None
+    except ValueError as error:  # a path with a NUL character
+        raise ModelFormatError(f"{title} cannot be read: {error}") from None
+
+
+def _check_size(size: int, title: str) -> None:
+    if size > MAX_BYTES:
+        raise ModelFormatError(
+            f"{title} has {size} bytes; an ONNX file has at most {MAX_BYTES} (2 GiB): "
+            "save the model with external data (onnx.save_model(..., save_as_external_data=True))"
+        )
+
+
+def _parse(content: bytes, title: str) -> onnx.ModelProto:
+    _check_size(len(content), title)
+    if not content:
+        raise ModelFormatError(f"{title} is empty; wanted an ONNX model")
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        raise ModelFormatError(
+            f"{title} is no ONNX model: its {len(content)} bytes are not a protobuf message, or were cut short; "
+            "export or download it again"
+        ) from None
+    return model
+
+
+def _checked(model: onnx.ModelProto, title: str, external: External) -> Source:
+    if not model.HasField("graph") or model.ir_version < 1:
+        lacks = "graph" if not model.HasField("graph") else "ir_version"
+        raise ModelFormatError(f"{title} is no ONNX model: it lacks the field `{lacks}`; export or download it again")
+    return Source(model, title, external)

@@ -1,0 +1,41 @@
+"""Conv."""
+
+from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.faults import Fault
+from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.rules.window import window_of
+from weft.graph.value import Value
+
+
+def kernel_of(node: OnnxNode) -> tuple[int, ...] | None:
+    """The kernel's spatial size from the weights, else from `kernel_shape`; None if neither tells.
+
+    Raises Fault if they contradict each other.
+    """
+    stated, dims = node.integers("kernel_shape"), node.dims(1)
+    if dims is None or None in dims[2:]:
+        return stated
+    found = tuple(dim for dim in dims[2:] if dim is not None)
+    if stated is not None and stated != found:
+        raise Fault(f"attribute 'kernel_shape' is {list(stated)}, but the weights have a kernel {list(found)}")
+    if not found:
+        raise Fault(f"the weights must have rank 3 or more, got rank {len(dims)}")
+    return found
+
+
+def conv(node: OnnxNode, b: Builder) -> Value | None:
+    """Conv -> conv; SAME padding becomes numbers."""
+    kernel = kernel_of(node)
+    window = None if kernel is None else window_of(node, kernel)
+    if window is None:
+        return None
+    return b.add(
+        "conv",
+        node.input(0),
+        node.input(1),
+        node.optional(2),
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        groups=node.integer("group", 1),
+    )

@@ -1,0 +1,55 @@
+"""MaxPool, AveragePool and the global pools."""
+
+from weft import dtypes
+from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.rules.rule import Rule
+from weft.frontends.onnx.rules.window import Window, window_of
+from weft.graph.value import Value
+
+
+def _window(node: OnnxNode) -> Window | None:
+    kernel = node.integers("kernel_shape")
+    return None if kernel is None else window_of(node, kernel)
+
+
+def max_pool(node: OnnxNode, b: Builder) -> Value | None:
+    """MaxPool -> max_pool; with its second result (indices) it is left to the reference."""
+    window = _window(node)
+    if window is None or len(node.outputs) > 1 or node.dtype() == dtypes.boolean:
+        return None
+    return b.add(
+        "max_pool",
+        node.input(0),
+        kernel=window.kernel,
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        ceil_mode=node.flag("ceil_mode", default=False),
+    )
+
+
+def average_pool(node: OnnxNode, b: Builder) -> Value | None:
+    window = _window(node)
+    if window is None:
+        return None
+    return b.add(
+        "avg_pool",
+        node.input(0),
+        kernel=window.kernel,
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        ceil_mode=node.flag("ceil_mode", default=False),
+        count_include_pad=node.flag("count_include_pad", default=False),
+    )
+
+
+def global_pool(op: str) -> Rule:
+    """A rule for GlobalAveragePool and GlobalMaxPool: `op` over the spatial axes, which stay as 1."""
+
+    def rule(node: OnnxNode, b: Builder) -> Value | None:
+        rank = node.rank()
+        return None if rank is None else b.add(op, node.input(0), axes=tuple(range(2, rank)), keepdims=True)
+
+    return rule

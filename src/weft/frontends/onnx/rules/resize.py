@@ -1,0 +1,78 @@
+"""Resize and Upsample."""
+
+from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.faults import Fault
+from weft.frontends.onnx.node import OnnxNode
+from weft.graph.value import Value
+
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_crop_and_resize",
+    "tf_half_pixel_for_nn",
+)
+_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+
+
+def resize(node: OnnxNode, b: Builder) -> Value | None:
+    """Resize -> resize. Opset 10 has scales only, and means what Upsample did."""
+    if node.version < 11:
+        return _upsampled(node, node.input(1), b)
+    coordinates = node.choice("coordinate_transformation_mode", "half_pixel", *_COORDINATES)
+    if coordinates == "tf_half_pixel_for_nn":
+        return None
+    operands = [_or_absent(node, index) for index in (1, 2, 3)]
+    axes = node.integers("axes")
+    return b.add(
+        "resize",
+        node.input(0),
+        *operands,
+        mode=node.choice("mode", "nearest", "nearest", "linear", "cubic"),
+        coordinate_mode=coordinates,
+        nearest_mode=node.choice("nearest_mode", "round_prefer_floor", *_NEAREST),
+        cubic_coeff=node.number("cubic_coeff_a", -0.75),
+        exclude_outside=node.flag("exclude_outside", default=False),
+        extrapolation=node.number("extrapolation_value", 0.0),
+        antialias=node.flag("antialias", default=False),
+        axes=None if axes is None else node.axes(axes),
+        keep_aspect=node.choice("keep_aspect_ratio_policy", "stretch", "stretch", "not_larger", "not_smaller"),
+    )
+
+
+def _or_absent(node: OnnxNode, index: int) -> Value | None:
+    """Operand `index`; an empty tensor means the same as none."""
+    return None if node.optional(index) is None or node.dims(index) == (0,) else node.input(index)
+
+
+def upsample(node: OnnxNode, b: Builder) -> Value:
+    """Upsample -> resize; before opset 9 the scales are an attribute."""
+    if node.version >= 9:
+        return _upsampled(node, node.input(1), b)
+    attribute = node.attribute("scales")
+    if attribute is None:
+        raise Fault("its attribute 'scales' is missing")
+    import numpy as np
+
+    return _upsampled(node, b.constant(np.asarray(attribute.floats, np.float32)), b)
+
+
+def _upsampled(node: OnnxNode, scales: Value, b: Builder) -> Value:
+    mode = node.choice("mode", "nearest", "nearest", "linear", "bilinear")
+    return b.add(
+        "resize",
+        node.input(0),
+        None,
+        scales,
+        mode="nearest" if mode == "nearest" else "linear",
+        coordinate_mode="asymmetric",
+        nearest_mode="floor",
+        cubic_coeff=-0.75,
+        exclude_outside=False,
+        extrapolation=0.0,
+        antialias=False,
+        axes=None,
+        keep_aspect="stretch",
+    )

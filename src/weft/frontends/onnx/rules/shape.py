@@ -1,0 +1,103 @@
+"""Operators on shapes, and those that make tensors from shapes or from nothing."""
+
+import numpy as np
+
+from weft import dtypes
+from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.faults import Fault
+from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.reader import External
+from weft.frontends.onnx.tensors import MAX_SPARSE_BYTES, sparse_to_array
+from weft.frontends.onnx.types import DTYPES
+from weft.graph.value import Value
+
+
+def constant(node: OnnxNode, b: Builder) -> Value | None:
+    """Constant: its value may stand in one of eight attributes."""
+    attribute = node.attribute("value")
+    if attribute is not None:
+        if attribute.t.data_type not in DTYPES:
+            return None
+        array = node.tensor("value")
+        assert array is not None
+        return b.constant(array)
+    sparse = node.attribute("sparse_value")
+    if sparse is not None:
+        return b.constant(sparse_to_array(sparse.sparse_tensor, External(None)))
+    for name, dtype in (("value_int", np.int64), ("value_float", np.float32)):
+        found = node.attribute(name)
+        if found is not None:
+            return b.constant(np.asarray(found.i if name == "value_int" else found.f, dtype))
+    for name, dtype in (("value_ints", np.int64), ("value_floats", np.float32)):
+        found = node.attribute(name)
+        if found is not None:
+            return b.constant(np.asarray(found.ints if name == "value_ints" else found.floats, dtype))
+    text, texts = node.attribute("value_string"), node.attribute("value_strings")
+    if text is not None:
+        return b.constant(np.array(text.s.decode("utf-8", "replace"), dtype=object))
+    if texts is not None:
+        return b.constant(np.array([entry.decode("utf-8", "replace") for entry in texts.strings], dtype=object))
+    raise Fault("it has no value attribute")
+
+
+def shape(node: OnnxNode, b: Builder) -> Value:
+    end = node.integer("end", 0) if node.has("end") else None
+    return b.add("shape", node.input(0), start=node.integer("start", 0), end=end)
+
+
+def size(node: OnnxNode, b: Builder) -> Value:
+    return b.add("size", node.input(0))
+
+
+def range_(node: OnnxNode, b: Builder) -> Value:
+    return b.add("range", node.input(0), node.input(1), node.input(2))
+
+
+def constant_of_shape(node: OnnxNode, b: Builder) -> Value | None:
+    """ConstantOfShape -> constant_of_shape, filled with the float 0 unless `value` says otherwise."""
+    attribute = node.attribute("value")
+    if attribute is not None and attribute.t.data_type not in DTYPES:
+        return None
+    value = node.tensor("value")
+    value = np.zeros(1, np.float32) if value is None else value
+    if value.size != 1:
+        raise Fault(f"attribute 'value' must hold one element, got {value.size}")
+    return b.add("constant_of_shape", node.input(0), value=value.reshape(1))
+
+
+def expand(node: OnnxNode, b: Builder) -> Value:
+    return b.add("expand", node.input(0), node.input(1))
+
+
+def tile(node: OnnxNode, b: Builder) -> Value:
+    return b.add("tile", node.input(0), node.input(1))
+
+
+def trilu(node: OnnxNode, b: Builder) -> Value:
+    return b.add("trilu", node.input(0), node.optional(1), upper=node.flag("upper", default=True))
+
+
+def dropout(node: OnnxNode, b: Builder) -> list[Value] | None:
+    """Dropout(x) -> x, and a mask of trues if it is read. Training mode is left to the reference."""
+    x = node.input(0)
+    if node.optional(2) is not None:
+        training = node.array(2)
+        if training is None or training.size != 1 or bool(training.reshape(-1)[0]):
+            return None
+    if len(node.outputs) < 2:
+        return [x]
+    ones = np.ones(1, np.bool_)
+    mask = b.add("constant_of_shape", b.add("shape", x, start=0, end=None), value=ones)
+    return [x, mask if node.version >= 10 or x.dtype is None else b.add("cast", mask, to=x.dtype)]
+
+
+def eye_like(node: OnnxNode, b: Builder) -> Value | None:
+    """EyeLike of a known shape -> a constant."""
+    dims, number = node.dims(), node.integer("dtype", 0)
+    dtype = DTYPES.get(number) if number else node.dtype()
+    if dims is None or len(dims) != 2 or dtype is None or dtype == dtypes.string:
+        return None
+    rows, columns = dims
+    if rows is None or columns is None or rows * columns * dtype.size > MAX_SPARSE_BYTES:
+        return None
+    return b.constant(np.eye(rows, columns, node.integer("k", 0)).astype(dtype.numpy))
