@@ -1,0 +1,46 @@
+"""Conversion between element types. Inside kernels booleans are i1."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from weft.codegen.emit.kernel import Kernel
+from weft.codegen.emit.types import I1, I32, I64, scalar, with_element
+from weft.codegen.emit.vectors import like
+from weft.dtypes import DType, boolean
+
+
+def value_type(dtype: DType) -> ir.Type:
+    """The type of one element inside a kernel: as in memory, but i1 for booleans."""
+    return I1 if dtype == boolean else scalar(dtype)
+
+
+def convert(k: Kernel, value: ir.Value, source: DType, target: DType) -> ir.Value:
+    """`value` as `target`. Floats become integers by dropping the fraction, wrapping around where they are
+    narrower than 32 bits; beyond the range the result is unspecified. Anything but 0 is True (NaN too)."""
+    if source == target:
+        return value
+    type_ = with_element(value.type, value_type(target))
+    if target == boolean:
+        if source.is_float:
+            return k.b.fcmp_unordered("!=", value, like(value, 0.0))
+        return k.b.icmp_unsigned("!=", value, like(value, 0))
+    if source.is_float:
+        return _from_float(k, value, source, target, type_)
+    signed = source.kind == "int"
+    if target.is_float:
+        return k.b.sitofp(value, type_) if signed else k.b.uitofp(value, type_)
+    if source != boolean and target.size <= source.size:
+        return value if target.size == source.size else k.b.trunc(value, type_)
+    return k.b.sext(value, type_) if signed else k.b.zext(value, type_)
+
+
+def _from_float(k: Kernel, value: ir.Value, source: DType, target: DType, type_: ir.Type) -> ir.Value:
+    if target.is_float:
+        return k.b.fpext(value, type_) if target.size > source.size else k.b.fptrunc(value, type_)
+    if target.size == 8:
+        return k.b.fptosi(value, type_) if target.kind == "int" else k.b.fptoui(value, type_)
+    if target.kind == "int" and target.size == 4:
+        return k.b.fptosi(value, type_)
+    whole = k.b.fptosi(value, with_element(value.type, I64 if target.size == 4 else I32))
+    return k.b.trunc(whole, type_)

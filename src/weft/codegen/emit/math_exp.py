@@ -1,0 +1,165 @@
+"""exp, and what is built from it: sigmoid, tanh, sinh, cosh. f32 and f64, within 2 ulp over the whole range."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from weft.codegen.emit.kernel import Kernel
+from weft.codegen.emit.math_base import (
+    absolute,
+    at_least,
+    at_most,
+    copysign,
+    is_double,
+    mad,
+    polynomial,
+    power_of_two,
+    round_small,
+    scale,
+    two_sum,
+    two_sum_any,
+)
+from weft.codegen.emit.vectors import like
+
+LOG2E = 1.4426950408889634
+
+
+class _Precision(NamedTuple):
+    """ln 2 in two parts (a multiple of the first is exact), minimax polynomials, and the ends of the range.
+
+    `tail` are the coefficients of (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2, `sinh` those of
+    (sinh(x) - x) / x**3 in x**2 for |x| <= 1. Beyond `lowest` exp is 0, beyond `highest` infinite;
+    from `flat` on tanh is 1.
+    """
+
+    ln2_high: float
+    ln2_low: float
+    tail: tuple[float, ...]
+    sinh: tuple[float, ...]
+    lowest: float
+    highest: float
+    flat: float
+
+
+_F32 = _Precision(
+    ln2_high=0.693145751953125,
+    ln2_low=1.4286068203094173e-06,
+    tail=(0.5, 0.16666516661643982, 0.041666436940431595, 0.008369138464331627, 0.0013937529874965549),
+    sinh=(0.1666666716337204, 0.008333311416208744, 0.00019842635083477944, 2.783925083349459e-06),
+    lowest=-105.0,
+    highest=90.0,
+    flat=10.0,
+)
+_F64 = _Precision(
+    ln2_high=6.93147180369123816490e-01,
+    ln2_low=1.90821492927058770002e-10,
+    tail=(
+        0.5000000000000013, 0.16666666666666696, 0.041666666666511566, 0.00833333333330936, 0.0013888888948099531,
+        0.00019841269913086157, 2.480148875085503e-05, 2.7557219867166857e-06, 2.763172777878237e-07,
+        2.511680243720573e-08,
+    ),
+    sinh=(
+        0.16666666666666666, 0.008333333333333333, 0.00019841269841269592, 2.7557319224120113e-06,
+        2.505210834567173e-08, 1.605905070205394e-10, 7.646476606034439e-13, 2.848391987936267e-15,
+    ),
+    lowest=-747.0,
+    highest=711.0,
+    flat=22.0,
+)  # fmt: skip
+
+
+def _precision(x: ir.Value) -> _Precision:
+    return _F64 if is_double(x) else _F32
+
+
+def exp(k: Kernel, x: ir.Value, *, halved: bool = False) -> ir.Value:
+    """e ** x (times 0.5 if `halved`, which then overflows later). Denormal results are rounded correctly."""
+    p = _precision(x)
+    x = at_most(k, at_least(k, x, p.lowest), p.highest)
+    n, count = round_small(k, x, LOG2E)
+    mantissa = _exp_near_zero(k, x, n)
+    if halved:
+        n, count = k.b.fsub(n, like(n, 1.0)), k.b.sub(count, like(count, 1))
+    return scale(k, mantissa, n, count)
+
+
+def exp_normal(k: Kernel, x: ir.Value) -> ir.Value:
+    """e ** x where neither the result nor 1 / result leaves the range of normal numbers: the cheaper exp."""
+    n, count = round_small(k, x, LOG2E)
+    return k.b.fmul(_exp_near_zero(k, x, n), power_of_two(k, count))
+
+
+def _exp_near_zero(k: Kernel, x: ir.Value, n: ir.Value) -> ir.Value:
+    """exp(x - n * ln 2)"""
+    p = _precision(x)
+    r = mad(k, n, like(x, -p.ln2_low), mad(k, n, like(x, -p.ln2_high), x))
+    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, p.tail), r)
+    return k.b.fadd(curved, like(x, 1.0))
+
+
+def exp_of_sum(k: Kernel, high: ir.Value, low: ir.Value) -> ir.Value:
+    """e ** (high + low), |low| below an ulp of high"""
+    p = _precision(high)
+    high = at_most(k, at_least(k, high, p.lowest), p.highest)
+    n, count = round_small(k, high, LOG2E)
+    rough = mad(k, n, like(high, -p.ln2_high), high)
+    small = k.b.fsub(low, k.b.fmul(n, like(high, p.ln2_low)))
+    r = k.b.fadd(rough, small)
+    lost = k.b.fadd(k.b.fsub(rough, r), small)
+    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, p.tail), lost)
+    return scale(k, k.b.fadd(k.b.fadd(r, curved), like(high, 1.0)), n, count)
+
+
+def _expm1_positive(k: Kernel, x: ir.Value) -> ir.Value:
+    """e ** x - 1 for 0 <= x < 80"""
+    p = _precision(x)
+    n, count = round_small(k, x, LOG2E)
+    rough, low = mad(k, n, like(x, -p.ln2_high), x), k.b.fmul(n, like(x, p.ln2_low))
+    r = k.b.fsub(rough, low)
+    lost = k.b.fsub(k.b.fsub(rough, r), low)
+    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, p.tail), lost)
+    power = power_of_two(k, count)
+    whole = k.b.fsub(power, like(x, 1.0))
+    rough = mad(k, power, r, whole)
+    lost = mad(k, power, r, k.b.fsub(whole, rough))
+    return k.b.fadd(rough, mad(k, power, curved, lost))
+
+
+def sigmoid(k: Kernel, x: ir.Value) -> ir.Value:
+    """1 / (1 + e ** -x)"""
+    one = like(x, 1.0)
+    e = exp(k, k.b.fneg(absolute(k, x)))
+    positive = k.b.fcmp_ordered(">=", x, like(x, 0.0))
+    divisor, lost = two_sum(k, one, e)
+    quotient = k.b.fdiv(k.b.select(positive, one, e), divisor)
+    inverse = k.b.select(positive, quotient, k.b.fsub(one, quotient))
+    return mad(k, k.b.fneg(k.b.fmul(inverse, lost)), quotient, quotient)
+
+
+def tanh(k: Kernel, x: ir.Value) -> ir.Value:
+    """(e ** 2x - 1) / (e ** 2x + 1)"""
+    size = at_most(k, absolute(k, x), _precision(x).flat)
+    e = _expm1_positive(k, k.b.fadd(size, size))
+    divisor, lost = two_sum_any(k, e, like(x, 2.0))
+    quotient = k.b.fdiv(e, divisor)
+    half_lost = k.b.fmul(lost, like(x, -0.5))
+    inverse = k.b.fsub(like(x, 1.0), quotient)
+    return copysign(k, mad(k, k.b.fmul(inverse, half_lost), quotient, quotient), x)
+
+
+def sinh(k: Kernel, x: ir.Value) -> ir.Value:
+    """(e ** x - e ** -x) / 2"""
+    size = absolute(k, x)
+    square = k.b.fmul(x, x)
+    small = mad(k, k.b.fmul(square, x), polynomial(k, square, _precision(x).sinh), x)
+    half = exp(k, size, halved=True)
+    large = copysign(k, k.b.fsub(half, k.b.fdiv(like(x, 0.25), half)), x)
+    return k.b.select(k.b.fcmp_ordered("<", size, like(x, 1.0)), small, large)
+
+
+def cosh(k: Kernel, x: ir.Value) -> ir.Value:
+    """(e ** x + e ** -x) / 2"""
+    half = exp(k, absolute(k, x), halved=True)
+    return k.b.fadd(half, k.b.fdiv(like(x, 0.25), half))
