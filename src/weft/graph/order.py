@@ -1,0 +1,84 @@
+"""Orders of nodes: topological order, what outputs depend on, and the longest way to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from weft.errors import GraphError
+from weft.graph.node import Node
+from weft.graph.value import Value
+
+
+def operands_made_by(node: Node) -> Iterator[Node]:
+    """The nodes that make the operands of `node`, once for each operand."""
+    for value in node.inputs:
+        if value is not None and value.producer is not None:
+            yield value.producer
+
+
+def topological(nodes: Sequence[Node]) -> list[Node]:
+    """`nodes` in an order in which every node follows those whose results it reads.
+
+    Stable: a node moves only as far as it must. Producers outside `nodes` do not count. Raises
+    GraphError naming the nodes of a cycle.
+    """
+    inside = set(nodes)
+    ordered: list[Node] = []
+    done: set[Node] = set()
+    open_: dict[Node, None] = {}
+    for root in nodes:
+        stack = [] if root in done else [(root, operands_made_by(root))]
+        open_.update((node, None) for node, _ in stack)
+        while stack:
+            node, waiting = stack[-1]
+            producer = next((p for p in waiting if p in inside and p not in done), None)
+            if producer is None:
+                stack.pop()
+                open_.pop(node)
+                done.add(node)
+                ordered.append(node)
+            elif producer in open_:
+                raise GraphError(_cycle_text([n for n, _ in stack], producer))
+            else:
+                open_[producer] = None
+                stack.append((producer, operands_made_by(producer)))
+    return ordered
+
+
+def _cycle_text(path: list[Node], closing: Node) -> str:
+    cycle = path[path.index(closing) :]
+    names = " <- ".join(f"{node.name!r} ({node.op})" for node in (*cycle, closing))
+    return f"the graph has a cycle, each node reading the next: {names}"
+
+
+def needed(outputs: Iterable[Value]) -> set[Node]:
+    """The nodes on which `outputs` depend, directly or through others."""
+    waiting = [value.producer for value in outputs if value.producer is not None]
+    found = set(waiting)
+    while waiting:
+        for producer in operands_made_by(waiting.pop()):
+            if producer not in found:
+                found.add(producer)
+                waiting.append(producer)
+    return found
+
+
+def distances_to_end(nodes: Sequence[Node], cost: Callable[[Node], float]) -> dict[Node, float]:
+    """For each of `nodes` (in topological order), the dearest way from it to an end, its own cost included."""
+    distances: dict[Node, float] = {}
+    for node in reversed(nodes):
+        users = (user for value in node.outputs for user in value.users)
+        distances[node] = cost(node) + max((distances[user] for user in users if user in distances), default=0.0)
+    return distances
+
+
+def critical_walk(nodes: Sequence[Node], cost: Callable[[Node], float]) -> list[Node]:
+    """The dearest chain of dependent nodes among `nodes` (in topological order), first node first."""
+    distances = distances_to_end(nodes, cost)
+    walk: list[Node] = []
+    ready: list[Node] = list(nodes)
+    while ready:
+        node = max(ready, key=distances.__getitem__)
+        walk.append(node)
+        ready = [user for value in node.outputs for user in value.users if user in distances]
+    return walk
