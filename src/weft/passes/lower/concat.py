@@ -1,0 +1,54 @@
+"""concat: each operand is copied to its place, or written there by its producer in the first place."""
+
+from __future__ import annotations
+
+from weft.graph.layout import physical_shape
+from weft.graph.node import Node
+from weft.graph.shape import StaticShape, elements
+from weft.graph.value import Value
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.copy import Axis, copy_call, strides_of
+from weft.plan.call import Call
+
+
+def can_concat_blocked(shapes: list[StaticShape], block: int, axis: int = 1) -> bool:
+    """Whether blocked tensors of logical `shapes` can be joined on `axis`: along the channels, every operand
+    but the last must fill its blocks."""
+    return axis != 1 or all(shape[1] % block == 0 for shape in shapes[:-1])
+
+
+def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """At most a copy an operand; None for mixed layouts, or blocks that operands do not fill."""
+    operands, y = [value for value in node.inputs if value is not None], node.output
+    axis = node.attrs["axis"] + (len(y.static_shape) if node.attrs["axis"] < 0 else 0)
+    if y.known_dtype.kind == "string" or any(value.layout != y.layout for value in operands):
+        return None
+    if y.layout is not None and not can_concat_blocked([v.static_shape for v in operands], y.layout.block, axis):
+        return None
+    physical = physical_shape(y.static_shape, y.layout)
+    strides = strides_of(physical)
+    in_one_piece = elements(physical[:axis]) == 1
+    calls: list[Call] = []
+    start = 0
+    for value in operands:
+        shape = physical_shape(value.static_shape, value.layout)
+        if in_one_piece and _may_live_in(value, y, ctx):
+            ctx.alias(value, y, start * y.known_dtype.size)
+        elif elements(shape):
+            axes = [Axis(*numbers) for numbers in zip(shape, strides, strides_of(shape), strict=True)]
+            calls.append(copy_call(node, ctx, y, value, axes, target_start=start))
+        start += shape[axis] * strides[axis]
+    return calls
+
+
+def _may_live_in(value: Value, result: Value, ctx: LowerContext) -> bool:
+    """Whether the producer of `value` may write straight into `result`.
+
+    A value that others read as well stays apart: they would have to wait for everything written there.
+    """
+    return (
+        value.producer is not None
+        and len(value.users) == 1
+        and value not in ctx.aliases
+        and not ctx.graph.is_output(value)
+    )

@@ -1,0 +1,24 @@
+"""slice: a strided copy, or an alias where the slice is one piece of memory."""
+
+from __future__ import annotations
+
+from weft.graph.node import Node
+from weft.ops.operands import numbers
+from weft.ops.slice import resolved
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable, strides_of
+from weft.plan.call import Call
+
+
+def lower_slice(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One copy or an alias; None unless starts, ends, axes and steps are constants."""
+    x, y = node.operand(0), node.output
+    given = [None if value is None else value.data for value in node.inputs[1:]] + [None, None]
+    if not is_movable(x, y) or any(value is not None and not value.is_constant for value in node.inputs[1:]):
+        return None
+    starts, ends, axes, steps = (None if data is None else numbers(data) for data in given[:4])
+    ranges = resolved(x.static_shape, starts or (), ends or (), axes, steps)
+    strides = strides_of(x.static_shape)
+    start = sum(first * stride for (first, _, _), stride in zip(ranges, strides, strict=True))
+    steps_in_x = [step * stride for (_, step, _), stride in zip(ranges, strides, strict=True)]
+    return alias_or_copy(node, ctx, y, x, dense_target(y.static_shape, steps_in_x), start)

@@ -1,0 +1,17 @@
+"""transpose: a strided copy, or nothing where only axes of size 1 move."""
+
+from __future__ import annotations
+
+from weft.graph.node import Node
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable, strides_of
+from weft.plan.call import Call
+
+
+def lower_transpose(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One copy or an alias."""
+    x, y = node.operand(0), node.output
+    if not is_movable(x, y):
+        return None
+    strides = strides_of(x.static_shape)
+    return alias_or_copy(node, ctx, y, x, dense_target(y.static_shape, [strides[axis] for axis in node.attrs["perm"]]))
