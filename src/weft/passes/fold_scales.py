@@ -15,11 +15,15 @@ from weft.passes.match import Edit, Rules, number, only_use, produced_by, sweep
 
 Array = np.ndarray[Any, Any]
 
+_COPIED_BYTES = 1 << 20
+"""Larger matmul weights are not copied to be scaled."""
+
 
 class FoldScales:
     """%m = matmul(%x, %w); %y = mul(%m, 0.5)  ->  %y = matmul(%x, %w'), where %w' = 0.5 * %w
 
-    Weights are scaled only if nothing else reads them. Under exact math nothing is done.
+    Weights are scaled only if nothing else reads them; large ones of a matmul are left, as a copy costs
+    more memory than a step in the tail costs time. Under exact math nothing is done.
     """
 
     name = "fold_scales"
@@ -71,7 +75,9 @@ def _scaled_conv(conv: Node, factor: Array) -> tuple[Array, Array | None] | None
 
 def _scaled_matmul(matmul: Node, factor: Array) -> tuple[Array, None] | None:
     weights = matmul.operand(1).data
-    if weights is None or weights.ndim != 2 or any(matmul.attrs.get(key) for key in ("b_perm", "out_perm")):
+    if weights is None or weights.ndim != 2 or weights.nbytes > _COPIED_BYTES:
+        return None
+    if any(matmul.attrs.get(key) for key in ("b_perm", "out_perm")):
         return None
     if len(matmul.operand(0).static_shape) < 2:
         return None
