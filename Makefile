@@ -1,0 +1,32 @@
+# Everything a fresh clone needs: python3 (>= 3.11, with venv and pip), make and g++.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
+
+.PHONY: run test native-test bench lint clean
+
+run: $(STAMP)
+	$(BIN)/python examples/digits/classify.py
+
+test: $(STAMP) native-test
+	$(BIN)/python -m pytest -q
+
+native-test: $(STAMP)
+	scripts/native_test
+
+bench: $(STAMP)
+	scripts/bench
+
+lint: $(STAMP)
+	scripts/check
+
+# Rebuilt when what is compiled or installed changes; Python files are used from src.
+$(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,dev]'
+	touch $(STAMP)
+
+clean:
+	rm -rf .venv build

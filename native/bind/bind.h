@@ -1,0 +1,8 @@
+// The parts of the module, one a header of the core.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+void bind_program(nanobind::module_& m);
+void bind_team(nanobind::module_& m);
+void bind_trace(nanobind::module_& m);

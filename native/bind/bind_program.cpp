@@ -1,0 +1,153 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "bind.h"
+#include "interpreter.h"
+#include "weft/program.h"
+#include "weft/team.h"
+
+namespace nb = nanobind;
+using weft::Program;
+
+namespace {
+
+using Pointers = std::vector<std::pair<std::int64_t, std::int64_t>>;
+using PyStep = std::tuple<nb::object, Pointers, std::vector<std::int64_t>, std::int64_t, double>;
+using PyTask = std::tuple<std::int64_t, std::int64_t, double, bool>;
+using PySlot = std::pair<std::string, std::int64_t>;
+
+PyObject* kernel_failure = nullptr;  // the exception class; lives as long as the process
+
+// A reference to a callable that may be dropped on any thread.
+std::shared_ptr<PyObject> share(nb::object callable) {
+    return {callable.release().ptr(), [](PyObject* object) {
+                const bool held_already = PyGILState_Check() != 0;
+                if (!held_already && interpreter_is_ending()) return;
+                const nb::gil_scoped_acquire held;
+                Py_DECREF(object);
+            }};
+}
+
+// A Program with the callables of its steps in view of Python's cycle collector.
+struct PyProgram : Program {
+    using Program::Program;
+    std::vector<std::shared_ptr<PyObject>> callables;
+};
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+    Py_VISIT(Py_TYPE(self));
+    if (!nb::inst_ready(self)) return 0;
+    for (const auto& callable : nb::inst_ptr<PyProgram>(self)->callables) Py_VISIT(callable.get());
+    return 0;
+}
+
+// There is no tp_clear: a cycle through a program passes through a function or a container that has one.
+PyType_Slot collector_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
+
+weft::HostCall host_call(std::shared_ptr<PyObject> callable) {
+    return [function = std::move(callable)](std::span<void* const> pointers) {
+        hang_if_interpreter_is_ending();
+        const nb::gil_scoped_acquire held;
+        nb::object addresses = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(pointers.size())));
+        if (!addresses.is_valid()) throw nb::python_error();
+        for (std::size_t i = 0; i < pointers.size(); ++i) {
+            PyTuple_SET_ITEM(addresses.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromVoidPtr(pointers[i]));
+        }
+        nb::steal(PyObject_CallOneArg(function.get(), addresses.ptr()));
+        if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    };
+}
+
+weft::StepSpec to_step(PyStep step, std::vector<std::shared_ptr<PyObject>>& callables) {
+    auto& [code, pointers, args, chunks, cost_ns] = step;
+    weft::StepSpec spec;
+    if (PyCallable_Check(code.ptr()) != 0) {
+        callables.push_back(share(code));
+        spec.host = host_call(callables.back());
+    } else {
+        spec.kernel = reinterpret_cast<weft::Kernel>(nb::cast<std::uintptr_t>(code));
+    }
+    spec.pointers.reserve(pointers.size());
+    for (const auto& [slot, offset] : pointers) spec.pointers.push_back({slot, offset});
+    spec.args = std::move(args);
+    spec.chunks = chunks;
+    spec.cost_ns = cost_ns;
+    return spec;
+}
+
+weft::SlotSpec to_slot(std::size_t index, const PySlot& slot) {
+    const auto& [kind, value] = slot;
+    if (kind == "arena") return {weft::SlotKind::arena, value};
+    if (kind == "constant") return {weft::SlotKind::constant, value};
+    if (kind == "bound") return {weft::SlotKind::bound, value};
+    throw std::invalid_argument("slot " + std::to_string(index) +
+                                ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
+}
+
+PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& tasks,
+                        const std::vector<std::vector<std::int64_t>>& successors, const std::vector<PySlot>& slots,
+                        std::int64_t arena_bytes, std::int64_t scratch_bytes) {
+    std::vector<std::shared_ptr<PyObject>> callables;
+    std::vector<weft::StepSpec> step_specs;
+    for (auto& step : steps) step_specs.push_back(to_step(std::move(step), callables));
+    std::vector<weft::TaskSpec> task_specs;
+    for (const auto& [first, count, priority, blocking] : tasks) {
+        task_specs.push_back({first, count, priority, blocking});
+    }
+    std::vector<weft::SlotSpec> slot_specs;
+    for (std::size_t i = 0; i < slots.size(); ++i) slot_specs.push_back(to_slot(i, slots[i]));
+    auto program = std::make_unique<PyProgram>(std::move(step_specs), task_specs, successors, slot_specs, arena_bytes,
+                                               scratch_bytes);
+    program->callables = std::move(callables);
+    return program.release();
+}
+
+[[noreturn]] void raise(const weft::KernelFailure& failure) {
+    nb::object error = nb::borrow(kernel_failure)(failure.what());
+    error.attr("step") = failure.step;
+    error.attr("code") = failure.code;
+    PyErr_SetObject(kernel_failure, error.ptr());
+    throw nb::python_error();
+}
+
+void run(PyProgram& program, weft::Team& team, const std::vector<std::uintptr_t>& bound, int intra_op, int inter_op) {
+    std::vector<void*> addresses;
+    addresses.reserve(bound.size());
+    for (const std::uintptr_t address : bound) addresses.push_back(reinterpret_cast<void*>(address));
+    try {
+        const ReleasedGil released;
+        team.run(program, addresses, {intra_op, inter_op}, signal_poll());
+    } catch (const weft::KernelFailure& failure) {
+        raise(failure);
+    }
+}
+
+}  // namespace
+
+void bind_program(nb::module_& m) {
+    kernel_failure = PyErr_NewExceptionWithDoc("weft._native.KernelFailure",
+                                               "A kernel returned a non-zero code. Attributes: step, code.",
+                                               PyExc_RuntimeError, nullptr);
+    if (kernel_failure == nullptr) throw nb::python_error();
+    m.attr("KernelFailure") = nb::borrow(kernel_failure);
+    nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
+                          "An immutable DAG of tasks. Constants' memory must be kept alive by whoever holds the program.")
+        .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("slots"),
+             nb::arg("arena_bytes"), nb::arg("scratch_bytes"))
+        .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
+             "Run once on the team; returns when all is done. Thread-safe; releases the GIL.")
+        .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<nb::gil_scoped_release>(), "Free the memory of idle contexts.")
+        .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
+        .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },
+                     "Bytes of the arena of one context.")
+        .def_prop_ro("contexts", [](const PyProgram& program) { return program.contexts(); }, "Contexts that exist, idle and in use.");
+}

@@ -1,0 +1,19 @@
+// The weft._native module: what the core offers to Python. Knows nothing of ops.
+#include <nanobind/nanobind.h>
+
+#include "bind.h"
+#include "weft/team.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_native, m) {
+    m.doc() = "The native core of weft: a team of threads and the DAGs it runs.";
+    bind_program(m);
+    bind_team(m);
+    bind_trace(m);
+    // After this no worker is left, so none meets an interpreter that is going away.
+    nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+        const nb::gil_scoped_release released;
+        weft::close_all_teams();
+    }));
+}

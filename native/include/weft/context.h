@@ -1,0 +1,91 @@
+// Context: what one run of a program needs for itself: memory, resolved pointers, and its scheduling state.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <vector>
+
+#include "weft/fp_mode.h"
+#include "weft/memory.h"
+#include "weft/program.h"
+
+namespace weft {
+
+struct Member;
+
+// Limits on a team: workers inside one op, and ops in progress. In a request 0 stands for "the team's".
+struct Limits {
+    int intra_op = 0;
+    int inter_op = 0;
+};
+
+// Op is a task in progress. It is made and ended under the scheduler's lock; only `next` is touched outside it.
+struct Op {
+    Context* run = nullptr;
+    std::uint32_t task = 0;
+    std::int64_t chunks = 1;
+    double cost_per_chunk = 0;
+    int workers = 0;          // members inside; the last to leave ends the op
+    bool open = false;        // listed in Context::open: others may join
+    bool holds_lent = false;  // its token is the one lent by the enclosing op of a nested run
+    // The next chunk to draw. Drawing is relaxed: which worker gets a chunk carries no data, and what the chunks read
+    // and wrote is ordered by the scheduler's lock on entering and leaving the op.
+    alignas(64) std::atomic<std::int64_t> next{0};
+};
+
+// Context is used by one run at a time, and handed from run to run through Program::acquire and release.
+// All fields below `scheduling` are guarded by the lock of the scheduler that runs it, but for the atomic one.
+struct Context {
+    Context(const Program& owner, const std::vector<SlotSpec>& slots, const std::vector<PointerSpec>& pointer_specs);
+
+    const Program& program;
+    Block arena;
+    std::vector<void*> pointers;  // of all steps, flat
+    FpMode fp_mode = 0;
+    std::uint64_t run_id = 0;
+
+    // scheduling
+    Limits asked;
+    Member* caller = nullptr;
+    std::vector<std::int32_t> pending;    // predecessors not finished yet, by task
+    std::vector<std::uint32_t> ready;     // heap, most urgent first
+    std::vector<Op*> open;                // ops that others may join
+    std::vector<std::unique_ptr<Op>> ops_made;
+    std::vector<Op*> ops_free;
+    std::size_t finished_tasks = 0;
+    double ready_ns = 0;                  // estimated cost of what is in `ready`
+    int ops = 0;                          // in progress on places
+    int blocking_ops = 0;                 // in progress on blocking threads
+    int workers = 0;                      // members inside its ops
+    bool serial = false;                  // its caller walks Program::order() alone, holding one op's token
+    bool nested = false;                  // called from inside a step
+    bool lent_free = false;               // the token of the enclosing op is there to be used
+    bool finished = false;
+    std::exception_ptr failure;           // the first one
+    // Set under the lock, read without: a hint to stop early. The truth is re-read under the lock on leaving the op.
+    std::atomic<bool> cancelled{false};
+};
+
+// task_is_less_urgent() orders heaps of ready tasks: higher priority first, then the earlier task.
+inline bool task_is_less_urgent(const Program& program, std::uint32_t a, std::uint32_t b) {
+    const double left = program.tasks()[a].priority;
+    const double right = program.tasks()[b].priority;
+    return left < right || (left == right && a > b);
+}
+
+// prepare() clears what an earlier run left behind.
+void prepare(Context& run);
+// seed() sets up `pending` and `ready` as if the first `done` tasks of Program::order() had finished.
+void seed(Context& run, std::size_t done);
+// push_ready() and pop_ready() keep the heap and its cost. pop_ready() needs a non-empty heap.
+void push_ready(Context& run, std::uint32_t task);
+std::uint32_t pop_ready(Context& run);
+// open_op() makes an op of a task that was ready, with one worker inside; end_op() gives it back.
+Op* open_op(Context& run, std::uint32_t task, bool shared);
+void end_op(Op& op);
+// close_op() takes the op off the list of those that can be joined.
+void close_op(Op& op);
+
+}  // namespace weft

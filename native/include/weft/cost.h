@@ -1,0 +1,13 @@
+// What handing work to another thread costs, and so what is worth handing over. All times in nanoseconds.
+#pragma once
+
+namespace weft {
+
+// A task cheaper than this is not worth the locks and cache misses of running it elsewhere.
+inline constexpr double kWorthSharingNs = 800;
+// Gain below which no spinning thread is called, no parked thread is woken, and no thread is started.
+inline constexpr double kWorthCallingSpinnerNs = 1'000;
+inline constexpr double kWorthWakingNs = 40'000;
+inline constexpr double kWorthStartingNs = 80'000;
+
+}  // namespace weft

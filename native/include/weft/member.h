@@ -1,0 +1,78 @@
+// Member: a thread as the scheduler sees it, and how it waits.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#include "weft/fp_mode.h"
+#include "weft/memory.h"
+
+namespace weft {
+
+class Scheduler;
+struct Context;
+struct Op;
+
+// State of a member. Only the member itself leaves the last three; only a holder of the scheduler's lock leaves the
+// first three.
+enum class State : std::uint32_t {
+    spinning,   // idle, watching this word
+    lying_down, // idle, told to park because runnable threads would exceed the places
+    parked,     // idle, asleep in the kernel until this word changes
+    working,    // has been given Member::op
+    dismissed,  // its run has finished (a caller), or it must end (a worker)
+};
+
+enum class Role { caller, worker, blocking };
+
+// Member is owned by its scheduler and lives as long as it, so a late wake-up never touches freed memory.
+// Fields without a remark are guarded by the scheduler's lock.
+struct Member {
+    Member(Scheduler& owner, Role its_role) : scheduler(&owner), role(its_role) {}
+
+    Scheduler* const scheduler;
+    Role role;
+    int index = 0;            // of the worker in its team: > 0; 0 for callers
+    Context* own = nullptr;   // caller: the run it called; it works for no other
+    bool idle = false;
+    bool guest = false;       // caller inside a step of another run: brings the place it holds, gives it up never
+    int place = -1;           // held while working; blocking threads have -1 - index
+    int traced_team = 0;      // team of `place`: not the scheduler's own for a guest
+    // On a line of their own, as a spinning member reads them all the time.
+    alignas(64) std::atomic<State> state{State::parked};
+    Op* op = nullptr;         // written before state becomes `working`, then the member's
+
+    // Used by the thread itself alone.
+    alignas(64) FpMode fp_mode = get_fp_mode();
+    Block scratch;
+    void (*poll)() = nullptr;  // throws to cancel the run, e.g. on Ctrl-C; called every kPollInterval or more often
+    int poll_countdown = 1;
+    int poll_stride = 1;
+    std::chrono::steady_clock::time_point looked{};  // at the clock
+    std::chrono::steady_clock::time_point polled{};
+    pthread_t thread{};
+};
+
+// A caller polls about this often, whether it works or waits.
+inline constexpr std::chrono::milliseconds kPollInterval{40};
+
+// current_member() is what the calling thread is while it runs a step; null outside steps.
+Member*& current_member();
+
+// cpu_relax() tells the core that this is a spin loop.
+void cpu_relax();
+// sleep_while_parked() returns when the state is no longer `parked`, after `timeout` (none if negative), or by chance.
+void sleep_while_parked(Member& member, std::chrono::nanoseconds timeout);
+// wake() ends sleep_while_parked(); call after changing the state. Needs no lock.
+void wake(Member& member);
+// spin() watches the state while it is `spinning`, for `limit` at most. Returns false if time ran out.
+bool spin(const Member& member, std::chrono::nanoseconds limit);
+// start_polling() sets what a caller polls during a run; null for nothing.
+void start_polling(Member& member, void (*poll)());
+// maybe_poll() calls poll if about kPollInterval has gone by. Cheap enough for each task and chunk.
+void maybe_poll(Member& member);
+
+}  // namespace weft

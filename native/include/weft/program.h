@@ -1,0 +1,154 @@
+// Program: an immutable, validated DAG of tasks made of steps, and the contexts its runs use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "weft/mutex.h"
+
+namespace weft {
+
+struct Context;
+
+// Kernel is the ABI of generated code. `pointers` are the step's resolved buffers (outputs first, then inputs), `args`
+// its immutable parameters, `chunk` is in 0..chunks-1, `scratch` is a 64-byte-aligned block of the calling worker.
+// Returns 0, or a positive code which ends the run with KernelFailure.
+using Kernel = std::int32_t (*)(void* const* pointers, const std::int64_t* args, std::int64_t chunk, void* scratch);
+
+// HostCall is a step in the host language: called once, may throw; what it throws reaches the caller of run().
+using HostCall = std::function<void(std::span<void* const> pointers)>;
+
+struct PointerSpec {
+    std::int64_t slot;
+    std::int64_t offset;  // bytes, >= 0
+};
+
+struct StepSpec {
+    Kernel kernel = nullptr;  // exactly one of kernel and host is set
+    HostCall host;
+    std::vector<PointerSpec> pointers;
+    std::vector<std::int64_t> args;
+    std::int64_t chunks = 1;
+    double cost_ns = 0;  // estimate for all chunks together; decides what is worth sharing, never what is computed
+};
+
+struct TaskSpec {
+    std::int64_t first_step;
+    std::int64_t step_count;
+    double priority;  // length of the critical path from here, ns; higher runs first
+    bool blocking;    // waits on something outside: runs on a thread of its own and takes no place
+};
+
+enum class SlotKind { arena, constant, bound };
+
+struct SlotSpec {
+    SlotKind kind;
+    std::int64_t value;  // arena: byte offset; constant: address; bound: index into the addresses given to run()
+};
+
+// KernelFailure says which step of the program returned which non-zero code.
+class KernelFailure : public std::runtime_error {
+public:
+    KernelFailure(std::int64_t failed_step, std::int32_t returned_code);
+    std::int64_t step;
+    std::int32_t code;
+};
+
+struct Step {
+    Kernel kernel;
+    HostCall host;
+    std::vector<std::int64_t> args;
+    std::size_t first_pointer;  // into Context::pointers
+    std::size_t pointer_count;
+    std::int64_t chunks;
+};
+
+struct Task {
+    std::uint32_t first_step;
+    std::uint32_t step_count;
+    double priority;
+    double cost_ns;
+    std::int64_t chunks;  // > 1 only if workers may share the task
+    std::uint32_t first_successor;
+    std::uint32_t successor_count;
+    std::int32_t predecessors;
+    bool blocking;
+};
+
+// Program is immutable after construction except for its list of idle contexts, which has its own lock: any number of
+// threads may run it at once. It must outlive its runs.
+class Program {
+public:
+    // Throws std::invalid_argument that says where, what was wanted and what came.
+    Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
+            const std::vector<std::vector<std::int64_t>>& successors, const std::vector<SlotSpec>& slots,
+            std::int64_t arena_bytes, std::int64_t scratch_bytes);
+    ~Program();
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    // acquire() takes an idle context or makes one, and points its bound slots at `bound`.
+    // Throws std::invalid_argument for a wrong number of addresses and std::bad_alloc.
+    std::unique_ptr<Context> acquire(std::span<void* const> bound);
+    // release() keeps the context for a later run.
+    void release(std::unique_ptr<Context> context);
+    // trim() frees the idle contexts.
+    void trim();
+    // contexts() counts those that exist: idle and in use.
+    std::size_t contexts() const;
+
+    std::uint64_t id() const { return id_; }
+    std::size_t arena_bytes() const { return arena_bytes_; }
+    std::size_t scratch_bytes() const { return scratch_bytes_; }
+    std::size_t bound_count() const { return bound_count_; }
+    std::span<const Step> steps() const { return steps_; }
+    std::span<const Task> tasks() const { return tasks_; }
+    std::span<const std::uint32_t> successors(const Task& task) const {
+        return {successors_.data() + task.first_successor, task.successor_count};
+    }
+    // order() lists all tasks so that each stands after its predecessors, the most urgent ready one first.
+    std::span<const std::uint32_t> order() const { return order_; }
+    // shareable_ns() estimates the work that other threads could take off the caller's hands.
+    double shareable_ns() const { return shareable_ns_; }
+    bool has_blocking() const { return has_blocking_; }
+
+private:
+    struct BoundPointer {
+        std::size_t pointer;
+        std::size_t index;
+        std::int64_t offset;
+    };
+
+    void take_steps(std::vector<StepSpec> steps, const std::vector<SlotSpec>& slots);
+    void take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs);
+    void take_successors(const std::vector<std::vector<std::int64_t>>& successors);
+    void sort_tasks();
+    void estimate_sharing();
+
+    std::uint64_t id_;
+    std::size_t arena_bytes_ = 0;
+    std::size_t scratch_bytes_ = 0;
+    std::size_t bound_count_ = 0;
+    std::vector<Step> steps_;
+    std::vector<double> step_costs_;
+    std::vector<Task> tasks_;
+    std::vector<std::uint32_t> successors_;
+    std::vector<std::uint32_t> order_;
+    double shareable_ns_ = 0;
+    bool has_blocking_ = false;
+
+    std::vector<SlotSpec> slots_;
+    std::vector<PointerSpec> pointers_;
+    std::vector<BoundPointer> bound_pointers_;
+
+    std::vector<std::unique_ptr<Context>> idle_;  // guarded by context_mutex()
+    std::size_t in_use_ = 0;                      // guarded by context_mutex()
+};
+
+}  // namespace weft

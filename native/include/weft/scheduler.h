@@ -1,0 +1,163 @@
+// Scheduler: the threads of one team and what each of them does next. native/README.md has the argument for it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "weft/context.h"
+#include "weft/member.h"
+#include "weft/mutex.h"
+#include "weft/places.h"
+
+namespace weft {
+
+// Scheduler is made by Team and used through it. All public functions may be called from any thread; none may be
+// called while holding another lock of the core.
+class Scheduler {
+public:
+    Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit);
+    ~Scheduler();  // needs close() before
+    Scheduler(const Scheduler&) = delete;
+    Scheduler& operator=(const Scheduler&) = delete;
+
+    // run() executes the context's program and returns when all its tasks have finished, or rethrows the first failure
+    // when nothing of the run is in progress any more. `asked` overrides the team's limits where it is not 0. Throws
+    // std::runtime_error if closed. `poll` is called on the calling thread now and then; what it throws ends the run.
+    void run(Context& run, Limits asked, void (*poll)());
+    // set_limits() takes effect at the next op boundary. Joins the workers that are now too many and idle.
+    void set_limits(Limits limits);
+    // close() refuses new runs, waits for those in progress (which first get cancelled if `cancel`) and joins the
+    // workers. Throws std::runtime_error if called from inside one of its own steps.
+    void close(bool cancel);
+    // threads() counts the threads started and not yet ended, callers excluded.
+    std::size_t threads();
+
+private:
+    // Section holds the lock, and after releasing it wakes those who were given something meanwhile.
+    class Section;
+
+    // scheduler.cpp: runs
+    void begin(Context& run, Limits asked, Member& caller);
+    void end(Section& section, Context& run, Member& caller);
+    void walk(Section& section, Context& run, Member& caller);
+    void share(Section& section, Context& run, Member& caller);
+    bool may_walk(const Context& run, const Member& caller) const;
+    void enlist(Context& run, std::size_t done);
+    void update_caps();
+    Limits limits_of(const Context& run) const;
+    void cancel(Section& section, Context& run, std::exception_ptr failure);
+    void finish_if_done(Section& section, Context& run);
+
+    // schedule.cpp: who does what; all need the lock
+    bool can_start(const Context& run) const;
+    Op* start(Context& run, std::uint32_t task);
+    Op* pick(Member& member);
+    Op* best_to_join(const Context& run, double worth) const;
+    void leave(Section& section, Op& op);
+    Op* after(Section& section, Member& member, Op& op);
+    void dispatch(Section& section);
+    bool dispatch_start(Section& section, Context& run);
+    bool dispatch_join(Section& section, Context& run);
+    void dispatch_blocking(Section& section);
+    Member* choose(Section& section, Context& run, double gain_ns);
+    void call_up(Section& section, const Context& run);
+    bool must_yield(const Member& member) const;
+    bool is_starved(const Context& run) const;
+
+    // worker.cpp: threads, places, waiting and giving; all but the static ones and wait() need the lock
+    Member* start_thread_for(Section& section, Context& run, Role role);
+    Member* start_thread(Role role);
+    static void* thread_main(void* member);
+    void worker_loop(Member& member);
+    Member* take_caller_member();
+    bool has_place_for(const Member& member) const;
+    void take_place(Member& member);
+    void give_back_place(Member& member);
+    void go_idle(Section& section, Member& member);
+    void stop_idling(Member& member);
+    void give(Section& section, Member& member, Op* op);
+    void dismiss(Section& section, Member& member);
+    void set_state(Section& section, Member& member, State state);
+    void calm_spinners();
+    void retire_surplus(Section& section);
+    void join_retired(Section& section);
+    void wait(Member& member);
+    void lie_down(Member& member);
+    void poll_while_waiting(Member& member);
+
+    // execute.cpp: running steps; without the lock
+    void work_on(Member& member, Op& op);
+    std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch);
+
+    Mutex mutex_;
+    // Everything below is guarded by mutex_, but for constants and epoch_.
+    const std::string name_;
+    const std::chrono::nanoseconds spin_limit_;
+    const int id_;
+    Limits limits_;
+    int places_cap_ = 1;  // of limits_ and what active runs ask for, the most
+    int ops_cap_ = 1;
+    Places places_;
+    int ops_ = 0;            // in progress, without those on lent tokens
+    int blocking_ops_ = 0;
+    int spinners_ = 0;       // idle members that watch their word
+    bool closing_ = false;
+    std::deque<Context*> runs_;  // oldest first
+    std::vector<Member*> idle_;  // callers and workers; the last one became idle last
+    std::vector<Member*> idle_blocking_;
+    std::deque<std::pair<Context*, std::uint32_t>> blocking_queue_;
+    std::vector<std::unique_ptr<Member>> caller_members_;
+    std::vector<Member*> free_callers_;
+    std::vector<std::unique_ptr<Member>> workers_;   // index i - 1 is worker i
+    std::vector<std::unique_ptr<Member>> blocking_;
+    std::vector<std::unique_ptr<Member>> retired_;   // dismissed, to be joined
+    std::vector<std::unique_ptr<Member>> joined_;    // ended; kept because a late wake() may still name one
+    std::size_t workers_wanted_ = 0;                 // more than these end when idle
+    std::condition_variable_any no_runs_;
+    // Bumped under the lock when serial walks must come and look: limits changed, or a run starves. They load it
+    // relaxed as a hint and then take the lock, which orders the rest.
+    std::atomic<std::uint64_t> epoch_{0};
+};
+
+// Section is the only way to hold the scheduler's lock.
+class Scheduler::Section {
+public:
+    explicit Section(Scheduler& scheduler) : lock_(scheduler.mutex_) {}
+    ~Section() { unlock(); }
+    Section(const Section&) = delete;
+    Section& operator=(const Section&) = delete;
+
+    void unlock() {
+        if (!lock_.owns_lock()) return;
+        lock_.unlock();
+        for (int i = 0; i < count_; ++i) wake(*first_[i]);
+        for (Member* member : more_) wake(*member);
+        count_ = 0;
+        more_.clear();
+    }
+    void lock() { lock_.lock(); }
+    void wake_later(Member& member) {
+        if (count_ < kFirst) {
+            first_[count_++] = &member;
+        } else {
+            more_.push_back(&member);
+        }
+    }
+    std::unique_lock<Mutex>& raw() { return lock_; }
+
+private:
+    static constexpr int kFirst = 8;
+    std::unique_lock<Mutex> lock_;
+    Member* first_[kFirst];
+    int count_ = 0;
+    std::vector<Member*> more_;
+};
+
+}  // namespace weft

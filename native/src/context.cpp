@@ -1,0 +1,91 @@
+#include "weft/context.h"
+
+#include <algorithm>
+
+namespace weft {
+
+Context::Context(const Program& owner, const std::vector<SlotSpec>& slots,
+                 const std::vector<PointerSpec>& pointer_specs)
+    : program(owner), arena(owner.arena_bytes()) {
+    pointers.reserve(pointer_specs.size());
+    for (const PointerSpec& spec : pointer_specs) {
+        const SlotSpec& slot = slots[static_cast<std::size_t>(spec.slot)];
+        std::byte* base = nullptr;  // a bound slot is pointed at its address when a run begins
+        if (slot.kind == SlotKind::arena) base = arena.data() + slot.value;
+        if (slot.kind == SlotKind::constant) base = reinterpret_cast<std::byte*>(slot.value);
+        pointers.push_back(base == nullptr ? nullptr : base + spec.offset);
+    }
+    pending.reserve(owner.tasks().size());
+    ready.reserve(owner.tasks().size());
+}
+
+void prepare(Context& run) {
+    run.ready.clear();
+    run.open.clear();
+    run.finished_tasks = 0;
+    run.ready_ns = 0;
+    run.ops = run.blocking_ops = run.workers = 0;
+    run.serial = run.nested = run.lent_free = run.finished = false;
+    run.failure = nullptr;
+    run.cancelled.store(false, std::memory_order_relaxed);  // published by the lock under which the run is listed
+}
+
+void seed(Context& run, std::size_t done) {
+    const auto tasks = run.program.tasks();
+    const auto order = run.program.order();
+    run.pending.resize(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) run.pending[i] = tasks[i].predecessors;
+    for (const std::uint32_t i : order.first(done)) {
+        for (const std::uint32_t next : run.program.successors(tasks[i])) --run.pending[next];
+    }
+    run.finished_tasks = done;
+}
+
+void push_ready(Context& run, std::uint32_t task) {
+    run.ready.push_back(task);
+    run.ready_ns += run.program.tasks()[task].cost_ns;
+    std::push_heap(run.ready.begin(), run.ready.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return task_is_less_urgent(run.program, a, b); });
+}
+
+std::uint32_t pop_ready(Context& run) {
+    std::pop_heap(run.ready.begin(), run.ready.end(),
+                  [&](std::uint32_t a, std::uint32_t b) { return task_is_less_urgent(run.program, a, b); });
+    const std::uint32_t task = run.ready.back();
+    run.ready.pop_back();
+    run.ready_ns = run.ready.empty() ? 0 : run.ready_ns - run.program.tasks()[task].cost_ns;
+    return task;
+}
+
+Op* open_op(Context& run, std::uint32_t task, bool shared) {
+    if (run.ops_free.empty()) {
+        run.ops_made.push_back(std::make_unique<Op>());
+        run.ops_free.push_back(run.ops_made.back().get());
+    }
+    Op* op = run.ops_free.back();
+    run.ops_free.pop_back();
+    const Task& record = run.program.tasks()[task];
+    op->run = &run;
+    op->task = task;
+    op->chunks = record.chunks;
+    op->cost_per_chunk = record.cost_ns / static_cast<double>(record.chunks);
+    op->workers = 1;
+    op->holds_lent = false;
+    op->next.store(0, std::memory_order_relaxed);  // published by the lock under which members enter the op
+    op->open = shared && record.chunks > 1;
+    if (op->open) run.open.push_back(op);
+    return op;
+}
+
+void close_op(Op& op) {
+    if (!op.open) return;
+    op.open = false;
+    std::erase(op.run->open, &op);
+}
+
+void end_op(Op& op) {
+    close_op(op);
+    op.run->ops_free.push_back(&op);
+}
+
+}  // namespace weft

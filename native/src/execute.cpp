@@ -1,0 +1,123 @@
+// Running steps. Nothing here holds the scheduler's lock while a step runs.
+#include "weft/scheduler.h"
+#include "weft/trace.h"
+
+namespace weft {
+
+namespace {
+
+// Makes the member visible to runs nested in a step.
+class Inside {
+public:
+    explicit Inside(Member& member) : outer_(current_member()) { current_member() = &member; }
+    ~Inside() { current_member() = outer_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+private:
+    Member* outer_;
+};
+
+void* scratch_of(Member& member, const Context& run) {
+    const std::size_t wanted = run.program.scratch_bytes();
+    if (member.scratch.size() < wanted) member.scratch = Block(wanted);
+    return member.scratch.data();
+}
+
+void put_on_fp_mode(Member& member, const Context& run) {
+    if (member.fp_mode == run.fp_mode) return;
+    set_fp_mode(run.fp_mode);
+    member.fp_mode = run.fp_mode;
+}
+
+bool is_cancelled(const Context& run) {
+    return run.cancelled.load(std::memory_order_relaxed);  // a hint, see Context::cancelled
+}
+
+void call_host(Member& member, const Context& run, const Step& step) {
+    const Inside inside(member);
+    step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
+}
+
+void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, void* scratch) {
+    const Step& step = run.program.steps()[static_cast<std::size_t>(index)];
+    const std::int32_t code =
+        step.kernel(run.pointers.data() + step.first_pointer, step.args.data(), chunk, scratch);
+    if (code != 0) throw KernelFailure(index, code);
+}
+
+void run_steps(Member& member, const Context& run, const Task& task, void* scratch) {
+    for (std::uint32_t i = task.first_step; i < task.first_step + task.step_count; ++i) {
+        const Step& step = run.program.steps()[i];
+        const bool traced = tracing();
+        const std::int64_t start = traced ? monotonic_ns() : 0;
+        if (step.kernel == nullptr) {
+            call_host(member, run, step);
+        } else {
+            for (std::int64_t chunk = 0; chunk < step.chunks; ++chunk) {
+                call_kernel(run, i, chunk, scratch);
+                maybe_poll(member);
+                if (is_cancelled(run)) return;
+            }
+        }
+        if (traced) record(run, member, i, start, step.chunks);
+        if (is_cancelled(run)) return;
+    }
+}
+
+void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, void* scratch) {
+    const bool traced = tracing();
+    const std::int64_t start = traced ? monotonic_ns() : 0;
+    std::int64_t drawn = 0;
+    while (!is_cancelled(run)) {
+        chaos_point();
+        const std::int64_t chunk = op.next.fetch_add(1, std::memory_order_relaxed);  // see Op::next
+        if (chunk >= op.chunks) break;
+        call_kernel(run, step, chunk, scratch);
+        ++drawn;
+        maybe_poll(member);
+    }
+    if (traced && drawn > 0) record(run, member, step, start, drawn);
+}
+
+}  // namespace
+
+// Does the member's part in the op: afterwards nothing is left in it to begin.
+void Scheduler::work_on(Member& member, Op& op) {
+    Context& run = *op.run;
+    const Task& task = run.program.tasks()[op.task];
+    try {
+        put_on_fp_mode(member, run);
+        void* const scratch = scratch_of(member, run);
+        if (op.chunks > 1) {
+            draw_chunks(member, run, op, task.first_step, scratch);
+        } else {
+            run_steps(member, run, task, scratch);
+            maybe_poll(member);
+        }
+    } catch (...) {
+        Section section(*this);
+        cancel(section, run, std::current_exception());
+    }
+}
+
+// Runs the tasks of Program::order() from `from` on, alone. Returns how many have finished; fewer than all if the run
+// was cancelled or epoch_ is no longer `epoch`.
+std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch) {
+    const auto order = run.program.order();
+    std::size_t done = from;
+    try {
+        void* const scratch = scratch_of(member, run);
+        for (; done < order.size(); ++done) {
+            if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
+            run_steps(member, run, run.program.tasks()[order[done]], scratch);
+            maybe_poll(member);
+        }
+    } catch (...) {
+        Section section(*this);
+        cancel(section, run, std::current_exception());
+    }
+    return done;
+}
+
+}  // namespace weft

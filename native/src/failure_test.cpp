@@ -1,0 +1,216 @@
+// Failures, cancelling, nesting, blocking, closing.
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "weft/team.h"
+#include "weft/test_programs.h"
+
+namespace weft::testing {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::int32_t fail_at(void* const*, const std::int64_t* args, std::int64_t chunk, void*) {
+    return chunk == args[0] ? 42 : 0;
+}
+
+struct Stop : std::runtime_error {
+    Stop() : std::runtime_error("stop") {}
+};
+
+std::unique_ptr<Program> host_program(HostCall host, bool blocking = false) {
+    Builder builder;
+    builder.slots.clear();
+    builder.add_host(std::move(host), blocking);
+    return builder.build();
+}
+
+}  // namespace
+
+WEFT_TEST_WORKERS(a_kernel_failure_at_any_position_reaches_the_caller) {
+    Team team("t", {workers, workers});
+    RandomDag healthy(1, 30);
+    for (std::int64_t bad = 0; bad < 12; ++bad) {
+        Builder builder;
+        builder.slots = {{SlotKind::arena, 0}};
+        for (std::int64_t i = 0; i < 12; ++i) {
+            builder.add_kernel(fail_at, {i == bad ? 3 : -1}, 8);
+            if (i >= 3) builder.link(i - 3, i);
+        }
+        const auto program = builder.build();
+        try {
+            team.run(*program, {});
+            check::fail(__FILE__, __LINE__, "nothing was thrown");
+        } catch (const KernelFailure& failure) {
+            CHECK_EQUAL(bad, failure.step);
+            CHECK_EQUAL(42, failure.code);
+        }
+        healthy.run(team);
+        CHECK_EQUAL(1u, program->contexts());
+    }
+}
+
+WEFT_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
+    Team team("t", {workers, workers});
+    std::atomic<int> started{0};
+    Builder builder;
+    builder.slots.clear();
+    for (int i = 0; i < 50; ++i) {
+        builder.add_host([&](auto) {
+            ++started;
+            throw Stop();
+        });
+        builder.add_host([&](auto) { started += 1000; });
+        builder.link(2 * i, 2 * i + 1);
+    }
+    const auto program = builder.build();
+    CHECK_THROWS(Stop, team.run(*program, {}));
+    CHECK(started <= workers);
+}
+
+WEFT_TEST_WORKERS(nested_runs_finish_at_any_depth) {
+    Team team("t", {workers, workers});
+    RandomDag leaf(2, 30);
+    const auto inner = host_program([&](auto) { leaf.run(team); });
+    Builder builder;
+    builder.slots.clear();
+    for (int i = 0; i < 8; ++i) builder.add_host([&](auto) { team.run(*inner, {}); });
+    const auto outer = builder.build();
+    for (int i = 0; i < 10; ++i) team.run(*outer, {});
+}
+
+WEFT_TEST_WORKERS(teams_that_call_each_other_cannot_deadlock) {
+    Team left("l", {workers, 1});
+    Team right("r", {1, workers});
+    RandomDag leaf(2, 20);
+    const auto on_left = host_program([&](auto) { leaf.run(left); });
+    const auto on_right = host_program([&](auto) { leaf.run(right); });
+    const auto to_right = host_program([&](auto) { right.run(*on_left, {}); });
+    const auto to_left = host_program([&](auto) { left.run(*on_right, {}); });
+    std::thread other([&] {
+        for (int i = 0; i < 30; ++i) right.run(*to_left, {});
+    });
+    for (int i = 0; i < 30; ++i) left.run(*to_right, {});
+    other.join();
+}
+
+WEFT_TEST_WORKERS(a_nested_failure_passes_through) {
+    Team team("t", {workers, workers});
+    const auto inner = host_program([](auto) { throw Stop(); });
+    const auto outer = host_program([&](auto) { team.run(*inner, {}); });
+    CHECK_THROWS(Stop, team.run(*outer, {}));
+}
+
+WEFT_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
+    Team team("t", {1, 3});
+    std::atomic<int> inside{0};
+    std::atomic<int> most{0};
+    std::atomic<bool> computed{false};
+    Builder builder;
+    builder.slots.clear();
+    for (int i = 0; i < 9; ++i) {
+        builder.add_host(
+            [&](auto) {
+                const int now = ++inside;
+                if (now > most) most = now;
+                // Finishes only if computing goes on meanwhile.
+                while (!computed) std::this_thread::sleep_for(1ms);
+                --inside;
+            },
+            true);
+    }
+    builder.add_host([&](auto) {
+        while (inside < 3) std::this_thread::sleep_for(1ms);
+        computed = true;
+    });
+    const auto program = builder.build();
+    team.run(*program, {});
+    CHECK_EQUAL(3, most.load());
+}
+
+WEFT_TEST(blocking_tasks_may_run_programs_that_block) {
+    Team team("t", {1, 1});
+    const auto inner = host_program([](auto) { std::this_thread::sleep_for(1ms); }, true);
+    const auto outer = host_program([&](auto) { team.run(*inner, {}); }, true);
+    team.run(*outer, {});
+}
+
+WEFT_TEST(a_failing_blocking_task_ends_the_run) {
+    Team team("t", {2, 2});
+    const auto program = host_program([](auto) { throw Stop(); }, true);
+    CHECK_THROWS(Stop, team.run(*program, {}));
+}
+
+WEFT_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
+    Team team("t", {workers, 1});
+    Builder builder;
+    builder.slots = {{SlotKind::arena, 0}};
+    for (int i = 0; i < 1000; ++i) {
+        builder.add_kernel(
+            [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+                std::this_thread::sleep_for(1ms);
+                return 0;
+            },
+            {}, 10);
+        if (i > 0) builder.link(i - 1, i);
+    }
+    const auto program = builder.build();
+    const auto stop = [] { throw Stop(); };
+    std::thread other([&] { CHECK_THROWS(Stop, team.run(*program, {}, {}, stop)); });
+    const auto start = std::chrono::steady_clock::now();
+    CHECK_THROWS(Stop, team.run(*program, {}, {}, stop));
+    CHECK(std::chrono::steady_clock::now() - start < 500ms);
+    other.join();
+}
+
+WEFT_TEST(a_closed_team_refuses_runs_and_closing_waits) {
+    Team team("t", {4, 4});
+    std::atomic<int> done{0};
+    Builder builder;
+    builder.slots.clear();
+    for (int i = 0; i < 20; ++i) {
+        builder.add_host([&](auto) {
+            std::this_thread::sleep_for(2ms);
+            ++done;
+        });
+    }
+    const auto program = builder.build();
+    std::thread caller([&] { team.run(*program, {}); });
+    while (done == 0) std::this_thread::yield();
+    team.close();
+    CHECK_EQUAL(20, done.load());
+    caller.join();
+    CHECK_EQUAL(0u, team.threads());
+    CHECK_THROWS(std::runtime_error, team.run(*program, {}));
+    team.close();
+}
+
+WEFT_TEST(closing_with_cancel_ends_runs) {
+    Team team("t", {2, 2});
+    std::atomic<bool> started{false};
+    Builder builder;
+    builder.slots.clear();
+    for (int i = 0; i < 100000; ++i) {
+        builder.add_host([&](auto) {
+            started = true;
+            std::this_thread::sleep_for(1ms);
+        });
+    }
+    const auto program = builder.build();
+    std::thread caller([&] { CHECK_THROWS(std::runtime_error, team.run(*program, {})); });
+    while (!started) std::this_thread::yield();
+    team.close(true);
+    caller.join();
+}
+
+WEFT_TEST(a_team_cannot_be_closed_from_inside) {
+    Team team("t", {2, 2});
+    const auto program = host_program([&](auto) { team.close(); });
+    CHECK_THROWS(std::runtime_error, team.run(*program, {}));
+    const auto nothing = host_program([](auto) {});
+    team.run(*nothing, {});
+}
+
+}  // namespace weft::testing

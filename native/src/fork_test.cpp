@@ -1,0 +1,72 @@
+#include "weft/fork.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
+#include "weft/test_programs.h"
+
+// ThreadSanitizer refuses to start threads in the child of a process that has several.
+#if !defined(__SANITIZE_THREAD__)
+
+namespace weft::testing {
+
+namespace {
+
+int in_child(const std::function<void()>& body) {
+    const pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        int code = 1;
+        try {
+            body();
+            code = 0;
+        } catch (...) {
+        }
+        _exit(code);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 256 + WTERMSIG(status);
+}
+
+}  // namespace
+
+WEFT_TEST_WORKERS(a_child_gets_a_fresh_team) {
+    Team team("t", {workers, workers});
+    RandomDag dag(1, 60);
+    dag.run(team);
+    CHECK_EQUAL(0, in_child([&] {
+        CHECK_EQUAL(0u, team.threads());
+        dag.run(team);
+        team.set_limits({3, 3});
+        dag.run(team);
+        CHECK_EQUAL(0, in_child([&] { dag.run(team); }));
+        team.close();
+    }));
+    dag.run(team);
+    CHECK_EQUAL(workers, team.limits().intra_op);
+}
+
+WEFT_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
+    Team team("t", {3, 3});
+    RandomDag dag(2, 60);
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> callers;
+    for (int c = 0; c < 2; ++c) {
+        callers.emplace_back([&] {
+            while (!stop) dag.run(team);
+        });
+    }
+    int worst = 0;
+    for (int i = 0; i < 20; ++i) worst = std::max(worst, in_child([&] { dag.run(team); }));
+    stop = true;
+    for (std::thread& caller : callers) caller.join();
+    CHECK_EQUAL(0, worst);
+}
+
+}  // namespace weft::testing
+
+#endif

@@ -1,0 +1,251 @@
+#include "weft/program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "weft/context.h"
+#include "weft/cost.h"
+#include "weft/fork.h"
+
+namespace weft {
+
+namespace {
+
+[[noreturn]] void reject(const std::string& where, const std::string& fault) {
+    throw std::invalid_argument(where + ": " + fault);
+}
+
+std::string name(const char* what, std::size_t index) { return std::string(what) + ' ' + std::to_string(index); }
+
+std::int64_t need_at_least(const std::string& where, const char* what, std::int64_t least, std::int64_t came) {
+    if (came < least) {
+        reject(where, std::string(what) + " must be at least " + std::to_string(least) + ", got " +
+                          std::to_string(came));
+    }
+    return came;
+}
+
+void need_index(const std::string& where, const char* what, std::int64_t came, std::size_t count) {
+    if (came < 0 || static_cast<std::uint64_t>(came) >= count) {
+        reject(where, std::string(what) + " must be in 0.." + std::to_string(count) + " (exclusive), got " +
+                          std::to_string(came));
+    }
+}
+
+std::uint64_t next_program_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
+}
+
+}  // namespace
+
+KernelFailure::KernelFailure(std::int64_t failed_step, std::int32_t returned_code)
+    : std::runtime_error("step " + std::to_string(failed_step) + ": kernel returned code " +
+                         std::to_string(returned_code)),
+      step(failed_step),
+      code(returned_code) {}
+
+Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
+                 const std::vector<std::vector<std::int64_t>>& successors, const std::vector<SlotSpec>& slots,
+                 std::int64_t arena_bytes, std::int64_t scratch_bytes)
+    : id_(next_program_id()), slots_(slots) {
+    arena_bytes_ = static_cast<std::size_t>(need_at_least("program", "arena_bytes", 0, arena_bytes));
+    scratch_bytes_ = static_cast<std::size_t>(need_at_least("program", "scratch_bytes", 0, scratch_bytes));
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+        const std::int64_t value = slots[i].value;
+        if (slots[i].kind == SlotKind::constant) continue;
+        need_at_least(name("slot", i), "value", 0, value);
+        if (slots[i].kind == SlotKind::arena && value > arena_bytes) {
+            reject(name("slot", i), "arena offset must be at most arena_bytes = " + std::to_string(arena_bytes) +
+                                        ", got " + std::to_string(value));
+        }
+        if (slots[i].kind == SlotKind::bound) {
+            // An index can name at most as many addresses as there are slots, so a wild one is a fault.
+            need_index(name("slot", i), "bound index", value, slots.size());
+            bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
+        }
+    }
+    take_steps(std::move(steps), slots);
+    take_tasks(tasks, step_costs_);
+    take_successors(successors);
+    sort_tasks();
+    estimate_sharing();
+}
+
+Program::~Program() = default;
+
+void Program::take_steps(std::vector<StepSpec> steps, const std::vector<SlotSpec>& slots) {
+    steps_.reserve(steps.size());
+    step_costs_.reserve(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        StepSpec& spec = steps[i];
+        const std::string where = name("step", i);
+        if ((spec.kernel != nullptr) == static_cast<bool>(spec.host)) {
+            reject(where, "wanted either a non-null kernel address or a callable");
+        }
+        need_at_least(where, "chunks", 1, spec.chunks);
+        if (spec.host && spec.chunks != 1) {
+            reject(where, "a callable takes no part in chunking: chunks must be 1, got " +
+                              std::to_string(spec.chunks));
+        }
+        if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
+        for (std::size_t k = 0; k < spec.pointers.size(); ++k) {
+            const PointerSpec& pointer = spec.pointers[k];
+            const std::string at = where + ", " + name("pointer", k);
+            need_index(at, "slot", pointer.slot, slots.size());
+            need_at_least(at, "byte offset", 0, pointer.offset);
+            const SlotSpec& slot = slots[static_cast<std::size_t>(pointer.slot)];
+            if (slot.kind == SlotKind::bound) {
+                bound_pointers_.push_back({pointers_.size(), static_cast<std::size_t>(slot.value), pointer.offset});
+            }
+            pointers_.push_back(pointer);
+        }
+        steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
+                          pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
+        step_costs_.push_back(spec.cost_ns);
+    }
+}
+
+void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs) {
+    std::vector<std::int64_t> owner(steps_.size(), -1);
+    tasks_.reserve(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const TaskSpec& spec = tasks[i];
+        const std::string where = name("task", i);
+        need_at_least(where, "step_count", 1, spec.step_count);
+        need_index(where, "first_step", spec.first_step, steps_.size());
+        if (spec.step_count > static_cast<std::int64_t>(steps_.size()) - spec.first_step) {
+            reject(where, "steps must end by " + std::to_string(steps_.size()) + ", got first_step " +
+                              std::to_string(spec.first_step) + " and step_count " +
+                              std::to_string(spec.step_count));
+        }
+        if (spec.priority != spec.priority) reject(where, "priority must be a number, got nan");
+        const auto first = static_cast<std::size_t>(spec.first_step);
+        const auto count = static_cast<std::size_t>(spec.step_count);
+        double cost = 0;
+        for (std::size_t s = first; s < first + count; ++s) {
+            if (owner[s] >= 0) {
+                reject(where, "step " + std::to_string(s) + " already belongs to task " + std::to_string(owner[s]));
+            }
+            owner[s] = static_cast<std::int64_t>(i);
+            cost += step_costs[s];
+        }
+        has_blocking_ = has_blocking_ || spec.blocking;
+        const bool shared = count == 1 && !spec.blocking;
+        tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
+                          shared ? steps_[first].chunks : 1, 0, 0, 0, spec.blocking});
+    }
+    for (std::size_t s = 0; s < owner.size(); ++s) {
+        if (owner[s] < 0) reject(name("step", s), "belongs to no task");
+    }
+}
+
+void Program::take_successors(const std::vector<std::vector<std::int64_t>>& successors) {
+    if (successors.size() != tasks_.size()) {
+        reject("successors", "wanted one list a task = " + std::to_string(tasks_.size()) + ", got " +
+                                 std::to_string(successors.size()));
+    }
+    for (std::size_t i = 0; i < successors.size(); ++i) {
+        tasks_[i].first_successor = static_cast<std::uint32_t>(successors_.size());
+        tasks_[i].successor_count = static_cast<std::uint32_t>(successors[i].size());
+        for (const std::int64_t next : successors[i]) {
+            need_index(name("successors of task", i), "task", next, tasks_.size());
+            successors_.push_back(static_cast<std::uint32_t>(next));
+            ++tasks_[static_cast<std::size_t>(next)].predecessors;
+        }
+    }
+}
+
+void Program::sort_tasks() {
+    std::vector<std::int32_t> pending;
+    std::vector<std::uint32_t> ready;
+    const auto less_urgent = [this](std::uint32_t a, std::uint32_t b) { return task_is_less_urgent(*this, a, b); };
+    const auto make_ready = [&](std::uint32_t task) {
+        ready.push_back(task);
+        std::push_heap(ready.begin(), ready.end(), less_urgent);
+    };
+    for (std::uint32_t i = 0; i < tasks_.size(); ++i) {
+        pending.push_back(tasks_[i].predecessors);
+        if (pending[i] == 0) make_ready(i);
+    }
+    while (!ready.empty()) {
+        std::pop_heap(ready.begin(), ready.end(), less_urgent);
+        const std::uint32_t task = ready.back();
+        ready.pop_back();
+        order_.push_back(task);
+        for (const std::uint32_t next : successors(tasks_[task])) {
+            if (--pending[next] == 0) make_ready(next);
+        }
+    }
+    if (order_.size() == tasks_.size()) return;
+    std::string stuck;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        if (pending[i] > 0) stuck += " " + std::to_string(i);
+    }
+    reject("successors", "wanted an acyclic graph, got a cycle among or before tasks" + stuck);
+}
+
+void Program::estimate_sharing() {
+    double total = 0;
+    double longest = 0;
+    double divisible = 0;
+    std::vector<double> start(tasks_.size(), 0);
+    for (const std::uint32_t i : order_) {
+        const Task& task = tasks_[i];
+        const double end = start[i] + task.cost_ns;
+        for (const std::uint32_t next : successors(task)) start[next] = std::max(start[next], end);
+        longest = std::max(longest, end);
+        if (task.cost_ns >= kWorthSharingNs) total += task.cost_ns;
+        if (task.chunks > 1 && task.cost_ns >= kWorthSharingNs) divisible += task.cost_ns / 2;
+    }
+    shareable_ns_ = std::max(divisible, total - longest);
+}
+
+std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
+    if (bound.size() != bound_count_) {
+        reject("run", "wanted " + std::to_string(bound_count_) + " bound addresses, got " +
+                          std::to_string(bound.size()));
+    }
+    std::unique_ptr<Context> context;
+    {
+        const std::lock_guard lock(context_mutex());
+        if (!idle_.empty()) {
+            context = std::move(idle_.back());
+            idle_.pop_back();
+        }
+        ++in_use_;
+    }
+    if (!context) {
+        try {
+            context = std::make_unique<Context>(*this, slots_, pointers_);
+        } catch (...) {
+            const std::lock_guard lock(context_mutex());
+            --in_use_;
+            throw;
+        }
+    }
+    for (const BoundPointer& p : bound_pointers_) {
+        context->pointers[p.pointer] = static_cast<std::byte*>(bound[p.index]) + p.offset;
+    }
+    return context;
+}
+
+void Program::release(std::unique_ptr<Context> context) {
+    const std::lock_guard lock(context_mutex());
+    idle_.push_back(std::move(context));
+    --in_use_;
+}
+
+void Program::trim() {
+    std::vector<std::unique_ptr<Context>> doomed;  // declared first, so freed after the lock
+    const std::lock_guard lock(context_mutex());
+    doomed.swap(idle_);
+}
+
+std::size_t Program::contexts() const {
+    const std::lock_guard lock(context_mutex());
+    return idle_.size() + in_use_;
+}
+
+}  // namespace weft

@@ -1,0 +1,233 @@
+// Who does what next. Everything here runs under the scheduler's lock.
+#include <algorithm>
+
+#include "weft/cost.h"
+#include "weft/scheduler.h"
+
+namespace weft {
+
+namespace {
+
+double remaining_ns(const Op& op) {
+    // Relaxed: an estimate only.
+    const std::int64_t drawn = std::min(op.next.load(std::memory_order_relaxed), op.chunks);
+    return static_cast<double>(op.chunks - drawn) * op.cost_per_chunk;
+}
+
+}  // namespace
+
+bool Scheduler::can_start(const Context& run) const {
+    if (run.ready.empty()) return false;
+    return run.ops < limits_of(run).inter_op && (run.lent_free || ops_ < ops_cap_);
+}
+
+Op* Scheduler::start(Context& run, std::uint32_t task) {
+    Op* op = open_op(run, task, limits_of(run).intra_op > 1);
+    if (run.lent_free) {
+        run.lent_free = false;
+        op->holds_lent = true;
+    } else {
+        ++ops_;
+    }
+    ++run.ops;
+    ++run.workers;
+    return op;
+}
+
+bool Scheduler::is_starved(const Context& run) const {
+    return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
+}
+
+// A caller leaves its place to an older run that nobody works for, and when places have become fewer.
+bool Scheduler::must_yield(const Member& member) const {
+    if (member.guest) return false;
+    if (places_.used() > places_cap_) return true;
+    if (member.own == nullptr || runs_.front() == member.own) return false;
+    for (const Context* run : runs_) {
+        if (run == member.own) return false;
+        if (is_starved(*run)) return true;
+    }
+    return false;
+}
+
+// The open op where one more worker gains most, if that is more than `worth`.
+Op* Scheduler::best_to_join(const Context& run, double worth) const {
+    if (run.cancelled.load(std::memory_order_relaxed)) return nullptr;  // written under the lock we hold
+    Op* best = nullptr;
+    const int most = limits_of(run).intra_op;
+    for (Op* op : run.open) {
+        if (op->workers >= std::min<std::int64_t>(most, op->chunks)) continue;
+        const double gain = remaining_ns(*op) / (op->workers + 1);
+        if (gain > worth) {
+            best = op;
+            worth = gain;
+        }
+    }
+    return best;
+}
+
+// What a member that holds a place does next: ready tasks of the oldest run first, then helping in an open op.
+Op* Scheduler::pick(Member& member) {
+    for (Context* run : runs_) {
+        if (member.own != nullptr && run != member.own) continue;
+        if (!can_start(*run)) continue;
+        const bool only_hope = run->workers == 0 || run == member.own;
+        if (!only_hope && run->program.tasks()[run->ready.front()].cost_ns < kWorthSharingNs) continue;
+        return start(*run, pop_ready(*run));
+    }
+    for (Context* run : runs_) {
+        if (member.own != nullptr && run != member.own) continue;
+        if (Op* op = best_to_join(*run, kWorthSharingNs)) {
+            ++op->workers;
+            ++run->workers;
+            return op;
+        }
+    }
+    return nullptr;
+}
+
+void Scheduler::leave(Section& section, Op& op) {
+    Context& run = *op.run;
+    const Task& task = run.program.tasks()[op.task];
+    const std::uint32_t index = op.task;
+    if (task.blocking && !run.nested) {
+        --blocking_ops_;
+        --run.blocking_ops;
+        end_op(op);
+    } else {
+        --run.workers;
+        close_op(op);
+        if (--op.workers > 0) return;
+        if (op.holds_lent) {
+            run.lent_free = true;
+        } else {
+            --ops_;
+        }
+        --run.ops;
+        end_op(op);
+    }
+    if (!run.cancelled.load(std::memory_order_relaxed)) {  // written under the lock we hold
+        ++run.finished_tasks;
+        for (const std::uint32_t next : run.program.successors(run.program.tasks()[index])) {
+            if (--run.pending[next] > 0) continue;
+            if (run.program.tasks()[next].blocking && !run.nested) {
+                blocking_queue_.emplace_back(&run, next);
+            } else {
+                push_ready(run, next);
+            }
+        }
+    }
+    finish_if_done(section, run);
+}
+
+// Ends the member's part in `op` and says what it does next. Null: its own run has finished, or it is idle now and has
+// to wait(). It is idle before the last look for work is taken, so nothing can be missed.
+Op* Scheduler::after(Section& section, Member& member, Op& op) {
+    leave(section, op);
+    if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
+    Op* next = must_yield(member) ? nullptr : pick(member);
+    if (next == nullptr) {
+        give_back_place(member);
+        go_idle(section, member);
+    }
+    dispatch(section);
+    return next;
+}
+
+// Hands out what can be started or joined, oldest run first, to idle members where it pays; always to one if nobody
+// works for a run.
+void Scheduler::dispatch(Section& section) {
+    if (!blocking_queue_.empty()) dispatch_blocking(section);
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+        Context& run = *runs_[i];
+        if (run.finished || run.serial) continue;
+        while (dispatch_start(section, run)) {
+        }
+        while (dispatch_join(section, run)) {
+        }
+        // Walks on the fast path hold what this run needs: have them come and look.
+        if (is_starved(run)) epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
+    }
+}
+
+bool Scheduler::dispatch_start(Section& section, Context& run) {
+    if (!can_start(run)) return false;
+    double gain = 0;
+    if (run.workers > 0) {
+        if (run.program.tasks()[run.ready.front()].cost_ns < kWorthSharingNs) return false;
+        gain = run.ready_ns / 2;
+    }
+    Member* member = choose(section, run, gain);
+    if (member == nullptr) return false;
+    give(section, *member, start(run, pop_ready(run)));
+    return true;
+}
+
+bool Scheduler::dispatch_join(Section& section, Context& run) {
+    Op* op = best_to_join(run, kWorthSharingNs);
+    if (op == nullptr) return false;
+    Member* member = choose(section, run, remaining_ns(*op) / (op->workers + 1));
+    if (member == nullptr) return false;
+    ++op->workers;
+    ++run.workers;
+    give(section, *member, op);
+    return true;
+}
+
+void Scheduler::dispatch_blocking(Section& section) {
+    while (!blocking_queue_.empty() && blocking_ops_ < ops_cap_) {
+        const auto [run, task] = blocking_queue_.front();
+        Member* member = nullptr;
+        if (!idle_blocking_.empty()) {
+            member = idle_blocking_.back();
+        } else {
+            member = start_thread_for(section, *run, Role::blocking);
+            if (member == nullptr) continue;
+        }
+        blocking_queue_.pop_front();
+        ++blocking_ops_;
+        ++run->blocking_ops;
+        give(section, *member, open_op(*run, task, false));
+    }
+}
+
+// The idle member that should get work of `run`, or null if that does not pay or no place is free. Somebody is found
+// whatever it costs if nobody works for the run: its caller is idle then.
+Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
+    const bool must = run.workers == 0;
+    Member* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
+    const auto is_spinning = [](const Member& member) {
+        return member.state.load(std::memory_order_relaxed) == State::spinning;  // written under the lock we hold
+    };
+    if (caller != nullptr && is_spinning(*caller)) return caller;
+    const bool free_place = places_.used() < places_cap_;
+    Member* parked = caller;
+    if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
+        for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
+            if ((*it)->role != Role::worker) continue;
+            if (is_spinning(**it)) return *it;
+            if (parked == nullptr) parked = *it;
+        }
+    }
+    if (parked != nullptr) return must || gain_ns >= kWorthWakingNs ? parked : nullptr;
+    if (!free_place || gain_ns < kWorthStartingNs) return nullptr;
+    if (static_cast<int>(workers_.size()) >= places_cap_ - 1) return nullptr;
+    return start_thread_for(section, run, Role::worker);
+}
+
+// A run with much to share gets parked workers to their feet ahead of time, so that its ops find them spinning.
+void Scheduler::call_up(Section& section, const Context& run) {
+    if (run.program.shareable_ns() < 2 * kWorthWakingNs) return;
+    const Limits limits = limits_of(run);
+    int missing = std::min(std::max(limits.intra_op, limits.inter_op), places_cap_) - places_.used() - spinners_;
+    for (auto it = idle_.rbegin(); it != idle_.rend() && missing > 0; ++it) {
+        if ((*it)->role != Role::worker) continue;
+        // Written under the lock we hold.
+        if ((*it)->state.load(std::memory_order_relaxed) != State::parked) continue;
+        ++spinners_;
+        --missing;
+        set_state(section, **it, State::spinning);
+    }
+}
+
+}  // namespace weft

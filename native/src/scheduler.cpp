@@ -1,0 +1,243 @@
+// Runs: how one begins, which way it is worked on, how it ends.
+#include "weft/scheduler.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "weft/cost.h"
+
+namespace weft {
+
+namespace {
+
+int next_team_id() {
+    static std::atomic<int> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
+}
+
+std::uint64_t next_run_id() {
+    static std::atomic<std::uint64_t> last{0};
+    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
+}
+
+}  // namespace
+
+Scheduler::Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit)
+    : name_(std::move(name)), spin_limit_(spin_limit), id_(next_team_id()), limits_(limits) {
+    update_caps();
+}
+
+Scheduler::~Scheduler() = default;
+
+Limits Scheduler::limits_of(const Context& run) const {
+    return {run.asked.intra_op > 0 ? run.asked.intra_op : limits_.intra_op,
+            run.asked.inter_op > 0 ? run.asked.inter_op : limits_.inter_op};
+}
+
+void Scheduler::update_caps() {
+    places_cap_ = std::max(limits_.intra_op, limits_.inter_op);
+    ops_cap_ = limits_.inter_op;
+    for (const Context* run : runs_) {
+        const Limits limits = limits_of(*run);
+        places_cap_ = std::max({places_cap_, limits.intra_op, limits.inter_op});
+        ops_cap_ = std::max(ops_cap_, limits.inter_op);
+    }
+    workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_ - 1));
+}
+
+void Scheduler::run(Context& run, Limits asked, void (*poll)()) {
+    Section section(*this);
+    if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
+    Member& caller = *take_caller_member();
+    begin(run, asked, caller);
+    section.unlock();
+    start_polling(caller, poll);
+    section.lock();
+    if (may_walk(run, caller)) {
+        walk(section, run, caller);
+    } else {
+        enlist(run, 0);
+    }
+    finish_if_done(section, run);
+    share(section, run, caller);
+    const std::exception_ptr failure = std::exchange(run.failure, nullptr);
+    end(section, run, caller);
+    section.unlock();
+    if (failure) std::rethrow_exception(failure);
+}
+
+void Scheduler::begin(Context& run, Limits asked, Member& caller) {
+    prepare(run);
+    run.asked = asked;
+    run.run_id = next_run_id();
+    run.fp_mode = caller.fp_mode = get_fp_mode();
+    run.caller = &caller;
+    caller.own = &run;
+    caller.traced_team = id_;
+    caller.guest = false;
+    caller.place = -1;
+    if (const Member* outer = current_member()) {
+        run.nested = true;
+        if (outer->role != Role::blocking) {
+            caller.guest = run.lent_free = true;
+            caller.place = outer->place;
+            caller.traced_team = outer->traced_team;
+        }
+    }
+    runs_.push_back(&run);
+    if (asked.intra_op > 0 || asked.inter_op > 0) update_caps();
+}
+
+void Scheduler::end(Section& section, Context& run, Member& caller) {
+    give_back_place(caller);
+    std::erase(runs_, &run);
+    run.caller = nullptr;
+    caller.own = nullptr;
+    free_callers_.push_back(&caller);
+    if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
+    dispatch(section);
+    if (runs_.empty() && closing_) no_runs_.notify_all();
+}
+
+// Whether the run is one for its caller alone: by its limits, or because there is nothing in it worth sharing.
+bool Scheduler::may_walk(const Context& run, const Member& caller) const {
+    if (run.program.has_blocking() && !run.nested) return false;
+    const Limits limits = limits_of(run);
+    const bool alone = limits.intra_op == 1 && limits.inter_op == 1;
+    if (!alone && run.program.shareable_ns() >= 2 * kWorthCallingSpinnerNs) return false;
+    const bool token = run.lent_free || ops_ < ops_cap_;
+    return token && (caller.place >= 0 || has_place_for(caller)) && !must_yield(caller);
+}
+
+// The fast path: the caller walks through the program's order, without the lock and without counters, on one place
+// and one op's token. Ends with the run finished, or enlisted to be shared from where the walk got to.
+void Scheduler::walk(Section& section, Context& run, Member& caller) {
+    const bool lent = std::exchange(run.lent_free, false);
+    if (!lent) ++ops_;
+    run.ops = 1;
+    run.serial = true;
+    take_place(caller);
+    std::size_t done = 0;
+    for (;;) {
+        const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
+        section.unlock();
+        done = walk_tasks(caller, run, done, epoch);
+        section.lock();
+        if (!lent) --ops_;
+        run.lent_free = lent;
+        run.ops = 0;
+        if (done == run.program.order().size() || run.cancelled.load(std::memory_order_relaxed)) break;  // as above
+        if (!may_walk(run, caller)) break;
+        run.lent_free = false;
+        if (!lent) ++ops_;
+        run.ops = 1;
+    }
+    run.serial = false;
+    run.finished_tasks = done;
+    if (done < run.program.order().size() && !run.cancelled.load(std::memory_order_relaxed)) enlist(run, done);
+    // Whoever shares the run from here on begins without a place.
+    give_back_place(caller);
+}
+
+// The general path: the caller works on the run's ops, and others may too, until the run has finished.
+void Scheduler::share(Section& section, Context& run, Member& caller) {
+    if (run.finished) return;
+    Op* op = nullptr;
+    if (has_place_for(caller) && !must_yield(caller)) {
+        take_place(caller);
+        op = pick(caller);
+        if (op == nullptr) give_back_place(caller);
+    }
+    if (op == nullptr) go_idle(section, caller);
+    dispatch(section);
+    call_up(section, run);
+    while (!run.finished) {
+        section.unlock();
+        if (op == nullptr) {
+            wait(caller);
+            // Relaxed: wait() has seen this value with acquire.
+            if (caller.state.load(std::memory_order_relaxed) == State::working) op = caller.op;
+        }
+        if (op != nullptr) work_on(caller, *op);
+        section.lock();
+        if (op != nullptr) op = after(section, caller, *op);
+    }
+}
+
+// Sets up counters as if the first `done` tasks of the order had finished, and lists what is ready.
+void Scheduler::enlist(Context& run, std::size_t done) {
+    seed(run, done);
+    for (const std::uint32_t task : run.program.order().subspan(done)) {
+        if (run.pending[task] > 0) continue;
+        if (run.program.tasks()[task].blocking && !run.nested) {
+            blocking_queue_.emplace_back(&run, task);
+        } else {
+            push_ready(run, task);
+        }
+    }
+}
+
+// Keeps the first failure, and drops what has not begun. Needs the lock.
+void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failure) {
+    if (!run.failure) run.failure = std::move(failure);
+    run.cancelled.store(true, std::memory_order_relaxed);  // a hint to others; the lock orders the rest
+    run.ready.clear();
+    run.ready_ns = 0;
+    std::erase_if(blocking_queue_, [&](const auto& entry) { return entry.first == &run; });
+    finish_if_done(section, run);
+}
+
+void Scheduler::finish_if_done(Section& section, Context& run) {
+    if (run.finished || run.ops > 0 || run.blocking_ops > 0) return;
+    const bool all = run.finished_tasks == run.program.tasks().size();
+    if (!all && !run.cancelled.load(std::memory_order_relaxed)) return;  // written under the lock we hold
+    run.finished = true;
+    if (run.caller->idle) dismiss(section, *run.caller);
+}
+
+void Scheduler::set_limits(Limits limits) {
+    Section section(*this);
+    limits_ = limits;
+    workers_wanted_ = 0;
+    update_caps();
+    epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
+    retire_surplus(section);
+    calm_spinners();
+    dispatch(section);
+    join_retired(section);
+}
+
+void Scheduler::close(bool should_cancel) {
+    const Member* inside = current_member();
+    if (inside != nullptr && inside->scheduler == this) {
+        throw std::runtime_error("team '" + name_ + "': cannot be closed from inside one of its own steps");
+    }
+    Section section(*this);
+    closing_ = true;
+    if (should_cancel) {
+        for (Context* run : runs_) {
+            cancel(section, *run,
+                   std::make_exception_ptr(std::runtime_error("team '" + name_ + "' was closed during the run")));
+        }
+    }
+    // Others may have to be woken before their runs can end.
+    section.unlock();
+    section.lock();
+    no_runs_.wait(section.raw(), [this] { return runs_.empty(); });
+    workers_wanted_ = 0;
+    retire_surplus(section);
+    for (auto& member : blocking_) {
+        dismiss(section, *member);
+        retired_.push_back(std::move(member));
+    }
+    blocking_.clear();
+    join_retired(section);
+}
+
+std::size_t Scheduler::threads() {
+    const Section section(*this);
+    return workers_.size() + blocking_.size();
+}
+
+}  // namespace weft

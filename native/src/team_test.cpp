@@ -1,0 +1,271 @@
+#include "weft/team.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "weft/scheduler.h"
+#include "weft/test_programs.h"
+
+namespace weft::testing {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// Counts how many are inside at once, the most ever, and the threads seen.
+struct Gauge {
+    void enter() {
+        const int now = inside.fetch_add(1) + 1;
+        int before = most.load();
+        while (before < now && !most.compare_exchange_weak(before, now)) {
+        }
+        const std::lock_guard lock(mutex);
+        threads.insert(std::this_thread::get_id());
+    }
+    void leave() { inside.fetch_sub(1); }
+    std::atomic<int> inside{0};
+    std::atomic<int> most{0};
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+};
+
+std::int32_t gauge_kernel(void* const* pointers, const std::int64_t* args, std::int64_t, void*) {
+    auto& gauge = *static_cast<Gauge*>(pointers[0]);
+    gauge.enter();
+    std::this_thread::sleep_for(std::chrono::microseconds(args[0]));
+    gauge.leave();
+    return 0;
+}
+
+void run_gauged(Team& team, Program& program, Gauge& gauge, Limits asked = {}) {
+    void* bound[] = {&gauge};
+    team.run(program, bound, asked);
+}
+
+}  // namespace
+
+WEFT_TEST_WORKERS(random_dags_come_out_right) {
+    Team team("t", {workers, workers});
+    for (std::uint64_t seed = 0; seed < 30; ++seed) {
+        RandomDag dag(seed, 60);
+        for (int i = 0; i < 5; ++i) dag.run(team);
+    }
+    CHECK(team.threads() <= static_cast<std::size_t>(workers - 1));
+}
+
+WEFT_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
+    RandomDag dag(7, 80);
+    for (const int other : {1, 2, 5}) {
+        Team team("t", {workers, other});
+        for (int i = 0; i < 10; ++i) dag.run(team);
+        for (int i = 0; i < 10; ++i) dag.run(team, {other, workers});
+        for (int i = 0; i < 5; ++i) dag.run(team, {1, 1});
+    }
+}
+
+WEFT_TEST(an_empty_program_runs) {
+    Team team("t", {2, 2});
+    Builder builder;
+    builder.slots.clear();
+    const auto program = builder.build();
+    team.run(*program, {});
+}
+
+WEFT_TEST_WORKERS(one_op_has_at_most_intra_op_workers) {
+    Team team("t", {workers, 16});
+    Builder builder;
+    builder.add_kernel(gauge_kernel, {200}, 100);
+    const auto program = builder.build();
+    Gauge gauge;
+    for (int i = 0; i < 3; ++i) run_gauged(team, *program, gauge);
+    CHECK(gauge.most <= workers);
+    CHECK(workers == 1 || gauge.most > 1);
+}
+
+WEFT_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
+    Team team("t", {16, workers});
+    Builder builder;
+    for (int i = 0; i < 60; ++i) builder.add_kernel(gauge_kernel, {300}, 1);
+    const auto program = builder.build();
+    Gauge gauge;
+    run_gauged(team, *program, gauge);
+    CHECK(gauge.most <= workers);
+    CHECK(workers == 1 || gauge.most > 1);
+}
+
+WEFT_TEST_WORKERS(concurrent_callers_never_exceed_the_places) {
+    Team team("t", {workers, workers});
+    Builder builder;
+    for (int i = 0; i < 10; ++i) builder.add_kernel(gauge_kernel, {100}, 4);
+    const auto program = builder.build();
+    Gauge gauge;
+    std::vector<std::thread> callers;
+    for (int c = 0; c < 6; ++c) {
+        callers.emplace_back([&] {
+            for (int i = 0; i < 4; ++i) run_gauged(team, *program, gauge);
+        });
+    }
+    for (std::thread& caller : callers) caller.join();
+    CHECK(gauge.most <= workers);
+    CHECK(program->contexts() <= 6);
+}
+
+WEFT_TEST_WORKERS(concurrent_callers_each_get_their_results) {
+    Team team("t", {workers, workers});
+    RandomDag dag(3, 50);
+    std::atomic<int> faults{0};
+    std::vector<std::thread> callers;
+    for (int c = 0; c < 5; ++c) {
+        callers.emplace_back([&, c] {
+            try {
+                for (int i = 0; i < 40; ++i) dag.run(team, i % 4 == c ? Limits{1, 1} : Limits{});
+            } catch (...) {
+                ++faults;
+            }
+        });
+    }
+    for (std::thread& caller : callers) caller.join();
+    CHECK_EQUAL(0, faults.load());
+}
+
+WEFT_TEST(limits_may_change_during_runs) {
+    Team team("t", {4, 4});
+    RandomDag dag(11, 80, 500);
+    std::atomic<bool> stop{false};
+    std::thread changer([&] {
+        std::mt19937 random(1);
+        while (!stop) {
+            team.set_limits({1 + static_cast<int>(random() % 6), 1 + static_cast<int>(random() % 6)});
+            std::this_thread::sleep_for(200us);
+        }
+    });
+    std::vector<std::thread> callers;
+    for (int c = 0; c < 3; ++c) {
+        callers.emplace_back([&] {
+            for (int i = 0; i < 150; ++i) dag.run(team);
+        });
+    }
+    for (std::thread& caller : callers) caller.join();
+    stop = true;
+    changer.join();
+    team.set_limits({1, 1});
+    dag.run(team);
+    CHECK_EQUAL(1, team.limits().intra_op);
+}
+
+WEFT_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
+    Team team("t", {8, 8});
+    Builder builder;
+    for (int i = 0; i < 64; ++i) builder.add_kernel(gauge_kernel, {500}, 1);
+    const auto program = builder.build();
+    Gauge gauge;
+    run_gauged(team, *program, gauge);
+    CHECK_EQUAL(7u, team.threads());
+    team.set_limits({2, 2});
+    CHECK_EQUAL(1u, team.threads());
+    Gauge later;
+    run_gauged(team, *program, later);
+    CHECK(later.most <= 2);
+}
+
+WEFT_TEST(limits_that_cannot_be_are_refused) {
+    CHECK_THROWS(std::invalid_argument, Team("t", {0, 1}));
+    CHECK_THROWS(std::invalid_argument, Team("t", {1, 4097}));
+    Team team("t", {1, 1});
+    CHECK_THROWS(std::invalid_argument, team.set_limits({-1, 1}));
+    CHECK_EQUAL(1, team.limits().intra_op);
+}
+
+WEFT_TEST(a_run_may_ask_for_more_than_the_team_has) {
+    Team team("t", {1, 1});
+    Builder builder;
+    builder.add_kernel(gauge_kernel, {500}, 40);
+    const auto program = builder.build();
+    Gauge gauge;
+    run_gauged(team, *program, gauge, {3, 1});
+    CHECK(gauge.most > 1 && gauge.most <= 3);
+    Gauge later;
+    run_gauged(team, *program, later);
+    CHECK_EQUAL(1, later.most.load());
+}
+
+WEFT_TEST(an_idle_team_uses_no_cpu) {
+    Team team("t", {8, 8});
+    RandomDag dag(5, 100);
+    dag.run(team);
+    std::this_thread::sleep_for(20ms);
+    const std::clock_t before = std::clock();
+    std::this_thread::sleep_for(300ms);
+    CHECK(std::clock() - before < CLOCKS_PER_SEC / 100);
+}
+
+WEFT_TEST(most_urgent_ready_tasks_start_first) {
+    Team team("t", {2, 1});
+    Builder builder;
+    std::vector<int> order;
+    builder.add_host([&](auto) { order.push_back(-1); });
+    for (int i = 0; i < 20; ++i) {
+        StepSpec step;
+        step.host = [&order, i](auto) { order.push_back(i); };
+        step.cost_ns = kCostly;
+        builder.link(0, builder.add(std::move(step), (i * 7) % 20));
+    }
+    builder.slots.clear();
+    const auto program = builder.build();
+    team.run(*program, {});
+    for (std::size_t i = 2; i < order.size(); ++i) CHECK((order[i - 1] * 7) % 20 > (order[i] * 7) % 20);
+}
+
+WEFT_TEST(workers_take_on_the_callers_rounding_mode) {
+    Team team("t", {4, 1});
+    Builder builder;
+    const FpMode mode = get_fp_mode();
+#if defined(__SSE__)
+    const FpMode special = mode | 0x8040;  // flush to zero, denormals are zero
+#else
+    const FpMode special = mode;
+#endif
+    static std::atomic<int> wrong{0};
+    builder.add_kernel(
+        [](void* const* pointers, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+            std::this_thread::sleep_for(50us);
+            if (get_fp_mode() != *static_cast<FpMode*>(pointers[0])) ++wrong;
+            return 0;
+        },
+        {}, 64);
+    const auto program = builder.build();
+    for (const FpMode wanted : {special, mode}) {
+        set_fp_mode(wanted);
+        FpMode copy = wanted;
+        void* bound[] = {&copy};
+        team.run(*program, bound);
+    }
+    CHECK_EQUAL(0, wrong.load());
+}
+
+WEFT_TEST(scratch_is_aligned_and_private_to_each_worker) {
+    Team team("t", {4, 4});
+    Builder builder;
+    static std::atomic<int> wrong{0};
+    for (int i = 0; i < 8; ++i) {
+        builder.add_kernel(
+            [](void* const*, const std::int64_t*, std::int64_t chunk, void* scratch) -> std::int32_t {
+                auto* const mine = static_cast<std::int64_t*>(scratch);
+                if (reinterpret_cast<std::uintptr_t>(scratch) % 64 != 0) ++wrong;
+                mine[0] = mine[127] = chunk;
+                std::this_thread::sleep_for(20us);
+                if (mine[0] != chunk || mine[127] != chunk) ++wrong;
+                return 0;
+            },
+            {}, 16);
+    }
+    builder.slots = {{SlotKind::arena, 0}};
+    const auto program = builder.build(1024);
+    team.run(*program, {});
+    CHECK_EQUAL(0, wrong.load());
+}
+
+}  // namespace weft::testing

@@ -1,0 +1,102 @@
+#include "weft/trace.h"
+
+#include <pthread.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <mutex>
+
+#include "weft/context.h"
+#include "weft/fork.h"
+#include "weft/member.h"
+
+namespace weft {
+
+std::atomic<bool> tracing_on{false};
+
+namespace {
+
+struct Buffer {
+    Mutex mutex;
+    std::vector<Event> events;  // guarded by mutex
+    std::int64_t thread;
+};
+
+std::vector<std::shared_ptr<Buffer>>& buffers() {  // guarded by context_mutex()
+    static auto* const all = new std::vector<std::shared_ptr<Buffer>>;  // workers may outlive static objects
+    return *all;
+}
+
+std::int64_t os_thread_id() {
+#if defined(__linux__)
+    return syscall(SYS_gettid);
+#else
+    return reinterpret_cast<std::int64_t>(pthread_self());
+#endif
+}
+
+Buffer& buffer_of_this_thread() {
+    thread_local std::shared_ptr<Buffer> mine;
+    thread_local std::uint64_t generation = 0;
+    if (!mine || generation != fork_generation()) {
+        mine = std::make_shared<Buffer>();
+        mine->thread = os_thread_id();
+        generation = fork_generation();
+        const std::lock_guard lock(context_mutex());
+        buffers().push_back(mine);
+    }
+    return *mine;
+}
+
+// Takes the buffers, without those whose threads have ended, which nobody will add to again.
+std::vector<std::shared_ptr<Buffer>> all_buffers() {
+    const std::lock_guard lock(context_mutex());
+    std::vector<std::shared_ptr<Buffer>> all = buffers();
+    std::erase_if(buffers(), [](const auto& buffer) { return buffer.use_count() == 2; });
+    return all;
+}
+
+}  // namespace
+
+void trace_start() {
+    for (const auto& buffer : all_buffers()) {
+        const std::lock_guard lock(buffer->mutex);
+        buffer->events.clear();
+    }
+    tracing_on.store(true, std::memory_order_relaxed);  // see tracing()
+}
+
+std::vector<Event> trace_stop() {
+    tracing_on.store(false, std::memory_order_relaxed);  // see tracing()
+    std::vector<Event> all;
+    for (const auto& buffer : all_buffers()) {
+        const std::lock_guard lock(buffer->mutex);
+        all.insert(all.end(), buffer->events.begin(), buffer->events.end());
+        buffer->events = {};
+    }
+    std::sort(all.begin(), all.end(), [](const Event& a, const Event& b) {
+        return a.start_ns < b.start_ns || (a.start_ns == b.start_ns && a.end_ns > b.end_ns);
+    });
+    return all;
+}
+
+std::int64_t monotonic_ns() {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+void record(const Context& run, const Member& member, std::int64_t step, std::int64_t start_ns, std::int64_t chunks) {
+    const std::int64_t end_ns = monotonic_ns();
+    Buffer& buffer = buffer_of_this_thread();
+    const std::lock_guard lock(buffer.mutex);
+    buffer.events.push_back({run.program.id(), run.run_id, step, member.traced_team, member.place, buffer.thread,
+                             start_ns, end_ns, chunks});
+}
+
+}  // namespace weft

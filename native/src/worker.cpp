@@ -1,0 +1,246 @@
+// The threads of a team: starting, waiting, being given work, ending.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "weft/scheduler.h"
+
+namespace weft {
+
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{8} << 20;
+
+void name_this_thread(const std::string& name) {
+#if defined(__APPLE__)
+    pthread_setname_np(name.c_str());
+#else
+    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());  // the kernel's limit
+#endif
+}
+
+}  // namespace
+
+Member* Scheduler::start_thread_for(Section& section, Context& run, Role role) {
+    try {
+        return start_thread(role);
+    } catch (...) {
+        cancel(section, run, std::current_exception());
+        return nullptr;
+    }
+}
+
+Member* Scheduler::start_thread(Role role) {
+    auto& threads = role == Role::worker ? workers_ : blocking_;
+    std::unique_ptr<Member> member;
+    if (joined_.empty()) {
+        member = std::make_unique<Member>(*this, role);
+    } else {
+        member = std::move(joined_.back());
+        joined_.pop_back();
+        member->role = role;
+        member->idle = false;
+        member->state.store(State::parked, std::memory_order_relaxed);  // published by the start of the thread
+    }
+    member->index = static_cast<int>(threads.size()) + 1;
+    member->traced_team = id_;
+    threads.reserve(threads.size() + 1);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, kStackBytes);
+    // Signals are for the threads of the program that uses us.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int fault = pthread_create(&member->thread, &attributes, thread_main, member.get());
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    pthread_attr_destroy(&attributes);
+    if (fault != 0) {
+        joined_.push_back(std::move(member));
+        throw std::runtime_error("team '" + name_ + "': cannot start thread " +
+                                 std::to_string(threads.size() + 1) + ": " + std::strerror(fault) +
+                                 "; lower intra_op / inter_op or raise the limit on threads");
+    }
+    threads.push_back(std::move(member));
+    return threads.back().get();
+}
+
+void* Scheduler::thread_main(void* argument) {
+    auto& member = *static_cast<Member*>(argument);
+    Scheduler& scheduler = *member.scheduler;
+    const char* kind = member.role == Role::worker ? "-" : "-b";
+    name_this_thread("weft-" + scheduler.name_ + kind + std::to_string(member.index));
+    member.fp_mode = get_fp_mode();
+    scheduler.worker_loop(member);
+    member.scratch = Block();
+    return nullptr;
+}
+
+void Scheduler::worker_loop(Member& member) {
+    for (;;) {
+        wait(member);
+        // Relaxed: wait() has seen this value with acquire.
+        if (member.state.load(std::memory_order_relaxed) == State::dismissed) return;
+        for (Op* op = member.op; op != nullptr;) {
+            work_on(member, *op);
+            Section section(*this);
+            op = after(section, member, *op);
+        }
+    }
+}
+
+Member* Scheduler::take_caller_member() {
+    if (free_callers_.empty()) {
+        free_callers_.reserve(caller_members_.size() + 1);
+        caller_members_.push_back(std::make_unique<Member>(*this, Role::caller));
+        return caller_members_.back().get();
+    }
+    Member* member = free_callers_.back();
+    free_callers_.pop_back();
+    return member;
+}
+
+bool Scheduler::has_place_for(const Member& member) const { return member.guest || places_.used() < places_cap_; }
+
+void Scheduler::take_place(Member& member) {
+    if (member.guest) return;
+    if (member.role == Role::blocking) {
+        member.place = -1 - member.index;
+        return;
+    }
+    member.place = places_.take(member.index);
+    calm_spinners();
+}
+
+void Scheduler::give_back_place(Member& member) {
+    if (member.guest || member.place < 0) return;
+    places_.give_back(member.place);
+    member.place = -1;
+}
+
+void Scheduler::go_idle(Section& section, Member& member) {
+    member.idle = true;
+    State state = State::parked;
+    if (member.role == Role::blocking) {
+        idle_blocking_.push_back(&member);
+    } else {
+        idle_.push_back(&member);
+        if (spin_limit_.count() > 0 && (member.guest || places_.used() + spinners_ < places_cap_)) {
+            state = State::spinning;
+            if (!member.guest) ++spinners_;
+        }
+    }
+    set_state(section, member, state);
+    if (workers_.size() > workers_wanted_) retire_surplus(section);
+}
+
+void Scheduler::stop_idling(Member& member) {
+    if (!member.idle) return;
+    member.idle = false;
+    std::erase(member.role == Role::blocking ? idle_blocking_ : idle_, &member);
+    // Relaxed: written under the lock we hold.
+    if (!member.guest && member.state.load(std::memory_order_relaxed) == State::spinning) --spinners_;
+}
+
+void Scheduler::give(Section& section, Member& member, Op* op) {
+    stop_idling(member);
+    take_place(member);
+    member.op = op;
+    set_state(section, member, State::working);
+}
+
+void Scheduler::dismiss(Section& section, Member& member) {
+    stop_idling(member);
+    set_state(section, member, State::dismissed);
+}
+
+void Scheduler::set_state(Section& section, Member& member, State state) {
+    chaos_point();
+    // Release: pairs with the acquire loads in spin() and wait(), which then read Member::op.
+    const State before = member.state.exchange(state, std::memory_order_release);
+    if (before == State::parked && state != State::parked) section.wake_later(member);
+}
+
+// Runnable threads, spinning ones included, are never more than the places.
+void Scheduler::calm_spinners() {
+    for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && places_.used() + spinners_ > places_cap_; ++i) {
+        Member& member = *idle_[i];
+        // Both relaxed: read and written under the lock; the spinning member takes it before it believes this.
+        if (member.guest || member.state.load(std::memory_order_relaxed) != State::spinning) continue;
+        member.state.store(State::lying_down, std::memory_order_relaxed);
+        --spinners_;
+    }
+}
+
+void Scheduler::retire_surplus(Section& section) {
+    while (workers_.size() > workers_wanted_ && workers_.back()->idle) {
+        dismiss(section, *workers_.back());
+        retired_.push_back(std::move(workers_.back()));
+        workers_.pop_back();
+    }
+}
+
+void Scheduler::join_retired(Section& section) {
+    std::vector<std::unique_ptr<Member>> ending;
+    ending.swap(retired_);
+    if (ending.empty()) return;
+    section.unlock();
+    for (const auto& member : ending) pthread_join(member->thread, nullptr);
+    section.lock();
+    for (auto& member : ending) joined_.push_back(std::move(member));
+}
+
+// Returns once the member has been given an op or has been dismissed. Called without the lock by idle members.
+void Scheduler::wait(Member& member) {
+    for (;;) {
+        // Pairs with the exchange in set_state(): Member::op is read after it.
+        switch (member.state.load(std::memory_order_acquire)) {
+            case State::spinning:
+                if (!spin(member, spin_limit_)) lie_down(member);
+                break;
+            case State::lying_down:
+                lie_down(member);
+                break;
+            case State::parked:
+                sleep_while_parked(member, member.poll == nullptr ? std::chrono::nanoseconds(-1) : kPollInterval);
+                break;
+            case State::working:
+            case State::dismissed:
+                return;
+        }
+        if (member.poll != nullptr) poll_while_waiting(member);
+    }
+}
+
+void Scheduler::lie_down(Member& member) {
+    const Section section(*this);
+    switch (member.state.load(std::memory_order_relaxed)) {  // written under the lock we hold
+        case State::spinning:
+            if (!member.guest) --spinners_;
+            [[fallthrough]];
+        case State::lying_down:
+            member.state.store(State::parked, std::memory_order_relaxed);
+            break;
+        default:
+            break;
+    }
+}
+
+void Scheduler::poll_while_waiting(Member& member) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - member.polled < kPollInterval) return;
+    member.polled = now;
+    try {
+        member.poll();
+    } catch (...) {
+        member.poll = nullptr;
+        Section section(*this);
+        cancel(section, *member.own, std::current_exception());
+    }
+}
+
+}  // namespace weft

@@ -1,0 +1,99 @@
+"""The native core of weft: a team of threads and the DAGs it runs. native/README.md explains it."""
+
+from collections.abc import Callable, Sequence
+
+DEFAULT_SPIN_US: float
+"""How long an idle worker spins before it parks, microseconds."""
+
+MOST_THREADS: int
+"""The largest limit a team takes."""
+
+class KernelFailure(RuntimeError):
+    """A kernel returned a non-zero code."""
+
+    step: int
+    code: int
+
+class Team:
+    """Threads with two limits: workers inside one op, and ops in progress; callers included.
+
+    Threads start when they first pay, and are named weft-<name>-<i>. A child made by fork() gets fresh ones.
+    Raises ValueError for limits not in 1..MOST_THREADS.
+    """
+
+    def __init__(self, name: str, intra_op: int, inter_op: int, spin_us: float = ...) -> None: ...
+    def set_limits(self, intra_op: int, inter_op: int) -> None:
+        """Change both limits, effective at the next op boundary. Any thread, any time."""
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """(intra_op, inter_op)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def threads(self) -> int:
+        """Threads started and alive, callers excluded."""
+
+    def close(self) -> None:
+        """Wait for runs in progress and end the threads. Later runs raise RuntimeError."""
+
+class Program:
+    """An immutable DAG of tasks made of steps.
+
+    steps: (kernel address or callable, (slot, byte offset) of each buffer, int parameters, chunks, estimated ns).
+    tasks: (first step, number of steps, priority, blocking). successors: those of each task.
+    slots: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
+    A callable gets the buffers' addresses as one tuple, with the GIL, and its chunks must be 1.
+    Whoever holds the program keeps the memory of constants alive. Raises ValueError saying where, what was wanted and
+    what came.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[
+            tuple[
+                int | Callable[[tuple[int, ...]], object],
+                Sequence[tuple[int, int]],
+                Sequence[int],
+                int,
+                float,
+            ]
+        ],
+        tasks: Sequence[tuple[int, int, float, bool]],
+        successors: Sequence[Sequence[int]],
+        slots: Sequence[tuple[str, int]],
+        arena_bytes: int,
+        scratch_bytes: int,
+    ) -> None: ...
+    def run(self, team: Team, bound: Sequence[int], intra_op: int = 0, inter_op: int = 0) -> None:
+        """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
+
+        0 stands for the team's limit. Raises what a callable raised, KernelFailure, KeyboardInterrupt; ValueError for a
+        wrong number of `bound` addresses; RuntimeError if the team is closed.
+        """
+
+    def trim(self) -> None:
+        """Free the memory of idle contexts."""
+
+    @property
+    def id(self) -> int:
+        """The program id of its trace events."""
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena of one context."""
+
+    @property
+    def contexts(self) -> int:
+        """Contexts that exist, idle and in use."""
+
+def trace_start() -> None:
+    """Forget earlier events and record from now on."""
+
+def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int]]:
+    """Stop recording. Returns the events by start time.
+
+    Each is one worker's part in a step: (program id, step, place, OS thread, start_ns, end_ns, chunks, run id). Places
+    are 0.. for the team, -1 - i for its blocking thread i; times are CLOCK_MONOTONIC.
+    """
