@@ -207,7 +207,7 @@ def _check_call(function: onnx.FunctionProto, node: onnx.NodeProto) -> None:
             raise Fault(f"the function takes at most {wanted} {what}, got {came}")
     missing = set(function.attribute) - {attribute.name for attribute in node.attribute}
     if missing:
-        raise Fault(f"the function needs the attribute {sorted(missing)[0]!r}")
+        raise Fault(f"the function needs the attribute {min(missing)!r}")
 
 
 def _check_signature(wanted: Signature, node: onnx.NodeProto) -> None:
@@ -228,7 +228,7 @@ def _check_signature(wanted: Signature, node: onnx.NodeProto) -> None:
         _check_attribute(wanted, attribute, seen)
     missing = wanted.required - seen
     if missing:
-        raise Fault(f"its attribute {sorted(missing)[0]!r} is missing")
+        raise Fault(f"its attribute {min(missing)!r} is missing")
 
 
 def _check_attribute(wanted: Signature, attribute: AttributeProto, seen: set[str]) -> None:

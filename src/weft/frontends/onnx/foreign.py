@@ -5,20 +5,20 @@ an Opaque value is the recipe of one, and every reader runs the recipe again. ON
 side effects, so that gives the same result.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import onnx
 from onnx import helper
 
-from weft.dtypes import DType
-from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.build import Builder, Function
 from weft.frontends.onnx.faults import Fault, Unsupported
 from weft.frontends.onnx.functions import Functions
+from weft.frontends.onnx.loop import LoopFunction
 from weft.frontends.onnx.names import captured, graphs_of, place
-from weft.frontends.onnx.opsets import domain_of, signature
+from weft.frontends.onnx.nested import is_stated, node_types
 from weft.frontends.onnx.reference import ForeignFunction, ForeignInfer, Fragment, infer_types
-from weft.frontends.onnx.types import NUMBERS, SCHEMA_NAMES, tensor_type
+from weft.frontends.onnx.types import NUMBERS, tensor_type, with_article
 from weft.graph.value import Value
 
 
@@ -38,7 +38,6 @@ Binding = Value | Opaque | None
 
 def add_call(
     proto: onnx.NodeProto,
-    name: str,
     env: Mapping[str, Binding],
     versions: Mapping[str, int],
     functions: Functions,
@@ -48,6 +47,7 @@ def add_call(
 
     Raises Fault if a result's type cannot be told, Unsupported if the onnx package cannot run it.
     """
+    where = place(proto, builder.name)
     reads, nodes = _recipe(proto, env)
     nested = any(True for node in nodes for _ in graphs_of(node))
     local = tuple(functions.values()) if nested else ()
@@ -58,7 +58,9 @@ def add_call(
     values: dict[str, Value] = {}
     if dtypes:
         own = Fragment(nodes, tuple(reads), tuple(dtypes), versions, local)
-        function = ForeignFunction(own, list(dtypes.values()), place(proto, name))
+        function: Function = ForeignFunction(own, list(dtypes.values()), where)
+        if proto.op_type == "Loop" and len(nodes) == 1 and len(dtypes) == len(names):
+            function = LoopFunction(proto, own, dtypes, where)
         infer = None if nested else ForeignInfer(own, list(dtypes.values()))
         results = builder.add_call(list(reads.values()), list(dtypes.values()), function, infer, str(proto.op_type))
         values = dict(zip(dtypes, results, strict=True))
@@ -99,23 +101,26 @@ def _result_types(
     builder: Builder,
 ) -> dict[str, onnx.TypeProto]:
     """Name -> type of each result of `proto`."""
-    if next(graphs_of(proto), None) is not None:
-        found = _stated_types(proto)
-    else:
-        known = [_value_info(name, value, builder) for name, value in reads.items()]
+    typed = {name: _value_info(name, value, builder) for name, value in reads.items()}
+    found: dict[str, onnx.TypeProto] = {}
+    types = {name: info.type for name, info in typed.items()}
+    for node in fragment.nodes:
+        types.update(node_types(node, types, versions))
+    if not any(True for node in fragment.nodes for _ in graphs_of(node)):
         small = [
             onnx.numpy_helper.from_array(array, name)
             for name, value in reads.items()
             if (array := builder.known.array(value)) is not None and array.size <= 64 and array.dtype.kind != "O"
         ]
         try:
-            found = infer_types(fragment, known, small)
+            found = infer_types(fragment, typed.values(), small)
         except ValueError as error:
             raise Fault(f"its operands do not fit: {error}") from None
-        found = _schema_types(proto, reads, versions) | found
     for output in filter(None, proto.output):
-        kind = found.get(output)
-        if kind is None or (kind.HasField("tensor_type") and kind.tensor_type.elem_type == 0):
+        if not is_stated(found.get(output)) and output in types:
+            found[output] = types[output]
+    for output in filter(None, proto.output):
+        if not is_stated(found.get(output)):
             raise Fault(f"the type of its output {output!r} cannot be told")
     return found
 
@@ -124,39 +129,6 @@ def _value_info(name: str, value: Value, builder: Builder) -> onnx.ValueInfoProt
     if value.dtype is None:
         raise Fault(f"the element type of its input {name!r} cannot be told")
     return helper.make_tensor_value_info(name, NUMBERS[value.dtype], builder.known.dims(value))
-
-
-def _stated_types(proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
-    """Types of the results of If, Loop and Scan: those of the nested graph's outputs.
-
-    Loop's nested graph also returns its condition, which is no result.
-    """
-    graph = next(iter(graphs_of(proto)))
-    stated: Sequence[onnx.ValueInfoProto] = graph.output[1:] if proto.op_type == "Loop" else graph.output
-    return {name: value.type for name, value in zip(proto.output, stated, strict=False) if name}
-
-
-def _schema_types(
-    proto: onnx.NodeProto, reads: Mapping[str, Value], versions: Mapping[str, int]
-) -> dict[str, onnx.TypeProto]:
-    """Types that follow from the operator's signature alone: fixed ones, and those shared with an operand."""
-    domain = domain_of(proto.domain)
-    found = signature(domain, proto.op_type, versions.get(domain, 1))
-    if found is None:
-        return {}
-    bound: dict[str, DType] = {}
-    for index, name in enumerate(proto.input):
-        value = reads.get(name)
-        if value is not None and value.dtype is not None:
-            bound.setdefault(found.input(index).variable, value.dtype)
-    fixed = {text: dtype for dtype, text in SCHEMA_NAMES.items()}
-    types = {}
-    for index, name in enumerate(proto.output):
-        variable = found.output(index).variable
-        dtype = bound.get(variable) or fixed.get(variable)
-        if name and dtype is not None:
-            types[name] = helper.make_tensor_type_proto(NUMBERS[dtype], None)
-    return types
 
 
 def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
@@ -169,7 +141,7 @@ def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
 def described(binding: Opaque) -> str:
     """What an opaque value is, for messages."""
     kind = binding.type.WhichOneof("value") or "value"
-    return "a tensor of an element type weft has not" if kind == "tensor_type" else f"a {kind.removesuffix('_type')}"
+    return "a tensor of an element type weft has not" if kind == "tensor_type" else with_article(kind)
 
 
 def reads_opaque(names: Iterable[str], env: Mapping[str, Binding]) -> bool:

@@ -191,7 +191,7 @@ class _Importer:
             found = signature(domain, proto.op_type, version)
             assert found is not None, "the check has found every operator's signature"
             check_types(found, inputs)
-            node = OnnxNode(proto, name, scope.versions, version, inputs, self._known)
+            node = OnnxNode(proto, name, version, inputs, self._known)
             if domain == "" and proto.op_type == "If":
                 condition = node.array(0)
                 if condition is not None and condition.size == 1:
@@ -200,7 +200,7 @@ class _Importer:
             results = None if rule is None else rule(node, self._builder)
             if results is not None:
                 return [results] if isinstance(results, Value) else results
-        return add_call(proto, name, scope.env, scope.versions, self._functions, self._builder)
+        return add_call(proto, scope.env, scope.versions, self._functions, self._builder)
 
     def _called(
         self, function: onnx.FunctionProto, proto: onnx.NodeProto, name: str, scope: _Scope

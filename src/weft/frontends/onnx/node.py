@@ -1,6 +1,6 @@
 """An ONNX node as rules see it: operands that are Values, attributes with types."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import onnx
 from onnx import AttributeProto
@@ -29,7 +29,6 @@ class OnnxNode:
         self,
         proto: onnx.NodeProto,
         name: str,
-        versions: Mapping[str, int],
         version: int,
         inputs: Sequence[Value | None],
         known: Known,
@@ -37,7 +36,6 @@ class OnnxNode:
         self.proto = proto
         self.name = name
         self.op = str(proto.op_type)
-        self.versions = versions
         self.version = version
         self.inputs = list(inputs)
         self.outputs = list(proto.output)

@@ -130,7 +130,7 @@ def signature(domain: str, op: str, version: int) -> Signature | None:
         schema.max_input,
         schema.min_output,
         schema.max_output,
-        {name: int(attribute.type.value) for name, attribute in schema.attributes.items()},
+        {name: int(attribute.type) for name, attribute in schema.attributes.items()},
         frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
         schema.deprecated,
         schema.since_version,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from weft.errors import ModelFormatError
 from weft.frontends.onnx.faults import Fault
@@ -121,7 +121,8 @@ def read(model: Any) -> Source:
 
 def _file(path: str, title: str) -> bytes:
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ModelFormatError(f"{title} is no regular file; wanted an ONNX file")

@@ -64,7 +64,7 @@ class ForeignFunction:
         try:
             self._evaluator = ReferenceEvaluator(model)
         except Exception as error:  # noqa: BLE001 - whatever it raises means the same: it cannot run this
-            raise Unsupported(f"the onnx package cannot run it: {_first_line(error)}") from None
+            raise Unsupported(f"the onnx package cannot run it: {first_line(error)}") from None
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """The results on `arrays`."""
@@ -72,22 +72,22 @@ class ForeignFunction:
         try:
             with np.errstate(all="ignore"):
                 results: Any = self._evaluator.run(None, feeds)
-                return [self._array(found, dtype) for found, dtype in zip(results, self._dtypes, strict=True)]
-        except Exception as error:  # noqa: BLE001 - an implementation may fail in any way on bad operands
+                return [tensor_of(found, dtype) for found, dtype in zip(results, self._dtypes, strict=True)]
+        except Exception as error:
             shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
             raise RunError(
-                f"{self._where}: the reference implementation failed on operands ({shapes}): {_first_line(error)}"
+                f"{self._where}: the reference implementation failed on operands ({shapes}): {first_line(error)}"
             ) from error
 
-    @staticmethod
-    def _array(found: Any, dtype: DType) -> Array:
-        array = np.asarray(found)
-        if dtype.kind == "string":
-            return array.astype(object)
-        return array.astype(dtype.numpy, copy=False)
+
+def tensor_of(found: Any, dtype: DType) -> Array:
+    """A result of the reference implementation as an array of `dtype`: some come out wider, or as plain numbers."""
+    array = np.asarray(found)
+    return array.astype(object) if dtype.kind == "string" else array.astype(dtype.numpy, copy=False)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What `error` says, without the rest of a long explanation."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
@@ -129,7 +129,7 @@ def infer_types(
     try:
         inferred = shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # noqa: BLE001 - InferenceError, TypeError, ...: all say that the node is no good
-        raise ValueError(_first_line(error)) from None
+        raise ValueError(first_line(error)) from None
     found = (*inferred.graph.value_info, *inferred.graph.output)
     return {value.name: value.type for value in found if value.type.WhichOneof("value") is not None}
 

@@ -53,13 +53,19 @@ def need_tensor_type(kind: onnx.TypeProto) -> DType:
     if variant is None:
         raise Fault("its type is not stated")
     if variant != "tensor_type":
-        raise Unsupported(f"it is a {variant.removesuffix('_type')}; weft takes and returns tensors only")
+        raise Unsupported(f"it is {with_article(variant)}; weft takes and returns tensors only")
     dtype = DTYPES.get(kind.tensor_type.elem_type)
     if dtype is None:
         name = element_type_name(kind.tensor_type.elem_type)
         known = ", ".join(TensorProto.DataType.Name(number) for number in DTYPES)
         raise Unsupported(f"its element type is {name}; wanted one of {known}")
     return dtype
+
+
+def with_article(variant: str) -> str:
+    """`sequence_type` -> `a sequence`, `optional_type` -> `an optional`."""
+    noun = variant.removesuffix("_type").replace("_", " ")
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
 
 
 class Symbols:

@@ -1,5 +1,7 @@
 """Resize and Upsample."""
 
+import numpy as np
+
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
@@ -54,8 +56,6 @@ def upsample(node: OnnxNode, b: Builder) -> Value:
     attribute = node.attribute("scales")
     if attribute is None:
         raise Fault("its attribute 'scales' is missing")
-    import numpy as np
-
     return _upsampled(node, b.constant(np.asarray(attribute.floats, np.float32)), b)
 
 

@@ -1,5 +1,7 @@
 """Operators on shapes, and those that make tensors from shapes or from nothing."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from weft import dtypes
@@ -10,6 +12,17 @@ from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.tensors import MAX_SPARSE_BYTES, sparse_to_array
 from weft.frontends.onnx.types import DTYPES
 from weft.graph.value import Value
+from weft.ops.op import Array
+
+_PLAIN: dict[str, tuple[str, type | None]] = {
+    "value_int": ("i", np.int64),
+    "value_ints": ("ints", np.int64),
+    "value_float": ("f", np.float32),
+    "value_floats": ("floats", np.float32),
+    "value_string": ("s", None),
+    "value_strings": ("strings", None),
+}
+"""Attribute of Constant -> the field of AttributeProto that holds it, and its dtype (None: text)."""
 
 
 def constant(node: OnnxNode, b: Builder) -> Value | None:
@@ -24,20 +37,18 @@ def constant(node: OnnxNode, b: Builder) -> Value | None:
     sparse = node.attribute("sparse_value")
     if sparse is not None:
         return b.constant(sparse_to_array(sparse.sparse_tensor, External(None)))
-    for name, dtype in (("value_int", np.int64), ("value_float", np.float32)):
+    for name, (field, dtype) in _PLAIN.items():
         found = node.attribute(name)
         if found is not None:
-            return b.constant(np.asarray(found.i if name == "value_int" else found.f, dtype))
-    for name, dtype in (("value_ints", np.int64), ("value_floats", np.float32)):
-        found = node.attribute(name)
-        if found is not None:
-            return b.constant(np.asarray(found.ints if name == "value_ints" else found.floats, dtype))
-    text, texts = node.attribute("value_string"), node.attribute("value_strings")
-    if text is not None:
-        return b.constant(np.array(text.s.decode("utf-8", "replace"), dtype=object))
-    if texts is not None:
-        return b.constant(np.array([entry.decode("utf-8", "replace") for entry in texts.strings], dtype=object))
+            value = getattr(found, field)
+            return b.constant(np.asarray(value, dtype) if dtype is not None else _texts(value))
     raise Fault("it has no value attribute")
+
+
+def _texts(value: bytes | Sequence[bytes]) -> Array:
+    if isinstance(value, bytes):
+        return np.array(value.decode("utf-8", "replace"), dtype=object)
+    return np.array([entry.decode("utf-8", "replace") for entry in value], dtype=object)
 
 
 def shape(node: OnnxNode, b: Builder) -> Value:
