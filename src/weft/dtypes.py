@@ -1,0 +1,80 @@
+"""Element types of tensors: their names and the facts the other layers need about them."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+Kind = Literal["float", "int", "uint", "bool", "string"]
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type. `name` is its text form, `size` its bytes per element."""
+
+    name: str
+    size: int
+    kind: Kind
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype (bfloat16 comes from ml_dtypes; strings are object arrays)."""
+        if self.name == "bf16":
+            import ml_dtypes
+
+            return np.dtype(ml_dtypes.bfloat16)
+        return np.dtype(_NUMPY[self.name])
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+
+f64 = DType("f64", 8, "float")
+f32 = DType("f32", 4, "float")
+f16 = DType("f16", 2, "float")
+bf16 = DType("bf16", 2, "float")
+i64 = DType("i64", 8, "int")
+i32 = DType("i32", 4, "int")
+i16 = DType("i16", 2, "int")
+i8 = DType("i8", 1, "int")
+u64 = DType("u64", 8, "uint")
+u32 = DType("u32", 4, "uint")
+u16 = DType("u16", 2, "uint")
+u8 = DType("u8", 1, "uint")
+boolean = DType("bool", 1, "bool")
+string = DType("string", 8, "string")
+
+ALL: tuple[DType, ...] = (f64, f32, f16, bf16, i64, i32, i16, i8, u64, u32, u16, u8, boolean, string)
+BY_NAME: dict[str, DType] = {dtype.name: dtype for dtype in ALL}
+
+_NUMPY: dict[str, str] = {
+    "f64": "float64", "f32": "float32", "f16": "float16",
+    "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8",
+    "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
+    "bool": "bool", "string": "object",
+}  # fmt: skip
+_FROM_NUMPY: dict[str, DType] = {numpy: BY_NAME[name] for name, numpy in _NUMPY.items()} | {
+    "bfloat16": bf16
+}
+
+
+def from_numpy(dtype: np.dtype[Any] | type) -> DType:
+    """The element type of a NumPy dtype; str dtypes count as strings.
+
+    Raises TypeError for dtypes that no tensor can have (complex, datetime, structured).
+    """
+    numpy = np.dtype(dtype)
+    if numpy.kind in "US":
+        return string
+    found = _FROM_NUMPY.get(numpy.name)
+    if found is None:
+        raise TypeError(f"no tensor element type corresponds to the NumPy dtype {numpy}")
+    return found

@@ -1,0 +1,77 @@
+"""Every exception weft raises on purpose.
+
+    WeftError
+    ├── ModelError                    the model cannot be used; `.faults` lists every fault found
+    │   ├── ModelFormatError          not a readable model file (unreadable, truncated, not protobuf)
+    │   └── UnsupportedModelError     readable, but asks for something weft cannot do
+    ├── GraphError                    a graph breaks an invariant (cycle, undefined value, bad arity)
+    ├── ShapeError                    shapes, ranks or dtypes of an op do not fit together
+    ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
+    ├── RunError                      a node failed while it ran
+    │   └── KernelError               a kernel reported bad data (an index out of range, ...)
+    ├── ThreadSettingError            a thread number, pool or environment value is impossible
+    ├── KnobError                     a WEFT_* environment value is impossible
+    ├── LimitError                    a model asks for more than the limits allow
+    └── InternalError                 weft's own fault, never the user's
+
+A message says where, what was wanted, what came, and what to do.
+"""
+
+from collections.abc import Sequence
+
+
+class WeftError(Exception):
+    """Base of all errors raised by weft."""
+
+
+class ModelError(WeftError):
+    """A model cannot be used. `faults` holds one sentence for each fault found."""
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        self.faults = tuple(faults)
+        lines = [message, *(f"  - {fault}" for fault in self.faults)]
+        super().__init__("\n".join(lines))
+
+
+class ModelFormatError(ModelError):
+    """The bytes are not a readable model."""
+
+
+class UnsupportedModelError(ModelError):
+    """The model is readable but uses something weft does not offer."""
+
+
+class GraphError(WeftError):
+    """A graph breaks an invariant of the IR."""
+
+
+class ShapeError(WeftError, ValueError):
+    """Shapes, ranks or dtypes of an op's operands do not fit together."""
+
+
+class InputError(WeftError, ValueError):
+    """Arguments of `run` do not fit the model: names, dtypes, ranks or shapes."""
+
+
+class RunError(WeftError, RuntimeError):
+    """A node failed while the graph ran."""
+
+
+class KernelError(RunError):
+    """A kernel met data it cannot process, such as an index out of range."""
+
+
+class ThreadSettingError(WeftError, ValueError):
+    """A thread setting is impossible; the message names the setting, the value and its source."""
+
+
+class KnobError(WeftError, ValueError):
+    """A WEFT_* environment variable has an impossible value."""
+
+
+class LimitError(WeftError):
+    """A model asks for more memory, depth or size than the limits allow."""
+
+
+class InternalError(WeftError):
+    """A fault of weft itself. Please report it."""

@@ -1,0 +1,1 @@
+"""The IR: what to compute. Imports only errors and dtypes."""

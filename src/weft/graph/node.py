@@ -1,0 +1,44 @@
+"""Nodes: the operations of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.graph.value import Value
+
+
+class Node:
+    """One operation: `op` (a name in `ops.table`), its operands, results and attributes.
+
+    An absent optional operand is None. `name` is the node's name in the user's model; fused nodes
+    join names with `+`. Change operands through Graph or Patch only: they keep `Value.users` right.
+    """
+
+    __slots__ = ("attrs", "inputs", "name", "op", "outputs")
+
+    def __init__(
+        self, op: str, inputs: Sequence[Value | None], outputs: Sequence[Value], attrs: dict[str, Any], name: str
+    ) -> None:
+        self.op = op
+        self.inputs: list[Value | None] = list(inputs)
+        self.outputs: list[Value] = list(outputs)
+        self.attrs = attrs
+        self.name = name
+
+    @property
+    def output(self) -> Value:
+        """The result of a node that has exactly one."""
+        (value,) = self.outputs
+        return value
+
+    def operand(self, index: int) -> Value:
+        """Input `index`, which must be present."""
+        value = self.inputs[index]
+        assert value is not None, f"{self.op} {self.name!r} lacks input {index}"
+        return value
+
+    def __repr__(self) -> str:
+        results = ", ".join(f"%{value.name}" for value in self.outputs)
+        operands = ", ".join("_" if value is None else f"%{value.name}" for value in self.inputs)
+        return f"{results} = {self.op}({operands}) {self.attrs or ''}  # {self.name}"

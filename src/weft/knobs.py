@@ -1,0 +1,85 @@
+"""Every WEFT_* environment variable: name, type, default and meaning, in one table.
+
+A knob is read from the environment when it is asked for, so a test or a program may change it.
+Thread numbers (WEFT_INTRA_OP_THREADS, WEFT_INTER_OP_THREADS) have a precedence of their own:
+`runtime.threads` reads them.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from weft.errors import KnobError
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """One environment variable. `parse` turns its text into a value or raises ValueError."""
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    wanted: str
+    doc: str
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _flag(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError(text)
+    return text == "1"
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError(text)
+    return value
+
+
+_ISAS = ("avx512", "avx2", "generic")
+
+KNOBS: dict[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        Knob("WEFT_ISA", None, _one_of(*_ISAS), "one of " + ", ".join(_ISAS),
+             "Generate code for this instruction set instead of the best one the CPU has."),
+        Knob("WEFT_CACHE", None, str, "a folder, or `off`",
+             "Folder of compiled kernels; `off` keeps none. Default: ~/.cache/weft."),
+        Knob("WEFT_CACHE_MB", 512, _natural, "MiB, 0 or more",
+             "How much that folder may hold; kernels not used for longest are dropped."),
+        Knob("WEFT_DEBUG", 0, _natural, "0 or more",
+             "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
+        Knob("WEFT_SPIN_US", 50, _natural, "microseconds, 0 or more",
+             "How long an idle worker spins before it parks."),
+        Knob("WEFT_PLAN_CACHE", 16, _natural, "0 or more",
+             "How many plans (one for each combination of input shapes) a session keeps."),
+    )
+}  # fmt: skip
+
+
+def get(name: str) -> Any:
+    """The value of the knob `name`: from the environment, else its default.
+
+    Raises KnobError if the environment's value cannot be used; KeyError for an unknown knob.
+    """
+    knob = KNOBS[name]
+    text = os.environ.get(name)
+    if text is None or text == "":
+        return knob.default
+    try:
+        return knob.parse(text)
+    except ValueError:
+        raise KnobError(
+            f"environment variable {name}: wanted {knob.wanted}, got {text!r}; "
+            f"correct it or unset it ({knob.doc})"
+        ) from None

@@ -1,0 +1,10 @@
+"""What the status codes that kernels return mean."""
+
+OK = 0
+INDEX_OUT_OF_RANGE = 1
+DIVISION_BY_ZERO = 2
+
+MESSAGES: dict[int, str] = {
+    INDEX_OUT_OF_RANGE: "an index is out of range for the axis it selects from",
+    DIVISION_BY_ZERO: "an integer was divided by zero",
+}

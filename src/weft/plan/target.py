@@ -1,0 +1,29 @@
+"""The machine that kernels are generated for."""
+
+from dataclasses import dataclass
+
+from weft.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CPU as the generators see it. `codegen.target.detect` makes the one of this machine.
+
+    `isa` is the family (`avx512`, `avx2`, `generic`), `cpu` and `features` what LLVM is told,
+    `vector_bytes` and `registers` the size and number of vector registers, `l1` / `l2` / `l3` cache
+    sizes in bytes as seen by one core.
+    """
+
+    isa: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+    l1: int
+    l2: int
+    l3: int
+
+    def lanes(self, dtype: DType) -> int:
+        """How many elements of `dtype` fill one vector register."""
+        return self.vector_bytes // dtype.size
