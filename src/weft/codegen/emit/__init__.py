@@ -1,0 +1,1 @@
+"""The vocabulary that kernels are written in: loops, vectors, memory, math."""

@@ -1,0 +1,40 @@
+"""LLVM types of element types and vectors."""
+
+from llvmlite import ir
+
+from weft.dtypes import DType
+
+I1 = ir.IntType(1)
+I8 = ir.IntType(8)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
+POINTER = ir.PointerType()
+
+_FLOATS = {8: ir.DoubleType(), 4: ir.FloatType(), 2: ir.HalfType()}
+
+
+def scalar(dtype: DType) -> ir.Type:
+    """The type of one element in memory. Booleans are bytes holding 0 or 1."""
+    if dtype.is_float:
+        return _FLOATS[dtype.size]
+    return ir.IntType(8 * dtype.size)
+
+
+def vector(dtype: DType, lanes: int) -> ir.Type:
+    """The type of `lanes` elements; of one element where `lanes` is 1."""
+    return scalar(dtype) if lanes == 1 else ir.VectorType(scalar(dtype), lanes)
+
+
+def with_element(like: ir.Type, element: ir.Type) -> ir.Type:
+    """A type shaped as `like` (scalar or vector) with another element type."""
+    return ir.VectorType(element, like.count) if isinstance(like, ir.VectorType) else element
+
+
+def lanes_of(type_: ir.Type) -> int:
+    """The number of lanes: 1 for scalars."""
+    return type_.count if isinstance(type_, ir.VectorType) else 1
+
+
+def element_of(type_: ir.Type) -> ir.Type:
+    """The element type of a vector, or the scalar type itself."""
+    return type_.element if isinstance(type_, ir.VectorType) else type_

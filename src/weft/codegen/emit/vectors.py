@@ -1,0 +1,100 @@
+"""Arithmetic on scalars and vectors alike. Each function's docstring is its meaning for one lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from weft.codegen.emit.kernel import Kernel
+from weft.codegen.emit.types import I32, element_of, lanes_of, scalar, vector, with_element
+from weft.dtypes import DType
+
+
+def splat(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
+    """`value` in every lane; `value` itself for one lane."""
+    if lanes == 1:
+        return value
+    type_ = ir.VectorType(value.type, lanes)
+    one = k.b.insert_element(ir.Constant(type_, ir.Undefined), value, I32(0))
+    return k.b.shuffle_vector(one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), [0] * lanes))
+
+
+def constant(dtype: DType, value: float, lanes: int = 1) -> ir.Constant:
+    """The constant `value` in every lane."""
+    number: float | int = float(value) if dtype.is_float else int(value)
+    one = scalar(dtype)
+    return ir.Constant(one, number) if lanes == 1 else ir.Constant(vector(dtype, lanes), [number] * lanes)
+
+
+def like(value: ir.Value, number: float) -> ir.Constant:
+    """The constant `number` with the type of `value`."""
+    element = element_of(value.type)
+    exact: float | int = int(number) if isinstance(element, ir.IntType) else float(number)
+    lanes = lanes_of(value.type)
+    return ir.Constant(value.type, exact) if lanes == 1 else ir.Constant(value.type, [exact] * lanes)
+
+
+def mangled(type_: ir.Type) -> str:
+    """The suffix that names `type_` in intrinsics: f32, v16f32, i64."""
+    element = element_of(type_)
+    if isinstance(element, ir.IntType):
+        text = f"i{element.width}"
+    else:
+        text = {"half": "f16", "float": "f32", "double": "f64"}[str(element)]
+    return text if lanes_of(type_) == 1 else f"v{lanes_of(type_)}{text}"
+
+
+def unary_intrinsic(k: Kernel, name: str, value: ir.Value) -> ir.Value:
+    """llvm.<name>(value), lane by lane (sqrt, fabs, floor, ceil, roundeven, trunc, ...)."""
+    function = k.intrinsic(f"llvm.{name}.{mangled(value.type)}", value.type, value.type)
+    return k.b.call(function, [value])
+
+
+def binary_intrinsic(k: Kernel, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """llvm.<name>(left, right), lane by lane (minimum, maximum, minnum, maxnum, smin, copysign, ...)."""
+    function = k.intrinsic(f"llvm.{name}.{mangled(left.type)}", left.type, left.type, left.type)
+    return k.b.call(function, [left, right])
+
+
+def fma(k: Kernel, a: ir.Value, c: ir.Value, addend: ir.Value) -> ir.Value:
+    """a * c + addend, rounded once."""
+    function = k.intrinsic(f"llvm.fma.{mangled(a.type)}", a.type, a.type, a.type, a.type)
+    return k.b.call(function, [a, c, addend])
+
+
+def multiply_add(k: Kernel, a: ir.Value, c: ir.Value, addend: ir.Value) -> ir.Value:
+    """a * c + addend in one instruction where the target has it, else rounded twice. Integers too."""
+    if isinstance(element_of(a.type), ir.IntType):
+        return k.b.add(k.b.mul(a, c), addend)
+    if k.target.isa == "generic" and k.target.triple.startswith(("x86_64", "i386", "i686")):
+        return k.b.fadd(k.b.fmul(a, c), addend)
+    return fma(k, a, c, addend)
+
+
+def bits_of(k: Kernel, value: ir.Value) -> ir.Value:
+    """The bit pattern of floats as integers of the same width."""
+    width = {"half": 16, "float": 32, "double": 64}[str(element_of(value.type))]
+    return k.b.bitcast(value, with_element(value.type, ir.IntType(width)))
+
+
+def reduce(k: Kernel, value: ir.Value, combine: str) -> ir.Value:
+    """All lanes of `value` combined pairwise in a fixed tree: halves, quarters, ... `combine` is a builder
+    method (`fadd`, `add`, `fmul`, ...) or the name of a binary intrinsic (`maximum`, `smin`, ...)."""
+    lanes = lanes_of(value.type)
+    while lanes > 1:
+        half = lanes // 2
+        low = take(k, value, range(half))
+        high = take(k, value, range(half, 2 * half))
+        method = getattr(k.b, combine, None)
+        value = method(low, high) if method is not None else binary_intrinsic(k, combine, low, high)
+        lanes = half
+    return value
+
+
+def take(k: Kernel, value: ir.Value, lanes: Sequence[int] | range) -> ir.Value:
+    """A vector of the named lanes of `value`; a scalar if only one is named."""
+    if len(lanes) == 1:
+        return k.b.extract_element(value, I32(lanes[0]))
+    undefined = ir.Constant(value.type, ir.Undefined)
+    return k.b.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))

@@ -1,0 +1,90 @@
+"""From kernel specs to addresses: emit, optimise, compile, link."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable
+from functools import lru_cache
+
+from llvmlite import binding
+
+from weft.codegen.emit.kernel import Kernel
+from weft.codegen.kernels.table import KERNELS
+from weft.errors import InternalError
+from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
+
+_numbers = itertools.count()
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+
+
+@lru_cache(maxsize=8)
+def target_machine(target: Target) -> binding.TargetMachine:
+    """LLVM's code generator for `target`."""
+    _initialize()
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@lru_cache(maxsize=1)
+def _engine() -> binding.LLJIT:
+    _initialize()
+    return binding.create_lljit_compiler()
+
+
+def symbol(spec: KernelSpec) -> str:
+    """The name of the kernel's function: its family and a hash of its parameters."""
+    return f"weft_{spec.family}_{hashlib.sha256(str(spec).encode()).hexdigest()[:16]}"
+
+
+def emit_ir(spec: KernelSpec, target: Target) -> str:
+    """The LLVM IR of the kernel, as its generator wrote it."""
+    k = Kernel(symbol(spec), target)
+    KERNELS[spec.family](k, spec)
+    return k.finish()
+
+
+def compile_ir(text: str, target: Target) -> bytes:
+    """Object code of the module `text`. Raises InternalError if LLVM rejects it."""
+    machine = target_machine(target)
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"generated IR is not valid: {error}\n{text[:4000]}") from error
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return bytes(machine.emit_object(module))
+
+
+def compile_kernel(spec: KernelSpec, target: Target) -> bytes:
+    """Object code of the kernel, compiled anew."""
+    return compile_ir(emit_ir(spec, target), target)
+
+
+class Library:
+    """Kernels linked into this process. Their addresses are valid as long as the library lives."""
+
+    def __init__(self, objects: Iterable[tuple[KernelSpec, bytes]]) -> None:
+        builder = binding.JITLibraryBuilder()
+        names: dict[KernelSpec, str] = {}
+        for spec, code in objects:
+            names[spec] = symbol(spec)
+            builder.add_object_img(code)
+            builder.export_symbol(names[spec])
+        builder.add_current_process()
+        self._tracker = builder.link(_engine(), f"weft{next(_numbers)}") if names else None
+        self.addresses: dict[KernelSpec, int] = {
+            spec: self._tracker[name] for spec, name in names.items() if self._tracker is not None
+        }

@@ -1,0 +1,1 @@
+"""Generators of kernels: one file a family, listed in `table`."""

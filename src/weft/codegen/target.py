@@ -1,0 +1,81 @@
+"""Finding out what machine this is."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from llvmlite import binding
+
+from weft import knobs
+from weft.errors import KnobError
+from weft.plan.target import Target
+
+_FEATURES = {
+    "x86_64": {
+        "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"),
+        "avx2": ("avx2", "fma"),
+    },
+}
+_SHAPE = {"avx512": (64, 32), "avx2": (32, 16)}
+_SYSTEM_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def detect() -> Target:
+    """The target of this machine, or the lesser one that the knob WEFT_ISA asks for.
+
+    Raises KnobError if the CPU lacks what WEFT_ISA asks for.
+    """
+    return for_isa(knobs.get("WEFT_ISA") or best_isa())
+
+
+def best_isa() -> str:
+    """The name of the best instruction set the CPU has."""
+    return available_isas()[0]
+
+
+@lru_cache(maxsize=1)
+def available_isas() -> tuple[str, ...]:
+    """The instruction sets kernels can be generated for and run on this CPU, best first."""
+    host = binding.get_host_cpu_features()
+    tiers = _FEATURES.get(binding.get_process_triple().split("-")[0], {})
+    found = [isa for isa, needs in tiers.items() if all(host.get(need, False) for need in needs)]
+    return (*found, "generic")
+
+
+@lru_cache(maxsize=8)
+def for_isa(isa: str) -> Target:
+    """The target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
+    if isa not in available_isas():
+        raise KnobError(f"WEFT_ISA={isa}: this CPU offers only {', '.join(available_isas())}; unset WEFT_ISA")
+    triple = binding.get_process_triple()
+    l1, l2, l3 = (cache_bytes(level) for level in (1, 2, 3))
+    if isa == "generic":
+        arm = triple.startswith(("aarch64", "arm64"))
+        return Target(isa, triple, "generic" if arm else "x86-64", "", 16, 32 if arm else 16, l1, l2, l3)
+    vector_bytes, registers = _SHAPE[isa]
+    features = binding.get_host_cpu_features()
+    if isa != "avx512":
+        for name in list(features):
+            if name.startswith("avx512") or name.startswith("evex") or name.startswith("avx10"):
+                features[name] = False
+    else:
+        features["prefer-256-bit"] = False
+    return Target(isa, triple, binding.get_host_cpu_name(), features.flatten(), vector_bytes, registers, l1, l2, l3)
+
+
+def cache_bytes(level: int) -> int:
+    """The size of the data cache of `level` that CPU 0 sees, in bytes; a usual size if unknown."""
+    usual = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}[level]
+    try:
+        for entry in sorted(os.listdir(_SYSTEM_CACHES)):
+            folder = _SYSTEM_CACHES / entry
+            if not entry.startswith("index") or (folder / "type").read_text().strip() == "Instruction":
+                continue
+            if int((folder / "level").read_text()) == level:
+                text = (folder / "size").read_text().strip()
+                return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
+    except (OSError, ValueError):
+        return usual
+    return usual

@@ -1,0 +1,14 @@
+"""Fixtures of the whole suite."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from weft.codegen import target as targets
+from weft.plan.target import Target
+
+
+@pytest.fixture(params=targets.available_isas())
+def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+    """Every instruction set that this CPU can run, one after another."""
+    yield targets.for_isa(request.param)
