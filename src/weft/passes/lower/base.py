@@ -1,0 +1,115 @@
+"""What lowerings share: the context they write to, chunking, and the cost model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.graph.value import Value
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
+
+CHUNK_NS = 20_000.0
+"""A chunk is worth about this much time: far above the cost of drawing it, far below an op's."""
+
+MAX_CHUNKS = 256
+
+BYTES_PER_NS = 8.0
+"""Memory traffic of one core that the cost model assumes."""
+
+CALL_NS = 60.0
+"""What calling a kernel at all is assumed to cost."""
+
+
+class LowerContext:
+    """The state of one lowering: the target, what mathematics may be used, aliases and new constants."""
+
+    def __init__(self, graph: Graph, target: Target, math: str = "fast") -> None:
+        self.graph = graph
+        self.target = target
+        self.math = math
+        self.aliases: dict[Value, tuple[Value, int]] = {}
+        self._packed: dict[tuple[int, str], Value] = {}
+
+    def alias(self, value: Value, of: Value, offset: int = 0) -> None:
+        """Let `value` lie in the memory of `of`, `offset` bytes from its start; no call is needed for it."""
+        self.aliases[value] = (of, offset)
+
+    def constant(self, data: np.ndarray[Any, Any], name: str) -> Value:
+        """A new constant, such as packed weights."""
+        return self.graph.constant(np.ascontiguousarray(data), name)
+
+    def packed(self, source: Value, how: str) -> Value | None:
+        """The constant made earlier from `source` by the packing described by `how`, if any."""
+        return self._packed.get((id(source), how))
+
+    def remember_packed(self, source: Value, how: str, packed: Value) -> Value:
+        """Keep `packed` for other nodes that read `source` packed in the same way."""
+        self._packed[id(source), how] = packed
+        return packed
+
+    def temporary(self, like: str, dtype: Any, shape: tuple[int, ...]) -> Value:
+        """A value that lives between two calls of one node."""
+        return self.graph.value(like, dtype, shape)
+
+    def flops_ns(self, flops: float, bytes_: float, efficiency: float = 0.7) -> float:
+        """Estimated time of `flops` fp32 operations and `bytes_` of traffic on one core."""
+        per_ns = self.target.vector_bytes / 4 * 2 * 3.0 * efficiency
+        return CALL_NS + max(flops / per_ns, bytes_ / BYTES_PER_NS)
+
+    def call(
+        self,
+        node: Node,
+        spec: KernelSpec,
+        writes: tuple[Value, ...],
+        reads: tuple[Value, ...],
+        *,
+        args: tuple[int, ...] = (),
+        chunks: int = 1,
+        flops: float = 0.0,
+        traffic: float | None = None,
+        cost: float | None = None,
+        scratch: int = 0,
+        offsets: dict[int, int] | None = None,
+    ) -> Call:
+        """A call of a generated kernel, its cost estimated unless given."""
+        moved = sum(nbytes(value) for value in (*writes, *reads)) if traffic is None else traffic
+        return Call(
+            node=node.name,
+            op=node.op,
+            writes=writes,
+            reads=reads,
+            spec=spec,
+            args=args,
+            chunks=chunks,
+            cost=self.flops_ns(flops, moved) if cost is None else cost,
+            scratch=scratch,
+            flops=flops,
+            traffic=moved,
+            offsets=offsets or {},
+        )
+
+
+def nbytes(value: Value) -> int:
+    """The bytes of memory that `value` fills, in its physical layout."""
+    shape = value.static_shape if value.layout is None else value.layout.physical(value.static_shape)
+    return elements(shape) * value.known_dtype.size
+
+
+def cut(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
+    """Cut `units` pieces of work into chunks worth about CHUNK_NS each: (chunks, units per chunk).
+
+    Depends on the work alone, never on thread settings. Units per chunk is a multiple of `multiple`;
+    the last chunk may be short.
+    """
+    if units <= 0:
+        return 1, max(units, 1)
+    wanted = min(MAX_CHUNKS, max(1, int(units * ns_per_unit / CHUNK_NS)))
+    per_chunk = -(-units // wanted)
+    per_chunk = -(-per_chunk // multiple) * multiple
+    return -(-units // per_chunk), per_chunk

@@ -1,0 +1,34 @@
+"""Graph to Plan: kernels, tasks and memory of a specialised, optimised graph."""
+
+from __future__ import annotations
+
+from weft.graph.graph import Graph
+from weft.passes.build_tasks import build_tasks, dependencies
+from weft.passes.choose_kernels import choose_kernels
+from weft.passes.plan_memory import plan_memory
+from weft.plan.plan import Plan, Port
+from weft.plan.target import Target
+
+
+def make_plan(graph: Graph, target: Target, math: str) -> Plan:
+    """The plan of `graph`, whose shapes and dtypes are all static. Consumes the graph.
+
+    Raises LimitError if it needs too much memory.
+    """
+    inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
+    outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
+    lowered = choose_kernels(graph, target, math)
+    after = dependencies(lowered)
+    buffers, places, arena_bytes = plan_memory(graph, lowered, after)
+    calls, tasks = build_tasks(lowered.calls, after)
+    return Plan(
+        target=target,
+        inputs=inputs,
+        outputs=outputs,
+        calls=calls,
+        buffers=buffers,
+        places=places,
+        tasks=tasks,
+        arena_bytes=arena_bytes,
+        scratch_bytes=max((call.scratch for call in calls), default=0),
+    )
