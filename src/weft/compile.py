@@ -1,0 +1,194 @@
+"""The driver: model to Graph to Plan to Executable. The one module that sees every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weft import _native, dtypes
+from weft.codegen import target as targets
+from weft.codegen.build import build_library
+from weft.errors import RunError, WeftError
+from weft.frontends import load
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.graph.shape import StaticShape, is_static
+from weft.graph.value import Value
+from weft.ops.table import OPS
+from weft.passes.base import Math, PassContext
+from weft.passes.make_plan import make_plan
+from weft.passes.pipeline import infer, optimize
+from weft.passes.regions import Region, first_region
+from weft.passes.specialize import specialize
+from weft.plan.plan import Plan
+from weft.plan.target import Target
+from weft.runtime.executable import Executable
+from weft.runtime.session import Runnable, SessionBase
+from weft.runtime.signature import Signature, Tensor
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int], None]
+"""(kernels done, kernels in all), called while kernels are compiled."""
+
+MAX_STAGED_PLANS = 16
+"""How many plans are kept for the part of a graph behind a data-dependent shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile: for which machine, with which mathematics."""
+
+    target: Target
+    math: Math = "fast"
+    progress: Progress | None = None
+
+
+class Session(SessionBase):
+    """A model ready to run.
+
+    `model` is a path, the bytes of a model, an onnx.ModelProto or a weft Graph. `intra_op` and `inter_op`
+    limit this session's runs (None: the process's settings; 0: automatic). `math="exact"` forbids
+    reassociation and fast algorithms with other rounding; both are deterministic. `progress(done, total)`
+    is called while kernels are compiled.
+
+    A model whose inputs all have fixed shapes is compiled here, others when a combination of shapes is
+    first met. Raises ModelError and its kinds for a model that cannot be used, ThreadSettingError for
+    impossible thread numbers.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        intra_op: int | None = None,
+        inter_op: int | None = None,
+        math: Math = "fast",
+        progress: Progress | None = None,
+    ) -> None:
+        if math not in ("fast", "exact"):
+            raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
+        self.graph = load(model)
+        options = Options(targets.detect(), math, progress)
+        compile_ = partial(compile_for, self.graph, options)
+        super().__init__(signature_of(self.graph), compile_, intra_op=intra_op, inter_op=inter_op)
+        shapes = tuple(value.shape for value in self.graph.inputs)
+        if all(shape is not None and is_static(shape) for shape in shapes):
+            self._plans.get(shapes, self._signature.select(None))  # type: ignore[arg-type]
+
+    def plans(self) -> list[Plan]:
+        """The plans compiled so far, the latest last; a graph cut by data-dependent shapes has several."""
+        return [plan for runnable in self._plans.all() for plan in plans_of(runnable)]
+
+
+def signature_of(graph: Graph) -> Signature:
+    """What a session of `graph` takes and gives."""
+
+    def tensor(value: Value) -> Tensor:
+        dtype = value.dtype if value.dtype is not None else dtypes.f32
+        return Tensor(value.name, dtype.numpy, value.shape)
+
+    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)))
+
+
+def compile_for(
+    graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]
+) -> Runnable:
+    """Compile `graph` for concrete input `shapes` and the named `outputs`."""
+    bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
+    by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
+    bound.outputs = [by_name[name] for name in outputs]
+    return compile_specialized(bound, options)
+
+
+def compile_specialized(graph: Graph, options: Options) -> Runnable:
+    """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
+    context = PassContext(options.target, options.math)
+    infer(graph, context)
+    region = first_region(graph)
+    optimize(region.graph, context)
+    plan = make_plan(region.graph, options.target, options.math)
+    specs = [call.spec for call in plan.calls if call.spec is not None]
+    library = build_library(specs, options.target, options.progress)
+    executable = Executable(plan, library.addresses, library)
+    if region.graph is graph:
+        return executable
+    inputs = tuple(value.name for value in graph.inputs)
+    return Staged(executable, region, inputs, tuple(value.name for value in graph.outputs), options)
+
+
+@dataclass(slots=True)
+class Staged:
+    """A graph cut where a shape depends on data: the first part is compiled, the rest once shapes are known."""
+
+    first: Executable
+    region: Region
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    options: Options
+    rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, *, intra_op: int = 0, inter_op: int = 0) -> list[Array]:
+        """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
+        known: dict[str, Array] = dict(zip(self.inputs, inputs, strict=True))
+        for value in self.region.constants.values():
+            assert value.data is not None
+            known[value.name] = value.data
+        results = self.first.run(inputs, team, intra_op=intra_op, inter_op=inter_op)
+        known.update(zip(self.region.keeps, results, strict=True))
+        for node in self.region.dynamic:
+            run_reference(node, known)
+        if self.region.rest is not None:
+            arrays = [known[value.name] for value in self.region.rest.inputs]
+            plan = self._plan_rest(self.region.rest, arrays)
+            results = plan.run(arrays, team, intra_op=intra_op, inter_op=inter_op)
+            known.update(zip(self.region.rest_outputs, results, strict=True))
+        return [np.array(known[name]) for name in self.outputs]
+
+    def _plan_rest(self, rest: Graph, arrays: Sequence[Array]) -> Runnable:
+        shapes = tuple(array.shape for array in arrays)
+        found = self.rest.get(shapes)
+        if found is None:
+            bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
+            if len(self.rest) >= MAX_STAGED_PLANS:
+                self.rest.pop(next(iter(self.rest)))
+            known = {value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)}
+            found = self.rest[shapes] = compile_specialized(specialize(rest, bound, known), self.options)
+        return found
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        for part in (self.first, *self.rest.values()):
+            part.trim()
+
+
+def run_reference(node: Node, known: dict[str, Array]) -> None:
+    """Run `node` by its NumPy reference; operands are constants or in `known`, where the results go."""
+    operands = [
+        None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
+    ]
+    try:
+        evaluate = OPS[node.op].evaluate
+        results = evaluate(node.attrs, operands) if evaluate else node.attrs["function"](operands)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
+    known.update((value.name, np.asarray(result)) for value, result in zip(node.outputs, results, strict=True))
+
+
+def plans_of(runnable: Runnable) -> list[Plan]:
+    """The plans of one compilation, first stage first."""
+    if isinstance(runnable, Staged):
+        return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
+    assert isinstance(runnable, Executable)
+    return [runnable.plan]
+
+
+def plans_for(session: Session, inputs: dict[str, Array]) -> list[Plan]:
+    """The plans that `session` runs `inputs` by, compiled now if need be."""
+    session.run(inputs)
+    return plans_of(session._plans.all()[-1])

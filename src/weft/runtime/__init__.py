@@ -1,0 +1,1 @@
+"""Executable and inputs to outputs: sessions, threads, and the binding to the native core."""

@@ -1,0 +1,150 @@
+"""What a session takes and gives, and the checking of what it is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.dtypes import DType
+from weft.errors import InputError
+from weft.graph.shape import Shape, StaticShape, text
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named input or output of a session.
+
+    `shape` holds a number or the name of a symbol for each axis; None where even the rank is unknown.
+    """
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: Shape | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}{'[...]' if self.shape is None else text(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The inputs and outputs of a session."""
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def arrays(self, given: Mapping[str, Any]) -> list[Array]:
+        """The arrays of `given` in the order of the inputs, contiguous and in the machine's byte order.
+
+        Raises InputError that lists every missing, unknown or unfitting input.
+        """
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"inputs: wanted a mapping of names to arrays, got {type(given).__name__}; "
+                f"write run({{{', '.join(f'{tensor.name!r}: ...' for tensor in self.inputs)}}})"
+            )
+        faults: list[str] = []
+        arrays: list[Array] = []
+        symbols: dict[str, tuple[int, str]] = {}
+        for tensor in self.inputs:
+            if tensor.name not in given:
+                faults.append(f"input {tensor.name!r} is missing: wanted {tensor}")
+                continue
+            try:
+                array = fit(given[tensor.name], tensor)
+                bind_symbols(tensor, array.shape, symbols)
+                arrays.append(array)
+            except InputError as fault:
+                faults.append(str(fault))
+        known = {tensor.name for tensor in self.inputs}
+        for name in given:
+            if name not in known:
+                faults.append(f"there is no input {name!r}; the inputs are {names(self.inputs)}")
+        if faults:
+            raise InputError("\n".join(faults))
+        return arrays
+
+    def select(self, wanted: Sequence[str] | None) -> tuple[str, ...]:
+        """The names of the outputs asked for: all of them for None. Raises InputError for unknown names."""
+        if wanted is None:
+            return tuple(tensor.name for tensor in self.outputs)
+        if isinstance(wanted, str):
+            raise InputError(f"outputs: wanted a sequence of names, got the string {wanted!r}; write [{wanted!r}]")
+        known = {tensor.name for tensor in self.outputs}
+        for name in wanted:
+            if name not in known:
+                raise InputError(f"there is no output {name!r}; the outputs are {names(self.outputs)}")
+        return tuple(dict.fromkeys(wanted))
+
+
+def names(tensors: Sequence[Tensor]) -> str:
+    """The quoted names of `tensors`, for messages."""
+    return ", ".join(repr(tensor.name) for tensor in tensors) or "none"
+
+
+def fit(given: Any, tensor: Tensor) -> Array:
+    """`given` as a C-contiguous array that fits `tensor`. Raises InputError if it does not.
+
+    An array must have the declared dtype: nothing is converted in silence. Python numbers and lists have
+    no dtype of their own and take the declared one if they can without loss.
+    """
+    where = f"input {tensor.name!r}"
+    wanted = dtypes.from_numpy(tensor.dtype)
+    if isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__"):
+        array = np.asarray(given)
+        if wanted is dtypes.string and array.dtype.kind in "US":
+            array = array.astype(object)
+        if array.dtype.newbyteorder("=") != tensor.dtype:
+            raise InputError(
+                f"{where}: wanted dtype {tensor.dtype}, got {array.dtype}; convert it with .astype({str(tensor.dtype)!r})"
+            )
+    else:
+        array = from_python(given, wanted, where)
+    if tensor.shape is not None:
+        check_shape(array.shape, tensor.shape, where)
+    if array.dtype != tensor.dtype:
+        array = array.astype(tensor.dtype)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def from_python(given: Any, wanted: DType, where: str) -> Array:
+    """Numbers or nested lists as an array of the `wanted` dtype."""
+    if given is None or isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string:
+        raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}")
+    try:
+        natural = np.asarray(given)
+        array = np.asarray(given, dtype=wanted.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}: {error}") from None
+    kinds = {"float": "fiu", "int": "iu", "uint": "iu", "bool": "b", "string": "OUS"}[wanted.kind]
+    if natural.size and natural.dtype.kind not in kinds:
+        raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values of {natural.dtype}")
+    return array
+
+
+def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
+    """Raise InputError unless `got` has the rank and the fixed dimensions of `wanted`."""
+    if len(got) != len(wanted):
+        raise InputError(
+            f"{where}: wanted rank {len(wanted)} {text(wanted)}, got rank {len(got)} {text(got)}"
+        )
+    for axis, (dim, size) in enumerate(zip(wanted, got, strict=True)):
+        if isinstance(dim, int) and dim != size:
+            raise InputError(f"{where}: wanted shape {text(wanted)}, got {text(got)}: axis {axis} must be {dim}")
+
+
+def bind_symbols(tensor: Tensor, shape: StaticShape, symbols: dict[str, tuple[int, str]]) -> None:
+    """Give `tensor`'s symbols their sizes. Raises InputError if an earlier input gave another size."""
+    for axis, (dim, size) in enumerate(zip(tensor.shape or (), shape, strict=False)):
+        if isinstance(dim, str):
+            first, owner = symbols.setdefault(dim, (size, tensor.name))
+            if first != size:
+                raise InputError(
+                    f"input {tensor.name!r}: axis {axis} ({dim}) is {size}, but input {owner!r} has {dim} = {first}"
+                )

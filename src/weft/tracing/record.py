@@ -1,0 +1,97 @@
+"""Recording: the events between the start and the end of a trace."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from weft import _native
+from weft.errors import WeftError
+from weft.tracing import registry
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One worker's part in one step. Times are in ns on the monotonic clock.
+
+    `team` and `worker` (the place in that team, 0 .. places - 1) name the track, `thread` is the id the system
+    knows the thread by, `chunks` how many chunks of the op this worker did; `run` tells concurrent runs apart.
+    """
+
+    node: str
+    op: str
+    team: int
+    worker: int
+    thread: int
+    start: int
+    end: int
+    chunks: int
+    run: int
+
+
+@dataclass(slots=True)
+class Recording:
+    """The events of a trace, in order of their start; filled when the trace ends."""
+
+    events: list[Event] = field(default_factory=list)
+
+
+_active = threading.Lock()
+
+
+def decode(records: bytes) -> list[Event]:
+    """The native core's records as events in order of start; of two that start together the outer one first."""
+    events = []
+    for record_ in np.frombuffer(records, np.dtype(list(_native.TRACE_FIELDS))):
+        fields = {name: int(record_[name]) for name in record_.dtype.names}
+        label = registry.label(fields["program"], fields["step"])
+        events.append(
+            Event(
+                label.node, label.op, fields["team"], fields["place"], fields["thread"],
+                fields["start_ns"], fields["end_ns"], fields["chunks"], fields["run"],
+            )  # fmt: skip
+        )
+    return sorted(events, key=lambda event: (event.start, -event.end))
+
+
+@contextmanager
+def record() -> Iterator[Recording]:
+    """Record every event of every team while the block runs.
+
+    Raises WeftError if another recording is under way: the buffers of the workers are shared.
+    """
+    if not _active.acquire(blocking=False):
+        raise WeftError("a trace is being recorded already; end it before starting another")
+    recording = Recording()
+    try:
+        registry.keep_all(True)
+        _native.trace_start()
+        try:
+            yield recording
+        finally:
+            recording.events.extend(decode(_native.trace_stop()))
+            registry.keep_all(False)
+    finally:
+        _active.release()
+
+
+@contextmanager
+def trace(path: str | os.PathLike[str]) -> Iterator[Recording]:
+    """Record what runs in the block and write it to `path` as a timeline that Perfetto opens.
+
+    One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
+    are there after the block. Raises WeftError if another trace is being recorded, OSError if `path`
+    cannot be written (found out before the block runs).
+    """
+    from weft.tracing.chrome import write
+
+    with Path(path).open("w", encoding="utf-8") as file:
+        with record() as recording:
+            yield recording
+        write(recording.events, file)

@@ -1,0 +1,127 @@
+"""What `Session.run` says to arguments that do not fit, word for word."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.models import small
+from weft.errors import InputError, KernelError, RunError, ThreadSettingError, WeftError
+
+A = np.ones((2, 3), np.float32)
+
+
+@pytest.fixture(scope="module")
+def session() -> weft.Session:
+    return weft.Session(small.add())
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"a": A}, "input 'b' is missing: wanted b: float32[2, 3]"),
+        ({"a": A, "b": A, "c": A}, "there is no input 'c'; the inputs are 'a', 'b'"),
+        (
+            {"a": A, "B": A},
+            "input 'b' is missing: wanted b: float32[2, 3]\nthere is no input 'B'; the inputs are 'a', 'b'",
+        ),
+        (
+            {"a": A.astype(np.float64), "b": A},
+            "input 'a': wanted dtype float32, got float64; convert it with .astype('float32')",
+        ),
+        ({"a": A[0], "b": A}, "input 'a': wanted rank 2 [2, 3], got rank 1 [3]"),
+        ({"a": A.T, "b": A}, "input 'a': wanted shape [2, 3], got [3, 2]: axis 0 must be 2"),
+        ({"a": "text", "b": A}, "input 'a': wanted an array of float32, got str"),
+        ({"a": None, "b": A}, "input 'a': wanted an array of float32, got NoneType"),
+        ([A, A], "inputs: wanted a mapping of names to arrays, got list; write run({'a': ..., 'b': ...})"),
+    ],
+)
+def test_wrong_inputs_are_named(session: weft.Session, inputs: object, message: str) -> None:
+    """
+    The error says which input, what was wanted and what came; the session stays usable.
+    """
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        session.run(inputs)
+
+    assert np.array_equal(session.run({"a": A, "b": A})["y"], A + A)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (["z"], "there is no output 'z'; the outputs are 'y'"),
+        ("y", "outputs: wanted a sequence of names, got the string 'y'; write ['y']"),
+    ],
+)
+def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message: str) -> None:
+    """
+    Asking for an output that does not exist lists those that do.
+    """
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+        session.run({"a": A, "b": A}, outputs)
+
+
+def test_two_sizes_for_one_symbol_are_refused() -> None:
+    """
+    Inputs that share a symbolic dimension must agree on it.
+    """
+    session = weft.Session(small.add(shape=("n",)))
+
+    with pytest.raises(InputError, match=re.escape("input 'b': axis 0 (n) is 3, but input 'a' has n = 2")):
+        session.run({"a": np.ones(2, np.float32), "b": np.ones(3, np.float32)})
+
+
+def test_an_index_out_of_range_names_the_node() -> None:
+    """
+    A kernel that meets bad data ends the run with an error; the next run is right.
+    """
+    w = small.ModelWriter()
+    w.op("Gather", w.constant(np.arange(12, dtype=np.float32).reshape(4, 3)), "i", axis=0)
+    w.nodes[-1].output[0] = "y"
+    session = weft.Session(w.model({"i": (7, [2])}, {"y": (small.FLOAT, [2, 3])}))
+
+    with pytest.raises(KernelError, match="node 'gather0' .*: an index is out of range for the axis it selects from"):
+        session.run({"i": np.array([0, 4])})
+
+    assert np.array_equal(session.run({"i": np.array([-1, 0])})["y"], [[9, 10, 11], [0, 1, 2]])
+
+
+def test_a_failing_reference_op_names_the_node() -> None:
+    """
+    An exception inside an op that runs in Python comes out as a RunError with its cause.
+    """
+    w = small.ModelWriter()
+    w.op("Det", "x")
+    w.nodes[-1].output[0] = "y"
+    model = w.model({"x": (small.FLOAT, ["n", "m"])}, {"y": (small.FLOAT, [])})
+    session = weft.Session(model)
+
+    with pytest.raises(WeftError):
+        session.run({"x": np.ones((2, 3), np.float32)})
+
+    assert session.run({"x": np.eye(2, dtype=np.float32)})["y"] == 1
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "2", True, 5000])
+@pytest.mark.parametrize("setting", ["intra_op", "inter_op"])
+def test_impossible_thread_numbers_are_refused_at_once(setting: str, value: object) -> None:
+    """
+    Nothing is clamped: the error names the setting, the value and where it was set.
+    """
+    with pytest.raises(ThreadSettingError, match=setting):
+        weft.Session(small.add(), **{setting: value})
+    with pytest.raises(ThreadSettingError, match=setting):
+        weft.threads.set(**{setting: value})
+
+
+def test_run_errors_are_weft_errors_and_of_the_usual_kinds() -> None:
+    """
+    Callers may catch weft's base class or Python's own.
+    """
+    assert issubclass(InputError, ValueError)
+    assert issubclass(RunError, RuntimeError)
+    assert issubclass(KernelError, RunError)
+    assert all(issubclass(kind, WeftError) for kind in (InputError, RunError, ThreadSettingError))

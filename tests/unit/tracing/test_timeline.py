@@ -1,0 +1,109 @@
+"""Traces: what they hold and what they look like."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from tests.models import small
+from weft.errors import WeftError
+from weft.tracing.record import Event, record
+
+
+def nested(events: list[tuple[int, int]]) -> bool:
+    """Whether slices (start, end) of one track nest or follow each other, and never overlap partly."""
+    open_until: list[int] = []
+    for start, end in sorted(events, key=lambda event: (event[0], -event[1])):
+        while open_until and open_until[-1] <= start:
+            open_until.pop()
+        if open_until and end > open_until[-1]:
+            return False
+        open_until.append(end)
+    return True
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> tuple[list[Event], dict]:
+    weft.threads.set(intra_op=2, inter_op=2)
+    session = weft.Session(small.branches(width=256))
+    inputs = {"x": np.ones((16, 256), np.float32)}
+    session.run(inputs)
+    with weft.trace(tmp_path / "run.json") as recording:
+        for _ in range(20):
+            session.run(inputs)
+    weft.threads.set(intra_op=0, inter_op=0)
+    return recording.events, json.loads((tmp_path / "run.json").read_text())
+
+
+def test_slices_on_a_track_nest_and_never_overlap(traced: tuple[list[Event], dict]) -> None:
+    """
+    Perfetto draws overlapping slices of one track wrongly, so there are none.
+    """
+    events, _ = traced
+    for worker in {event.worker for event in events}:
+        assert nested([(event.start, event.end) for event in events if event.worker == worker])
+
+
+def test_slices_have_the_names_of_the_models_nodes(traced: tuple[list[Event], dict]) -> None:
+    """
+    A fused step names what it was made of.
+    """
+    events, _ = traced
+    names = {part for event in events for part in event.node.split("+")}
+
+    assert any(name.startswith("matmul") for name in names)
+
+
+def test_the_file_has_one_track_a_worker(traced: tuple[list[Event], dict]) -> None:
+    """
+    Every slice lies on a named track, and there is one for each worker that did something.
+    """
+    events, data = traced
+    records = data["traceEvents"]
+    tracks = {r["tid"] for r in records if r["ph"] == "M" and r["name"] == "thread_name"}
+    slices = [r for r in records if r["ph"] == "X"]
+
+    assert len(slices) == len(events) > 0
+    assert {r["tid"] for r in slices} == tracks
+    assert len(tracks) == len({event.worker for event in events}) <= 2
+    assert all(r["dur"] >= 0 and r["ts"] >= 0 for r in slices)
+
+
+def test_every_chunk_of_every_run_is_accounted_for(traced: tuple[list[Event], dict]) -> None:
+    """
+    The workers' chunks of a node add up to the same number in each run.
+    """
+    events, _ = traced
+    chunks: dict[tuple[str, int], int] = {}
+    for event in events:
+        chunks[event.node, event.run] = chunks.get((event.node, event.run), 0) + event.chunks
+    for node in {event.node for event in events}:
+        assert len({count for (name, _), count in chunks.items() if name == node}) == 1
+    assert len({run for _, run in chunks}) == 20
+
+
+def test_two_recordings_at_once_are_refused(tmp_path: Path) -> None:
+    """
+    The second gets an error, the first goes on.
+    """
+    with record() as recording:
+        with pytest.raises(WeftError, match="being recorded already"), weft.trace(tmp_path / "other.json"):
+            pass
+        weft.Session(small.add()).run({name: np.ones((2, 3), np.float32) for name in "ab"})
+
+    assert recording.events
+
+
+def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
+    """
+    Nothing is recorded for a file that cannot be written.
+    """
+    ran = []
+    with pytest.raises(OSError, match="missing"), weft.trace(tmp_path / "missing" / "run.json"):
+        ran.append(True)
+
+    assert not ran
