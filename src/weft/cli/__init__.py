@@ -1,0 +1,1 @@
+"""The command line: `weft` and `python -m weft`."""

@@ -1,0 +1,85 @@
+"""`weft inspect`: what a model is and how weft will run it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import click
+
+from weft.cli.model import make_inputs, open_session, parse_dims
+from weft.cli.output import duration, number, print_json, shorten, size, table, width
+from weft.compile import plans_for
+from weft.plan.plan import Home, Plan
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension; 1 if not given.")
+@click.option("--math", type=click.Choice(["fast", "exact"]), default="fast", show_default=True, help="What mathematics kernels may use.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
+def inspect(model: str, dims: tuple[str, ...], math: str, as_json: bool) -> None:
+    """Show MODEL's inputs, outputs, ops and how each of them runs, memory and estimated FLOPs.
+
+    Example: weft inspect resnet50.onnx --dim batch=8
+    """
+    session = open_session(model, None, None, math)
+    feed = make_inputs(session.inputs, {}, parse_dims(dims))
+    plans = plans_for(session, feed)
+    report = {
+        "model": model,
+        "inputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.inputs],
+        "outputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.outputs],
+        "model_ops": dict(Counter(node.op for node in session.graph.nodes).most_common()),
+        "steps": [step for plan in plans for step in steps(plan)],
+        "tasks": sum(len(plan.tasks) for plan in plans),
+        "arena_bytes": sum(plan.arena_bytes for plan in plans),
+        "constant_bytes": sum(b.size for plan in plans for b in plan.buffers if b.home is Home.CONSTANT),
+        "flops": sum(call.flops for plan in plans for call in plan.calls),
+        "isa": plans[0].target.isa,
+    }
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report)
+
+
+def steps(plan: Plan) -> list[dict[str, Any]]:
+    """What the plan does, in order: for each call its node, op, how it runs, chunks and estimates."""
+    return [
+        {
+            "node": call.node,
+            "op": call.op,
+            "runs_as": "reference" if call.spec is None else call.spec.family,
+            "native": call.spec is not None,
+            "chunks": call.chunks,
+            "flops": call.flops,
+            "bytes": call.traffic,
+            "estimated_ns": call.cost,
+        }
+        for call in plan.calls
+    ]
+
+
+def print_report(report: dict[str, Any]) -> None:
+    """The report as text on stdout."""
+    for kind in ("inputs", "outputs"):
+        click.echo(kind)
+        rows = [[t["name"], t["dtype"], "?" if t["shape"] is None else str(list(t["shape"]))] for t in report[kind]]
+        click.echo(table(["name", "dtype", "shape"], rows))
+        click.echo()
+    click.echo("ops of the model: " + ", ".join(f"{op} {count}" for op, count in report["model_ops"].items()))
+    native = sum(step["native"] for step in report["steps"])
+    click.echo(f"\nplan ({report['isa']}): {len(report['steps'])} steps in {report['tasks']} tasks, {native} of them native kernels")
+    rows = [
+        [
+            shorten(step["node"], max(24, width() - 70)), step["op"], step["runs_as"], str(step["chunks"]),
+            number(step["flops"]), size(step["bytes"]), duration(step["estimated_ns"]),
+        ]
+        for step in report["steps"]
+    ]  # fmt: skip
+    click.echo(table(["node", "op", "runs as", "chunks", "FLOPs", "traffic", "estimate"], rows, "lllrrrr"))
+    click.echo(
+        f"\nmemory: {size(report['arena_bytes'])} for intermediate values, {size(report['constant_bytes'])} of constants"
+        f"\nwork: {number(report['flops'])} FLOPs a run"
+    )

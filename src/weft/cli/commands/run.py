@@ -1,0 +1,138 @@
+"""`weft run`: run a model and say how fast it was and where the time went."""
+
+from __future__ import annotations
+
+import resource
+import time
+from typing import Any
+
+import click
+import numpy as np
+
+import weft
+from weft.cli.model import make_inputs, open_session, parse_dims, parse_pairs
+from weft.cli.output import duration, number, print_json, shorten, size, table, width
+from weft.cli.timeline import draw
+from weft.tracing.record import Event, record, trace
+
+DEFAULT_SECONDS = 1.0
+TOP_OPS = 10
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's values; random if not given.")
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension of random inputs; 1 if not given.")
+@click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
+@click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
+@click.option("--math", type=click.Choice(["fast", "exact"]), default="fast", show_default=True, help="What mathematics kernels may use.")
+@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
+@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help=f"Time runs for this long (default: {DEFAULT_SECONDS:g}).")
+@click.option("--trace", "trace_file", type=click.Path(dir_okay=False), metavar="FILE", help="Write the timeline of one run for Perfetto.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def run(
+    model: str, inputs: tuple[str, ...], dims: tuple[str, ...], intra: int | None, inter: int | None, math: str,
+    runs: int | None, seconds: float | None, trace_file: str | None, as_json: bool,
+) -> None:
+    """Run MODEL (an ONNX file) and report outputs, latency, CPU use, memory and the costliest ops.
+
+    Example: weft run resnet50.onnx --intra 2 --runs 50 --trace run.json
+    """
+    if runs is not None and seconds is not None:
+        raise click.UsageError("give --runs or --seconds, not both")
+    files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
+    start = time.perf_counter()
+    session = open_session(model, intra, inter, math)
+    feed = make_inputs(session.inputs, files, sizes)
+    outputs = session.run(feed)
+    loaded = time.perf_counter() - start
+    latencies, cpu_use = measure(session, feed, runs, seconds)
+    with trace(trace_file) if trace_file else record() as recording:
+        session.run(feed)
+    settings = weft.threads.get()
+    report: dict[str, Any] = {
+        "model": model,
+        "inputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in feed.items()},
+        "outputs": {name: summary(array) for name, array in outputs.items()},
+        "threads": {"intra_op": intra or settings.intra_op, "inter_op": inter or settings.inter_op},
+        "load_seconds": loaded,
+        "latency_ns": percentiles(latencies),
+        "throughput_per_second": 1e9 * len(latencies) / sum(latencies),
+        "cpu_use": cpu_use,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "top_ops": top_ops(recording.events),
+        "trace": trace_file,
+    }
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report, recording.events)
+
+
+def measure(
+    session: weft.Session, feed: dict[str, Any], runs: int | None, seconds: float | None
+) -> tuple[list[int], float]:
+    """Latencies in ns of `runs` runs, or of as many as fit in `seconds`; and CPU time used over time passed."""
+    end = time.perf_counter_ns() + int((seconds or DEFAULT_SECONDS) * 1e9)
+    latencies: list[int] = []
+    cpu, wall = time.process_time(), time.perf_counter()
+    while len(latencies) < runs if runs is not None else (not latencies or time.perf_counter_ns() < end):
+        before = time.perf_counter_ns()
+        session.run(feed)
+        latencies.append(time.perf_counter_ns() - before)
+    return latencies, (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
+
+
+def percentiles(latencies: list[int]) -> dict[str, float]:
+    """min, p50, p90, p99 and how many runs they come from."""
+    p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
+    return {"min": min(latencies), "p50": float(p50), "p90": float(p90), "p99": float(p99), "runs": len(latencies)}
+
+
+def summary(array: Any) -> dict[str, Any]:
+    """Shape, dtype and, for numbers, range and mean."""
+    facts: dict[str, Any] = {"dtype": str(array.dtype), "shape": array.shape}
+    if array.size and array.dtype.kind in "fiub":
+        values = array.astype(np.float64)
+        facts |= {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
+    return facts
+
+
+def top_ops(events: list[Event]) -> list[dict[str, Any]]:
+    """The nodes that took most worker time in the traced run, longest first."""
+    spent: dict[str, dict[str, Any]] = {}
+    for event in events:
+        entry = spent.setdefault(event.node, {"node": event.node, "op": event.op, "ns": 0, "workers": set()})
+        entry["ns"] += event.end - event.start
+        entry["workers"].add(event.worker)
+    whole = sum(entry["ns"] for entry in spent.values()) or 1
+    longest = sorted(spent.values(), key=lambda entry: -entry["ns"])[:TOP_OPS]
+    return [{**entry, "workers": len(entry["workers"]), "share": entry["ns"] / whole} for entry in longest]
+
+
+def print_report(report: dict[str, Any], events: list[Event]) -> None:
+    """The report as text on stdout."""
+    click.echo(f"{report['model']}  intra_op {report['threads']['intra_op']}, inter_op {report['threads']['inter_op']}")
+    click.echo("\noutputs")
+    rows = [
+        [name, facts["dtype"], str(list(facts["shape"])), *(f"{facts[key]:.4g}" if key in facts else "-" for key in ("min", "mean", "max"))]
+        for name, facts in report["outputs"].items()
+    ]
+    click.echo(table(["name", "dtype", "shape", "min", "mean", "max"], rows, "lllrrr"))
+    latency = report["latency_ns"]
+    click.echo(f"\nlatency over {latency['runs']} runs")
+    click.echo("  " + "   ".join(f"{key} {duration(latency[key])}" for key in ("min", "p50", "p90", "p99")))
+    click.echo(
+        f"  {number(report['throughput_per_second'])} runs/s   CPU {report['cpu_use']:.0%} of one core   "
+        f"peak memory {size(report['peak_memory_bytes'])}   load {report['load_seconds']:.2f} s"
+    )
+    click.echo("\nops that took longest (one traced run)")
+    rows = [
+        [shorten(op["node"], max(24, width() - 48)), op["op"], duration(op["ns"]), f"{op['share']:.0%}", str(op["workers"])]
+        for op in report["top_ops"]
+    ]
+    click.echo(table(["node", "op", "time", "share", "workers"], rows, "llrrr"))
+    click.echo("\nworkers (the same run)")
+    click.echo(draw(events, width()))
+    if report["trace"]:
+        click.echo(f"\ntimeline written to {report['trace']}; open it at ui.perfetto.dev", err=True)

@@ -1,0 +1,43 @@
+"""The parser, and what exit code an error becomes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+
+import weft
+from weft.cli.commands.inspect import inspect
+from weft.cli.commands.run import run
+from weft.cli.commands.threads import threads
+from weft.errors import WeftError
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(weft.__version__, prog_name="weft")
+def weft_command() -> None:
+    """Run models on CPUs with one team of threads for both levels of parallelism."""
+
+
+for command in (run, inspect, threads):
+    weft_command.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code. Data goes to stdout, everything else to stderr."""
+    try:
+        result = weft_command.main(args=arguments, prog_name="weft", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Abort:
+        print("weft: interrupted", file=sys.stderr)
+        return 130
+    except KeyboardInterrupt:
+        print("weft: interrupted", file=sys.stderr)
+        return 130
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        return error.exit_code
+    except (WeftError, OSError) as error:
+        print(f"weft: {type(error).__name__}: {error}", file=sys.stderr)
+        return 1

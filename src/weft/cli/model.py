@@ -1,0 +1,105 @@
+"""What commands that take a model share: loading with progress, and inputs from files or at random."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import weft
+from weft.compile import Progress
+from weft.errors import InputError
+from weft.runtime.signature import Tensor
+
+Array = np.ndarray[Any, Any]
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress | None]:
+    """A progress callback that draws on stderr if that is a terminal; None otherwise."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("kernels", total=None)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield report
+
+
+def open_session(model: str, intra: int | None, inter: int | None, math: str) -> weft.Session:
+    """A session of the model at the path `model`."""
+    with progress_bar() as report:
+        return weft.Session(Path(model), intra_op=intra, inter_op=inter, math=math, progress=report)  # type: ignore[arg-type]
+
+
+def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` options as a dictionary. Raises click.BadParameter for anything else."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"wanted NAME=VALUE, got {text!r}", param_hint=option)
+        pairs[name] = value
+    return pairs
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    """`NAME=SIZE` options. Raises click.BadParameter unless each size is a natural number."""
+    dims: dict[str, int] = {}
+    for name, value in parse_pairs(texts, "--dim").items():
+        if not value.isdecimal():
+            raise click.BadParameter(f"wanted a size, got {name}={value}", param_hint="--dim")
+        dims[name] = int(value)
+    return dims
+
+
+def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
+    """An array for each input: from its .npy file, else random with the declared shape (seeded).
+
+    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files.
+    """
+    known = {tensor.name for tensor in tensors}
+    symbols = {dim for tensor in tensors for dim in tensor.shape or () if isinstance(dim, str)}
+    for name in files:
+        if name not in known:
+            raise InputError(f"--input {name}: the model has no such input; it has {', '.join(sorted(known))}")
+    for name in dims:
+        if name not in symbols:
+            raise InputError(f"--dim {name}: the model has no such dimension; it has {', '.join(sorted(symbols)) or 'none'}")
+    return {tensor.name: _input(tensor, files.get(tensor.name), dims) for tensor in tensors}
+
+
+def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
+    if file is not None:
+        try:
+            array = np.load(file, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InputError(f"--input {tensor.name}: cannot read {file!r} as a .npy file: {error}") from None
+        if not isinstance(array, np.ndarray):
+            raise InputError(f"--input {tensor.name}: {file!r} is an archive; wanted a .npy file of one array")
+        return array
+    if tensor.shape is None:
+        raise InputError(f"input {tensor.name!r} has no declared rank; give it with --input {tensor.name}=FILE.npy")
+    shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
+    rng = np.random.default_rng(0)
+    kind = tensor.dtype.kind
+    if kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    if kind in "iu":
+        return rng.integers(0, 2, shape).astype(tensor.dtype)
+    if kind == "O":
+        return np.full(shape, "", object)
+    return rng.standard_normal(shape).astype(tensor.dtype)

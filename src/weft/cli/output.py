@@ -1,0 +1,68 @@
+"""How commands print: tables of aligned columns, quantities with units, and JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+
+def print_json(data: Any) -> None:
+    """`data` as JSON on stdout."""
+    json.dump(data, sys.stdout, indent=1, default=str)
+    sys.stdout.write("\n")
+
+
+def width() -> int:
+    """Columns of the terminal; 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
+    """Rows under a header, columns aligned; those whose position in `right` holds `r` to the right."""
+    cells = [list(header), *[list(row) for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    lines = []
+    for row in cells:
+        parts = [
+            cell.rjust(size) if right[column : column + 1] == "r" else cell.ljust(size)
+            for column, (cell, size) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  " + "  ".join(parts).rstrip())
+    return "\n".join(lines)
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text`, its middle left out if it is longer than `limit`."""
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) // 2
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
+
+
+def duration(ns: float) -> str:
+    """A time in the unit that suits it: 350 ns, 12.3 us, 4.56 ms, 1.20 s."""
+    for limit, unit, scale in ((1e3, "ns", 1.0), (1e6, "us", 1e3), (1e9, "ms", 1e6)):
+        if ns < limit:
+            return f"{ns / scale:.3g} {unit}"
+    return f"{ns / 1e9:.3g} s"
+
+
+def size(count: float) -> str:
+    """Bytes in binary units: 512 B, 1.5 KiB, 98 MiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.3g} {unit}" if unit != "B" else f"{int(count)} B"
+        count /= 1024
+    return f"{count:.3g} GiB"
+
+
+def number(count: float) -> str:
+    """A large number in SI units: 950, 12.5 k, 4.12 G."""
+    for unit in ("", " k", " M", " G"):
+        if count < 1000:
+            return f"{count:.3g}{unit}"
+        count /= 1000
+    return f"{count:.3g} T"

@@ -1,0 +1,132 @@
+"""The command line as a user meets it: a process with arguments, stdout, stderr and an exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.models import small
+
+
+def weft(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "weft", *arguments], capture_output=True, text=True, **options)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("models") / "small.onnx"
+    onnx.save(small.convolutional(), path)
+    return str(path)
+
+
+def test_run_reports_outputs_latency_and_workers(model: str) -> None:
+    """
+    The text names the output, the percentiles, the costliest ops and each worker's line.
+    """
+    done = weft("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
+
+    assert done.returncode == 0, done.stderr
+    for text in ("latency over 5 runs", "p50", "p99", "runs/s", "peak memory", "worker 0", "[1, 10]"):
+        assert text in done.stdout
+    assert done.stderr == ""
+
+
+def test_run_prints_json_alone(model: str) -> None:
+    """
+    With --json stdout is one JSON document.
+    """
+    done = weft("run", model, "--runs", "3", "--dim", "n=4", "--json")
+    report = json.loads(done.stdout)
+
+    assert report["outputs"]["y"]["shape"] == [4, 10]
+    assert report["latency_ns"]["runs"] == 3
+    assert report["latency_ns"]["min"] <= report["latency_ns"]["p50"] <= report["latency_ns"]["p99"]
+    assert report["top_ops"]
+
+
+def test_run_takes_inputs_from_files_and_writes_a_trace(model: str, tmp_path: Path) -> None:
+    """
+    --input feeds a .npy file, --trace writes a timeline.
+    """
+    np.save(tmp_path / "x.npy", np.zeros((1, 3, 19, 19), np.float32))
+    trace = tmp_path / "trace.json"
+
+    done = weft("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--runs", "1", "--trace", str(trace))
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(trace.read_text())["traceEvents"]
+
+
+def test_inspect_says_how_each_op_runs(model: str) -> None:
+    """
+    Every step is a native kernel or the reference; memory and FLOPs are estimated.
+    """
+    report = json.loads(weft("inspect", model, "--json").stdout)
+
+    assert all(step["native"] for step in report["steps"])
+    assert report["flops"] > 0
+    assert report["arena_bytes"] > 0
+    assert weft("inspect", model).returncode == 0
+
+
+def test_threads_shows_each_value_with_its_source() -> None:
+    """
+    The settings say what decided them.
+    """
+    import os
+
+    environment = {**os.environ, "WEFT_INTRA_OP_THREADS": "3", "OMP_NUM_THREADS": "7"}
+    report = json.loads(weft("threads", "--json", env=environment).stdout)
+
+    assert report["intra_op"] == {"value": 3, "source": "WEFT_INTRA_OP_THREADS"}
+    assert "WEFT_INTRA_OP_THREADS" in weft("threads", env=environment).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["run", "absent.onnx"], 1, "absent.onnx"),
+        (["run", "MODEL", "--input", "z=x.npy"], 1, "no such input"),
+        (["run", "MODEL", "--input", "x=absent.npy"], 1, "cannot read"),
+        (["run", "MODEL", "--input", "x"], 2, "NAME=VALUE"),
+        (["run", "MODEL", "--dim", "n=x"], 2, "wanted a size"),
+        (["run", "MODEL", "--runs", "0"], 2, "--runs"),
+        (["run", "MODEL", "--runs", "1", "--seconds", "1"], 2, "not both"),
+        (["run", "MODEL", "--intra", "-1"], 1, "ThreadSettingError"),
+        (["run"], 2, "MODEL"),
+        (["dance"], 2, "dance"),
+        (["inspect", "absent.onnx"], 1, "absent.onnx"),
+    ],
+)
+def test_wrong_use_has_its_exit_code_and_reason(model: str, arguments: list[str], code: int, said: str) -> None:
+    """
+    1 for what failed, 2 for wrong usage; the reason is on stderr and stdout is empty.
+    """
+    done = weft(*(model if argument == "MODEL" else argument for argument in arguments))
+
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupting_a_run_exits_with_130(model: str) -> None:
+    """
+    Ctrl-C ends the command quickly and without a traceback.
+    """
+    command = [sys.executable, "-m", "weft", "run", model, "--seconds", "60"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=10)
+
+    assert process.returncode == 130
+    assert stdout == ""
+    assert "Traceback" not in stderr
