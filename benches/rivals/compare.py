@@ -1,0 +1,192 @@
+"""Times weft beside other engines on the same models in one interleaved run.
+
+    python -m benches.rivals.compare [MODEL.onnx ...] [--threads 1,2] [--rounds 7] [--seconds 0.4] [--json FILE]
+
+Without models, those of `benches.models` are built first. Each engine runs in a process of its own; rounds
+are interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot
+disturb. The figure of an engine is the median over rounds of the round's median latency. Outputs are compared
+with ONNX Runtime's. Engines that are not installed are skipped and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from benches.models import build
+from benches.rivals.engines import ENGINES
+
+WORKER = Path(__file__).with_name("worker.py")
+REFERENCE = "onnxruntime"
+
+
+@dataclass(slots=True)
+class Engine:
+    """A running engine process."""
+
+    name: str
+    process: subprocess.Popen[str]
+    outputs: Path
+    version: str = ""
+    load_seconds: float = 0.0
+    medians: list[float] = field(default_factory=list)
+
+    def answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def time(self, seconds: float) -> None:
+        """One round: wake the process, let it run for `seconds`, stop it again."""
+        assert self.process.stdin is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        self.medians.append(statistics.median(self.answer()))
+        self.process.send_signal(signal.SIGSTOP)
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def random_inputs(model: str) -> dict[str, np.ndarray[Any, Any]]:
+    """Seeded inputs of the declared shapes; symbolic dimensions are 1, integers are small."""
+    rng = np.random.default_rng(0)
+    graph = onnx.load(model, load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    inputs = {}
+    for value in graph.input:
+        if value.name in weights:
+            continue
+        tensor = value.type.tensor_type
+        shape = [dim.dim_value or 1 for dim in tensor.shape.dim]
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        if np.issubdtype(dtype, np.floating):
+            inputs[value.name] = rng.standard_normal(shape).astype(dtype)
+        else:
+            inputs[value.name] = rng.integers(0, 100, shape).astype(dtype)
+    return inputs
+
+
+def relative_error(got: Path, wanted: Path) -> float:
+    """The largest relative L2 distance between the outputs saved in two files."""
+    worst = 0.0
+    with np.load(got) as one, np.load(wanted) as other:
+        for name in other.files:
+            norm = float(np.linalg.norm(other[name].astype(np.float64)))
+            distance = float(np.linalg.norm(one[name].astype(np.float64) - other[name]))
+            worst = max(worst, distance / max(norm, 1e-30))
+    return worst
+
+
+def start(name: str, model: str, threads: int, inputs: Path, folder: Path) -> Engine | None:
+    """Start an engine and wait until it has run once; None if it is not installed."""
+    outputs = folder / f"{name}.npz"
+    command = [sys.executable, str(WORKER), name, model, str(threads), str(inputs), str(outputs)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    engine = Engine(name, process, outputs)
+    answer = engine.answer()
+    if "missing" in answer:
+        print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
+        process.wait()
+        return None
+    engine.version, engine.load_seconds = answer["ready"], answer["load_seconds"]
+    process.send_signal(signal.SIGSTOP)
+    return engine
+
+
+def compare(model: str, threads: int, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
+    """Time the engines `names` on one model; the result holds a latency in ns for each."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        inputs = folder / "inputs.npz"
+        np.savez(inputs, **random_inputs(model))
+        started = [start(engine, model, threads, inputs, folder) for engine in names]
+        engines = [engine for engine in started if engine is not None]
+        try:
+            for round_ in range(rounds + 1):
+                order = engines if round_ % 2 else engines[::-1]
+                for engine in order:
+                    engine.time(seconds)
+            result: dict[str, Any] = {"model": Path(model).stem, "threads": threads, "engines": {}}
+            reference = next((engine for engine in engines if engine.name == REFERENCE), None)
+            for engine in engines:
+                result["engines"][engine.name] = {
+                    "version": engine.version,
+                    "load_seconds": engine.load_seconds,
+                    "median_ns": statistics.median(engine.medians[1:]),
+                    "round_medians_ns": engine.medians[1:],
+                    "error": relative_error(engine.outputs, reference.outputs) if reference else None,
+                }
+            return result
+        finally:
+            for engine in engines:
+                engine.close()
+
+
+def row(result: dict[str, Any]) -> str:
+    """A table row: each rival's latency over weft's (above 1: weft is faster), the best rival, weft's error."""
+    engines = result["engines"]
+    mine = engines["weft"]["median_ns"]
+    rivals = {name: figures["median_ns"] / mine for name, figures in engines.items() if name != "weft"}
+    cells = [f"{rivals[name]:.2f}" if name in rivals else "-" for name in ENGINES if name != "weft"]
+    best = min(rivals.values(), default=float("nan"))
+    error = engines["weft"]["error"]
+    tail = f"{best:.2f} | {'-' if error is None else f'{error:.0e}'}"
+    return f"| {result['model']} | {result['threads']} | {' | '.join(cells)} | {tail} |"
+
+
+def cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.4)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    models = arguments.models or build.all_models()
+    names = arguments.engines.split(",")
+    results = []
+    rivals = [name for name in ENGINES if name != "weft"]
+    print(f"{cpu_name()}, {os.cpu_count()} CPUs; rival's latency / weft's (above 1: weft is faster)")
+    print(f"| model | threads | {' | '.join(rivals)} | best rival | error |")
+    print(f"| --- | --- | {' | '.join('---' for _ in rivals)} | --- | --- |")
+    for model in models:
+        for threads in map(int, arguments.threads.split(",")):
+            results.append(compare(model, threads, names, arguments.rounds, arguments.seconds))
+            print(row(results[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

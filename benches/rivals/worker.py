@@ -1,0 +1,46 @@
+"""One engine in a process of its own: `worker.py ENGINE MODEL THREADS INPUTS.npz OUTPUTS.npz`.
+
+Loads the model, runs it once, writes the outputs and answers `{"ready": ...}`. Then each line of standard
+input is a number of seconds to run for; the answer is the list of latencies in ns.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benches.rivals.engines import ENGINES
+
+MAX_RUNS = 20_000
+
+
+def main() -> None:
+    engine, model, threads, inputs, outputs = sys.argv[1:]
+    feed = dict(np.load(inputs))
+    start = time.perf_counter()
+    try:
+        run, version = ENGINES[engine](model, feed, int(threads))
+    except ImportError as error:
+        print(json.dumps({"missing": str(error)}), flush=True)
+        return
+    loaded = time.perf_counter() - start
+    np.savez(outputs, *run())
+    print(json.dumps({"ready": version, "load_seconds": loaded}), flush=True)
+    for line in sys.stdin:
+        latencies: list[int] = []
+        end = time.perf_counter_ns() + int(float(line) * 1e9)
+        while len(latencies) < 3 or (time.perf_counter_ns() < end and len(latencies) < MAX_RUNS):
+            before = time.perf_counter_ns()
+            run()
+            latencies.append(time.perf_counter_ns() - before)
+        print(json.dumps(latencies), flush=True)
+
+
+if __name__ == "__main__":
+    main()
