@@ -1,0 +1,103 @@
+"""Imports go one way: from the command line down to the errors."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.packaging.sources import modules, imports
+
+LAYERS: list[set[str]] = [
+    {"cli"},
+    {"serve", "distributed", "tune"},
+    {"compat"},
+    {"compile"},
+    {"frontends", "passes", "codegen"},
+    {"ops"},
+    {"plan", "runtime"},
+    {"graph", "tracing"},
+    {"knobs"},
+    {"dtypes"},
+    {"errors"},
+]
+"""From top to bottom. A module imports its own part and parts of lower layers, nothing beside or above."""
+
+RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+
+CONFINED = {
+    "onnx": ("weft.frontends.onnx",),
+    "llvmlite": ("weft.codegen",),
+    "click": ("weft.cli",),
+    "rich": ("weft.cli",),
+}
+"""Libraries that only the named parts of weft may import."""
+
+WITHOUT_NUMPY = ("weft.codegen.emit", "weft.codegen.kernels")
+
+
+def inside(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def test_parts_import_only_lower_layers() -> None:
+    """
+    No module imports a part of its own layer or of a higher one.
+    """
+    wrong = []
+    for module, tree in modules():
+        part = module.split(".")[1] if "." in module else ""
+        if part in ("", "__main__"):
+            continue
+        for imported, _ in imports(tree):
+            names = imported.split(".")
+            other = names[1] if names[0] == "weft" and len(names) > 1 else ""
+            if other in RANK and other != part and RANK[other] <= RANK[part]:
+                wrong.append(f"{module} imports {imported}")
+
+    assert not wrong
+
+
+def test_every_part_has_a_layer() -> None:
+    """
+    A new folder or module of the package must be given its place in the order.
+    """
+    parts = {module.split(".")[1] for module, _ in modules() if "." in module}
+
+    assert parts - set(RANK) <= {"__main__", "_native"}
+
+
+def test_libraries_are_imported_only_where_they_belong() -> None:
+    """
+    Protobuf stays in the ONNX front end, LLVM in the code generator, the terminal in the command line.
+    """
+    wrong = [
+        f"{module} imports {imported}"
+        for module, tree in modules()
+        for imported, _ in imports(tree)
+        for library, homes in CONFINED.items()
+        if inside(imported, (library,)) and not inside(module, homes)
+    ]
+
+    assert not wrong
+
+
+def test_kernels_are_generated_without_numpy() -> None:
+    """
+    Generators see specs and targets, never arrays.
+    """
+    wrong = [
+        module
+        for module, tree in modules()
+        if inside(module, WITHOUT_NUMPY) and any(inside(imported, ("numpy",)) for imported, _ in imports(tree))
+    ]
+
+    assert not wrong
+
+
+def test_only_declared_libraries_are_imported() -> None:
+    """
+    Everything the package imports is in the standard library or among its dependencies.
+    """
+    declared = {"weft", "numpy", "llvmlite", "onnx", "rich", "click", "ml_dtypes"}
+    foreign = {imported.split(".")[0] for _, tree in modules() for imported, _ in imports(tree)}
+
+    assert foreign - declared <= set(sys.stdlib_module_names)
