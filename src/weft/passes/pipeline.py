@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.graph.graph import Graph
 from weft.passes.absorb_transposes import AbsorbTransposes
 from weft.passes.base import PassContext
+from weft.passes.choose_layouts import ChooseLayouts
 from weft.passes.fold_batch_norm import FoldBatchNorm
 from weft.passes.fold_constants import FoldConstants
 from weft.passes.fold_scales import FoldScales
@@ -46,6 +47,10 @@ FUSE: Steps = [
     (GroupElementwise(), "what is left becomes loops of its own"),
 ]
 
+LAYOUT: Steps = [
+    (ChooseLayouts(), "last: the loops it carries blocked values through must stand"),
+]
+
 
 def infer(graph: Graph, context: PassContext, manager: Manager | None = None) -> Graph:
     """Infer shapes of a specialised graph, in place, as far as they do not depend on data; fold what is constant.
@@ -69,5 +74,6 @@ def optimize(graph: Graph, context: PassContext, manager: Manager | None = None)
     infer(graph, context, manager)
     manager.run_until_stable(graph, SIMPLIFY)
     manager.run(graph, FUSE)
+    manager.run(graph, LAYOUT)
     manager.check(graph, "after optimisation", typed=True)
     return graph
