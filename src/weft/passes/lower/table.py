@@ -1,0 +1,97 @@
+"""Which lowering serves which op. An op that is missing, or whose lowering returns None, runs by its NumPy reference."""
+
+from collections.abc import Callable
+
+from weft.graph.node import Node
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.concat import lower_concat
+from weft.passes.lower.conv import lower_conv
+from weft.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
+from weft.passes.lower.elementwise import lower_elementwise, lower_scalar
+from weft.passes.lower.expand import lower_expand, lower_tile
+from weft.passes.lower.matmul import lower_matmul
+from weft.passes.lower.pool import lower_avg_pool, lower_max_pool
+from weft.passes.lower.reorder import lower_reorder
+from weft.passes.lower.reshape import lower_reshape
+from weft.passes.lower.slice import lower_slice
+from weft.passes.lower.split import lower_split
+from weft.passes.lower.transpose import lower_transpose
+from weft.plan.call import Call
+
+Lowering = Callable[[Node, LowerContext], list[Call] | None]
+
+LOWERINGS: dict[str, Lowering] = {
+    "max_pool": lower_max_pool,
+    "avg_pool": lower_avg_pool,
+    "reorder": lower_reorder,
+    "conv": lower_conv,
+    "transpose": lower_transpose,
+    "slice": lower_slice,
+    "split": lower_split,
+    "concat": lower_concat,
+    "expand": lower_expand,
+    "tile": lower_tile,
+    "depth_to_space": lower_depth_to_space,
+    "space_to_depth": lower_space_to_depth,
+    "reshape": lower_reshape,
+    "flatten": lower_reshape,
+    "squeeze": lower_reshape,
+    "unsqueeze": lower_reshape,
+    "identity": lower_reshape,
+    "matmul": lower_matmul,
+    "elementwise": lower_elementwise,
+    "neg": lower_scalar,
+    "abs": lower_scalar,
+    "sign": lower_scalar,
+    "exp": lower_scalar,
+    "log": lower_scalar,
+    "sqrt": lower_scalar,
+    "rsqrt": lower_scalar,
+    "reciprocal": lower_scalar,
+    "floor": lower_scalar,
+    "ceil": lower_scalar,
+    "round": lower_scalar,
+    "sin": lower_scalar,
+    "cos": lower_scalar,
+    "tan": lower_scalar,
+    "asin": lower_scalar,
+    "acos": lower_scalar,
+    "atan": lower_scalar,
+    "sinh": lower_scalar,
+    "cosh": lower_scalar,
+    "tanh": lower_scalar,
+    "sigmoid": lower_scalar,
+    "erf": lower_scalar,
+    "softplus": lower_scalar,
+    "relu": lower_scalar,
+    "not": lower_scalar,
+    "isnan": lower_scalar,
+    "isinf": lower_scalar,
+    "bitwise_not": lower_scalar,
+    "add": lower_scalar,
+    "sub": lower_scalar,
+    "mul": lower_scalar,
+    "div": lower_scalar,
+    "mod": lower_scalar,
+    "fmod": lower_scalar,
+    "pow": lower_scalar,
+    "min": lower_scalar,
+    "max": lower_scalar,
+    "and": lower_scalar,
+    "or": lower_scalar,
+    "xor": lower_scalar,
+    "eq": lower_scalar,
+    "ne": lower_scalar,
+    "lt": lower_scalar,
+    "le": lower_scalar,
+    "gt": lower_scalar,
+    "ge": lower_scalar,
+    "bitwise_and": lower_scalar,
+    "bitwise_or": lower_scalar,
+    "bitwise_xor": lower_scalar,
+    "shift_left": lower_scalar,
+    "shift_right": lower_scalar,
+    "where": lower_scalar,
+    "clip": lower_scalar,
+    "cast": lower_scalar,
+}
