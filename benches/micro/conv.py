@@ -1,0 +1,198 @@
+"""How near convolution kernels come to the CPU's multiply-add limit, layer by layer, on one core.
+
+    python benches/micro/conv.py [--isa avx512] [--rounds 20] [pattern ...]
+
+Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run
+by a loop of independent multiply-adds. Padding counts as work, so borders may lift a layer above 100 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import time
+
+import numpy as np
+
+from weft.codegen import jit
+from weft.codegen import target as targets
+from weft.codegen.emit.kernel import Kernel
+from weft.codegen.emit.loops import loop
+from weft.codegen.emit.memory import load, store
+from weft.codegen.emit.vectors import constant, multiply_add
+from weft.codegen.kernels.table import KERNELS
+from weft.dtypes import f32
+from weft.graph.graph import Graph
+from weft.graph.layout import Blocked, physical_shape
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.conv import lower_conv
+from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
+
+KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+LIMIT_SUMS = 12
+LIMIT_TURNS = 20_000
+
+# name: channels, height, width, outputs, kernel, stride, padding, groups
+LAYERS: dict[str, tuple[int, int, int, int, int, int, int, int]] = {
+    "resnet50 stem 7x7 s2": (3, 224, 224, 64, 7, 2, 3, 1),
+    "resnet50 56 3x3 64": (64, 56, 56, 64, 3, 1, 1, 1),
+    "resnet50 28 3x3 128": (128, 28, 28, 128, 3, 1, 1, 1),
+    "resnet50 14 3x3 256": (256, 14, 14, 256, 3, 1, 1, 1),
+    "resnet50 7 3x3 512": (512, 7, 7, 512, 3, 1, 1, 1),
+    "resnet50 56 3x3 s2 128": (128, 56, 56, 128, 3, 2, 1, 1),
+    "resnet50 14 3x3 s2 512": (512, 14, 14, 512, 3, 2, 1, 1),
+    "resnet50 56 1x1 64-64": (64, 56, 56, 64, 1, 1, 0, 1),
+    "resnet50 56 1x1 64-256": (64, 56, 56, 256, 1, 1, 0, 1),
+    "resnet50 56 1x1 256-64": (256, 56, 56, 64, 1, 1, 0, 1),
+    "resnet50 28 1x1 128-512": (128, 28, 28, 512, 1, 1, 0, 1),
+    "resnet50 28 1x1 512-128": (512, 28, 28, 128, 1, 1, 0, 1),
+    "resnet50 14 1x1 256-1024": (256, 14, 14, 1024, 1, 1, 0, 1),
+    "resnet50 14 1x1 1024-256": (1024, 14, 14, 256, 1, 1, 0, 1),
+    "resnet50 7 1x1 512-2048": (512, 7, 7, 2048, 1, 1, 0, 1),
+    "resnet50 7 1x1 2048-512": (2048, 7, 7, 512, 1, 1, 0, 1),
+    "resnet50 28 1x1 s2 512-1024": (512, 28, 28, 1024, 1, 2, 0, 1),
+    "mobilenet stem 3x3 s2": (3, 224, 224, 32, 3, 2, 1, 1),
+    "mobilenet 112 1x1 32-16": (32, 112, 112, 16, 1, 1, 0, 1),
+    "mobilenet 112 1x1 16-96": (16, 112, 112, 96, 1, 1, 0, 1),
+    "mobilenet 56 1x1 24-144": (24, 56, 56, 144, 1, 1, 0, 1),
+    "mobilenet 28 1x1 192-32": (192, 28, 28, 32, 1, 1, 0, 1),
+    "mobilenet 14 1x1 96-576": (96, 14, 14, 576, 1, 1, 0, 1),
+    "mobilenet 7 1x1 960-160": (960, 7, 7, 160, 1, 1, 0, 1),
+    "mobilenet 7 1x1 320-1280": (320, 7, 7, 1280, 1, 1, 0, 1),
+    "mobilenet 112 dw s1 32": (32, 112, 112, 32, 3, 1, 1, 32),
+    "mobilenet 112 dw s2 96": (96, 112, 112, 96, 3, 2, 1, 96),
+    "mobilenet 56 dw s1 144": (144, 56, 56, 144, 3, 1, 1, 144),
+    "mobilenet 14 dw s1 384": (384, 14, 14, 384, 3, 1, 1, 384),
+    "mobilenet 7 dw s1 960": (960, 7, 7, 960, 3, 1, 1, 960),
+    "squeezenet stem 3x3 s2": (3, 224, 224, 64, 3, 2, 0, 1),
+    "squeezenet 55 1x1 64-16": (64, 55, 55, 16, 1, 1, 0, 1),
+    "squeezenet 55 3x3 16-64": (16, 55, 55, 64, 3, 1, 1, 1),
+    "squeezenet 27 3x3 32-128": (32, 27, 27, 128, 3, 1, 1, 1),
+    "squeezenet 13 3x3 64-256": (64, 13, 13, 256, 3, 1, 1, 1),
+    "squeezenet 13 1x1 512-1000": (512, 13, 13, 1000, 1, 1, 0, 1),
+    "googlenet 56 3x3 64-192": (64, 56, 56, 192, 3, 1, 1, 1),
+    "googlenet 14 3x3 112-224": (112, 14, 14, 224, 3, 1, 1, 1),
+    "googlenet 14 1x1 512-112": (512, 14, 14, 112, 1, 1, 0, 1),
+    "googlenet 14 5x5 32-64": (32, 14, 14, 64, 5, 1, 2, 1),
+    "resnext 28 3x3 g32 256": (256, 28, 28, 256, 3, 1, 1, 32),
+    "inception 17 1x7 192": (192, 17, 17, 192, 7, 1, 3, 1),
+}
+
+
+def emit_limit(k: Kernel, spec: KernelSpec) -> None:
+    """Independent chains of multiply-adds, LIMIT_SUMS of them."""
+    lanes = spec["lanes"]
+    a, c = load(k, k.pointer(1), 0, f32, lanes), load(k, k.pointer(1), lanes, f32, lanes)
+    with loop(k, 0, LIMIT_TURNS, carry=[constant(f32, float(i), lanes) for i in range(LIMIT_SUMS)]) as turn:
+        turn.next(*[multiply_add(k, a, c, value) for value in turn.carry])
+    for i, value in enumerate(turn.carry):
+        store(k, value, k.pointer(0), i * lanes, f32)
+
+
+def limit(target: Target) -> float:
+    """Multiply-add operations a nanosecond (counting two each) of one core."""
+    KERNELS["limit"] = emit_limit
+    spec = KernelSpec.of("limit", lanes=target.lanes(f32))
+    library = jit.Library([(spec, jit.compile_kernel(spec, target))])
+    x, out = np.zeros(64, np.float32), np.zeros(1024, np.float32)
+    run = runner(library.addresses[spec], [out, x], (), 1)
+    return 2.0 * target.lanes(f32) * LIMIT_SUMS * LIMIT_TURNS / best(run, 200)
+
+
+def runner(address: int, arrays: list[np.ndarray], args: tuple[int, ...], chunks: int):
+    """A function that runs every chunk of a kernel once."""
+    pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
+    numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
+    kernel, p, a = KERNEL(address), ctypes.addressof(pointers), ctypes.addressof(numbers)
+
+    def run() -> None:
+        assert len(pointers) == len(arrays), "they and `numbers` must live as long as this function"
+        for chunk in range(chunks):
+            kernel(p, a, chunk, None)
+
+    return run
+
+
+def best(run, rounds: int) -> float:
+    """The shortest of `rounds` runs, in ns."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter_ns()
+        run()
+        times.append(time.perf_counter_ns() - start)
+    return float(min(times))
+
+
+def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Target) -> Graph:
+    """A graph of one convolution with bias, blocked out, blocked in unless it has few channels."""
+    channels, height, width, outputs, size, stride, pad, groups = layer
+    rng = np.random.default_rng(0)
+    lanes = target.lanes(f32)
+    graph = Graph()
+    x = graph.input("x", f32, (1, channels, height, width))
+    x.layout = Blocked(lanes) if channels > 4 else None
+    kernel = (1, 7) if size == 7 and channels > 3 else (size, size)
+    pads = (0, pad) if kernel[0] == 1 else (pad, pad)
+    w = graph.constant(rng.standard_normal((outputs, channels // groups, *kernel), dtype=np.float32))
+    bias = graph.constant(rng.standard_normal(outputs, dtype=np.float32))
+    out_size = [(n + 2 * p - s) // stride + 1 for n, p, s in zip((height, width), pads, kernel, strict=True)]
+    attrs = {"strides": (stride, stride), "pads": (*pads, *pads), "dilations": (1, 1), "groups": groups}
+    out = graph.value("out", f32, (1, outputs, *out_size))
+    out.layout = Blocked(lanes)
+    graph.add("conv", [x, w, bias], attrs, outputs=[out])
+    graph.outputs = [out]
+    return graph
+
+
+def aligned(shape: tuple[int, ...]) -> np.ndarray:
+    """An array of ones that begins at a cache line."""
+    size = int(np.prod(shape))
+    memory = np.ones(size + 16, np.float32)
+    start = (-memory.ctypes.data % 64) // 4
+    return memory[start : start + size]
+
+
+def measure(name: str, target: Target, peak: float, rounds: int) -> None:
+    """Print one line for the layer `name`."""
+    graph = layer_graph(LAYERS[name], target)
+    calls = lower_conv(graph.nodes[0], LowerContext(graph, target))
+    assert calls is not None, name
+    (call,) = calls
+    begin = time.perf_counter()
+    code = jit.compile_kernel(call.spec, target)
+    compile_ms = 1e3 * (time.perf_counter() - begin)
+    library = jit.Library([(call.spec, code)])
+    arrays = []
+    for value in (*call.writes, *call.reads):
+        array = aligned(physical_shape(value.static_shape, value.layout))
+        if value.data is not None:
+            array[:] = value.data.reshape(-1)
+        arrays.append(array)
+    spent = best(runner(library.addresses[call.spec], arrays, call.args, call.chunks), rounds)
+    rate = call.flops / spent
+    tile = f"{len(call.spec['segments'][0])}x{call.spec['vectors']}" if call.spec.family == "conv" else call.spec.family
+    print(
+        f"{name:30s} {spent / 1e3:8.1f} us {rate:7.1f} GFLOP/s {100 * rate / peak:6.1f} %  {tile:6s}"
+        f" chunks {call.chunks:3d} compile {compile_ms:5.1f} ms code {len(code):6d} B",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure the layers whose names contain one of the given patterns."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("patterns", nargs="*")
+    parser.add_argument("--isa", default=targets.best_isa())
+    parser.add_argument("--rounds", type=int, default=20)
+    options = parser.parse_args()
+    target = targets.for_isa(options.isa)
+    peak = limit(target)
+    print(f"{target.isa} {target.cpu}: limit {peak:.1f} GFLOP/s on one core")
+    for name in LAYERS:
+        if not options.patterns or any(pattern in name for pattern in options.patterns):
+            measure(name, target, peak, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

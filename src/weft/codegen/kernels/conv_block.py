@@ -1,0 +1,182 @@
+"""The register block of a direct convolution: its sums, the reduction loops, and the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from weft.codegen.emit.kernel import Index, Kernel, as_i64
+from weft.codegen.emit.loops import loop
+from weft.codegen.emit.memory import load, store
+from weft.codegen.emit.types import I64, scalar
+from weft.codegen.emit.vectors import constant, multiply_add, splat
+from weft.codegen.kernels.conv_rows import Columns
+from weft.codegen.kernels.conv_tail import Tail
+from weft.plan.kernel_spec import KernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """What a row of blocks works on: weights of its output channels, element offsets into x and out.
+
+    `x` is the offset of the row's input row for kernel row 0 (it may lie above the input), `out` that of the
+    output row, `channel` is the first output channel, `channels` the range of input channels to sum over.
+    """
+
+    weights: ir.Value
+    x: Index
+    out: Index
+    image: Index
+    channel: Index
+    channels: tuple[Index, Index]
+
+    def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
+        """The place `x` and `out` elements further on."""
+        return replace(self, x=k.add(self.x, x), out=k.add(self.out, out))
+
+
+def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
+    """`pointer`, of which the optimiser no longer knows where it points.
+
+    Neighbouring kernel columns read mostly the same pixels; merging those loads would need more registers
+    than there are, while reading again costs nothing.
+    """
+    identity = ir.InlineAsm(ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0")
+    return k.b.call(identity, [pointer])
+
+
+class RegisterBlock:
+    """Emits blocks of one convolution kernel."""
+
+    def __init__(self, k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value]) -> None:
+        self.k = k
+        self.arg = arg
+        self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
+        self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
+        self.pad_left, self.unroll = spec["pad_left"], spec["unroll"]
+        self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
+        self.pixel = 1 if self.plain_input else self.lanes
+        self.tail = Tail(k, spec, first_pointer=4 if self.bias else 3, outputs=arg["outputs"])
+
+    def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
+        """Compute the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
+        k = self.k
+        out = k.add(place.out, k.mul(pixel, self.lanes))
+        left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
+        sums = self._begin(place, out, len(columns))
+        sums = self._reduce(place, k.add(place.x, left), columns, taps, sums)
+        self._end(place, out, sums)
+
+    def _begin(self, place: BlockPlace, out: Index, pixels: int) -> list[ir.Value]:
+        """The sums before the reduction, pixel by pixel: the bias, or in later passes what `out` holds."""
+        k, lanes, dtype = self.k, self.lanes, self.dtype
+        if not self.passes:
+            first = [
+                load(k, k.pointer(3), k.add(place.channel, v * lanes), dtype, lanes)
+                if self.bias
+                else constant(dtype, 0.0, lanes)
+                for v in range(self.vectors)
+            ]
+            return first * pixels
+        start = k.b.icmp_signed("==", as_i64(place.channels[0]), I64(0))
+        bias, held = k.at(k.pointer(3), place.channel, dtype), k.at(k.pointer(0), out, dtype)
+        base = k.b.select(start, bias, held)
+        step = k.b.select(start, I64(0), I64(lanes))
+        row = k.b.select(start, I64(lanes), self.arg["out_block"])
+        return [
+            load(k, base, k.add(k.mul(step, p), k.mul(row, v)), dtype, lanes)
+            for p in range(pixels)
+            for v in range(self.vectors)
+        ]
+
+    def _reduce(
+        self, place: BlockPlace, x: Index, columns: Columns, taps: tuple[Index, Index], sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`sums` plus the products over the place's input channels and the kernel rows `taps`."""
+        k, arg, lanes = self.k, self.arg, self.lanes
+        per_tap = self.kernel[1] * self.vectors * lanes
+        if self.plain_input:
+            return self._rows(x, place.weights, arg["channels"], columns, taps, sums)
+        first, last = place.channels
+        with loop(k, k.div(first, lanes), k.div(k.add(last, lanes - 1), lanes), carry=sums, name="channels") as blocks:
+            channel = k.mul(blocks.index, lanes)
+            count = k.min(k.sub(last, channel), lanes)
+            weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
+            x_block = k.add(x, k.mul(blocks.index, arg["x_channel"]))
+            blocks.next(*self._rows(x_block, weights, count, columns, taps, blocks.carry))
+        return blocks.carry
+
+    def _rows(
+        self,
+        x: Index,
+        weights: ir.Value,
+        count: Index,
+        columns: Columns,
+        taps: tuple[Index, Index],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """`sums` plus the products over `count` input channels and the kernel rows `taps`."""
+        k = self.k
+        if self.kernel[0] == 1 and taps == (0, 1):
+            return self._channels(x, weights, count, columns, sums)
+        panel = k.mul(count, self.kernel[1] * self.vectors * self.lanes)
+        row = k.mul(self.arg["x_row"], self.dilations[0])
+        with loop(k, *taps, carry=sums, name="tap") as tap:
+            tap_weights = k.at(weights, k.mul(tap.index, panel), self.dtype)
+            tap_x = k.add(x, k.mul(tap.index, row))
+            tap.next(*self._channels(tap_x, tap_weights, count, columns, tap.carry))
+        return tap.carry
+
+    def _channels(
+        self, x: Index, weights: ir.Value, count: Index, columns: Columns, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`sums` plus the products over `count` input channels of one kernel row."""
+        k = self.k
+        per_channel = self.kernel[1] * self.vectors * self.lanes
+        step = self.arg["x_channel"] if self.plain_input else 1
+        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.dtype))
+        with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
+            values = list(turn.carry)
+            for u in range(self.unroll):
+                channel = k.add(turn.index, u)
+                x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.dtype))
+                weights_at = k.at(weights, k.mul(channel, per_channel), self.dtype)
+                for column in range(self.kernel[1]):
+                    self._column(x_at, weights_at, column, columns, values)
+            turn.next(*values)
+        return turn.carry
+
+    def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
+        """Add the products of one input channel and kernel element to `sums`, in place."""
+        k, lanes = self.k, self.lanes
+        users = [p for p, (low, high) in enumerate(columns) if low <= column < high]
+        if not users:
+            return
+        factors = [
+            load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes) for v in range(self.vectors)
+        ]
+        if column and self.kernel[1] > 1:
+            x = opaque(k, x)
+        for p in users:
+            position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
+            value = splat(k, load(k, x, position, self.dtype), lanes)
+            for v, factor in enumerate(factors):
+                number = p * self.vectors + v
+                sums[number] = multiply_add(k, value, factor, sums[number])
+
+    def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
+        """Store the block: its tail applied, unless passes over further input channels follow."""
+        k = self.k
+        outs = [k.add(out, k.mul(self.arg["out_block"], v)) for v in range(self.vectors)]
+        if not self.passes or self.tail.expr is None:
+            self.tail.store_block(sums, place.image, place.channel, outs)
+            return
+        unfinished = k.less(place.channels[1], self.arg["channels"])
+        with k.b.if_else(unfinished) as (then, otherwise):
+            with then:
+                for number, value in enumerate(sums):
+                    p, v = divmod(number, self.vectors)
+                    store(k, value, k.pointer(0), k.add(outs[v], p * self.lanes), self.dtype)
+            with otherwise:
+                self.tail.store_block(sums, place.image, place.channel, outs)

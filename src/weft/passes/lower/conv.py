@@ -1,0 +1,70 @@
+"""Convolution: which kernel serves a node, and the calls for it."""
+
+from __future__ import annotations
+
+from weft.dtypes import f32, f64
+from weft.graph.layout import Blocked
+from weft.graph.node import Node
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.conv_blocked import lower_depthwise, lower_direct
+from weft.passes.lower.conv_plain import lower_plain
+from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_tail import bias_of, has_readable_tail
+from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile
+from weft.plan.call import Call
+from weft.plan.target import Target
+
+_MAX_SEGMENTS = 8
+"""A row whose borders need more kinds of blocks than this would make a huge kernel."""
+
+
+def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """A generated kernel for 1-D and 2-D convolutions in fp32 and fp64; None for the others.
+
+    The layout of the output, which choose_layouts set, decides: blocked kernels write blocked values.
+    """
+    if node.output.dtype not in (f32, f64):
+        return None
+    shape = ConvShape.of(node)
+    if shape is None:
+        return None
+    if node.output.layout is None:
+        return lower_plain(node, shape, ctx)
+    if _is_narrow(shape, node.output.layout.block):
+        return lower_depthwise(node, shape, ctx)
+    return lower_direct(node, shape, ctx)
+
+
+def blocked_output(node: Node, target: Target) -> Blocked | None:
+    """The blocked layout that a kernel can write the result of the `conv` node in; None if only row-major."""
+    out, weights = node.output, node.operand(1)
+    bias = bias_of(node)
+    shape = ConvShape.of(node)
+    if shape is None or out.dtype not in (f32, f64) or weights.data is None or not has_readable_tail(node):
+        return None
+    if bias is not None and bias.data is None:
+        return None
+    lanes = target.lanes(out.known_dtype)
+    if _is_narrow(shape, lanes):
+        if shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
+            return None
+        tile = depthwise_tile(shape, target.registers)
+    else:
+        if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
+            return None
+        tile = choose_tile(shape, lanes, target.registers)
+    return Blocked(lanes) if len(tile.segments) <= _MAX_SEGMENTS else None
+
+
+def reads_plain(node: Node, layout: Blocked) -> bool:
+    """Whether the kernel that writes `layout` reads a row-major input as well as a blocked one.
+
+    It does where there are few channels, or where pixels are single, so that channels are neighbours.
+    """
+    shape = ConvShape.of(node)
+    return shape is not None and shape.groups == 1 and (shape.channels <= layout.block or shape.size == (1, 1))
+
+
+def _is_narrow(shape: ConvShape, lanes: int) -> bool:
+    """Whether several groups share a block of channels."""
+    return shape.groups > 1 and shape.group_channels < lanes

@@ -1,0 +1,216 @@
+"""Convolutions that write the blocked layout: what they can do, their tiles, packed weights and calls."""
+
+from __future__ import annotations
+
+from math import log
+
+import numpy as np
+
+from weft.graph.layout import Blocked
+from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.graph.value import Value
+from weft.passes.lower.base import LowerContext, cut, nbytes
+from weft.passes.lower.conv_pack import pack_direct, pack_plain_input, pack_within_blocks
+from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_tail import bias_of, channel_constant, tail_operands
+from weft.passes.lower.conv_tiles import Tile, choose_tile, depthwise_tile
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
+
+_CHUNK_NS = 30_000.0
+_PANEL_SHARE = 0.5
+"""The part of L2 that the weights of one group of outputs may fill before the reduction is cut into passes."""
+
+
+def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """A call of the direct kernel. None if the bias or a tail operand is of a kind it cannot read."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    assert isinstance(out.layout, Blocked), "direct convolution writes blocked"
+    dtype, lanes = out.known_dtype, out.layout.block
+    tile = choose_tile(shape, lanes, ctx.target.registers)
+    width = tile.vectors * lanes
+    groups = -(-shape.outputs // width)
+    tail = tail_operands(node, ctx, groups * width)
+    plain_input = x.layout is None
+    channels = shape.group_channels
+    per_pass = _channels_per_pass(shape, tile, lanes, dtype.size, ctx.target, plain=plain_input)
+    passes = per_pass < channels
+    has_bias = passes or bias_of(node) is not None
+    bias = channel_constant(bias_of(node), out, ctx, groups * width) if has_bias else None
+    if tail is None or (has_bias and bias is None) or weights.data is None:
+        return None
+    units = tile.blocks if tile.flat else shape.out_size[0]
+    unit_chunks, units_per_chunk, groups_per_chunk = _grid(node, shape, ctx, units * shape.images, groups)
+    spec = KernelSpec.of(
+        "conv",
+        dtype=dtype,
+        lanes=lanes,
+        vectors=tile.vectors,
+        kernel=shape.kernel,
+        strides=shape.strides,
+        dilations=shape.dilations,
+        pad_left=shape.pads[1],
+        segments=tuple(tile.segments),
+        flat=tile.flat,
+        plain_input=plain_input,
+        clamp_rows=shape.rows_leave_input,
+        unroll=_unroll(shape, lanes),
+        passes=passes,
+        bias=has_bias,
+        tail=tail.expr,
+        kinds=tail.kinds,
+    )
+    pixel = 1 if plain_input else lanes
+    x_plane, out_plane = elements(shape.size), elements(shape.out_size)
+    set_blocks = 1 if plain_input or shape.groups == 1 else channels // lanes
+    args = (
+        shape.images,
+        units,
+        units_per_chunk,
+        unit_chunks,
+        groups,
+        groups_per_chunk,
+        channels,
+        per_pass,
+        groups // shape.groups,
+        set_blocks * x_plane * lanes,
+        x_plane * (shape.channels if plain_input else -(-shape.channels // lanes) * lanes),
+        x_plane * pixel,
+        shape.size[1] * pixel,
+        shape.size[0],
+        shape.pads[0],
+        out_plane * -(-shape.outputs // lanes) * lanes,
+        out_plane * lanes,
+        shape.out_size[1] * lanes,
+        shape.outputs,
+        *(number for span in tile.spans for number in span),
+    )
+    return [
+        ctx.call(
+            node,
+            spec,
+            (out,),
+            tuple(v for v in (x, _packed(weights, shape, tile, lanes, ctx, plain=plain_input), bias) if v is not None)
+            + tail.values,
+            args=args,
+            chunks=unit_chunks * -(-groups // groups_per_chunk),
+            flops=2.0 * shape.multiply_adds,
+        )
+    ]
+
+
+def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """A call of the kernel for groups within one block. None if it cannot read the bias or a tail operand."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    assert isinstance(out.layout, Blocked), "this kernel writes blocked"
+    dtype, lanes = out.known_dtype, out.layout.block
+    blocks = -(-shape.outputs // lanes)
+    tail = tail_operands(node, ctx, blocks * lanes)
+    has_bias = bias_of(node) is not None
+    bias = channel_constant(bias_of(node), out, ctx, blocks * lanes) if has_bias else None
+    if tail is None or (has_bias and bias is None) or weights.data is None:
+        return None
+    tile = depthwise_tile(shape, ctx.target.registers)
+    how = f"depthwise {lanes}"
+    four = weights.data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
+    packed = ctx.packed(weights, how) or ctx.remember_packed(
+        weights, how, ctx.constant(pack_within_blocks(four, lanes), f"{weights.name}.packed")
+    )
+    spec = KernelSpec.of(
+        "conv_depthwise",
+        dtype=dtype,
+        lanes=lanes,
+        width=shape.group_channels,
+        kernel=shape.kernel,
+        strides=shape.strides,
+        dilations=shape.dilations,
+        pad_left=shape.pads[1],
+        segments=tile.segments,
+        clamp_rows=shape.rows_leave_input,
+        bias=has_bias,
+        tail=tail.expr,
+        kinds=tail.kinds,
+    )
+    planes, rows = shape.images * blocks, shape.out_size[0]
+    flops = 2.0 * shape.multiply_adds
+    total = ctx.flops_ns(flops, nbytes(x) + nbytes(out))
+    if total / planes >= _CHUNK_NS:
+        planes_per_chunk = 1
+        row_chunks, rows_per_chunk = cut(rows, total / planes / rows)
+    else:
+        _, planes_per_chunk = cut(planes, total / planes)
+        row_chunks, rows_per_chunk = 1, rows
+    args = (
+        planes,
+        planes_per_chunk,
+        blocks,
+        rows,
+        rows_per_chunk,
+        row_chunks,
+        elements(shape.size) * lanes,
+        shape.size[1] * lanes,
+        shape.size[0],
+        shape.pads[0],
+        elements(shape.out_size) * lanes,
+        shape.out_size[1] * lanes,
+        shape.outputs,
+        *(number for span in tile.spans for number in span),
+    )
+    reads = tuple(value for value in (x, packed, bias) if value is not None) + tail.values
+    chunks = -(-planes // planes_per_chunk) * row_chunks
+    return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops)]
+
+
+def _packed(weights: Value, shape: ConvShape, tile: Tile, lanes: int, ctx: LowerContext, *, plain: bool) -> Value:
+    how = f"conv {shape.groups} {lanes} {tile.vectors} {plain}"
+    found = ctx.packed(weights, how)
+    if found is not None:
+        return found
+    assert weights.data is not None
+    four = weights.data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
+    data = (
+        pack_plain_input(four, lanes, tile.vectors) if plain else pack_direct(four, shape.groups, lanes, tile.vectors)
+    )
+    return ctx.remember_packed(weights, how, ctx.constant(np.asarray(data), f"{weights.name}.packed"))
+
+
+def _unroll(shape: ConvShape, lanes: int) -> int:
+    """Input channels a turn of the innermost loop: several where the kernel has one column."""
+    if shape.kernel[1] > 1:
+        return 1
+    return next(turn for turn in (4, 2, 1) if shape.group_channels % turn == 0 and lanes % turn == 0)
+
+
+def _channels_per_pass(shape: ConvShape, tile: Tile, lanes: int, size: int, target: Target, *, plain: bool) -> int:
+    """Input channels between two stores of the sums: all, unless the weights of a group would overflow L2."""
+    channels = shape.group_channels
+    per_channel = shape.kernel[0] * shape.kernel[1] * tile.vectors * lanes * size
+    passes = -(-channels * per_channel // int(_PANEL_SHARE * target.l2))
+    if plain or passes <= 1:
+        return channels
+    blocks = -(-channels // lanes)
+    return -(-blocks // passes) * lanes
+
+
+def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: int) -> tuple[int, int, int]:
+    """(chunks along the units, units a chunk, groups a chunk): little traffic, chunks of about _CHUNK_NS."""
+    total = ctx.flops_ns(2.0 * shape.multiply_adds, 0.0)
+    wanted = min(256.0, max(1.0, total / _CHUNK_NS))
+    weights, x = (nbytes(node.operand(i)) for i in (1, 0))
+    best: tuple[float, tuple[int, int, int]] | None = None
+    for per_chunk in range(1, groups + 1):
+        group_chunks = -(-groups // per_chunk)
+        unit_chunks = min(units, max(1, round(wanted / group_chunks)))
+        units_per_chunk = -(-units // unit_chunks)
+        unit_chunks = -(-units // units_per_chunk)
+        count = group_chunks * unit_chunks
+        uneven = group_chunks * per_chunk / groups * unit_chunks * units_per_chunk / units - 1.0
+        score = (unit_chunks * weights + group_chunks * x) / 16.0 + total * (
+            0.1 * abs(log(count / wanted)) + 0.1 * uneven
+        )
+        if best is None or score < best[0]:
+            best = (score, (unit_chunks, units_per_chunk, per_chunk))
+    assert best is not None, "there is at least one group"
+    return best[1]

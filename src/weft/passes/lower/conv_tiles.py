@@ -1,0 +1,90 @@
+"""How a direct convolution is cut: register blocks, segments of rows, chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+
+from weft.passes.lower.conv_shape import ConvShape, Pair
+
+Columns = tuple[Pair, ...]
+
+_MAX_PIXELS = 16
+"""Wider blocks gain nothing and take long to compile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A register block and how rows are cut into blocks.
+
+    `segments`: for each, the kernel columns of each pixel of its blocks (their number is the block's width);
+    `spans`: for each segment, its first pixel and number of blocks. `flat`: an image is one long row.
+    """
+
+    vectors: int
+    flat: bool
+    segments: tuple[Columns, ...]
+    spans: tuple[Pair, ...]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in a row."""
+        return sum(count for _, count in self.spans)
+
+
+def cut_row(width: int, most: int) -> list[int]:
+    """The widths of the fewest blocks of at most `most` pixels that fill `width`, wider ones first, nearly equal."""
+    count = -(-width // most)
+    small, larger = divmod(width, count)
+    return [small + 1] * larger + [small] * (count - larger)
+
+
+def cut_segments(widths: list[int], columns: Callable[[int], Pair]) -> tuple[tuple[Columns, ...], tuple[Pair, ...]]:
+    """Segments and spans of a row cut into blocks of `widths`: alike neighbours share a segment."""
+    starts = [sum(widths[:i]) for i in range(len(widths))]
+    blocks = [
+        (tuple(columns(start + p) for p in range(width)), start) for start, width in zip(starts, widths, strict=True)
+    ]
+    segments, spans = [], []
+    for alike, run in groupby(blocks, key=lambda block: block[0]):
+        members = list(run)
+        segments.append(alike)
+        spans.append((members[0][1], len(members)))
+    return tuple(segments), tuple(spans)
+
+
+def choose_tile(shape: ConvShape, lanes: int, registers: int) -> Tile:
+    """The tile for a convolution whose vectors have `lanes` and whose CPU has `registers` vector registers."""
+    height, width = shape.out_size
+    flat = shape.is_pointwise
+    row = height * width if flat else width
+    group_vectors = -(-shape.group_outputs // lanes)
+    best: tuple[float, int, list[int]] | None = None
+    for vectors in range(1, 5):
+        if group_vectors % vectors:
+            continue
+        widths = cut_row(row, max(1, min(_MAX_PIXELS, (registers - vectors - 1) // vectors)))
+        cost = sum(_block_cost(pixels, vectors) for pixels in widths) / (row * vectors)
+        if best is None or cost < best[0]:
+            best = (cost, vectors, widths)
+    assert best is not None, "one vector always fits"
+    _, vectors, widths = best
+    if flat:
+        segments, spans = cut_segments(widths, lambda _: (0, 1))
+    else:
+        segments, spans = cut_segments(widths, shape.columns)
+    return Tile(vectors, flat, segments, spans)
+
+
+def depthwise_tile(shape: ConvShape, registers: int) -> Tile:
+    """The tile for a convolution whose groups lie within single blocks of channels."""
+    segments, spans = cut_segments(cut_row(shape.out_size[1], 14 if registers >= 32 else 7), shape.columns)
+    return Tile(1, flat=False, segments=segments, spans=spans)
+
+
+def _block_cost(pixels: int, vectors: int) -> float:
+    """The relative time of a block per input channel and tap: arithmetic, loads, and latency if sums are few."""
+    arithmetic = pixels * vectors
+    loads = 0.35 * (pixels + 3 * vectors)
+    return max(arithmetic, 8.0) + loads

@@ -1,0 +1,154 @@
+"""One convolution as a test case: its graph in any layout, run by kernels and by the reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from tests.kernel_runner import run_graph
+
+from weft.dtypes import DType, f32
+from weft.graph.expr import Expr, Step
+from weft.graph.graph import Graph
+from weft.graph.layout import Blocked
+from weft.graph.value import Value
+from weft.ops.conv import evaluate_conv
+from weft.plan.target import Target
+
+Array = np.ndarray[Any, Any]
+
+TAILS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, tuple[int, ...]], ...]]] = {
+    "relu": ((), (("relu", (0,)),)),
+    "bias_clip": (("channel", "scalar", "scalar"), (("add", (0, 1)), ("clip", (4, 2, 3)))),
+    "residual_relu": (("full",), (("add", (0, 1)), ("relu", (2,)))),
+    "silu": ((), (("sigmoid", (0,)), ("mul", (0, 1)))),
+    "gated_residual": (("channel", "full"), (("sigmoid", (0,)), ("mul", (3, 1)), ("add", (4, 2)))),
+}
+"""Tails by name: the kinds of the operands after the first, and the steps."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution of x [images, channels, *size] with `outputs` kernels of `kernel`."""
+
+    channels: int
+    outputs: int
+    size: tuple[int, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    pads: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    groups: int = 1
+    images: int = 1
+    bias: bool = True
+    tail: str = ""
+    dtype: DType = f32
+    plain_input: bool = False
+    plain_output: bool = False
+    computed_weights: bool = False
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        rank = len(self.size)
+        found: dict[str, Any] = {
+            "strides": self.strides or (1,) * rank,
+            "pads": self.pads or (0,) * (2 * rank),
+            "dilations": self.dilations or (1,) * rank,
+            "groups": self.groups,
+        }
+        if self.tail:
+            kinds, steps = TAILS[self.tail]
+            first = 1 + len(kinds)
+            found["tail"] = Expr(
+                (self.dtype,) * first,
+                tuple(Step(op, args, self.dtype) for op, args in steps),
+                (first + len(steps) - 1,),
+            )
+        return found
+
+    def arrays(self) -> tuple[Array, Array, Array | None]:
+        """x, w and bias, the same on every call."""
+        rng = np.random.default_rng(hash((self.channels, self.outputs, self.size, self.kernel)) % 2**32)
+        numpy = self.dtype.numpy
+        x = rng.standard_normal((self.images, self.channels, *self.size)).astype(numpy)
+        w = rng.standard_normal((self.outputs, self.channels // self.groups, *self.kernel)).astype(numpy)
+        bias = rng.standard_normal(self.outputs).astype(numpy) if self.bias else None
+        return x, w, bias
+
+    def tail_arrays(self, shape: tuple[int, ...]) -> list[Array]:
+        """The operands of the tail for an output of `shape`."""
+        rng = np.random.default_rng(7)
+        rank = len(self.size)
+        shapes = {"channel": (self.outputs, *(1,) * rank), "scalar": (), "full": shape}
+        kinds = TAILS[self.tail][0] if self.tail else ()
+        found = [rng.standard_normal(shapes[kind]).astype(self.dtype.numpy) for kind in kinds]
+        if self.tail == "bias_clip":
+            found[1:] = [np.asarray(-1.0, self.dtype.numpy), np.asarray(2.0, self.dtype.numpy)]
+        return found
+
+    def reference(self) -> Array:
+        """The result in float64."""
+        wide = replace(self, dtype=self.dtype)
+        x, w, bias = (None if a is None else a.astype(np.float64) for a in wide.arrays())
+        attrs = {key: value for key, value in self.attrs.items() if key != "tail"}
+        (plain,) = evaluate_conv(attrs, [x, w, bias])
+        if not self.tail:
+            return plain
+        values: list[Array] = [plain, *(a.astype(np.float64) for a in self.tail_arrays(plain.shape))]
+        functions = {
+            "add": np.add,
+            "mul": np.multiply,
+            "relu": lambda a: np.maximum(a, 0.0),
+            "sigmoid": lambda a: 1.0 / (1.0 + np.exp(-a)),
+            "clip": np.clip,
+        }
+        for op, args in TAILS[self.tail][1]:
+            values.append(functions[op](*[values[a] for a in args]))
+        return values[-1]
+
+    def run(self, target: Target, *, reverse_chunks: bool = False) -> Array:
+        """The result of the kernels of `target`."""
+        graph = Graph()
+        lanes = target.lanes(self.dtype)
+        given: dict[str, Array] = {}
+
+        def feed(name: str, array: Array, *, blocked: bool) -> Value:
+            value = graph.input(name, self.dtype, array.shape)
+            given[name] = array
+            if not blocked:
+                return value
+            moved = graph.value(f"{name}.blocked", self.dtype, array.shape)
+            moved.layout = Blocked(lanes)
+            graph.add("reorder", [value], outputs=[moved])
+            return moved
+
+        x, w, bias = self.arrays()
+        shape = self.reference().shape
+        operands: list[Value | None] = [feed("x", x, blocked=not (self.plain_input or self.plain_output))]
+        operands.append(feed("w", w, blocked=False) if self.computed_weights else graph.constant(w, "w"))
+        operands.append(None if bias is None else graph.constant(bias, "bias"))
+        for i, array in enumerate(self.tail_arrays(shape)):
+            if array.shape == shape:
+                operands.append(feed(f"tail{i}", array, blocked=not self.plain_output))
+            else:
+                operands.append(graph.constant(array, f"tail{i}"))
+        out = graph.value("out", self.dtype, shape)
+        graph.add("conv", operands, self.attrs, outputs=[out])
+        graph.outputs = [out]
+        if not self.plain_output:
+            out.layout = Blocked(lanes)
+            plain = graph.value("plain", self.dtype, shape)
+            graph.add("reorder", [out], outputs=[plain])
+            graph.outputs = [plain]
+        (result,) = run_graph(graph, given, target=target, reverse_chunks=reverse_chunks).values()
+        return result
+
+    def check(self, target: Target) -> None:
+        """Kernels agree with the reference, and chunks in reverse order give the same bits."""
+        result = self.run(target)
+        expected = self.reference()
+        tolerance = 2e-5 if self.dtype == f32 else 1e-12
+        scale = float(np.abs(expected).max()) + 1.0
+        np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * scale)
+        assert np.array_equal(result, self.run(target, reverse_chunks=True)), "the order of chunks changed the result"
