@@ -1,7 +1,5 @@
 """Fixtures of the whole suite."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from weft.codegen import target as targets
@@ -9,6 +7,6 @@ from weft.plan.target import Target
 
 
 @pytest.fixture(params=targets.available_isas())
-def target(request: pytest.FixtureRequest) -> Iterator[Target]:
+def target(request: pytest.FixtureRequest) -> Target:
     """Every instruction set that this CPU can run, one after another."""
-    yield targets.for_isa(request.param)
+    return targets.for_isa(request.param)

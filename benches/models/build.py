@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,7 +26,7 @@ def model(name: str) -> str:
         FOLDER.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         MODELS[name](part)
-        os.replace(part, path)
+        part.replace(path)
     return str(path)
 
 

@@ -48,7 +48,9 @@ class Network:
     def ints(self, *values: int) -> str:
         return self.constant(f"ints_{len(self.weights)}", np.array(values, np.int64))
 
-    def conv(self, x: str, channels: tuple[int, int], kernel: int, stride: int = 1, pad: int = 0, groups: int = 1) -> str:
+    def conv(
+        self, x: str, channels: tuple[int, int], kernel: int, stride: int = 1, pad: int = 0, groups: int = 1
+    ) -> str:
         """Convolution with bias; `channels` are (in, out)."""
         into, out = channels
         fan_in = into // groups * kernel * kernel
@@ -60,7 +62,9 @@ class Network:
         return self.op("Relu", self.conv(x, channels, kernel, stride, pad))
 
     def max_pool(self, x: str, kernel: int, stride: int, pad: int = 0, ceil: bool = False) -> str:
-        return self.op("MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, ceil_mode=int(ceil))
+        return self.op(
+            "MaxPool", x, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4, ceil_mode=int(ceil)
+        )
 
     def linear(self, x: str, into: int, out: int) -> str:
         """x @ w + b with w [into, out]."""

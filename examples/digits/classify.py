@@ -1,6 +1,6 @@
 """Classifies the held-out digits with weft: a few shown, the accuracy on all, and who did what when.
 
-    python examples/digits/classify.py
+python examples/digits/classify.py
 """
 
 from __future__ import annotations

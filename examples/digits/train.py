@@ -91,7 +91,7 @@ def to_onnx(model: Classifier) -> onnx.ModelProto:
         nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
 
-    def conv(name: str, layer: nn.Conv2d, x: str, relu: bool = True) -> str:
+    def conv(name: str, layer: nn.Conv2d, x: str) -> str:
         for part, tensor in (("weight", layer.weight), ("bias", layer.bias)):
             weights.append(numpy_helper.from_array(tensor.detach().numpy(), f"{name}.{part}"))
         size, pad = layer.kernel_size[0], layer.padding[0]

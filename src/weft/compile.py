@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import _native, dtypes
 from weft.codegen import target as targets
-from weft.codegen.build import build_library
+from weft.codegen.assemble import assemble
 from weft.errors import RunError, WeftError
 from weft.frontends import load
 from weft.graph.graph import Graph
@@ -80,8 +80,13 @@ class Session(SessionBase):
             self._plans.get(shapes, self._signature.select(None))  # type: ignore[arg-type]
 
     def plans(self) -> list[Plan]:
-        """The plans compiled so far, the latest last; a graph cut by data-dependent shapes has several."""
+        """The plans compiled so far, the latest used last; a graph cut by data-dependent shapes has several."""
         return [plan for runnable in self._plans.all() for plan in plans_of(runnable)]
+
+    def plans_for(self, inputs: Mapping[str, Any]) -> list[Plan]:
+        """The plans by which `inputs` are run, compiled now if need be (and run, where shapes depend on data)."""
+        self.run(inputs)
+        return plans_of(self._plans.all()[-1])
 
 
 def signature_of(graph: Graph) -> Signature:
@@ -94,9 +99,7 @@ def signature_of(graph: Graph) -> Signature:
     return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)))
 
 
-def compile_for(
-    graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]
-) -> Runnable:
+def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
     """Compile `graph` for concrete input `shapes` and the named `outputs`."""
     bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
     by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
@@ -111,20 +114,34 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     region = first_region(graph)
     optimize(region.graph, context)
     plan = make_plan(region.graph, options.target, options.math)
-    specs = [call.spec for call in plan.calls if call.spec is not None]
-    library = build_library(specs, options.target, options.progress)
-    executable = Executable(plan, library.addresses, library)
+    compiled = Compiled(plan, assemble(plan, options.progress))
     if region.graph is graph:
-        return executable
+        return compiled
     inputs = tuple(value.name for value in graph.inputs)
-    return Staged(executable, region, inputs, tuple(value.name for value in graph.outputs), options)
+    return Staged(compiled, region, inputs, tuple(value.name for value in graph.outputs), options)
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan and the executable made of it."""
+
+    plan: Plan
+    executable: Executable
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, *, intra_op: int = 0, inter_op: int = 0) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, intra_op=intra_op, inter_op=inter_op)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
 
 
 @dataclass(slots=True)
 class Staged:
     """A graph cut where a shape depends on data: the first part is compiled, the rest once shapes are known."""
 
-    first: Executable
+    first: Compiled
     region: Region
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -155,7 +172,9 @@ class Staged:
             bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
             if len(self.rest) >= MAX_STAGED_PLANS:
                 self.rest.pop(next(iter(self.rest)))
-            known = {value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)}
+            known = {
+                value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
+            }
             found = self.rest[shapes] = compile_specialized(specialize(rest, bound, known), self.options)
         return found
 
@@ -173,8 +192,8 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     try:
         evaluate = OPS[node.op].evaluate
         results = evaluate(node.attrs, operands) if evaluate else node.attrs["function"](operands)
-    except WeftError:
-        raise
+    except WeftError as error:
+        raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
     except Exception as error:
         raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
     known.update((value.name, np.asarray(result)) for value, result in zip(node.outputs, results, strict=True))
@@ -184,11 +203,5 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     """The plans of one compilation, first stage first."""
     if isinstance(runnable, Staged):
         return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
-    assert isinstance(runnable, Executable)
+    assert isinstance(runnable, Compiled)
     return [runnable.plan]
-
-
-def plans_for(session: Session, inputs: dict[str, Array]) -> list[Plan]:
-    """The plans that `session` runs `inputs` by, compiled now if need be."""
-    session.run(inputs)
-    return plans_of(session._plans.all()[-1])

@@ -83,7 +83,7 @@ def test_an_index_out_of_range_names_the_node() -> None:
     w.nodes[-1].output[0] = "y"
     session = weft.Session(w.model({"i": (7, [2])}, {"y": (small.FLOAT, [2, 3])}))
 
-    with pytest.raises(KernelError, match="node 'gather0' .*: an index is out of range for the axis it selects from"):
+    with pytest.raises(KernelError, match=r"node 'gather0' .*: an index is out of range for the axis it selects from"):
         session.run({"i": np.array([0, 4])})
 
     assert np.array_equal(session.run({"i": np.array([-1, 0])})["y"], [[9, 10, 11], [0, 1, 2]])

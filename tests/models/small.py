@@ -35,7 +35,10 @@ class ModelWriter:
         return self.constant((self.rng.standard_normal(shape) / np.sqrt(max(1, np.prod(shape[1:])))).astype(np.float32))
 
     def model(
-        self, inputs: dict[str, tuple[int, list[Any]]], outputs: dict[str, tuple[int, list[Any] | None]], opset: int = 17
+        self,
+        inputs: dict[str, tuple[int, list[Any]]],
+        outputs: dict[str, tuple[int, list[Any] | None]],
+        opset: int = 17,
     ) -> onnx.ModelProto:
         graph = helper.make_graph(
             self.nodes,
@@ -104,7 +107,11 @@ def attention(tokens: int = 12, width: int = 32, heads: int = 4) -> onnx.ModelPr
     x = norm(w.op("Add", linear(mixed, width, width), "x"))
     wide = linear(x, width, 4 * width)
     erf = w.op("Erf", w.op("Div", wide, w.constant(np.array(np.sqrt(2), np.float32))))
-    grown = w.op("Mul", w.op("Mul", wide, w.op("Add", erf, w.constant(np.array(1, np.float32)))), w.constant(np.array(0.5, np.float32)))
+    grown = w.op(
+        "Mul",
+        w.op("Mul", wide, w.op("Add", erf, w.constant(np.array(1, np.float32)))),
+        w.constant(np.array(0.5, np.float32)),
+    )
     x = norm(w.op("Add", linear(grown, 4 * width, width), x))
     w.nodes[-1].output[0] = "y"
     return w.model({"x": (FLOAT, [1, tokens, width])}, {"y": (FLOAT, [1, tokens, width])})

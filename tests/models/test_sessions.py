@@ -172,9 +172,7 @@ def test_outputs_that_are_inputs_or_constants_are_fresh_arrays() -> None:
     w.op("Reshape", "x", w.constant(np.array([2, 2])))
     for node, name in zip(w.nodes, "abc", strict=True):
         node.output[0] = name
-    model = w.model(
-        {"x": (small.FLOAT, [4])}, {name: (small.FLOAT, [4] if name != "c" else [2, 2]) for name in "abc"}
-    )
+    model = w.model({"x": (small.FLOAT, [4])}, {name: (small.FLOAT, [4] if name != "c" else [2, 2]) for name in "abc"})
     session = weft.Session(model)
     x = np.ones(4, np.float32)
     first = session.run({"x": x})

@@ -78,7 +78,9 @@ def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mappi
             raise InputError(f"--input {name}: the model has no such input; it has {', '.join(sorted(known))}")
     for name in dims:
         if name not in symbols:
-            raise InputError(f"--dim {name}: the model has no such dimension; it has {', '.join(sorted(symbols)) or 'none'}")
+            raise InputError(
+                f"--dim {name}: the model has no such dimension; it has {', '.join(sorted(symbols)) or 'none'}"
+            )
     return {tensor.name: _input(tensor, files.get(tensor.name), dims) for tensor in tensors}
 
 

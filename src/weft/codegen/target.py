@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -58,7 +57,7 @@ def for_isa(isa: str) -> Target:
     features = binding.get_host_cpu_features()
     if isa != "avx512":
         for name in list(features):
-            if name.startswith("avx512") or name.startswith("evex") or name.startswith("avx10"):
+            if name.startswith(("avx512", "evex", "avx10")):
                 features[name] = False
     else:
         features["prefer-256-bit"] = False
@@ -69,9 +68,8 @@ def cache_bytes(level: int) -> int:
     """The size of the data cache of `level` that CPU 0 sees, in bytes; a usual size if unknown."""
     usual = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}[level]
     try:
-        for entry in sorted(os.listdir(_SYSTEM_CACHES)):
-            folder = _SYSTEM_CACHES / entry
-            if not entry.startswith("index") or (folder / "type").read_text().strip() == "Instruction":
+        for folder in sorted(_SYSTEM_CACHES.iterdir()):
+            if not folder.name.startswith("index") or (folder / "type").read_text().strip() == "Instruction":
                 continue
             if int((folder / "level").read_text()) == level:
                 text = (folder / "size").read_text().strip()

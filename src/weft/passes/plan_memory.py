@@ -41,14 +41,7 @@ def plan_memory(
         root, _ = lowered.root(value)
         add(root, Buffer(Home.OUTPUT, nbytes(value), number))
 
-    users: dict[Value, list[int]] = {}
-    writers: dict[Value, list[int]] = {}
-    for number, call in enumerate(lowered.calls):
-        for value in (*call.writes, *call.reads):
-            root, _ = lowered.root(value)
-            users.setdefault(root, []).append(number)
-        for value in call.writes:
-            writers.setdefault(lowered.root(value)[0], []).append(number)
+    users, writers = _accesses(lowered)
     inner: list[Value] = []
     for value in users:
         if value in places:
@@ -66,6 +59,18 @@ def plan_memory(
             root, offset = lowered.root(value)
             places[value] = Place(places[root].buffer, offset)
     return buffers, places, arena
+
+
+def _accesses(lowered: Lowered) -> tuple[dict[Value, list[int]], dict[Value, list[int]]]:
+    """For the root of each value: the calls that read or write it, and those that write it."""
+    users: dict[Value, list[int]] = {}
+    writers: dict[Value, list[int]] = {}
+    for number, call in enumerate(lowered.calls):
+        for value in (*call.writes, *call.reads):
+            users.setdefault(lowered.root(value)[0], []).append(number)
+        for value in call.writes:
+            writers.setdefault(lowered.root(value)[0], []).append(number)
+    return users, writers
 
 
 def _assign(

@@ -63,9 +63,8 @@ class Signature:
             except InputError as fault:
                 faults.append(str(fault))
         known = {tensor.name for tensor in self.inputs}
-        for name in given:
-            if name not in known:
-                faults.append(f"there is no input {name!r}; the inputs are {names(self.inputs)}")
+        unknown = [name for name in given if name not in known]
+        faults.extend(f"there is no input {name!r}; the inputs are {names(self.inputs)}" for name in unknown)
         if faults:
             raise InputError("\n".join(faults))
         return arrays
@@ -115,7 +114,7 @@ def fit(given: Any, tensor: Tensor) -> Array:
 
 def from_python(given: Any, wanted: DType, where: str) -> Array:
     """Numbers or nested lists as an array of the `wanted` dtype."""
-    if given is None or isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string:
+    if given is None or (isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string):
         raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}")
     try:
         natural = np.asarray(given)
@@ -131,9 +130,7 @@ def from_python(given: Any, wanted: DType, where: str) -> Array:
 def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
     """Raise InputError unless `got` has the rank and the fixed dimensions of `wanted`."""
     if len(got) != len(wanted):
-        raise InputError(
-            f"{where}: wanted rank {len(wanted)} {text(wanted)}, got rank {len(got)} {text(got)}"
-        )
+        raise InputError(f"{where}: wanted rank {len(wanted)} {text(wanted)}, got rank {len(got)} {text(got)}")
     for axis, (dim, size) in enumerate(zip(wanted, got, strict=True)):
         if isinstance(dim, int) and dim != size:
             raise InputError(f"{where}: wanted shape {text(wanted)}, got {text(got)}: axis {axis} must be {dim}")

@@ -22,17 +22,17 @@ def write(events: Sequence[Event], file: TextIO) -> None:
         name = {"name": f"team {team} worker {worker}" if teams > 1 else f"worker {worker}"}
         records.append({"ph": "M", "pid": 1, "tid": tid, "name": "thread_name", "args": name})
         records.append({"ph": "M", "pid": 1, "tid": tid, "name": "thread_sort_index", "args": {"sort_index": tid}})
-    for event in events:
-        records.append(
-            {
-                "ph": "X",
-                "pid": 1,
-                "tid": tracks[event.team, event.worker],
-                "name": event.node,
-                "cat": event.op,
-                "ts": (event.start - origin) / 1000,
-                "dur": (event.end - event.start) / 1000,
-                "args": {"op": event.op, "chunks": event.chunks, "run": event.run, "thread": event.thread},
-            }
-        )
+    records.extend(
+        {
+            "ph": "X",
+            "pid": 1,
+            "tid": tracks[event.team, event.worker],
+            "name": event.node,
+            "cat": event.op,
+            "ts": (event.start - origin) / 1000,
+            "dur": (event.end - event.start) / 1000,
+            "args": {"op": event.op, "chunks": event.chunks, "run": event.run, "thread": event.thread},
+        }
+        for event in events
+    )
     json.dump({"traceEvents": records, "displayTimeUnit": "ns"}, file)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-
 from weft import _native
 from weft.errors import WeftError
-from weft.tracing import registry
+from weft.tracing.registry import PROGRAMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +43,12 @@ class Recording:
 _active = threading.Lock()
 
 
-def decode(records: bytes) -> list[Event]:
+def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
     """The native core's records as events in order of start; of two that start together the outer one first."""
     events = []
-    for record_ in np.frombuffer(records, np.dtype(list(_native.TRACE_FIELDS))):
-        fields = {name: int(record_[name]) for name in record_.dtype.names}
-        label = registry.label(fields["program"], fields["step"])
-        events.append(
-            Event(
-                label.node, label.op, fields["team"], fields["place"], fields["thread"],
-                fields["start_ns"], fields["end_ns"], fields["chunks"], fields["run"],
-            )  # fmt: skip
-        )
+    for program, step, place, thread, start, end, chunks, run in records:
+        label = PROGRAMS.label(program, step)
+        events.append(Event(label.node, label.op, 0, place, thread, start, end, chunks, run))
     return sorted(events, key=lambda event: (event.start, -event.end))
 
 
@@ -70,13 +62,13 @@ def record() -> Iterator[Recording]:
         raise WeftError("a trace is being recorded already; end it before starting another")
     recording = Recording()
     try:
-        registry.keep_all(True)
+        PROGRAMS.keep(recording=True)
         _native.trace_start()
         try:
             yield recording
         finally:
             recording.events.extend(decode(_native.trace_stop()))
-            registry.keep_all(False)
+            PROGRAMS.keep(recording=False)
     finally:
         _active.release()
 

@@ -14,32 +14,34 @@ class StepLabel:
     op: str
 
 
-_labels: dict[int, tuple[StepLabel, ...]] = {}
-_kept: dict[int, tuple[StepLabel, ...]] = {}
-_recording = False
+class Registry:
+    """The labels of every program that exists, and while a trace is recorded also of those that no longer do."""
+
+    def __init__(self) -> None:
+        self._labels: dict[int, tuple[StepLabel, ...]] = {}
+        self._kept: dict[int, tuple[StepLabel, ...]] = {}
+        self._recording = False
+
+    def register(self, owner: object, program: int, labels: tuple[StepLabel, ...]) -> None:
+        """Remember the labels of the program numbered `program` for as long as `owner` lives."""
+        self._labels[program] = labels
+        weakref.finalize(owner, self._forget, program)
+
+    def _forget(self, program: int) -> None:
+        labels = self._labels.pop(program, None)
+        if self._recording and labels is not None:
+            self._kept[program] = labels
+
+    def keep(self, *, recording: bool) -> None:
+        """While recording, labels outlive their owners: events may still speak of them."""
+        self._recording = recording
+        if not recording:
+            self._kept.clear()
+
+    def label(self, program: int, step: int) -> StepLabel:
+        """The label of step `step` of a program; a made-up one if the program is unknown."""
+        labels = self._labels.get(program) or self._kept.get(program)
+        return labels[step] if labels is not None else StepLabel(f"step {step}", "unknown")
 
 
-def register(owner: object, program: int, labels: tuple[StepLabel, ...]) -> None:
-    """Remember the labels of the program numbered `program` for as long as `owner` lives."""
-    _labels[program] = labels
-    weakref.finalize(owner, _forget, program)
-
-
-def _forget(program: int) -> None:
-    labels = _labels.pop(program, None)
-    if _recording and labels is not None:
-        _kept[program] = labels
-
-
-def keep_all(recording: bool) -> None:
-    """While recording, labels outlive their owners: events may still speak of them."""
-    global _recording
-    _recording = recording
-    if not recording:
-        _kept.clear()
-
-
-def label(program: int, step: int) -> StepLabel:
-    """The label of step `step` of a program; a made-up one if the program is unknown."""
-    labels = _labels.get(program) or _kept.get(program)
-    return labels[step] if labels is not None else StepLabel(f"step {step}", "unknown")
+PROGRAMS = Registry()

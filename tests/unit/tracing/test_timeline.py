@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.models import small
 
 import weft
-from tests.models import small
 from weft.errors import WeftError
 from weft.tracing.record import Event, record
 

@@ -9,14 +9,19 @@ import click
 
 from weft.cli.model import make_inputs, open_session, parse_dims
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
-from weft.compile import plans_for
 from weft.plan.plan import Home, Plan
 
 
 @click.command()
 @click.argument("model", type=click.Path())
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension; 1 if not given.")
-@click.option("--math", type=click.Choice(["fast", "exact"]), default="fast", show_default=True, help="What mathematics kernels may use.")
+@click.option(
+    "--math",
+    type=click.Choice(["fast", "exact"]),
+    default="fast",
+    show_default=True,
+    help="What mathematics kernels may use.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def inspect(model: str, dims: tuple[str, ...], math: str, as_json: bool) -> None:
     """Show MODEL's inputs, outputs, ops and how each of them runs, memory and estimated FLOPs.
@@ -25,7 +30,7 @@ def inspect(model: str, dims: tuple[str, ...], math: str, as_json: bool) -> None
     """
     session = open_session(model, None, None, math)
     feed = make_inputs(session.inputs, {}, parse_dims(dims))
-    plans = plans_for(session, feed)
+    plans = session.plans_for(feed)
     report = {
         "model": model,
         "inputs": [{"name": t.name, "dtype": str(t.dtype), "shape": t.shape} for t in session.inputs],
@@ -70,7 +75,9 @@ def print_report(report: dict[str, Any]) -> None:
         click.echo()
     click.echo("ops of the model: " + ", ".join(f"{op} {count}" for op, count in report["model_ops"].items()))
     native = sum(step["native"] for step in report["steps"])
-    click.echo(f"\nplan ({report['isa']}): {len(report['steps'])} steps in {report['tasks']} tasks, {native} of them native kernels")
+    click.echo(
+        f"\nplan ({report['isa']}): {len(report['steps'])} steps in {report['tasks']} tasks, {native} of them native kernels"
+    )
     rows = [
         [
             shorten(step["node"], max(24, width() - 70)), step["op"], step["runs_as"], str(step["chunks"]),

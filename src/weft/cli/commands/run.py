@@ -21,18 +21,51 @@ TOP_OPS = 10
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's values; random if not given.")
-@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension of random inputs; 1 if not given.")
+@click.option(
+    "--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's values; random if not given."
+)
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="Size of a symbolic dimension of random inputs; 1 if not given.",
+)
 @click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
 @click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
-@click.option("--math", type=click.Choice(["fast", "exact"]), default="fast", show_default=True, help="What mathematics kernels may use.")
+@click.option(
+    "--math",
+    type=click.Choice(["fast", "exact"]),
+    default="fast",
+    show_default=True,
+    help="What mathematics kernels may use.",
+)
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), metavar="S", help=f"Time runs for this long (default: {DEFAULT_SECONDS:g}).")
-@click.option("--trace", "trace_file", type=click.Path(dir_okay=False), metavar="FILE", help="Write the timeline of one run for Perfetto.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help=f"Time runs for this long (default: {DEFAULT_SECONDS:g}).",
+)
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the timeline of one run for Perfetto.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def run(
-    model: str, inputs: tuple[str, ...], dims: tuple[str, ...], intra: int | None, inter: int | None, math: str,
-    runs: int | None, seconds: float | None, trace_file: str | None, as_json: bool,
+    model: str,
+    inputs: tuple[str, ...],
+    dims: tuple[str, ...],
+    intra: int | None,
+    inter: int | None,
+    math: str,
+    runs: int | None,
+    seconds: float | None,
+    trace_file: str | None,
+    as_json: bool,
 ) -> None:
     """Run MODEL (an ONNX file) and report outputs, latency, CPU use, memory and the costliest ops.
 
@@ -115,7 +148,12 @@ def print_report(report: dict[str, Any], events: list[Event]) -> None:
     click.echo(f"{report['model']}  intra_op {report['threads']['intra_op']}, inter_op {report['threads']['inter_op']}")
     click.echo("\noutputs")
     rows = [
-        [name, facts["dtype"], str(list(facts["shape"])), *(f"{facts[key]:.4g}" if key in facts else "-" for key in ("min", "mean", "max"))]
+        [
+            name,
+            facts["dtype"],
+            str(list(facts["shape"])),
+            *(f"{facts[key]:.4g}" if key in facts else "-" for key in ("min", "mean", "max")),
+        ]
         for name, facts in report["outputs"].items()
     ]
     click.echo(table(["name", "dtype", "shape", "min", "mean", "max"], rows, "lllrrr"))
@@ -128,7 +166,13 @@ def print_report(report: dict[str, Any], events: list[Event]) -> None:
     )
     click.echo("\nops that took longest (one traced run)")
     rows = [
-        [shorten(op["node"], max(24, width() - 48)), op["op"], duration(op["ns"]), f"{op['share']:.0%}", str(op["workers"])]
+        [
+            shorten(op["node"], max(24, width() - 48)),
+            op["op"],
+            duration(op["ns"]),
+            f"{op['share']:.0%}",
+            str(op["workers"]),
+        ]
         for op in report["top_ops"]
     ]
     click.echo(table(["node", "op", "time", "share", "workers"], rows, "llrrr"))

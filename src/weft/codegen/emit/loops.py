@@ -20,12 +20,12 @@ class Loop:
     def __init__(self, index: ir.Value, carry: list[ir.Value]) -> None:
         self.index = index
         self.carry = carry
-        self._next: list[ir.Value] | None = None
+        self.following: list[ir.Value] | None = None
 
     def next(self, *values: ir.Value) -> None:
         """Carry `values` into the next turn."""
         assert len(values) == len(self.carry), "a loop carries as many values on as it began with"
-        self._next = list(values)
+        self.following = list(values)
 
 
 @contextmanager
@@ -57,10 +57,10 @@ def loop(
     k.b.position_at_end(body)
     state = Loop(index, list(phis))
     yield state
-    assert state._next is not None or not phis, f"loop {name} must say what it carries on"
+    assert state.following is not None or not phis, f"loop {name} must say what it carries on"
     end = k.b.block
     index.add_incoming(k.b.add(index, I64(step), flags=("nsw",)), end)
-    for phi, value in zip(phis, state._next or (), strict=True):
+    for phi, value in zip(phis, state.following or (), strict=True):
         phi.add_incoming(value, end)
     k.b.branch(header)
     k.b.position_at_end(after)
@@ -75,7 +75,9 @@ def when(k: Kernel, condition: ir.Value, likely: bool | None = None) -> Iterator
 
 
 @contextmanager
-def either(k: Kernel, condition: ir.Value) -> Iterator[tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
+def either(
+    k: Kernel, condition: ir.Value
+) -> Iterator[tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
     """if (condition) { ... } else { ... }: gives the two branches, each to be entered once."""
     with k.b.if_else(condition) as branches:
         yield branches

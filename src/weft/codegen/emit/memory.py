@@ -6,7 +6,7 @@ from llvmlite import ir
 from llvmlite.ir.values import ArgumentAttributes
 
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
-from weft.codegen.emit.types import I1, I8, I32, POINTER, scalar, vector, with_element
+from weft.codegen.emit.types import I1, I8, I32, POINTER, element_of, scalar, vector, with_element
 from weft.codegen.emit.vectors import splat
 from weft.dtypes import DType, boolean
 
@@ -56,7 +56,7 @@ def load_bool(k: Kernel, base: ir.Value, index: Index, lanes: int = 1) -> ir.Val
 
 def bool_to_byte(k: Kernel, value: ir.Value) -> ir.Value:
     """An i1 (or a vector of them) as the bytes 0 and 1 that tensors hold."""
-    assert value.type == I1 or value.type.element == I1
+    assert element_of(value.type) == I1
     return k.b.zext(value, with_element(value.type, I8))
 
 

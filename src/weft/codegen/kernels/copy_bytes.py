@@ -10,7 +10,7 @@ from weft.dtypes import u8
 from weft.plan.kernel_spec import KernelSpec
 
 
-def emit_copy_bytes(k: Kernel, spec: KernelSpec) -> None:
+def emit_copy_bytes(k: Kernel, _spec: KernelSpec) -> None:
     """out[begin : end] = in[begin : end] for the chunk's range of bytes."""
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     memcpy = k.intrinsic("llvm.memcpy.p0.p0.i64", ir.VoidType(), POINTER, POINTER, I64, I1)
