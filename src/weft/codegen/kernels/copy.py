@@ -24,6 +24,9 @@ from weft.plan.kernel_spec import KernelSpec
 _FIRST_AXIS = 8
 """The number of the first argument that describes an axis."""
 
+GROUP = 4
+"""Tiles moved together: the source is read in runs of several cache lines, a page is left less often."""
+
 
 def _axes(k: Kernel, rank: int) -> tuple[list[Index], list[Index], list[Index]]:
     """Sizes, target strides and source strides of the outer axes."""
@@ -87,7 +90,7 @@ def _pick_row(k: Kernel, target: ir.Value, source: ir.Value, count: Index, dtype
 def emit_copy_tiles(k: Kernel, spec: KernelSpec) -> None:
     """target[offset + sum(i * t) + b * tb + a] = source[offset' + sum(i * s) + a * sa + b], by square tiles.
 
-    A unit is a tile. args: units, units a chunk, the ranges of a and of b, sa, tb, the two offsets; then
+    A unit is GROUP tiles side by side along b. args: units, units a chunk, the ranges of a and of b, sa, tb, the two offsets; then
     sizes, target strides and source strides of the `rank` outer axes. params: size (bytes an element), rank.
     """
     dtype, rank = word(spec["size"]), spec["rank"]
@@ -96,19 +99,20 @@ def emit_copy_tiles(k: Kernel, spec: KernelSpec) -> None:
         k.arg(i) for i in range(_FIRST_AXIS)
     )
     sizes, targets, sources = _axes(k, rank)
-    tiles_a, tiles_b = (k.max(k.div(k.add(size, side - 1), side), 1) for size in (size_a, size_b))
+    tiles_a = k.max(k.div(k.add(size_a, side - 1), side), 1)
+    groups_b = k.max(k.div(k.add(size_b, side * GROUP - 1), side * GROUP), 1)
     begin, end = k.chunk_range(units, per_chunk)
     with segments(k, begin, end, tiles_a) as (outer, first, last):
-        at = coordinates(k, k.div(outer, tiles_b), sizes)
-        b = k.mul(k.rem(outer, tiles_b), side)
-        target_base = k.add(_place(k, at, targets, target_start), k.mul(b, target_b))
-        source_base = k.add(_place(k, at, sources, source_start), b)
-        columns = k.min(k.sub(size_b, b), side)
-        with loop(k, first, last, name="tile") as tile:
-            a = k.mul(tile.index, side)
-            rows = k.min(k.sub(size_a, a), side)
-            target = k.at(k.pointer(0), k.add(target_base, a), dtype)
-            source = k.at(k.pointer(1), k.add(source_base, k.mul(a, source_a)), dtype)
+        at = coordinates(k, k.div(outer, groups_b), sizes)
+        group = k.mul(k.rem(outer, groups_b), side * GROUP)
+        target_base = _place(k, at, targets, target_start)
+        source_base = _place(k, at, sources, source_start)
+        group_end = k.min(size_b, k.add(group, side * GROUP))
+        with loop(k, first, last, name="tile") as tile, loop(k, group, group_end, side, name="b") as place:
+            a, b = k.mul(tile.index, side), place.index
+            rows, columns = k.min(k.sub(size_a, a), side), k.min(k.sub(size_b, b), side)
+            target = k.at(k.pointer(0), k.add(k.add(target_base, a), k.mul(b, target_b)), dtype)
+            source = k.at(k.pointer(1), k.add(k.add(source_base, b), k.mul(a, source_a)), dtype)
             with either(k, k.b.and_(k.less(side - 1, rows), k.less(side - 1, columns))) as (full, edge):
                 with full:
                     move_tile(k, target, target_b, source, source_a, dtype, side)

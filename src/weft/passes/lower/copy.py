@@ -19,6 +19,7 @@ _SHORT_ROW = 8
 """Rows up to this many elements cost about as much each as so many elements do."""
 
 _MAX_TILE = 16
+_GROUP = 4
 _SHUFFLED_STEPS = (-1, 0, 1, 2, 3, 4)
 
 
@@ -141,7 +142,7 @@ def _tiles(
     ctx: LowerContext, size: int, outer: list[Axis], inner: Axis, across: Axis, starts: tuple[int, int]
 ) -> tuple[KernelSpec, tuple[int, ...], int]:
     side = min(_MAX_TILE, ctx.target.vector_bytes // size)
-    tiles = -(-inner.size // side) * -(-across.size // side)
+    tiles = -(-inner.size // side) * -(-across.size // (side * _GROUP))
     units = elements(axis.size for axis in outer) * tiles
     spec = KernelSpec.of("copy_tiles", size=size, rank=len(outer))
     args = (inner.size, across.size, inner.source, across.target, *starts, *_axis_args(outer))

@@ -1,0 +1,100 @@
+"""gather, gather_elements, gather_nd: rows and elements picked by indices that are only known at run time."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from weft.codegen.emit.kernel import Index, Kernel
+from weft.codegen.emit.loops import loop
+from weft.codegen.emit.memory import load, store
+from weft.codegen.emit.ranges import coordinates, segments
+from weft.codegen.emit.rows import copy_row, word
+from weft.codegen.emit.types import I64
+from weft.dtypes import i32, i64
+from weft.plan.kernel_spec import KernelSpec
+from weft.plan.status import INDEX_OUT_OF_RANGE
+
+
+def checked_index(k: Kernel, indices: ir.Value, at: Index, wide: bool, size: ir.Value) -> ir.Value:
+    """indices[at], counted from the front; the kernel fails unless it is in -size .. size - 1.
+
+    `wide`: the indices are i64, else i32.
+    """
+    index = load(k, indices, at, i64 if wide else i32)
+    if not wide:
+        index = k.b.sext(index, I64)
+    index = k.b.select(k.less(index, 0), k.b.add(index, size), index)
+    k.fail_if(k.b.icmp_unsigned(">=", index, size), INDEX_OUT_OF_RANGE)
+    return index
+
+
+def emit_gather(k: Kernel, spec: KernelSpec) -> None:
+    """y[o, j, :] = x[o, indices[j], :]. A unit is a row of y.
+
+    args: units, units a chunk, number of indices, length of the axis, length of a row.
+    Pointers: y, x, indices. params: size (bytes an element), wide (indices are i64), single (rows of one element).
+    """
+    dtype, wide = word(spec["size"]), spec["wide"]
+    units, per_chunk, picks, size, length = (k.arg(i) for i in range(5))
+    y, x, indices = (k.pointer(i) for i in range(3))
+    begin, end = k.chunk_range(units, per_chunk)
+    with segments(k, begin, end, picks) as (outer, first, last), loop(k, first, last, name="pick") as pick:
+        index = checked_index(k, indices, pick.index, wide, size)
+        target = k.add(k.mul(outer, picks), pick.index)
+        source = k.add(k.mul(outer, size), index)
+        if spec["single"]:
+            store(k, load(k, x, source, dtype), y, target, dtype)
+        else:
+            target, source = k.mul(target, length), k.mul(source, length)
+            copy_row(k, k.at(y, target, dtype), k.at(x, source, dtype), length, dtype)
+
+
+def emit_gather_elements(k: Kernel, spec: KernelSpec) -> None:
+    """y[i] = x[i with coordinate `axis` replaced by indices[i]]. A unit is a row of y along its last axis.
+
+    args: units, units a chunk, length of the axis in x, stride of the axis in x; then the shape of y and
+    the strides of x (that of the axis counts as 0). params: size, wide, rank >= 1.
+    """
+    dtype, wide, rank = word(spec["size"]), spec["wide"], spec["rank"]
+    units, per_chunk, size, stride = (k.arg(i) for i in range(4))
+    shape, strides = ([k.arg(4 + part * rank + i) for i in range(rank)] for part in range(2))
+    y, x, indices = (k.pointer(i) for i in range(3))
+    begin, end = k.chunk_range(units, per_chunk)
+    with loop(k, begin, end, name="row") as row:
+        base: Index = 0
+        for coordinate, step in zip(coordinates(k, row.index, shape[:-1]), strides, strict=False):
+            base = k.add(base, k.mul(coordinate, step))
+        first = k.mul(row.index, shape[-1])
+        with loop(k, 0, shape[-1], name="element") as element:
+            at = k.add(first, element.index)
+            index = checked_index(k, indices, at, wide, size)
+            source = k.add(k.add(base, k.mul(element.index, strides[-1])), k.mul(index, stride))
+            store(k, load(k, x, source, dtype), y, at, dtype)
+
+
+def row_of(k: Kernel, indices: ir.Value, at: Index, depth: int, wide: bool, first_arg: int) -> Index:
+    """The flat position that the `depth` indices from indices[at] on address: sum of index * stride.
+
+    The lengths of the addressed axes, then their strides, are the arguments from `first_arg` on.
+    """
+    place: Index = 0
+    for i in range(depth):
+        index = checked_index(k, indices, k.add(at, i), wide, k.arg(first_arg + i))
+        place = k.add(place, k.mul(index, k.arg(first_arg + depth + i)))
+    return place
+
+
+def emit_gather_nd(k: Kernel, spec: KernelSpec) -> None:
+    """y[b, j, :] = x[b, indices[b, j, 0], ..., indices[b, j, depth - 1], :]. A unit is a row of y.
+
+    args: units, units a chunk, rows a batch, elements of x a batch, length of a row; then lengths and
+    strides of the addressed axes. params: size, wide, depth.
+    """
+    dtype, wide, depth = word(spec["size"]), spec["wide"], spec["depth"]
+    units, per_chunk, picks, batch, length = (k.arg(i) for i in range(5))
+    y, x, indices = (k.pointer(i) for i in range(3))
+    begin, end = k.chunk_range(units, per_chunk)
+    with segments(k, begin, end, picks) as (outer, first, last), loop(k, first, last, name="pick") as pick:
+        row = k.add(k.mul(outer, picks), pick.index)
+        source = k.add(k.mul(outer, batch), row_of(k, indices, k.mul(row, depth), depth, wide, 5))
+        copy_row(k, k.at(y, k.mul(row, length), dtype), k.at(x, source, dtype), length, dtype)

@@ -1,0 +1,30 @@
+"""one_hot."""
+
+from __future__ import annotations
+
+from weft.dtypes import i32, i64
+from weft.graph.node import Node
+from weft.graph.shape import elements, normalize_axis
+from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.copy import is_movable
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+
+def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None for indices other than i32 and i64."""
+    indices, values, y = node.operand(0), node.operand(2), node.output
+    if not is_movable(indices, values, y) or indices.known_dtype not in (i32, i64):
+        return None
+    axis = normalize_axis(node.attrs["axis"], len(y.static_shape))
+    outer, depth, inner = (elements(part) for part in _parts(y.static_shape, axis))
+    units = outer if depth * inner else 0
+    cost = nbytes(y) / BYTES_PER_NS + elements(indices.static_shape)
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    spec = KernelSpec.of("one_hot", size=values.known_dtype.size, wide=indices.known_dtype == i64)
+    args = (units, per_chunk, depth, inner)
+    return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=cost + 60.0)]
+
+
+def _parts(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return shape[:axis], shape[axis : axis + 1], shape[axis + 1 :]

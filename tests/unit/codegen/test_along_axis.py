@@ -1,0 +1,62 @@
+"""argmax, argmin, cumsum, trilu."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.single_node import SingleNode
+from weft.plan.target import Target
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8, np.int8, np.uint32])
+def test_the_extreme_element_is_found(target: Target, op: str, dtype: Any) -> None:
+    """
+    On every axis, with ties that go to the first or to the last, on rows of any length.
+    """
+    for shape in ((3, 1, 5), (2, 37, 19), (4, 5, 100), (1, 16, 33)):
+        x = np.random.default_rng(0).integers(-20, 20, shape).astype(dtype)
+        for axis in range(3):
+            for last in (False, True):
+                SingleNode(op, [x], {"axis": axis, "keepdims": last, "last": last}).check(target)
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_a_nan_is_the_extreme_element(target: Target, op: str) -> None:
+    """
+    The first NaN, or the last, is where the reference finds it.
+    """
+    generator = np.random.default_rng(1)
+    for _ in range(20):
+        x = generator.standard_normal((3, 50)).astype(np.float32)
+        x[generator.random(x.shape) < 0.05] = np.nan
+        for axis in (0, 1):
+            for last in (False, True):
+                SingleNode(op, [x], {"axis": axis, "keepdims": False, "last": last}).check(target)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_sums_run_along_every_axis(target: Target, exclusive: bool, reverse: bool) -> None:
+    """
+    Forwards and backwards, with and without the element itself, for floats and wrapping integers.
+    """
+    attrs = {"exclusive": exclusive, "reverse": reverse}
+    for axis in range(3):
+        for dtype in (np.float32, np.float64, np.int32, np.int64):
+            x = np.random.default_rng(2).integers(-9, 9, (4, 7, 37)).astype(dtype)
+            SingleNode("cumsum", [x], {"axis": axis, **attrs}).check(target)
+    SingleNode("cumsum", [np.zeros((3, 0), np.float32)], {"axis": 1, **attrs}).check(target)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.bool_, np.int64])
+def test_triangles_are_cut_at_any_diagonal(target: Target, upper: bool, dtype: Any) -> None:
+    """
+    Diagonals inside and far outside the matrix, batches of oblong matrices.
+    """
+    x = np.ones((2, 5, 40), dtype)
+    for diagonal in (-100, -5, -2, 0, 3, 39, 40, 100):
+        SingleNode("trilu", [x, np.array(diagonal)], {"upper": upper}, constants=(1,)).check(target)
+    SingleNode("trilu", [x], {"upper": upper}).check(target)
