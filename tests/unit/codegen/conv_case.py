@@ -20,6 +20,7 @@ Array = np.ndarray[Any, Any]
 
 TAILS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, tuple[int, ...]], ...]]] = {
     "relu": ((), (("relu", (0,)),)),
+    "bias": (("channel",), (("add", (0, 1)),)),
     "bias_clip": (("channel", "scalar", "scalar"), (("add", (0, 1)), ("clip", (4, 2, 3)))),
     "residual_relu": (("full",), (("add", (0, 1)), ("relu", (2,)))),
     "silu": ((), (("sigmoid", (0,)), ("mul", (0, 1)))),

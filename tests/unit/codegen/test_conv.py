@@ -57,6 +57,12 @@ def test_fused_tail(name: str, tail: str, target: Target) -> None:
     replace(SHAPES[name], tail=tail).check(target)
 
 
+@pytest.mark.parametrize("tail", ["bias_clip", "bias"])
+def test_bias_in_the_tail(tail: str, target: Target) -> None:
+    """A tail that begins with a bias is the same as a convolution with a bias and the rest of the tail."""
+    replace(SHAPES["1x1 of an odd long row"], bias=False, tail=tail).check(target)
+
+
 @pytest.mark.parametrize("outputs", [8, 20, 64])
 @pytest.mark.parametrize("channels", [1, 3, 5])
 def test_plain_input(channels: int, outputs: int, target: Target) -> None:

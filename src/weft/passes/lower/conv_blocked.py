@@ -13,13 +13,16 @@ from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext, cut, nbytes
 from weft.passes.lower.conv_pack import pack_direct, pack_plain_input, pack_within_blocks
 from weft.passes.lower.conv_shape import ConvShape
-from weft.passes.lower.conv_tail import bias_of, channel_constant, tail_operands
+from weft.passes.lower.conv_tail import tail_operands, zeros
 from weft.passes.lower.conv_tiles import Tile, choose_tile, depthwise_tile
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
 _CHUNK_NS = 30_000.0
+_LEAST_CHUNK_NS = 5_000.0
+_USEFUL_CHUNKS = 8
+"""A convolution is cut into so many chunks even if they last less than _CHUNK_NS, but not less than _LEAST_CHUNK_NS."""
 _PANEL_SHARE = 0.5
 """The part of L2 that the weights of one group of outputs may fill before the reduction is cut into passes."""
 
@@ -37,10 +40,9 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     channels = shape.group_channels
     per_pass = _channels_per_pass(shape, tile, lanes, dtype.size, ctx.target, plain=plain_input)
     passes = per_pass < channels
-    has_bias = passes or bias_of(node) is not None
-    bias = channel_constant(bias_of(node), out, ctx, groups * width) if has_bias else None
-    if tail is None or (has_bias and bias is None) or weights.data is None:
+    if tail is None or weights.data is None:
         return None
+    bias = zeros(out, ctx, groups * width) if passes and tail.bias is None else tail.bias
     units = tile.blocks if tile.flat else shape.out_size[0]
     unit_chunks, units_per_chunk, groups_per_chunk = _grid(node, shape, ctx, units * shape.images, groups)
     spec = KernelSpec.of(
@@ -58,7 +60,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         clamp_rows=shape.rows_leave_input,
         unroll=_unroll(shape, lanes),
         passes=passes,
-        bias=has_bias,
+        bias=bias is not None,
         tail=tail.expr,
         kinds=tail.kinds,
     )
@@ -108,9 +110,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     dtype, lanes = out.known_dtype, out.layout.block
     blocks = -(-shape.outputs // lanes)
     tail = tail_operands(node, ctx, blocks * lanes)
-    has_bias = bias_of(node) is not None
-    bias = channel_constant(bias_of(node), out, ctx, blocks * lanes) if has_bias else None
-    if tail is None or (has_bias and bias is None) or weights.data is None:
+    if tail is None or weights.data is None:
         return None
     tile = depthwise_tile(shape, ctx.target.registers)
     how = f"depthwise {lanes}"
@@ -129,7 +129,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
         pad_left=shape.pads[1],
         segments=tile.segments,
         clamp_rows=shape.rows_leave_input,
-        bias=has_bias,
+        bias=tail.bias is not None,
         tail=tail.expr,
         kinds=tail.kinds,
     )
@@ -158,7 +158,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
         shape.outputs,
         *(number for span in tile.spans for number in span),
     )
-    reads = tuple(value for value in (x, packed, bias) if value is not None) + tail.values
+    reads = tuple(value for value in (x, packed, tail.bias) if value is not None) + tail.values
     chunks = -(-planes // planes_per_chunk) * row_chunks
     return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops)]
 
@@ -197,7 +197,7 @@ def _channels_per_pass(shape: ConvShape, tile: Tile, lanes: int, size: int, targ
 def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: int) -> tuple[int, int, int]:
     """(chunks along the units, units a chunk, groups a chunk): little traffic, chunks of about _CHUNK_NS."""
     total = ctx.flops_ns(2.0 * shape.multiply_adds, 0.0)
-    wanted = min(256.0, max(1.0, total / _CHUNK_NS))
+    wanted = min(256.0, max(total / _CHUNK_NS, min(total / _LEAST_CHUNK_NS, _USEFUL_CHUNKS), 1.0))
     weights, x = (nbytes(node.operand(i)) for i in (1, 0))
     best: tuple[float, tuple[int, int, int]] | None = None
     for per_chunk in range(1, groups + 1):

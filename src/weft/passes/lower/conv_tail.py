@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.graph.expr import Expr
+from weft.graph.expr import Expr, Step
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
 from weft.graph.value import Value
@@ -17,8 +17,13 @@ from weft.passes.lower.expr import is_native, may_fail
 
 @dataclass(frozen=True, slots=True)
 class TailOperands:
-    """The expression, and for each of its operands after the first how it is read (`kinds`) and from where."""
+    """What becomes of sums: they begin at `bias`, and `expr` is applied to them when they are finished.
 
+    For each operand of `expr` after the first, `kinds` says how it is read, `values` from where. `bias` is
+    padded to whole vectors; None stands for zeros, or for doing nothing.
+    """
+
+    bias: Value | None
     expr: Expr | None
     kinds: tuple[str, ...]
     values: tuple[Value, ...]
@@ -61,15 +66,17 @@ def has_readable_tail(node: Node) -> bool:
 
 
 def tail_operands(node: Node, ctx: LowerContext, padded: int) -> TailOperands | None:
-    """The operands of `node`'s tail for a kernel that computes `padded` output channels.
+    """The bias and the operands of `node`'s tail for a kernel that computes `padded` output channels.
 
-    Constants with one element a channel are padded; others that do not fill whole vectors are `ragged`.
-    None if the kernels cannot read one of them.
+    Constants with one element a channel are padded; others that do not fill whole vectors are `ragged`. A
+    bias that the tail begins with becomes the sums' first value. None if the kernels cannot read an operand.
     """
-    if not has_readable_tail(node):
+    bias, out = bias_of(node), node.output
+    if not has_readable_tail(node) or (bias is not None and bias.data is None):
         return None
-    out = node.output
-    kinds, values = [], []
+    first = None if bias is None else channel_constant(bias, ctx, padded)
+    kinds: list[str] = []
+    values: list[Value] = []
     for operand in node.inputs[3:]:
         assert operand is not None, "a readable tail has all its operands"
         value, kind = operand, classify(operand.static_shape, out.static_shape)
@@ -80,13 +87,48 @@ def tail_operands(node: Node, ctx: LowerContext, padded: int) -> TailOperands | 
             value, kind = _channel_operand(value, ctx, padded)
         kinds.append(kind)
         values.append(value)
-    return TailOperands(node.attrs.get("tail"), tuple(kinds), tuple(values))
+    expr: Expr | None = node.attrs.get("tail")
+    number = None if expr is None else leading_bias(expr)
+    if number is not None and first is None and kinds[number - 1] == "channel" and values[number - 1].is_constant:
+        assert expr is not None, "its number was found in it"
+        first = values.pop(number - 1)
+        kinds.pop(number - 1)
+        expr = without_leading_bias(expr, number)
+    return TailOperands(first, expr, tuple(kinds), tuple(values))
 
 
-def channel_constant(value: Value | None, like: Value, ctx: LowerContext, padded: int) -> Value | None:
-    """The constant `value` padded to `padded` elements; zeros if it is None; None if it is no constant."""
-    if value is None:
-        return ctx.constant(np.zeros(padded, like.known_dtype.numpy), f"{like.name}.zeros")
+def leading_bias(expr: Expr) -> int | None:
+    """The number of the operand that `expr` adds to operand 0 before it does anything else with either, if so."""
+    if not expr.steps or expr.steps[0].op != "add" or 0 not in expr.steps[0].args:
+        return None
+    left, right = expr.steps[0].args
+    number = right if left == 0 else left
+    uses = [arg for step in expr.steps for arg in step.args] + list(expr.results)
+    alone = uses.count(0) == 1 and uses.count(number) == 1
+    return number if alone and 0 < number < len(expr.operands) else None
+
+
+def without_leading_bias(expr: Expr, number: int) -> Expr | None:
+    """`expr` without its first step, which adds operand `number` to operand 0; None if nothing is left to do."""
+    count = len(expr.operands)
+
+    def renumbered(value: int) -> int:
+        if value == count:
+            return 0
+        return value - (value > number) - (value > count)
+
+    steps = tuple(Step(s.op, tuple(renumbered(a) for a in s.args), s.dtype, s.value) for s in expr.steps[1:])
+    operands = expr.operands[:number] + expr.operands[number + 1 :]
+    return Expr(operands, steps, tuple(renumbered(r) for r in expr.results)) if steps else None
+
+
+def zeros(like: Value, ctx: LowerContext, padded: int) -> Value:
+    """A constant of `padded` zeros of the dtype of `like`."""
+    return ctx.constant(np.zeros(padded, like.known_dtype.numpy), f"{like.name}.zeros")
+
+
+def channel_constant(value: Value, ctx: LowerContext, padded: int) -> Value | None:
+    """The constant `value` padded to `padded` elements; None if it is no constant."""
     if value.data is None:
         return None
     how = f"channels {padded}"
@@ -96,7 +138,7 @@ def channel_constant(value: Value | None, like: Value, ctx: LowerContext, padded
 
 
 def _channel_operand(value: Value, ctx: LowerContext, padded: int) -> tuple[Value, str]:
-    constant = channel_constant(value, value, ctx, padded)
+    constant = channel_constant(value, ctx, padded)
     if constant is not None:
         return constant, "channel"
     return value, "channel" if elements(value.static_shape) == padded else "ragged"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 
 from weft.passes.lower.conv_shape import ConvShape, Pair
@@ -12,6 +14,9 @@ Columns = tuple[Pair, ...]
 
 _MAX_PIXELS = 16
 """Wider blocks gain nothing and take long to compile."""
+
+_VARIANT_COST = 0.03
+"""How much slower a cut may be that needs one width of block instead of two: half the code to compile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ def cut_segments(widths: list[int], columns: Callable[[int], Pair]) -> tuple[tup
     return tuple(segments), tuple(spans)
 
 
+@lru_cache(maxsize=1024)
 def choose_tile(shape: ConvShape, lanes: int, registers: int) -> Tile:
     """The tile for a convolution whose vectors have `lanes` and whose CPU has `registers` vector registers."""
     height, width = shape.out_size
@@ -64,16 +70,16 @@ def choose_tile(shape: ConvShape, lanes: int, registers: int) -> Tile:
     for vectors in range(1, 5):
         if group_vectors % vectors:
             continue
-        widths = cut_row(row, max(1, min(_MAX_PIXELS, (registers - vectors - 1) // vectors)))
-        cost = sum(_block_cost(pixels, vectors) for pixels in widths) / (row * vectors)
-        if best is None or cost < best[0]:
-            best = (cost, vectors, widths)
+        most = max(1, min(_MAX_PIXELS, (registers - vectors - 1) // vectors))
+        for pixels in range(most, most // 2, -1):
+            widths = cut_row(row, pixels)
+            cost = sum(count * _block_cost(width, vectors) for width, count in Counter(widths).items())
+            cost *= (1.0 + _VARIANT_COST * (widths[0] - widths[-1])) / (row * vectors)
+            if best is None or cost < best[0]:
+                best = (cost, vectors, widths)
     assert best is not None, "one vector always fits"
     _, vectors, widths = best
-    if flat:
-        segments, spans = cut_segments(widths, lambda _: (0, 1))
-    else:
-        segments, spans = cut_segments(widths, shape.columns)
+    segments, spans = cut_segments(widths, (lambda _: (0, 1)) if flat else shape.columns)
     return Tile(vectors, flat, segments, spans)
 
 
