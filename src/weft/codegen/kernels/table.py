@@ -3,16 +3,27 @@
 from collections.abc import Callable
 
 from weft.codegen.emit.kernel import Kernel
+from weft.codegen.kernels.arg_reduce import emit_arg_reduce
 from weft.codegen.kernels.conv import emit_conv
 from weft.codegen.kernels.conv_depthwise import emit_conv_depthwise
 from weft.codegen.kernels.conv_plain import emit_conv_plain
 from weft.codegen.kernels.copy import emit_copy_rows, emit_copy_tiles
 from weft.codegen.kernels.copy_bytes import emit_copy_bytes
+from weft.codegen.kernels.cumsum import emit_cumsum
 from weft.codegen.kernels.elementwise import emit_elementwise, emit_elementwise_flat
+from weft.codegen.kernels.gather import emit_gather, emit_gather_elements, emit_gather_nd
 from weft.codegen.kernels.gemm import emit_gemm
+from weft.codegen.kernels.gemm_pack import emit_gemm_pack
+from weft.codegen.kernels.gemv import emit_gemv
+from weft.codegen.kernels.lookup import emit_lookup
+from weft.codegen.kernels.one_hot import emit_one_hot
 from weft.codegen.kernels.pool import emit_pool_blocked
 from weft.codegen.kernels.pool_plain import emit_pool_plain
+from weft.codegen.kernels.reduce import emit_reduce_columns, emit_reduce_rows
 from weft.codegen.kernels.reorder import emit_reorder
+from weft.codegen.kernels.resample import emit_resample
+from weft.codegen.kernels.scatter import emit_scatter_elements, emit_scatter_nd
+from weft.codegen.kernels.trilu import emit_trilu
 from weft.plan.kernel_spec import KernelSpec
 
 Generator = Callable[[Kernel, KernelSpec], None]
@@ -28,6 +39,21 @@ KERNELS: dict[str, Generator] = {
     "copy_rows": emit_copy_rows,
     "copy_tiles": emit_copy_tiles,
     "gemm": emit_gemm,
+    "gemm_pack": emit_gemm_pack,
+    "gemv": emit_gemv,
     "elementwise": emit_elementwise,
     "elementwise_flat": emit_elementwise_flat,
+    "gather": emit_gather,
+    "gather_elements": emit_gather_elements,
+    "gather_nd": emit_gather_nd,
+    "scatter_elements": emit_scatter_elements,
+    "scatter_nd": emit_scatter_nd,
+    "lookup": emit_lookup,
+    "resample": emit_resample,
+    "one_hot": emit_one_hot,
+    "trilu": emit_trilu,
+    "cumsum": emit_cumsum,
+    "arg_reduce": emit_arg_reduce,
+    "reduce_rows": emit_reduce_rows,
+    "reduce_columns": emit_reduce_columns,
 }

@@ -3,19 +3,28 @@
 from collections.abc import Callable
 
 from weft.graph.node import Node
+from weft.passes.lower.arg_reduce import lower_arg_reduce
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.concat import lower_concat
 from weft.passes.lower.conv import lower_conv
+from weft.passes.lower.cumsum import lower_cumsum
 from weft.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from weft.passes.lower.elementwise import lower_elementwise, lower_scalar
 from weft.passes.lower.expand import lower_expand, lower_tile
+from weft.passes.lower.gather import lower_gather, lower_gather_elements, lower_gather_nd
 from weft.passes.lower.matmul import lower_matmul
+from weft.passes.lower.one_hot import lower_one_hot
+from weft.passes.lower.pad import lower_pad
 from weft.passes.lower.pool import lower_avg_pool, lower_max_pool
+from weft.passes.lower.reduce import lower_reduce
 from weft.passes.lower.reorder import lower_reorder
 from weft.passes.lower.reshape import lower_reshape
+from weft.passes.lower.resize import lower_resize
+from weft.passes.lower.scatter import lower_scatter_elements, lower_scatter_nd
 from weft.passes.lower.slice import lower_slice
 from weft.passes.lower.split import lower_split
 from weft.passes.lower.transpose import lower_transpose
+from weft.passes.lower.trilu import lower_trilu
 from weft.plan.call import Call
 
 Lowering = Callable[[Node, LowerContext], list[Call] | None]
@@ -94,4 +103,21 @@ LOWERINGS: dict[str, Lowering] = {
     "where": lower_scalar,
     "clip": lower_scalar,
     "cast": lower_scalar,
+    "gather": lower_gather,
+    "gather_elements": lower_gather_elements,
+    "gather_nd": lower_gather_nd,
+    "scatter_elements": lower_scatter_elements,
+    "scatter_nd": lower_scatter_nd,
+    "pad": lower_pad,
+    "resize": lower_resize,
+    "one_hot": lower_one_hot,
+    "trilu": lower_trilu,
+    "cumsum": lower_cumsum,
+    "argmax": lower_arg_reduce,
+    "argmin": lower_arg_reduce,
+    "reduce_sum": lower_reduce,
+    "reduce_mean": lower_reduce,
+    "reduce_max": lower_reduce,
+    "reduce_min": lower_reduce,
+    "reduce_prod": lower_reduce,
 }

@@ -1,0 +1,111 @@
+"""Folding a row of elements into one value: sums, products and extremes, several vectors at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from weft.codegen.emit.convert import convert
+from weft.codegen.emit.kernel import Index, Kernel
+from weft.codegen.emit.loops import loop
+from weft.codegen.emit.memory import lane_mask, load, load_masked
+from weft.codegen.emit.scalar_ops import extreme
+from weft.codegen.emit.types import lanes_of, vector
+from weft.codegen.emit.vectors import constant, take
+from weft.dtypes import DType, f32, f64
+
+UNROLL = 4
+BLOCK = 4096
+"""Elements folded in f32 before the total moves to f64."""
+
+Read = Callable[[Index, ir.Value | None], ir.Value]
+"""(index, mask of the lanes to read or None) -> a vector"""
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`how` is sum, prod, max or min; `dtype` what is folded in."""
+
+    how: str
+    dtype: DType
+
+    def neutral(self, lanes: int) -> ir.Constant:
+        """What changes nothing."""
+        if self.how in ("sum", "prod"):
+            return constant(self.dtype, 0 if self.how == "sum" else 1, lanes)
+        lowest = self.how == "max"
+        if self.dtype.is_float:
+            return constant(self.dtype, float("-inf") if lowest else float("inf"), lanes)
+        bits = 8 * self.dtype.size
+        signed = self.dtype.kind == "int"
+        least, greatest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+        return constant(self.dtype, least if lowest else greatest, lanes)
+
+    def join(self, k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:
+        """left and right folded, lane by lane."""
+        if self.how == "sum":
+            return k.b.fadd(left, right) if self.dtype.is_float else k.b.add(left, right)
+        if self.how == "prod":
+            return k.b.fmul(left, right) if self.dtype.is_float else k.b.mul(left, right)
+        return extreme(k, left, right, self.dtype, self.how)
+
+    def across(self, k: Kernel, value: ir.Value) -> ir.Value:
+        """All lanes of `value` in one scalar, by halves."""
+        while lanes_of(value.type) > 1:
+            half = lanes_of(value.type) // 2
+            value = self.join(k, take(k, value, range(half)), take(k, value, range(half, 2 * half)))
+        return value
+
+
+def reader(k: Kernel, base: ir.Value, dtype: DType, lanes: int, folded: DType) -> Read:
+    """Reads an array of `dtype` as `folded`."""
+    zero = ir.Constant(vector(dtype, lanes), None)
+
+    def read(index: Index, mask: ir.Value | None) -> ir.Value:
+        value = load(k, base, index, dtype, lanes) if mask is None else load_masked(k, base, index, dtype, mask, zero)
+        return convert(k, value, dtype, folded)
+
+    return read
+
+
+def fold_vectors(k: Kernel, fold: Fold, read: Read, start: Index, stop: Index, lanes: int) -> ir.Value:
+    """The elements of [start, stop) folded into one vector, always in the same order."""
+    neutral = fold.neutral(lanes)
+    step = lanes * UNROLL
+    whole = k.add(start, k.mul(k.div(k.sub(stop, start), step), step))
+    with loop(k, start, whole, step, carry=[neutral] * UNROLL, name="fold") as main:
+        main.next(
+            *(
+                fold.join(k, total, read(k.add(main.index, lanes * number), None))
+                for number, total in enumerate(main.carry)
+            )
+        )
+    with loop(k, whole, stop, lanes, carry=[main.carry[0]], name="rest") as rest:
+        mask = lane_mask(k, k.sub(stop, rest.index), lanes)
+        rest.next(fold.join(k, rest.carry[0], k.b.select(mask, read(rest.index, mask), neutral)))
+    totals = [rest.carry[0], *main.carry[1:]]
+    while len(totals) > 1:
+        totals = [fold.join(k, *totals[i : i + 2]) for i in range(0, len(totals), 2)]
+    return totals[0]
+
+
+def wide_dtype(fold: Fold) -> DType:
+    """What long rows are folded in: f64 for sums and products of floats."""
+    return f64 if fold.how in ("sum", "prod") and fold.dtype == f32 else fold.dtype
+
+
+def fold_row(
+    k: Kernel, fold: Fold, read: Read, start: Index, stop: Index, lanes: int, *, long: bool
+) -> tuple[ir.Value, DType]:
+    """(total, its dtype) of the elements of [start, stop); `long` rows of floats are summed up in f64, block by block."""
+    wide = wide_dtype(fold)
+    if not long or wide == fold.dtype:
+        return fold.across(k, fold_vectors(k, fold, read, start, stop, lanes)), fold.dtype
+    outer = Fold(fold.how, wide)
+    with loop(k, start, stop, BLOCK, carry=[outer.neutral(lanes)], name="block") as block:
+        end = k.min(k.add(block.index, BLOCK), stop)
+        total = fold_vectors(k, fold, read, block.index, end, lanes)
+        block.next(outer.join(k, block.carry[0], convert(k, total, fold.dtype, wide)))
+    return outer.across(k, block.carry[0]), wide

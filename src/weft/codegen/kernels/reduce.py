@@ -1,0 +1,145 @@
+"""Reductions: of rows (the reduced elements lie side by side) and of columns (vectors run across them)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from weft.codegen.emit.convert import convert
+from weft.codegen.emit.kernel import Index, Kernel
+from weft.codegen.emit.loops import loop
+from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
+from weft.codegen.emit.types import I64, lanes_of, vector
+from weft.codegen.emit.vectors import splat
+from weft.codegen.kernels.fold import Fold, fold_row, reader, wide_dtype
+from weft.dtypes import DType, i64
+from weft.plan.kernel_spec import KernelSpec
+
+_TILE = 4
+"""Vectors side by side in one pass down a column."""
+
+_ROWS = 256
+"""Rows folded in f32 before the totals move to f64."""
+
+
+def emit_reduce_rows(k: Kernel, spec: KernelSpec) -> None:
+    """One result for each piece of each row.
+
+    Params: how, source, folded, result (DTypes), lanes, long, mean. Pointers: results [rows, pieces], x [rows, n].
+    Args: rows * pieces, of them per chunk, n, elements a piece, pieces, the count that a mean divides by.
+    """
+    fold = Fold(spec["how"], spec["folded"])
+    begin, end = k.chunk_range(k.arg(0), k.arg(1))
+    n, piece, pieces = k.arg(2), k.arg(3), k.arg(4)
+    with loop(k, begin, end, name="row") as row:
+        base = k.at(k.pointer(1), k.mul(k.div(row.index, pieces), n), spec["source"])
+        start = k.mul(k.rem(row.index, pieces), piece)
+        stop = k.min(k.add(start, piece), n)
+        read = reader(k, base, spec["source"], spec["lanes"], fold.dtype)
+        total, dtype = fold_row(k, fold, read, start, stop, spec["lanes"], long=spec["long"])
+        _store_result(k, spec, total, dtype, row.index, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Some vectors of one column pass: where they begin, how many, and the lanes of the last."""
+
+    column: Index
+    vectors: int
+    mask: ir.Value | None
+
+
+def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
+    """x [outer, n, width] folded over n, in pieces of n.
+
+    Params: how, source, folded, result (DTypes), lanes, long, mean. Pointers: results, x.
+    Args: units, units per chunk, n, elements a piece, pieces, the count that a mean divides by, width, columns a
+    unit, column blocks, then where results lie: of outer position o and piece p at
+    (o // turn * step + o % turn * width) * pieces + p * width, `room` - o % turn * width of them at most:
+    turn, step, room.
+    """
+    n, piece, pieces = k.arg(2), k.arg(3), k.arg(4)
+    width, columns, blocks = k.arg(6), k.arg(7), k.arg(8)
+    turn, step, room = k.arg(9), k.arg(10), k.arg(11)
+    begin, end = k.chunk_range(k.arg(0), k.arg(1))
+    lanes: int = spec["lanes"]
+    with loop(k, begin, end, name="unit") as unit:
+        block, rest = k.rem(unit.index, blocks), k.div(unit.index, blocks)
+        part, outer = k.rem(rest, pieces), k.div(rest, pieces)
+        within = k.mul(k.rem(outer, turn), width)
+        place = k.mul(k.add(k.mul(k.div(outer, turn), step), within), pieces)
+        place = k.add(place, k.mul(part, width))
+        first = k.mul(part, piece)
+        last = k.min(k.add(first, piece), n)
+        left = k.mul(block, columns)
+        right = k.min(k.min(k.add(left, columns), width), k.sub(room, within))
+        base = k.at(k.pointer(1), k.mul(outer, k.mul(n, width)), spec["source"])
+        tile = lanes * _TILE
+        whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
+        with loop(k, left, whole, tile, name="tile") as full:
+            _fold_tile(k, spec, base, (first, last), place, _Tile(full.index, _TILE, None))
+        with loop(k, whole, right, lanes, name="edge") as edge:
+            mask = lane_mask(k, k.sub(right, edge.index), lanes)
+            _fold_tile(k, spec, base, (first, last), place, _Tile(edge.index, 1, mask))
+
+
+def _fold_tile(
+    k: Kernel, spec: KernelSpec, base: ir.Value, rows: tuple[Index, Index], place: Index, tile: _Tile
+) -> None:
+    fold = Fold(spec["how"], spec["folded"])
+    wide = Fold(fold.how, wide_dtype(fold)) if spec["long"] else fold
+    first, last = rows
+    if wide == fold:
+        totals = _fold_rows(k, spec, fold, base, first, last, tile)
+    else:
+        neutral = wide.neutral(spec["lanes"])
+        with loop(k, first, last, _ROWS, carry=[neutral] * tile.vectors, name="block") as block:
+            end = k.min(k.add(block.index, _ROWS), last)
+            parts = _fold_rows(k, spec, fold, base, block.index, end, tile)
+            block.next(
+                *(
+                    wide.join(k, total, convert(k, part, fold.dtype, wide.dtype))
+                    for total, part in zip(block.carry, parts, strict=True)
+                )
+            )
+        totals = block.carry
+    for number, total in enumerate(totals):
+        index = k.add(place, k.add(tile.column, number * spec["lanes"]))
+        _store_result(k, spec, total, wide.dtype, index, tile.mask)
+
+
+def _fold_rows(
+    k: Kernel, spec: KernelSpec, fold: Fold, base: ir.Value, first: Index, last: Index, tile: _Tile
+) -> list[ir.Value]:
+    source, lanes, width = spec["source"], spec["lanes"], k.arg(6)
+    zero = ir.Constant(vector(source, lanes), None)
+    with loop(k, first, last, carry=[fold.neutral(lanes)] * tile.vectors, name="down") as down:
+        row = k.add(k.mul(down.index, width), tile.column)
+        values = []
+        for number in range(tile.vectors):
+            index = k.add(row, number * lanes)
+            value = (
+                load(k, base, index, source, lanes)
+                if tile.mask is None
+                else load_masked(k, base, index, source, tile.mask, zero)
+            )
+            values.append(convert(k, value, source, fold.dtype))
+        down.next(*(fold.join(k, total, value) for total, value in zip(down.carry, values, strict=True)))
+    return down.carry
+
+
+def _store_result(
+    k: Kernel, spec: KernelSpec, total: ir.Value, dtype: DType, index: Index, mask: ir.Value | None
+) -> None:
+    """result[index] = total, divided by the count for means (of integers toward zero)"""
+    result: DType = spec["result"]
+    lanes = lanes_of(total.type)
+    if spec["mean"]:
+        count = splat(k, convert(k, k.b.add(k.arg(5), I64(0)), i64, dtype), lanes)
+        total = k.b.fdiv(total, count)
+    value = convert(k, total, dtype, result)
+    if mask is None:
+        store(k, value, k.pointer(0), index, result)
+    else:
+        store_masked(k, value, k.pointer(0), index, result, mask)

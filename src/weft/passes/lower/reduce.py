@@ -1,0 +1,174 @@
+"""Lowering of reductions: any axes, as passes over rows and columns; large ones in pieces that run at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from weft import dtypes
+from weft.dtypes import DType
+from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.graph.value import Value
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+_SHORT_ROW = 4096
+_SHORT_COLUMN = 256
+_COLUMNS = 1024
+_HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One pass: x [outer, n, width] over n. `turn`, `step` and `room` say where results lie (see the kernel)."""
+
+    outer: int
+    n: int
+    width: int
+    turn: int = 1
+    step: int = 0
+    room: int = 0
+
+
+def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """Calls that reduce the axes innermost first; None for integer means, booleans, half precision, no elements."""
+    x, y = node.operand(0), node.output
+    dtype = x.known_dtype
+    mean = node.op == "reduce_mean"
+    usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64)
+    if not usable or (mean and dtype.is_integer) or 0 in x.static_shape:
+        return None
+    axes = node.attrs["axes"]
+    rank = len(x.static_shape)
+    reduced = set(range(rank)) if axes is None else {axis % rank for axis in axes}
+    if x.layout is not None:
+        steps = _blocked_steps(x, y, reduced)
+    else:
+        steps = None if y.layout is not None else _plain_steps(x.static_shape, reduced)
+    if steps is None:
+        return None
+    pass_ = _Passes(node, ctx, _HOW[node.op], dtype, elements(x.static_shape[axis] for axis in reduced))
+    source = x
+    for number, step in enumerate(steps):
+        last = number == len(steps) - 1
+        source = pass_.append(step, source, y if last else None, mean=mean and last)
+    return pass_.calls
+
+
+def _plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[_Step]:
+    """The passes over a row-major tensor, innermost axes first."""
+    groups: list[list[int]] = []
+    for axis, size in enumerate(shape):
+        kind = int(axis in reduced)
+        if size == 1:
+            continue
+        if groups and groups[-1][0] == kind:
+            groups[-1][1] *= size
+        else:
+            groups.append([kind, size])
+    steps, width = [], 1
+    for position in reversed(range(len(groups))):
+        kind, size = groups[position]
+        if kind:
+            steps.append(_Step(elements(size for _, size in groups[:position]), size, width))
+        else:
+            width *= size
+    return steps or [_Step(1, 1, width)]
+
+
+def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[_Step] | None:
+    """The one pass over a blocked image, if all of its spatial axes and no others are reduced."""
+    assert x.layout is not None
+    shape, block = x.static_shape, x.layout.block
+    if reduced != set(range(2, len(shape))) or y.layout not in (None, x.layout):
+        return None
+    blocks = -(-shape[1] // block)
+    channels = shape[1] if y.layout is None else blocks * block
+    return [_Step(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
+
+
+@dataclass(slots=True)
+class _Passes:
+    """The calls of one reduction; `count` is how many elements of x make one of y."""
+
+    node: Node
+    ctx: LowerContext
+    how: str
+    dtype: DType
+    count: int
+    calls: list[Call] = field(default_factory=list)
+
+    def append(self, step: _Step, source: Value, result: Value | None, *, mean: bool) -> Value:
+        """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
+        pieces, piece = self._pieces(step)
+        if pieces > 1:
+            partial = self._temporary((step.outer, pieces, step.width))
+            self._call(step, source, partial, (piece, pieces), mean=False)
+            again = _Step(step.outer, pieces, step.width, step.turn, step.step, step.room)
+            return self.append_whole(again, partial, result, mean=mean)
+        return self.append_whole(step, source, result, mean=mean)
+
+    def append_whole(self, step: _Step, source: Value, result: Value | None, *, mean: bool) -> Value:
+        """`append` in one piece."""
+        target = self._temporary((step.outer, step.width)) if result is None else result
+        self._call(step, source, target, (step.n, 1), mean=mean)
+        return target
+
+    def _temporary(self, shape: tuple[int, ...]) -> Value:
+        wide = dtypes.f64 if self.dtype.is_float and self.how in ("sum", "prod") else self.dtype
+        return self.ctx.temporary(f"{self.node.name}.partial", wide, shape)
+
+    def _pieces(self, step: _Step) -> tuple[int, int]:
+        """(pieces to cut n into, elements a piece): more than one if there is too little else to share."""
+        each = self.dtype.size / BYTES_PER_NS
+        others = step.outer * -(-step.width // _COLUMNS)
+        work = step.n * min(step.width, _COLUMNS) * each
+        if others >= 16 or work < 4 * CHUNK_NS or step.turn > 1:
+            return 1, step.n
+        pieces = min(-(-64 // others), int(work / CHUNK_NS))
+        piece = -(-step.n // pieces)
+        if step.width == 1:
+            piece = -(-piece // _SHORT_ROW) * _SHORT_ROW
+        return -(-step.n // piece), piece
+
+    def _call(self, step: _Step, source: Value, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
+        piece, pieces = cut_
+        folded = dtypes.f64 if self.how == "prod" and self.dtype.is_float else source.known_dtype
+        rows = step.width == 1
+        spec = KernelSpec.of(
+            "reduce_rows" if rows else "reduce_columns",
+            how=self.how,
+            source=source.known_dtype,
+            folded=folded,
+            result=target.known_dtype,
+            lanes=self.ctx.target.vector_bytes // max(folded.size, source.known_dtype.size),
+            long=piece > (_SHORT_ROW if rows else _SHORT_COLUMN),
+            mean=mean,
+        )
+        each = folded.size / BYTES_PER_NS
+        if rows:
+            units = step.outer * pieces
+            chunks, per_chunk = cut(units, 10.0 + piece * each)
+            args: tuple[int, ...] = (units, per_chunk, step.n, piece, pieces, self.count)
+        else:
+            columns = min(step.width, _COLUMNS)
+            blocks = -(-step.width // columns)
+            units = step.outer * pieces * blocks
+            chunks, per_chunk = cut(units, 10.0 + piece * columns * each)
+            place = (step.turn, step.step or step.width, step.room or step.width)
+            args = (units, per_chunk, step.n, piece, pieces, self.count, step.width, columns, blocks, *place)
+        traffic = nbytes(source) + nbytes(target)
+        self.calls.append(
+            self.ctx.call(
+                self.node,
+                spec,
+                (target,),
+                (source,),
+                args=args,
+                chunks=chunks,
+                cost=CALL_NS + units * 10.0 + traffic / BYTES_PER_NS,
+                flops=float(elements(source.static_shape)),
+                traffic=traffic,
+            )
+        )
