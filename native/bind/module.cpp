@@ -13,7 +13,12 @@ NB_MODULE(_native, m) {
     bind_trace(m);
     // After this no worker is left, so none meets an interpreter that is going away.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-        const nb::gil_scoped_release released;
-        weft::close_all_teams();
+        std::size_t in_progress = 0;
+        {
+            const nb::gil_scoped_release released;
+            in_progress = weft::close_all_teams();
+        }
+        // Daemon threads that were in a run are about to be abandoned, with what they refer to.
+        if (in_progress > 0) nb::set_leak_warnings(false);
     }));
 }

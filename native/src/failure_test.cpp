@@ -130,6 +130,28 @@ WEFT_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
     CHECK_EQUAL(3, most.load());
 }
 
+WEFT_TEST_WORKERS(blocking_threads_do_no_computing) {
+    Team team("t", {workers, workers});
+    std::atomic<int> inside{0};
+    std::atomic<int> most{0};
+    Builder builder;
+    builder.slots.clear();
+    for (int i = 0; i < 40; ++i) {
+        const bool blocking = i % 2 == 0;
+        builder.add_host(
+            [&, blocking](auto) {
+                if (!blocking && ++inside > most) most = inside.load();
+                std::this_thread::sleep_for(200us);
+                if (!blocking) --inside;
+            },
+            blocking);
+        if (i >= 8) builder.link(i - 8, i);
+    }
+    const auto program = builder.build();
+    for (int i = 0; i < 5; ++i) team.run(*program, {});
+    CHECK(most <= workers);
+}
+
 WEFT_TEST(blocking_tasks_may_run_programs_that_block) {
     Team team("t", {1, 1});
     const auto inner = host_program([](auto) { std::this_thread::sleep_for(1ms); }, true);

@@ -125,7 +125,8 @@ void Scheduler::leave(Section& section, Op& op) {
 Op* Scheduler::after(Section& section, Member& member, Op& op) {
     leave(section, op);
     if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
-    Op* next = must_yield(member) ? nullptr : pick(member);
+    const bool stays = member.role != Role::blocking && !must_yield(member);
+    Op* next = stays ? pick(member) : nullptr;
     if (next == nullptr) {
         give_back_place(member);
         go_idle(section, member);
@@ -209,15 +210,22 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
             if (parked == nullptr) parked = *it;
         }
     }
-    if (parked != nullptr) return must || gain_ns >= kWorthWakingNs ? parked : nullptr;
+    if (parked != nullptr) {
+        if (must || gain_ns >= kWorthWakingNs) return parked;
+        if (gain_ns >= kWorthCallingSpinnerNs) call_up(section, run);
+        return nullptr;
+    }
     if (!free_place || gain_ns < kWorthStartingNs) return nullptr;
     if (static_cast<int>(workers_.size()) >= places_cap_ - 1) return nullptr;
     return start_thread_for(section, run, Role::worker);
 }
 
-// A run with much to share gets parked workers to their feet ahead of time, so that its ops find them spinning.
+// A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
+// short to pay for a wake-up alone.
 void Scheduler::call_up(Section& section, const Context& run) {
-    if (run.program.shareable_ns() < 2 * kWorthWakingNs) return;
+    const auto total = static_cast<double>(run.program.tasks().size());
+    const double left = 1 - static_cast<double>(run.finished_tasks) / total;
+    if (!(run.program.shareable_ns() * left >= 2 * kWorthWakingNs)) return;
     const Limits limits = limits_of(run);
     int missing = std::min(std::max(limits.intra_op, limits.inter_op), places_cap_) - places_.used() - spinners_;
     for (auto it = idle_.rbegin(); it != idle_.rend() && missing > 0; ++it) {

@@ -51,9 +51,7 @@ void Scheduler::run(Context& run, Limits asked, void (*poll)()) {
     if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
     Member& caller = *take_caller_member();
     begin(run, asked, caller);
-    section.unlock();
     start_polling(caller, poll);
-    section.lock();
     if (may_walk(run, caller)) {
         walk(section, run, caller);
     } else {
@@ -208,13 +206,14 @@ void Scheduler::set_limits(Limits limits) {
     join_retired(section);
 }
 
-void Scheduler::close(bool should_cancel) {
+std::size_t Scheduler::close(bool should_cancel) {
     const Member* inside = current_member();
     if (inside != nullptr && inside->scheduler == this) {
         throw std::runtime_error("team '" + name_ + "': cannot be closed from inside one of its own steps");
     }
     Section section(*this);
     closing_ = true;
+    const std::size_t in_progress = runs_.size();
     if (should_cancel) {
         for (Context* run : runs_) {
             cancel(section, *run,
@@ -233,6 +232,7 @@ void Scheduler::close(bool should_cancel) {
     }
     blocking_.clear();
     join_retired(section);
+    return in_progress;
 }
 
 std::size_t Scheduler::threads() {

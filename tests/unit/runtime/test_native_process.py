@@ -1,0 +1,148 @@
+"""The native core and its process: threads, signals, fork, exit. Each in a process of its own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+PRELUDE = """
+import os, signal, sys, threading, time
+from weft import _native
+
+def build(functions, cost_ns=1e6, blocking=False):
+    steps = [(f, [], [], 1, cost_ns) for f in functions]
+    return _native.Program(steps, [(i, 1, 0.0, blocking) for i in range(len(steps))], [[] for _ in steps], [], 0, 0)
+"""
+
+
+def run(code, **options):
+    return subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-c", PRELUDE + textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=60, check=False, **options,
+    )  # fmt: skip
+
+
+def test_workers_are_named_and_end_with_their_team():
+    """
+    weft-<team>-<i>; none is left after close().
+    """
+    result = run("""
+        team = _native.Team("red", 4, 4)
+        build([lambda _: time.sleep(0.01) for _ in range(12)]).run(team, [])
+        def names():
+            return sorted(open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task"))
+        print([n for n in names() if n.startswith("weft")])
+        team.close()
+        print([n for n in names() if n.startswith("weft")])
+    """)
+
+    assert result.stdout.splitlines() == ["['weft-red-1', 'weft-red-2', 'weft-red-3']", "[]"], result.stderr
+
+
+@pytest.mark.parametrize("limits", [(1, 1), (2, 2)])
+@pytest.mark.parametrize("blocking", [False, True])
+def test_ctrl_c_ends_a_run_within_100_ms(limits, blocking):
+    """
+    KeyboardInterrupt is raised by the run and the team stays usable.
+    """
+    result = run(f"""
+        team = _native.Team("t", *{limits})
+        program = build([lambda _: time.sleep(0.01)] * 1000, blocking={blocking})
+        sent = []
+        def interrupt():
+            time.sleep(0.3)
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt).start()
+        try:
+            program.run(team, [])
+        except KeyboardInterrupt:
+            print(time.monotonic() - sent[0])
+        build([lambda _: print("usable")]).run(team, [])
+    """)
+
+    seconds, usable = result.stdout.split()
+    assert float(seconds) < 0.2  # 0.1 on a quiet machine
+    assert usable == "usable"
+
+
+def test_a_forked_child_gets_a_fresh_team():
+    """
+    The child runs on workers of its own, and so does its parent after it.
+    """
+    result = run("""
+        team = _native.Team("t", 3, 3)
+        program = build([lambda _: time.sleep(0.001) for _ in range(9)])
+        program.run(team, [])
+        child = os.fork()
+        if child == 0:
+            program.run(team, [])
+            os._exit(0 if team.threads == 2 else 3)
+        assert os.waitpid(child, 0)[1] == 0
+        program.run(team, [])
+        print("both")
+    """)
+
+    assert result.stdout == "both\n", result.stderr
+
+
+@pytest.mark.parametrize(
+    "ending",
+    ["pass", "sys.exit(0)", "team.close()", "threading.Thread(target=lambda: program.run(team, []), daemon=True).start()"],
+)
+def test_the_interpreter_ends_cleanly(ending):
+    """
+    With idle workers, closed teams or a run in progress on a daemon thread; nothing is leaked or said.
+    """
+    started = time.monotonic()
+    result = run(f"""
+        team = _native.Team("t", 4, 4)
+        program = build([lambda _: time.sleep(0.001) for _ in range(3000)])
+        build([lambda _: time.sleep(0.001) for _ in range(30)]).run(team, [])
+        {ending}
+    """)
+
+    assert result.returncode == 0
+    assert "leaked" not in result.stderr
+    assert time.monotonic() - started < 20
+
+
+def test_runs_after_the_end_of_threads_are_refused():
+    """
+    An atexit function that comes after ours gets an error, not a hang.
+    """
+    result = run("""
+        import atexit
+        team = _native.Team("t", 2, 2)
+        class Late:
+            def __del__(self):
+                try:
+                    build([print]).run(team, [])
+                except RuntimeError as error:
+                    os.write(1, str(error).encode())
+        late = Late()
+    """)
+
+    assert result.returncode == 0
+    assert result.stdout == "team 't' is closed", result.stderr
+
+
+def test_importing_changes_no_environment_and_starts_no_thread():
+    """
+    A pool is made when work comes.
+    """
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    result = run(
+        """
+        before = dict(os.environ)
+        import weft.runtime.threads
+        weft.runtime.threads.get()
+        print(before == dict(os.environ), len(os.listdir("/proc/self/task")))
+        """,
+        env=environment,
+    )
+
+    assert result.stdout == "True 1\n", result.stderr

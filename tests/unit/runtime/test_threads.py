@@ -1,0 +1,171 @@
+"""Thread settings: precedence, sources, refusals."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from weft.errors import ThreadSettingError
+from weft.runtime.threads import Threads, ThreadSettings
+from weft.runtime.topology import Topology
+
+SIX = Topology(online=8, allowed=6, quota=None, quota_source=None)
+
+
+def threads(**environment):
+    return Threads("test", environment, lambda: SIX)
+
+
+def values(settings):
+    return settings.intra_op, settings.inter_op
+
+
+def test_automatic_is_what_is_available():
+    """
+    With nothing set both limits are the available CPUs, and say why.
+    """
+    settings = threads().get()
+
+    assert values(settings) == (6, 6)
+    assert settings.intra_source == "automatic (default): affinity mask, 6 of 8 CPUs"
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected", "source"),
+    [
+        ({"OMP_NUM_THREADS": "3"}, 3, "OMP_NUM_THREADS"),
+        ({"OMP_NUM_THREADS": "4,2,1"}, 4, "OMP_NUM_THREADS"),
+        ({"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "2"}, 2, "MKL_NUM_THREADS"),
+        ({"MKL_NUM_THREADS": "2", "WEFT_INTRA_OP_THREADS": "5"}, 5, "WEFT_INTRA_OP_THREADS"),
+        ({"MKL_NUM_THREADS": " ", "WEFT_INTRA_OP_THREADS": ""}, 6, "automatic (default)"),
+        ({"OMP_NUM_THREADS": "3", "WEFT_INTRA_OP_THREADS": "0"}, 6, "automatic (WEFT_INTRA_OP_THREADS)"),
+    ],
+)
+def test_environment_variables_have_an_order(environment, expected, source):
+    """
+    WEFT_* before MKL before OMP; empty ones do not count; 0 is automatic.
+    """
+    settings = threads(**environment).get()
+
+    assert values(settings) == (expected, 6)
+    assert settings.intra_source.startswith(source)
+
+
+def test_inter_op_has_one_variable():
+    """
+    The variables of OpenMP and MKL say nothing of inter_op.
+    """
+    settings = threads(WEFT_INTER_OP_THREADS="2", OMP_NUM_THREADS="1").get()
+
+    assert values(settings) == (1, 2)
+    assert settings.inter_source == "WEFT_INTER_OP_THREADS"
+
+
+def test_set_wins_over_the_environment_one_limit_at_a_time():
+    """
+    set() changes what it names and nothing else.
+    """
+    subject = threads(WEFT_INTRA_OP_THREADS="5", WEFT_INTER_OP_THREADS="2")
+
+    subject.set(inter_op=3)
+
+    assert subject.get() == ThreadSettings(5, 3, "WEFT_INTRA_OP_THREADS", "set(inter_op=3)")
+    assert subject.get().inter_source == "set(inter_op=3)"
+
+    subject.set(intra_op=0)
+
+    assert values(subject.get()) == (6, 3)
+
+
+def test_the_team_follows():
+    """
+    The team has the limits from its making on, and later ones at once.
+    """
+    subject = threads(WEFT_INTRA_OP_THREADS="5")
+    team = subject.team()
+
+    assert team.limits == (5, 6)
+
+    subject.set(intra_op=2, inter_op=1)
+
+    assert team.limits == (2, 1)
+    assert subject.team() is team
+    team.close()
+
+
+@pytest.mark.parametrize("value", [True, -1, 4097, 2.0, "4", np.float32(1), [1]])
+def test_impossible_values_are_refused_when_set_and_change_nothing(value):
+    """
+    The message names setting, value and source.
+    """
+    subject = threads()
+
+    with pytest.raises(ThreadSettingError, match=r"inter_op from set\(inter_op=\): wanted an int in 0\.\.4096") as caught:
+        subject.set(intra_op=1, inter_op=value)
+
+    assert repr(value) in str(caught.value)
+    assert values(subject.get()) == (6, 6)
+
+
+@pytest.mark.parametrize("text", ["abc", "-2", "5000", "2.5", "1,2", "0x2"])
+def test_impossible_environment_values_are_refused_when_read(text):
+    """
+    They are not ignored and do not end the process.
+    """
+    subject = threads(WEFT_INTRA_OP_THREADS=text)
+
+    with pytest.raises(ThreadSettingError, match="WEFT_INTRA_OP_THREADS"):
+        subject.get()
+    with pytest.raises(ThreadSettingError, match="WEFT_INTRA_OP_THREADS"):
+        subject.team()
+
+
+def test_the_first_impossible_environment_value_is_refused_after_another_is_set():
+    """
+    Setting the limit itself mends a bad environment.
+    """
+    subject = threads(WEFT_INTRA_OP_THREADS="abc")
+
+    subject.set(intra_op=2)
+
+    assert values(subject.get()) == (2, 6)
+
+
+def test_validated_passes_on_or_refuses():
+    """
+    None inherits (0 for the native core), 0 is automatic, numbers stay.
+    """
+    subject = threads()
+
+    assert [subject.validated("intra_op", value, "Session(intra_op=)") for value in (None, 0, 3)] == [0, 6, 3]
+    with pytest.raises(ThreadSettingError, match=r"intra_op from Session\(intra_op=\)"):
+        subject.validated("intra_op", -3, "Session(intra_op=)")
+
+
+def test_info_is_plain_data():
+    """
+    What `weft threads` prints.
+    """
+    info = threads(WEFT_INTER_OP_THREADS="2").info()
+
+    assert info["inter_op"] == {"value": 2, "source": "WEFT_INTER_OP_THREADS"}
+    assert info["topology"]["available"] == 6
+    assert info["threads"] == 0
+
+
+def test_settings_may_change_from_many_threads():
+    """
+    The last one wins; each is consistent.
+    """
+    subject = threads()
+    team = subject.team()
+    workers = [threading.Thread(target=subject.set, kwargs={"intra_op": n, "inter_op": n}) for n in range(1, 9)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+    intra, inter = team.limits
+    assert intra == inter
+    assert values(subject.get()) == team.limits
+    team.close()
