@@ -10,7 +10,7 @@ from functools import lru_cache
 from llvmlite import binding
 
 from weft.codegen.emit.kernel import Kernel
-from weft.codegen.kernels.table import KERNELS
+from weft.codegen.kernels.table import AS_WRITTEN, KERNELS
 from weft.errors import InternalError
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -51,26 +51,30 @@ def emit_ir(spec: KernelSpec, target: Target) -> str:
     return k.finish()
 
 
-def compile_ir(text: str, target: Target) -> bytes:
-    """Object code of the module `text`. Raises InternalError if LLVM rejects it."""
+def compile_ir(text: str, target: Target, *, optimize: bool = True) -> bytes:
+    """Object code of the module `text`. Raises InternalError if LLVM rejects it.
+
+    Without `optimize` only the code generator's own passes run.
+    """
     machine = target_machine(target)
     try:
         module = binding.parse_assembly(text)
         module.verify()
     except RuntimeError as error:
         raise InternalError(f"generated IR is not valid: {error}\n{text[:4000]}") from error
-    options = binding.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    builder = binding.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    if optimize:
+        options = binding.create_pipeline_tuning_options(speed_level=2)
+        options.loop_vectorization = False
+        options.slp_vectorization = False
+        options.loop_unrolling = False
+        builder = binding.create_pass_builder(machine, options)
+        builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
 
 
 def compile_kernel(spec: KernelSpec, target: Target) -> bytes:
     """Object code of the kernel, compiled anew."""
-    return compile_ir(emit_ir(spec, target), target)
+    return compile_ir(emit_ir(spec, target), target, optimize=spec.family not in AS_WRITTEN)
 
 
 class Library:

@@ -57,3 +57,6 @@ KERNELS: dict[str, Generator] = {
     "reduce_rows": emit_reduce_rows,
     "reduce_columns": emit_reduce_columns,
 }
+
+AS_WRITTEN: frozenset[str] = frozenset({"conv", "conv_depthwise"})
+"""Families whose generators leave the optimiser nothing to gain: it is left out, which halves their compile time."""
