@@ -30,7 +30,7 @@ def infer_gather(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
 
 def evaluate_gather(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     x, axis = present(arrays, 0), attrs["axis"]
-    return [np.take(x, checked_indices(present(arrays, 1), x.shape[axis]), axis=axis)]
+    return [np.asarray(np.take(x, checked_indices(present(arrays, 1), x.shape[axis]), axis=axis))]
 
 
 def infer_gather_elements(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
@@ -83,4 +83,4 @@ def evaluate_gather_nd(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Arr
     lead = indices.shape[:-1]
     grid = [at.reshape(*at.shape, *(1,) * (len(lead) - batch)) for at in np.indices(lead[:batch])]
     found = [checked_indices(indices[..., n], x.shape[batch + n]) for n in range(indices.shape[-1])]
-    return [np.ascontiguousarray(x[(*(np.broadcast_to(at, lead) for at in grid), *found)])]
+    return [np.asarray(x[(*(np.broadcast_to(at, lead) for at in grid), *found)])]

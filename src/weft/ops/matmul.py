@@ -57,7 +57,7 @@ def evaluate_matmul(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]
         product = np.matmul(_multiplied(attrs, "a", a), _multiplied(attrs, "b", b))
         result = np.asarray(product).astype(dtype.numpy)
     if attrs.get("out_perm") is not None:
-        result = np.ascontiguousarray(result.transpose(attrs["out_perm"]))
+        result = result.transpose(attrs["out_perm"]).copy()
     return apply_tail(attrs, result, arrays, 2)
 
 

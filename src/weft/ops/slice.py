@@ -60,4 +60,4 @@ def evaluate_slice(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     x = present(arrays, 0)
     axes, steps = (None if array is None else numbers(array) for array in (absent_or(arrays, 3), absent_or(arrays, 4)))
     ranges = resolved(x.shape, numbers(present(arrays, 1)), numbers(present(arrays, 2)), axes, steps)
-    return [x[np.ix_(*(first + step * np.arange(count) for first, step, count in ranges))].copy()]
+    return [np.asarray(x[np.ix_(*(first + step * np.arange(count) for first, step, count in ranges))]).copy()]
