@@ -131,7 +131,7 @@ def _ternary() -> list[Case]:
     return [
         Case("where/broadcast", "where", {}, (condition, x, y), onnx=OnnxCall("Where")),
         Case("where/int64", "where", {}, (condition, small[:9], small[9:18]), onnx=OnnxCall("Where")),
-        Case("where/scalar", "where", {}, (condition, x, np.float32(np.nan)), onnx=OnnxCall("Where")),
+        Case("where/scalar", "where", {}, (condition, x, np.array(np.nan, np.float32)), onnx=OnnxCall("Where")),
         Case("where/bool", "where", {}, (condition, x > 0, y > 0), onnx=OnnxCall("Where")),
         Case("clip/floats", "clip", {}, (floats("clip", 3, 21), *map(np.asarray, bounds)), onnx=OnnxCall("Clip")),
         Case("clip/specials", "clip", {}, (special, *map(np.asarray, bounds)), onnx=OnnxCall("Clip")),

@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from weft.errors import ShapeError
 from weft.ops.op import Array, Attrs, Info
 from weft.ops.operands import dims, operand, present, result
