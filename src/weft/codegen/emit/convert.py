@@ -7,7 +7,7 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.types import I1, I32, I64, scalar, with_element
 from weft.codegen.emit.vectors import like
-from weft.dtypes import DType, boolean
+from weft.dtypes import DType, boolean, u64
 
 
 def value_type(dtype: DType) -> ir.Type:
@@ -27,6 +27,10 @@ def convert(k: Kernel, value: ir.Value, source: DType, target: DType) -> ir.Valu
         return k.b.icmp_unsigned("!=", value, like(value, 0))
     if source.is_float:
         return _from_float(k, value, source, target, type_)
+    return _from_integer(k, value, source, target, type_)
+
+
+def _from_integer(k: Kernel, value: ir.Value, source: DType, target: DType, type_: ir.Type) -> ir.Value:
     signed = source.kind == "int"
     if target.is_float:
         return k.b.sitofp(value, type_) if signed else k.b.uitofp(value, type_)
@@ -38,9 +42,9 @@ def convert(k: Kernel, value: ir.Value, source: DType, target: DType) -> ir.Valu
 def _from_float(k: Kernel, value: ir.Value, source: DType, target: DType, type_: ir.Type) -> ir.Value:
     if target.is_float:
         return k.b.fpext(value, type_) if target.size > source.size else k.b.fptrunc(value, type_)
-    if target.size == 8:
-        return k.b.fptosi(value, type_) if target.kind == "int" else k.b.fptoui(value, type_)
-    if target.kind == "int" and target.size == 4:
+    if target == u64:
+        return k.b.fptoui(value, type_)
+    direct = target.kind == "int" and target.size >= 4
+    if direct:
         return k.b.fptosi(value, type_)
-    whole = k.b.fptosi(value, with_element(value.type, I64 if target.size == 4 else I32))
-    return k.b.trunc(whole, type_)
+    return k.b.trunc(k.b.fptosi(value, with_element(value.type, I64 if target.size == 4 else I32)), type_)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
-from weft.codegen.emit.loops import loop, when
-from weft.codegen.emit.memory import lane_mask
+from weft.codegen.emit.loops import loop
 from weft.codegen.emit.vectors import splat
 from weft.codegen.kernels.expr import emit_expr, load_value, store_value
+from weft.codegen.kernels.fold import each_vector
 from weft.graph.expr import Expr
 from weft.plan.kernel_spec import KernelSpec
 
@@ -112,17 +112,7 @@ def _emit_row(
         for number, pointer, value in zip(expr.results, results, computed, strict=True):
             store_value(k, value, pointer, index, expr.dtype(number), mask)
 
-    step = lanes * shared.unroll
-    whole = k.add(start, k.mul(k.div(k.sub(stop, start), step), step))
-    with loop(k, start, whole, step, name="main") as main:
-        for number in range(shared.unroll):
-            block(k.add(main.index, number * lanes), None)
-    if shared.unroll > 1:
-        with loop(k, whole, stop, lanes, name="rest") as rest:
-            block(rest.index, lane_mask(k, k.sub(stop, rest.index), lanes))
-    else:
-        with when(k, k.less(whole, stop)):
-            block(whole, lane_mask(k, k.sub(stop, whole), lanes))
+    each_vector(k, block, start, stop, lanes, shared.unroll)
 
 
 def _splat_value(k: Kernel, pointer: ir.Value, expr: Expr, number: int, lanes: int) -> ir.Value:

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from weft.codegen.emit.convert import convert
 from weft.codegen.emit.kernel import Index, Kernel
-from weft.codegen.emit.loops import loop
+from weft.codegen.emit.loops import loop, when
 from weft.codegen.emit.memory import lane_mask, load, load_masked
 from weft.codegen.emit.scalar_ops import extreme
 from weft.codegen.emit.types import lanes_of, vector
@@ -26,7 +26,7 @@ Read = Callable[[Index, ir.Value | None], ir.Value]
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """`how` is sum, prod, max or min; `dtype` what is folded in."""
+    """`how` is sum, prod, max, min or peak (max where NaN need not show); `dtype` what is folded in."""
 
     how: str
     dtype: DType
@@ -35,7 +35,7 @@ class Fold:
         """What changes nothing."""
         if self.how in ("sum", "prod"):
             return constant(self.dtype, 0 if self.how == "sum" else 1, lanes)
-        lowest = self.how == "max"
+        lowest = self.how != "min"
         if self.dtype.is_float:
             return constant(self.dtype, float("-inf") if lowest else float("inf"), lanes)
         bits = 8 * self.dtype.size
@@ -49,6 +49,8 @@ class Fold:
             return k.b.fadd(left, right) if self.dtype.is_float else k.b.add(left, right)
         if self.how == "prod":
             return k.b.fmul(left, right) if self.dtype.is_float else k.b.mul(left, right)
+        if self.how == "peak":
+            return k.b.select(k.b.fcmp_ordered(">", left, right), left, right)
         return extreme(k, left, right, self.dtype, self.how)
 
     def across(self, k: Kernel, value: ir.Value) -> ir.Value:
@@ -89,6 +91,23 @@ def fold_vectors(k: Kernel, fold: Fold, read: Read, start: Index, stop: Index, l
     while len(totals) > 1:
         totals = [fold.join(k, *totals[i : i + 2]) for i in range(0, len(totals), 2)]
     return totals[0]
+
+
+def each_vector(
+    k: Kernel, write: Callable[[Index, ir.Value | None], None], start: Index, stop: Index, lanes: int, unroll: int = 1
+) -> None:
+    """write(index, mask or None) for vectors that cover [start, stop)."""
+    step = lanes * unroll
+    whole = k.add(start, k.mul(k.div(k.sub(stop, start), step), step))
+    with loop(k, start, whole, step, name="main") as main:
+        for number in range(unroll):
+            write(k.add(main.index, number * lanes), None)
+    if unroll > 1:
+        with loop(k, whole, stop, lanes, name="rest") as rest:
+            write(rest.index, lane_mask(k, k.sub(stop, rest.index), lanes))
+    else:
+        with when(k, k.less(whole, stop)):
+            write(whole, lane_mask(k, k.sub(stop, whole), lanes))
 
 
 def wide_dtype(fold: Fold) -> DType:

@@ -16,7 +16,7 @@ from weft.codegen.kernels.fold import Fold, fold_row, reader, wide_dtype
 from weft.dtypes import DType, i64
 from weft.plan.kernel_spec import KernelSpec
 
-_TILE = 4
+_TILE = 8
 """Vectors side by side in one pass down a column."""
 
 _ROWS = 256

@@ -16,6 +16,7 @@ from weft.codegen.kernels.gemm import emit_gemm
 from weft.codegen.kernels.gemm_pack import emit_gemm_pack
 from weft.codegen.kernels.gemv import emit_gemv
 from weft.codegen.kernels.lookup import emit_lookup
+from weft.codegen.kernels.norm import emit_norm_rows
 from weft.codegen.kernels.one_hot import emit_one_hot
 from weft.codegen.kernels.pool import emit_pool_blocked
 from weft.codegen.kernels.pool_plain import emit_pool_plain
@@ -23,6 +24,7 @@ from weft.codegen.kernels.reduce import emit_reduce_columns, emit_reduce_rows
 from weft.codegen.kernels.reorder import emit_reorder
 from weft.codegen.kernels.resample import emit_resample
 from weft.codegen.kernels.scatter import emit_scatter_elements, emit_scatter_nd
+from weft.codegen.kernels.softmax import emit_softmax_columns, emit_softmax_rows
 from weft.codegen.kernels.trilu import emit_trilu
 from weft.plan.kernel_spec import KernelSpec
 
@@ -56,6 +58,9 @@ KERNELS: dict[str, Generator] = {
     "arg_reduce": emit_arg_reduce,
     "reduce_rows": emit_reduce_rows,
     "reduce_columns": emit_reduce_columns,
+    "softmax_rows": emit_softmax_rows,
+    "softmax_columns": emit_softmax_columns,
+    "norm_rows": emit_norm_rows,
 }
 
 AS_WRITTEN: frozenset[str] = frozenset({"conv", "conv_depthwise"})

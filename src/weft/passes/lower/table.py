@@ -13,6 +13,13 @@ from weft.passes.lower.elementwise import lower_elementwise, lower_scalar
 from weft.passes.lower.expand import lower_expand, lower_tile
 from weft.passes.lower.gather import lower_gather, lower_gather_elements, lower_gather_nd
 from weft.passes.lower.matmul import lower_matmul
+from weft.passes.lower.norm import (
+    lower_batch_norm,
+    lower_group_norm,
+    lower_instance_norm,
+    lower_layer_norm,
+    lower_rms_norm,
+)
 from weft.passes.lower.one_hot import lower_one_hot
 from weft.passes.lower.pad import lower_pad
 from weft.passes.lower.pool import lower_avg_pool, lower_max_pool
@@ -22,6 +29,7 @@ from weft.passes.lower.reshape import lower_reshape
 from weft.passes.lower.resize import lower_resize
 from weft.passes.lower.scatter import lower_scatter_elements, lower_scatter_nd
 from weft.passes.lower.slice import lower_slice
+from weft.passes.lower.softmax import lower_softmax
 from weft.passes.lower.split import lower_split
 from weft.passes.lower.transpose import lower_transpose
 from weft.passes.lower.trilu import lower_trilu
@@ -120,4 +128,11 @@ LOWERINGS: dict[str, Lowering] = {
     "reduce_max": lower_reduce,
     "reduce_min": lower_reduce,
     "reduce_prod": lower_reduce,
+    "softmax": lower_softmax,
+    "log_softmax": lower_softmax,
+    "layer_norm": lower_layer_norm,
+    "rms_norm": lower_rms_norm,
+    "group_norm": lower_group_norm,
+    "instance_norm": lower_instance_norm,
+    "batch_norm": lower_batch_norm,
 }

@@ -1,0 +1,132 @@
+"""softmax and log_softmax of f32 or f64, along rows or across them."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from weft.codegen.emit.kernel import Index, Kernel
+from weft.codegen.emit.loops import loop, when
+from weft.codegen.emit.math_exp import exp
+from weft.codegen.emit.math_log import log
+from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
+from weft.codegen.emit.vectors import constant, like, splat
+from weft.codegen.kernels.fold import Fold, each_vector, fold_vectors, reader
+from weft.dtypes import DType
+from weft.plan.kernel_spec import KernelSpec
+
+
+def emit_softmax_rows(k: Kernel, spec: KernelSpec) -> None:
+    """Rows of n elements side by side; `short` rows fit one vector.
+
+    Params: dtype, lanes, log, short. Pointers: y, x. Args: rows, rows per chunk, n.
+    """
+    begin, end = k.chunk_range(k.arg(0), k.arg(1))
+    n, dtype = k.arg(2), spec["dtype"]
+    emit = _emit_short_row if spec["short"] else _emit_row
+    with loop(k, begin, end, name="row") as row:
+        start = k.mul(row.index, n)
+        emit(k, spec, k.at(k.pointer(0), start, dtype), k.at(k.pointer(1), start, dtype), n)
+
+
+def _emit_short_row(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, n: ir.Value) -> None:
+    dtype, lanes = spec["dtype"], spec["lanes"]
+    peak, total = Fold("peak", dtype), Fold("sum", dtype)
+    mask = lane_mask(k, n, lanes)
+    values = load_masked(k, x, 0, dtype, mask, peak.neutral(lanes))
+    shifted = k.b.fsub(values, splat(k, peak.across(k, values), lanes))
+    powers = k.b.select(mask, exp(k, shifted), total.neutral(lanes))
+    result = _finish(k, spec, shifted, powers, splat(k, total.across(k, powers), lanes))
+    store_masked(k, result, y, 0, dtype, mask)
+
+
+def _finish(k: Kernel, spec: KernelSpec, shifted: ir.Value, powers: ir.Value, total: ir.Value) -> ir.Value:
+    return k.b.fsub(shifted, log(k, total)) if spec["log"] else k.b.fdiv(powers, total)
+
+
+def _emit_row(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, n: ir.Value) -> None:
+    dtype, lanes = spec["dtype"], spec["lanes"]
+    peak, total = Fold("peak", dtype), Fold("sum", dtype)
+    read = reader(k, x, dtype, lanes, dtype)
+    top = splat(k, peak.across(k, fold_vectors(k, peak, read, 0, n, lanes)), lanes)
+
+    def power(index: Index, mask: ir.Value | None) -> ir.Value:
+        result = exp(k, k.b.fsub(read(index, mask), top))
+        if not spec["log"]:
+            _put(k, result, y, index, dtype, mask)
+        return result
+
+    powers = total.across(k, fold_vectors(k, total, power, 0, n, lanes))
+    if spec["log"]:
+        shift = splat(k, log(k, powers), lanes)
+        each_vector(
+            k,
+            lambda index, mask: _put(k, k.b.fsub(k.b.fsub(read(index, mask), top), shift), y, index, dtype, mask),
+            0,
+            n,
+            lanes,
+            4,
+        )
+        return
+    factor = splat(k, k.b.fdiv(like(powers, 1.0), powers), lanes)
+    again = reader(k, y, dtype, lanes, dtype)
+    each_vector(
+        k, lambda index, mask: _put(k, k.b.fmul(again(index, mask), factor), y, index, dtype, mask), 0, n, lanes, 4
+    )
+
+
+def _put(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType, mask: ir.Value | None) -> None:
+    if mask is None:
+        store(k, value, base, index, dtype)
+    else:
+        store_masked(k, value, base, index, dtype, mask)
+
+
+def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
+    """x [outer, n, width], softmax over n: one vector of columns at a time.
+
+    Params: dtype, lanes, log. Pointers: y, x. Args: units, units per chunk, n, width, columns a unit, units a row.
+    """
+    begin, end = k.chunk_range(k.arg(0), k.arg(1))
+    n, width, columns, blocks = k.arg(2), k.arg(3), k.arg(4), k.arg(5)
+    dtype, lanes = spec["dtype"], spec["lanes"]
+    with loop(k, begin, end, name="unit") as unit:
+        base = k.mul(k.div(unit.index, blocks), k.mul(n, width))
+        left = k.mul(k.rem(unit.index, blocks), columns)
+        right = k.min(k.add(left, columns), width)
+        y, x = (k.at(k.pointer(number), base, dtype) for number in range(2))
+        whole = k.add(left, k.mul(k.div(k.sub(right, left), lanes), lanes))
+        with loop(k, left, whole, lanes, name="tile") as tile:
+            _emit_column(k, spec, y, x, tile.index, None)
+        with when(k, k.less(whole, right)):
+            _emit_column(k, spec, y, x, whole, lane_mask(k, k.sub(right, whole), lanes))
+
+
+def _emit_column(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, column: Index, mask: ir.Value | None) -> None:
+    dtype, lanes = spec["dtype"], spec["lanes"]
+    n, width = k.arg(2), k.arg(3)
+    peak = Fold("peak", dtype)
+
+    def at(row: Index) -> Index:
+        return k.add(k.mul(row, width), column)
+
+    def read(base: ir.Value, row: Index) -> ir.Value:
+        if mask is None:
+            return load(k, base, at(row), dtype, lanes)
+        return load_masked(k, base, at(row), dtype, mask, constant(dtype, 0.0, lanes))
+
+    with loop(k, 0, n, carry=[peak.neutral(lanes)], name="peak") as find:
+        find.next(peak.join(k, find.carry[0], read(x, find.index)))
+    top = find.carry[0]
+    with loop(k, 0, n, carry=[constant(dtype, 0.0, lanes)], name="sum") as add:
+        power = exp(k, k.b.fsub(read(x, add.index), top))
+        if not spec["log"]:
+            _put(k, power, y, at(add.index), dtype, mask)
+        add.next(k.b.fadd(add.carry[0], power))
+    total = add.carry[0]
+    shift = log(k, total) if spec["log"] else k.b.fdiv(like(total, 1.0), total)
+    with loop(k, 0, n, name="scale") as scale:
+        if spec["log"]:
+            result = k.b.fsub(k.b.fsub(read(x, scale.index), top), shift)
+        else:
+            result = k.b.fmul(read(y, scale.index), shift)
+        _put(k, result, y, at(scale.index), dtype, mask)
