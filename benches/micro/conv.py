@@ -96,32 +96,21 @@ def limit(target: Target) -> float:
     spec = KernelSpec.of("limit", lanes=target.lanes(f32))
     library = jit.Library([(spec, jit.compile_kernel(spec, target))])
     x, out = np.zeros(64, np.float32), np.zeros(1024, np.float32)
-    run = runner(library.addresses[spec], [out, x], (), 1)
-    return 2.0 * target.lanes(f32) * LIMIT_SUMS * LIMIT_TURNS / best(run, 200)
+    return 2.0 * target.lanes(f32) * LIMIT_SUMS * LIMIT_TURNS / best_time(library.addresses[spec], [out, x], (), 1, 200)
 
 
-def runner(address: int, arrays: list[np.ndarray], args: tuple[int, ...], chunks: int):
-    """A function that runs every chunk of a kernel once."""
+def best_time(address: int, arrays: list[np.ndarray], args: tuple[int, ...], chunks: int, rounds: int) -> float:
+    """The sum over all chunks of the shortest of `rounds` runs, in ns: short pieces, to slip through other load."""
     pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
     numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
     kernel, p, a = KERNEL(address), ctypes.addressof(pointers), ctypes.addressof(numbers)
-
-    def run() -> None:
-        assert len(pointers) == len(arrays), "they and `numbers` must live as long as this function"
-        for chunk in range(chunks):
-            kernel(p, a, chunk, None)
-
-    return run
-
-
-def best(run, rounds: int) -> float:
-    """The shortest of `rounds` runs, in ns."""
-    times = []
+    shortest = [float("inf")] * chunks
     for _ in range(rounds):
-        start = time.perf_counter_ns()
-        run()
-        times.append(time.perf_counter_ns() - start)
-    return float(min(times))
+        for chunk in range(chunks):
+            start = time.perf_counter_ns()
+            kernel(p, a, chunk, None)
+            shortest[chunk] = min(shortest[chunk], time.perf_counter_ns() - start)
+    return sum(shortest)
 
 
 def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Target) -> Graph:
@@ -169,7 +158,7 @@ def measure(name: str, target: Target, peak: float, rounds: int) -> None:
         if value.data is not None:
             array[:] = value.data.reshape(-1)
         arrays.append(array)
-    spent = best(runner(library.addresses[call.spec], arrays, call.args, call.chunks), rounds)
+    spent = best_time(library.addresses[call.spec], arrays, call.args, call.chunks, rounds)
     rate = call.flops / spent
     tile = f"{len(call.spec['segments'][0])}x{call.spec['vectors']}" if call.spec.family == "conv" else call.spec.family
     print(

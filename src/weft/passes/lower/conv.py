@@ -10,7 +10,7 @@ from weft.passes.lower.conv_blocked import lower_depthwise, lower_direct
 from weft.passes.lower.conv_plain import lower_plain
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_tail import bias_of, has_readable_tail
-from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile
+from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
 from weft.plan.call import Call
 from weft.plan.target import Target
 
@@ -52,7 +52,7 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
     else:
         if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
             return None
-        tile = choose_tile(shape, lanes, target.registers)
+        tile = choose_tile(shape, lanes, sum_registers(target))
     return Blocked(lanes) if len(tile.segments) <= _MAX_SEGMENTS else None
 
 

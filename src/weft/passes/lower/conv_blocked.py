@@ -14,7 +14,7 @@ from weft.passes.lower.base import LowerContext, cut, nbytes
 from weft.passes.lower.conv_pack import pack_direct, pack_plain_input, pack_within_blocks
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_tail import tail_operands, zeros
-from weft.passes.lower.conv_tiles import Tile, choose_tile, depthwise_tile
+from weft.passes.lower.conv_tiles import Tile, choose_tile, depthwise_tile, sum_registers
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -32,7 +32,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "direct convolution writes blocked"
     dtype, lanes = out.known_dtype, out.layout.block
-    tile = choose_tile(shape, lanes, ctx.target.registers)
+    tile = choose_tile(shape, lanes, sum_registers(ctx.target))
     width = tile.vectors * lanes
     groups = -(-shape.outputs // width)
     tail = tail_operands(node, ctx, groups * width)

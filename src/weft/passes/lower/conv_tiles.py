@@ -9,13 +9,14 @@ from functools import lru_cache
 from itertools import groupby
 
 from weft.passes.lower.conv_shape import ConvShape, Pair
+from weft.plan.target import Target
 
 Columns = tuple[Pair, ...]
 
 _MAX_PIXELS = 16
 """Wider blocks gain nothing and take long to compile."""
 
-_VARIANT_COST = 0.03
+_VARIANT_COST = 0.01
 """How much slower a cut may be that needs one width of block instead of two: half the code to compile."""
 
 
@@ -59,18 +60,24 @@ def cut_segments(widths: list[int], columns: Callable[[int], Pair]) -> tuple[tup
     return tuple(segments), tuple(spans)
 
 
+def sum_registers(target: Target) -> int:
+    """The vector registers that a block may use: one less where products need a register before they are added."""
+    return target.registers - (target.isa == "generic")
+
+
 @lru_cache(maxsize=1024)
 def choose_tile(shape: ConvShape, lanes: int, registers: int) -> Tile:
-    """The tile for a convolution whose vectors have `lanes` and whose CPU has `registers` vector registers."""
+    """The tile for a convolution whose vectors have `lanes`, in `registers` vector registers."""
     height, width = shape.out_size
     flat = shape.is_pointwise
     row = height * width if flat else width
     group_vectors = -(-shape.group_outputs // lanes)
+    spare = 1 if registers >= 32 else 2
     best: tuple[float, int, list[int]] | None = None
     for vectors in range(1, 5):
         if group_vectors % vectors:
             continue
-        most = max(1, min(_MAX_PIXELS, (registers - vectors - 1) // vectors))
+        most = max(1, min(_MAX_PIXELS, (registers - vectors - spare) // vectors))
         for pixels in range(most, most // 2, -1):
             widths = cut_row(row, pixels)
             cost = sum(count * _block_cost(width, vectors) for width, count in Counter(widths).items())
@@ -90,7 +97,9 @@ def depthwise_tile(shape: ConvShape, registers: int) -> Tile:
 
 
 def _block_cost(pixels: int, vectors: int) -> float:
-    """The relative time of a block per input channel and tap: arithmetic, loads, and latency if sums are few."""
-    arithmetic = pixels * vectors
-    loads = 0.35 * (pixels + 3 * vectors)
-    return max(arithmetic, 8.0) + loads
+    """The relative time of a block per input channel and tap.
+
+    Multiply-adds and loads go side by side; a few sums alone would wait for each other; weights come from
+    farther away than pixels.
+    """
+    return max(pixels * vectors, pixels + vectors, 8) + 0.3 * (pixels + 3 * vectors)
