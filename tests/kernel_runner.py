@@ -60,17 +60,17 @@ def run_graph(
     target: Target | None = None,
     reverse_chunks: bool = False,
     math: str = "fast",
+    guard: int = 64,
 ) -> dict[str, Array]:
     """The outputs of `graph` (static shapes and dtypes throughout) computed by generated kernels.
 
-    Memory before and after every buffer is checked for stray writes; outputs start as NaN bytes.
+    The `guard` bytes before and after every buffer are checked for stray writes; outputs start as NaN bytes.
     """
     target = target or targets.detect()
     calls, ctx = lower_graph(graph, target, math)
     specs = {str(call.spec): call.spec for call in calls if call.spec is not None}
     library = jit.Library([(spec, object_code(spec, target)) for spec in specs.values()])
     memory: dict[Value, Array] = {}
-    guard = 64
 
     def place(value: Value) -> tuple[int, Array]:
         if value in ctx.aliases:

@@ -47,7 +47,7 @@ class KernelCache:
         except OSError:
             return None
         try:
-            with open(file, "rb") as stream:
+            with os.fdopen(file, "rb") as stream:
                 content = stream.read()
                 os.utime(stream.fileno())
         except OSError:
@@ -62,7 +62,7 @@ class KernelCache:
         try:
             file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
             try:
-                with open(file, "wb") as stream:
+                with os.fdopen(file, "wb") as stream:
                     stream.write(_header(key, code))
                     stream.write(code)
                 os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
@@ -122,9 +122,9 @@ def cache_folder() -> Path | None:
         return None
     if asked is not None:
         return Path(asked).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "weft"
+        return (base if base.is_absolute() else Path.home() / ".cache") / "weft"
     except RuntimeError:
         return None
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from tests.single_node import SingleNode
+
 from weft.plan.target import Target
 
 

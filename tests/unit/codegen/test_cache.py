@@ -18,7 +18,7 @@ from weft.dtypes import f32, f64
 from weft.plan.kernel_spec import KernelSpec
 
 _SPEC = KernelSpec.of("copy_bytes")
-_OTHER = KernelSpec.of("reorder", dtype=f32, block=4, to_blocked=True)
+_OTHER = KernelSpec.of("reorder", dtype=f32, block=4, side=4, to_blocked=True)
 
 
 @pytest.fixture(autouse=True)

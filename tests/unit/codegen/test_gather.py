@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from tests.kernel_runner import StatusError, lower_graph
 from tests.single_node import SingleNode
+
 from weft.codegen import target as targets
 from weft.plan.status import INDEX_OUT_OF_RANGE
 from weft.plan.target import Target

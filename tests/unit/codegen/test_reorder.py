@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from tests.kernel_runner import run_graph
+from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import SingleNode, to_physical
 
 from weft import dtypes
+from weft.codegen import target as targets
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked
 from weft.plan.target import Target
@@ -46,3 +47,12 @@ def test_spare_lanes_are_zero(target: Target) -> None:
     array = np.random.default_rng(0).random((1, 5, 3, 7), np.float32)
     found = run_graph(graph, {"x": array}, target=target)[y.name]
     np.testing.assert_array_equal(found, np.nan_to_num(to_physical(array, Blocked(8)), nan=0.0))
+
+
+def test_single_pixels_need_no_reordering() -> None:
+    """
+    Without spatial extent, and with whole blocks, both layouts are the same memory.
+    """
+    node = SingleNode("reorder", [np.ones((2, 32, 1, 1), np.float32)], layouts=(Blocked(16), None))
+    assert lower_graph(node.graph, targets.detect())[0] == []
+    node.check()

@@ -16,16 +16,13 @@ from weft.codegen.emit.loops import either, loop
 from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.ranges import coordinates, segments
 from weft.codegen.emit.rows import copy_row, fill_row, word
-from weft.codegen.emit.tiles import move_edge, move_tile, tile_size
+from weft.codegen.emit.tiles import move_edge, move_tile
 from weft.codegen.emit.vectors import take
 from weft.dtypes import DType
 from weft.plan.kernel_spec import KernelSpec
 
 _FIRST_AXIS = 8
 """The number of the first argument that describes an axis."""
-
-GROUP = 4
-"""Tiles moved together: the source is read in runs of several cache lines, a page is left less often."""
 
 
 def _axes(k: Kernel, rank: int) -> tuple[list[Index], list[Index], list[Index]]:
@@ -90,25 +87,24 @@ def _pick_row(k: Kernel, target: ir.Value, source: ir.Value, count: Index, dtype
 def emit_copy_tiles(k: Kernel, spec: KernelSpec) -> None:
     """target[offset + sum(i * t) + b * tb + a] = source[offset' + sum(i * s) + a * sa + b], by square tiles.
 
-    A unit is GROUP tiles side by side along b. args: units, units a chunk, the ranges of a and of b, sa, tb, the two offsets; then
+    A unit is `group` tiles side by side along b: the source is read in runs of several cache lines. args: units, units a chunk, the ranges of a and of b, sa, tb, the two offsets; then
     sizes, target strides and source strides of the `rank` outer axes. params: size (bytes an element), rank.
     """
-    dtype, rank = word(spec["size"]), spec["rank"]
-    side = tile_size(k, dtype)
+    dtype, rank, side, group = word(spec["size"]), spec["rank"], spec["side"], spec["group"]
     units, per_chunk, size_a, size_b, source_a, target_b, target_start, source_start = (
         k.arg(i) for i in range(_FIRST_AXIS)
     )
     sizes, targets, sources = _axes(k, rank)
     tiles_a = k.max(k.div(k.add(size_a, side - 1), side), 1)
-    groups_b = k.max(k.div(k.add(size_b, side * GROUP - 1), side * GROUP), 1)
+    groups_b = k.max(k.div(k.add(size_b, side * group - 1), side * group), 1)
     begin, end = k.chunk_range(units, per_chunk)
     with segments(k, begin, end, tiles_a) as (outer, first, last):
         at = coordinates(k, k.div(outer, groups_b), sizes)
-        group = k.mul(k.rem(outer, groups_b), side * GROUP)
+        group_begin = k.mul(k.rem(outer, groups_b), side * group)
         target_base = _place(k, at, targets, target_start)
         source_base = _place(k, at, sources, source_start)
-        group_end = k.min(size_b, k.add(group, side * GROUP))
-        with loop(k, first, last, name="tile") as tile, loop(k, group, group_end, side, name="b") as place:
+        group_end = k.min(size_b, k.add(group_begin, side * group))
+        with loop(k, first, last, name="tile") as tile, loop(k, group_begin, group_end, side, name="b") as place:
             a, b = k.mul(tile.index, side), place.index
             rows, columns = k.min(k.sub(size_a, a), side), k.min(k.sub(size_b, b), side)
             target = k.at(k.pointer(0), k.add(k.add(target_base, a), k.mul(b, target_b)), dtype)

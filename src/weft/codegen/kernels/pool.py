@@ -74,33 +74,32 @@ def emit_pool_blocked(k: Kernel, spec: KernelSpec) -> None:
     g = Geometry.of(k)
     begin, end = k.chunk_range(g.units, g.per_chunk)
     y, x = k.pointer(0), k.pointer(1)
-    with segments(k, begin, end, g.out_height, "plane") as (plane, first, last):
-        with loop(k, first, last, name="oh") as row:
-            top = k.sub(k.mul(row.index, g.stride_height), g.pad_top)
-            inside = g.rows_inside(k, top)
-            image = k.add(k.mul(plane, g.height), top)
-            target = k.mul(k.add(k.mul(plane, g.out_height), row.index), g.out_width)
+    with segments(k, begin, end, g.out_height, "plane") as (plane, first, last), loop(k, first, last, name="oh") as row:
+        top = k.sub(k.mul(row.index, g.stride_height), g.pad_top)
+        inside = g.rows_inside(k, top)
+        image = k.add(k.mul(plane, g.height), top)
+        target = k.mul(k.add(k.mul(plane, g.out_height), row.index), g.out_width)
 
-            def put(ow: Index, values: list[ir.Value]) -> None:
-                for i, value in enumerate(values):
-                    at = k.add(ow, i)
-                    result = taps.finish(value, _count(k, dtype, block, row.index, at) if taps.mean else None)
-                    store(k, result, y, k.mul(k.add(target, at), block), dtype)
+        def put(ow: Index, values: list[ir.Value]) -> None:
+            for i, value in enumerate(values):
+                at = k.add(ow, i)
+                result = taps.finish(value, _count(k, dtype, block, row.index, at) if taps.mean else None)
+                store(k, result, y, k.mul(k.add(target, at), block), dtype)
 
-            def window(ow: Index, outputs: int, *, edge: bool) -> list[ir.Value]:
-                return _window(k, spec, taps, g, x, (image, inside), ow, outputs, edge=edge)
+        def window(ow: Index, outputs: int, *, edge: bool) -> list[ir.Value]:
+            return _window(k, spec, taps, g, x, (image, inside), ow, outputs, edge=edge)
 
-            with loop(k, 0, g.low, name="left") as turn:
-                put(turn.index, window(turn.index, 1, edge=True))
-            tile = spec["tile"]
-            many = k.add(g.low, k.mul(k.div(k.sub(g.high, g.low), tile), tile))
-            if tile > 1:
-                with loop(k, g.low, many, tile, name="tile") as turn:
-                    put(turn.index, window(turn.index, tile, edge=False))
-            with loop(k, many, g.high, name="single") as turn:
-                put(turn.index, window(turn.index, 1, edge=False))
-            with loop(k, g.high, g.out_width, name="right") as turn:
-                put(turn.index, window(turn.index, 1, edge=True))
+        with loop(k, 0, g.low, name="left") as turn:
+            put(turn.index, window(turn.index, 1, edge=True))
+        tile = spec["tile"]
+        many = k.add(g.low, k.mul(k.div(k.sub(g.high, g.low), tile), tile))
+        if tile > 1:
+            with loop(k, g.low, many, tile, name="tile") as turn:
+                put(turn.index, window(turn.index, tile, edge=False))
+        with loop(k, many, g.high, name="single") as turn:
+            put(turn.index, window(turn.index, 1, edge=False))
+        with loop(k, g.high, g.out_width, name="right") as turn:
+            put(turn.index, window(turn.index, 1, edge=True))
 
 
 def _window(

@@ -64,10 +64,7 @@ def _reduce_rows(
         with loop(k, rows[0], rows[1], carry=taps.start(), name="kh") as row:
             line = k.add(image, k.mul(k.mul(row.index, g.dilation_height), g.width))
             place = k.add(k.add(line, start), at)
-            if mask is None:
-                value = load(k, x, place, dtype, lanes)
-            else:
-                value = load_masked(k, x, place, dtype, mask, nothing)
+            value = load(k, x, place, dtype, lanes) if mask is None else load_masked(k, x, place, dtype, mask, nothing)
             row.next(*taps.combine(list(row.carry), [value]))
         store(k, taps.result(list(row.carry)), k.scratch, k.add(before, at), dtype)
 

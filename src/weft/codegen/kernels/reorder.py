@@ -7,7 +7,7 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import either, loop
 from weft.codegen.emit.ranges import segments
-from weft.codegen.emit.tiles import move_edge, move_tile, tile_size
+from weft.codegen.emit.tiles import move_edge, move_tile
 from weft.plan.kernel_spec import KernelSpec
 
 
@@ -15,10 +15,9 @@ def emit_reorder(k: Kernel, spec: KernelSpec) -> None:
     """Plain [N, C, S] to blocked [N, B, S, block] (`to_blocked`), or back. Spare lanes become zero.
 
     A unit is a tile of spatial places of one block. args: units, units a chunk, C, B, S.
-    params: dtype, block, to_blocked. Pointers: target, source.
+    params: dtype, block, side (of a tile; divides block), to_blocked. Pointers: target, source.
     """
-    dtype, block, to_blocked = spec["dtype"], spec["block"], spec["to_blocked"]
-    side = min(tile_size(k, dtype), block)
+    dtype, block, side, to_blocked = spec["dtype"], spec["block"], spec["side"], spec["to_blocked"]
     units, per_chunk, channels, blocks, places = (k.arg(i) for i in range(5))
     target, source = k.pointer(0), k.pointer(1)
     tiles = k.max(k.div(k.add(places, side - 1), side), 1)

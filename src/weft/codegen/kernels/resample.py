@@ -30,10 +30,7 @@ def emit_resample(k: Kernel, spec: KernelSpec) -> None:
         with loop(k, 0, taps, carry=[nothing], name="tap") as tap:
             at = k.add(entry, tap.index)
             row = k.add(k.mul(k.add(source, load(k, indices, at, i64)), length), offset)
-            if mask is None:
-                value = load(k, x, row, dtype, width)
-            else:
-                value = load_masked(k, x, row, dtype, mask, nothing)
+            value = load(k, x, row, dtype, width) if mask is None else load_masked(k, x, row, dtype, mask, nothing)
             tap.next(fma(k, value, splat(k, load(k, weights, at, dtype), width), tap.carry[0]))
         return tap.carry[0]
 

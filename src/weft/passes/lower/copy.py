@@ -20,6 +20,8 @@ _SHORT_ROW = 8
 
 _MAX_TILE = 16
 _GROUP = 4
+"""Tiles that are moved together."""
+
 _SHUFFLED_STEPS = (-1, 0, 1, 2, 3, 4)
 
 
@@ -144,6 +146,6 @@ def _tiles(
     side = min(_MAX_TILE, ctx.target.vector_bytes // size)
     tiles = -(-inner.size // side) * -(-across.size // (side * _GROUP))
     units = elements(axis.size for axis in outer) * tiles
-    spec = KernelSpec.of("copy_tiles", size=size, rank=len(outer))
+    spec = KernelSpec.of("copy_tiles", size=size, rank=len(outer), side=side, group=_GROUP)
     args = (inner.size, across.size, inner.source, across.target, *starts, *_axis_args(outer))
     return spec, args, units

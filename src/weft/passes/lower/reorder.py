@@ -13,7 +13,7 @@ _MAX_TILE = 16
 
 
 def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel between plain and Blocked memory, an alias between equal layouts; None between two blockings."""
+    """One kernel between plain and Blocked memory, an alias where memory is the same; None between two blockings."""
     x, y = node.operand(0), node.output
     if x.layout == y.layout:
         ctx.alias(y, x)
@@ -24,10 +24,13 @@ def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     blocks = layout.physical(shape)[1]
     places = elements(shape[2:])
+    if places == 1 and shape[1] % layout.block == 0:
+        ctx.alias(y, x)
+        return []
     side = min(_MAX_TILE, ctx.target.lanes(dtype), layout.block)
     units = shape[0] * blocks * -(-places // side)
     traffic = nbytes(x) + nbytes(y)
     chunks, per_chunk = cut(units, traffic / BYTES_PER_NS / max(units, 1))
-    spec = KernelSpec.of("reorder", dtype=dtype, block=layout.block, to_blocked=y.layout is not None)
+    spec = KernelSpec.of("reorder", dtype=dtype, block=layout.block, side=side, to_blocked=y.layout is not None)
     args = (units, per_chunk, shape[1], max(blocks, 1), places)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks)]
