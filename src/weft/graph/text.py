@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -133,13 +134,13 @@ def elements_array(numbers: list[Any], dtype: np.dtype[Any]) -> Array:
 
 
 def _number(item: Any) -> Any:
-    return (
-        item
-        if isinstance(item, str)
-        else float(item)
-        if hasattr(item, "dtype") and item.dtype.kind in "fV"
-        else item.item()
-    )
+    """An element of an array as a plain Python number or string; every NaN is the same one, as in text."""
+    if isinstance(item, str):
+        return item
+    if item.dtype.kind not in "fV":
+        return item.item()
+    number = float(item)
+    return math.nan if math.isnan(number) else number
 
 
 def _elements_text(data: Array) -> str:
