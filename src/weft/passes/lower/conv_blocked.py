@@ -20,6 +20,9 @@ from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
 _CHUNK_NS = 30_000.0
+_EFFICIENCY = 0.9
+"""The part of the arithmetic limit that the direct kernel is assumed to reach."""
+_CACHE_BYTES_PER_NS = 16.0
 _LEAST_CHUNK_NS = 5_000.0
 _USEFUL_CHUNKS = 8
 """A convolution is cut into so many chunks even if they last less than _CHUNK_NS, but not less than _LEAST_CHUNK_NS."""
@@ -64,6 +67,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         tail=tail.expr,
         kinds=tail.kinds,
     )
+    flops = 2.0 * shape.multiply_adds
     pixel = 1 if plain_input else lanes
     x_plane, out_plane = elements(shape.size), elements(shape.out_size)
     set_blocks = 1 if plain_input or shape.groups == 1 else channels // lanes
@@ -98,7 +102,8 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             + tail.values,
             args=args,
             chunks=unit_chunks * -(-groups // groups_per_chunk),
-            flops=2.0 * shape.multiply_adds,
+            flops=flops,
+            cost=ctx.flops_ns(flops, nbytes(x) + nbytes(out), _EFFICIENCY),
         )
     ]
 
@@ -196,7 +201,7 @@ def _channels_per_pass(shape: ConvShape, tile: Tile, lanes: int, size: int, targ
 
 def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: int) -> tuple[int, int, int]:
     """(chunks along the units, units a chunk, groups a chunk): little traffic, chunks of about _CHUNK_NS."""
-    total = ctx.flops_ns(2.0 * shape.multiply_adds, 0.0)
+    total = ctx.flops_ns(2.0 * shape.multiply_adds, 0.0, _EFFICIENCY)
     wanted = min(256.0, max(total / _CHUNK_NS, min(total / _LEAST_CHUNK_NS, _USEFUL_CHUNKS), 1.0))
     weights, x = (nbytes(node.operand(i)) for i in (1, 0))
     best: tuple[float, tuple[int, int, int]] | None = None
@@ -207,9 +212,9 @@ def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: i
         unit_chunks = -(-units // units_per_chunk)
         count = group_chunks * unit_chunks
         uneven = group_chunks * per_chunk / groups * unit_chunks * units_per_chunk / units - 1.0
-        score = (unit_chunks * weights + group_chunks * x) / 16.0 + total * (
-            0.1 * abs(log(count / wanted)) + 0.1 * uneven
-        )
+        traffic = (unit_chunks * weights + group_chunks * x) / _CACHE_BYTES_PER_NS
+        amiss = max(0.3 * log(wanted / count), 0.1 * log(count / wanted)) + 0.1 * uneven
+        score = traffic + total * amiss
         if best is None or score < best[0]:
             best = (score, (unit_chunks, units_per_chunk, per_chunk))
     assert best is not None, "there is at least one group"
