@@ -21,7 +21,7 @@ def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Graph:
     Raises ModelFormatError for what is no readable ONNX file, and ModelError or UnsupportedModelError,
     listing every fault, for a model that cannot be used.
     """
-    from weft.frontends.onnx.importer import import_model  # noqa: PLC0415 - it imports onnx
-    from weft.frontends.onnx.reader import read  # noqa: PLC0415
+    from weft.frontends.onnx.importer import import_model
+    from weft.frontends.onnx.reader import read
 
     return import_model(read(model))

@@ -11,13 +11,17 @@ from dataclasses import dataclass
 import onnx
 from onnx import helper
 
+from weft.dtypes import DType
 from weft.frontends.onnx.build import Builder, Function
 from weft.frontends.onnx.faults import Fault, Unsupported
 from weft.frontends.onnx.functions import Functions
 from weft.frontends.onnx.loop import LoopFunction
 from weft.frontends.onnx.names import captured, graphs_of, place
 from weft.frontends.onnx.nested import is_stated, node_types
-from weft.frontends.onnx.reference import ForeignFunction, ForeignInfer, Fragment, infer_types
+from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.opsets import domain_of
+from weft.frontends.onnx.reference import ForeignFunction, Fragment
+from weft.frontends.onnx.shapes import RULES, ForeignInfer
 from weft.frontends.onnx.types import NUMBERS, tensor_type, with_article
 from weft.graph.value import Value
 
@@ -53,7 +57,7 @@ def add_call(
     local = tuple(functions.values()) if nested else ()
     names = [output for output in proto.output if output]
     fragment = Fragment(nodes, tuple(reads), tuple(names), versions, local)
-    types = _result_types(proto, fragment, reads, versions, builder)
+    types = _result_types(proto, fragment, reads)
     dtypes = {output: dtype for output in names if (dtype := tensor_type(types[output])) is not None}
     values: dict[str, Value] = {}
     if dtypes:
@@ -61,7 +65,8 @@ def add_call(
         function: Function = ForeignFunction(own, list(dtypes.values()), where)
         if proto.op_type == "Loop" and len(nodes) == 1 and len(dtypes) == len(names):
             function = LoopFunction(proto, own, dtypes, where)
-        infer = None if nested else ForeignInfer(own, list(dtypes.values()))
+        version = versions.get(domain_of(proto.domain), 1)
+        infer = _shape_rule(OnnxNode(proto, builder.name, version, (), builder.known), reads, dtypes)
         results = builder.add_call(list(reads.values()), list(dtypes.values()), function, infer, str(proto.op_type))
         values = dict(zip(dtypes, results, strict=True))
     return [
@@ -93,42 +98,30 @@ def _recipe(proto: onnx.NodeProto, env: Mapping[str, Binding]) -> tuple[dict[str
     return reads, (*nodes.values(), proto)
 
 
-def _result_types(
-    proto: onnx.NodeProto,
-    fragment: Fragment,
-    reads: Mapping[str, Value],
-    versions: Mapping[str, int],
-    builder: Builder,
-) -> dict[str, onnx.TypeProto]:
+def _result_types(proto: onnx.NodeProto, fragment: Fragment, reads: Mapping[str, Value]) -> dict[str, onnx.TypeProto]:
     """Name -> type of each result of `proto`."""
-    typed = {name: _value_info(name, value, builder) for name, value in reads.items()}
-    found: dict[str, onnx.TypeProto] = {}
-    types = {name: info.type for name, info in typed.items()}
+    types = {name: _type_of(name, value) for name, value in reads.items()}
     for node in fragment.nodes:
-        types.update(node_types(node, types, versions))
-    if not any(True for node in fragment.nodes for _ in graphs_of(node)):
-        small = [
-            onnx.numpy_helper.from_array(array, name)
-            for name, value in reads.items()
-            if (array := builder.known.array(value)) is not None and array.size <= 64 and array.dtype.kind != "O"
-        ]
-        try:
-            found = infer_types(fragment, typed.values(), small)
-        except ValueError as error:
-            raise Fault(f"its operands do not fit: {error}") from None
+        types.update(node_types(node, types, fragment.versions))
     for output in filter(None, proto.output):
-        if not is_stated(found.get(output)) and output in types:
-            found[output] = types[output]
-    for output in filter(None, proto.output):
-        if not is_stated(found.get(output)):
+        if not is_stated(types.get(output)):
             raise Fault(f"the type of its output {output!r} cannot be told")
-    return found
+    return types
 
 
-def _value_info(name: str, value: Value, builder: Builder) -> onnx.ValueInfoProto:
+def _type_of(name: str, value: Value) -> onnx.TypeProto:
     if value.dtype is None:
         raise Fault(f"the element type of its input {name!r} cannot be told")
-    return helper.make_tensor_value_info(name, NUMBERS[value.dtype], builder.known.dims(value))
+    return helper.make_tensor_type_proto(NUMBERS[value.dtype], None)
+
+
+def _shape_rule(node: OnnxNode, reads: Mapping[str, Value], dtypes: Mapping[str, DType]) -> ForeignInfer | None:
+    """The shape rule of a call of `node` that reads `reads` and gives `dtypes`, if there is one."""
+    if node.op not in RULES or any(name and name not in reads for name in node.proto.input):
+        return None
+    position = {name: index for index, name in enumerate(reads)}
+    order = [position.get(name) for name in node.proto.input]
+    return ForeignInfer(node, order, [node.outputs.index(name) for name in dtypes], list(dtypes.values()))
 
 
 def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:

@@ -149,10 +149,8 @@ class _Importer:
             name = scope.prefix + node_name(proto, position)
             for read in reads(proto):
                 self._look_up(read, scope)
-            results = self._node(proto, name, scope)
-            for output, binding in zip(proto.output, results, strict=False):
-                if output:
-                    scope.env[output] = self._named(output, binding, scope, exact=output in outputs, node=name)
+            results = self._node(proto, name, scope, outputs)
+            scope.env.update((output, value) for output, value in zip(proto.output, results, strict=False) if output)
 
     def _named(self, name: str, binding: Binding, scope: _Scope, *, exact: bool, node: str) -> Binding:
         """`binding` under the name it has in the model; a new value if a graph output would else be an alias."""
@@ -167,14 +165,18 @@ class _Importer:
         binding.name = name if not scope.prefix else self._graph.unique_name(scope.prefix + name)
         return binding
 
-    def _node(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> Sequence[Binding]:
+    def _node(self, proto: onnx.NodeProto, name: str, scope: _Scope, exact: frozenset[str]) -> Sequence[Binding]:
         nothing: list[Binding] = [None] * len(proto.output)
         if any(scope.env.get(read) is None for read in reads(proto)):
             return nothing  # it reads the result of a node with a fault, which is noted already
         self._builder.name = name
         before = len(self._graph.nodes)
         try:
-            return self._translated(proto, name, scope)
+            results = self._translated(proto, name, scope)
+            return [
+                self._named(output, binding, scope, exact=output in exact, node=name) if output else None
+                for output, binding in zip(proto.output, results, strict=False)
+            ]
         except Fault as fault:
             del self._graph.nodes[before:]
             self._faults.add(place(proto, name), fault)

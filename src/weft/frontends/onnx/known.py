@@ -7,8 +7,10 @@ run once for each: what comes out the same in both is a fact, what differs is un
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from weft import dtypes
-from weft.errors import LimitError, ShapeError
+from weft.errors import KernelError, LimitError, ShapeError
 from weft.frontends.onnx.faults import Fault
 from weft.graph.node import Node
 from weft.graph.shape import Shape, StaticShape, elements
@@ -55,7 +57,7 @@ class Known:
         Raises Fault if the node's operands, all of known shape, do not fit the op.
         """
         first = self._learn(node, 0)
-        same = all(a == b for a, b in (self._pair(value) for value in node.inputs if value is not None))
+        same = self._certain(node)
         second = first if same else self._learn(node, 1)
         for value, *pair in zip(node.outputs, first, second, strict=True):
             self._guesses[value] = (pair[0], pair[1])
@@ -84,6 +86,10 @@ class Known:
             found = self._guesses[value] = (info, info)
         return found or (None, None)
 
+    def _certain(self, node: Node) -> bool:
+        """Whether both sets of made-up numbers tell the same of every operand."""
+        return all(_same(*self._pair(value)) for value in node.inputs if value is not None)
+
     def _learn(self, node: Node, probe: int) -> Sequence[Guess]:
         infos = [None if value is None else self._pair(value)[probe] for value in node.inputs]
         nothing: Sequence[Guess] = [None] * len(node.outputs)
@@ -91,17 +97,16 @@ class Known:
             return nothing
         if any(info is not None and info.shape is None for info in infos):
             return nothing
-        certain = all(a is b or a == b for a, b in (self._pair(value) for value in node.inputs if value is not None))
         try:
             if node.op == "call":
                 infer = node.attrs["infer"]
                 return nothing if infer is None else list(infer(infos))
             found: list[Guess] = list(OPS[node.op].infer(node.attrs, infos, len(node.outputs)))
-        except (ShapeError, LimitError) as error:
-            if certain:
+            return [_with_value(node, infos, info) for info in found] if len(found) == 1 else found
+        except (ShapeError, LimitError, KernelError) as error:
+            if self._certain(node):
                 raise Fault(str(error)) from None
             return nothing
-        return [_with_value(node, infos, info) for info in found] if len(found) == 1 else found
 
     def dims(self, value: Value) -> Dims | None:
         """The dimensions of `value`, None for each unknown one; None if not even the rank is known."""
@@ -117,7 +122,15 @@ class Known:
         a, b = self._pair(value)
         if a is None or b is None or a.value is None or b.value is None:
             return None
-        return a.value if a.value is b.value or (a.value == b.value).all() else None
+        return a.value if _same(a, b) else None
+
+
+def _same(a: Guess, b: Guess) -> bool:
+    if a is b or a is None or b is None:
+        return a is b
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    return a.value is b.value or (a.value is not None and b.value is not None and np.array_equal(a.value, b.value))
 
 
 def _with_value(node: Node, inputs: Sequence[Info | None], output: Guess) -> Guess:

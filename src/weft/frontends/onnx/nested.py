@@ -1,14 +1,15 @@
 """Types of the results of nodes, told from types alone; nested graphs included.
 
-ONNX's own inference never sees the nested graphs of a model: it is not safe on those of hostile ones.
+ONNX's own inference is not asked: it crashes or never ends on some hostile models.
 """
 
 from collections.abc import Iterable, Mapping
 
 import onnx
-from onnx import AttributeProto, TensorProto, helper
+from onnx import AttributeProto, TensorProto
 
 from weft.frontends.onnx.opsets import domain_of, signature
+from weft.frontends.onnx.result_types import RULES, tensor
 from weft.frontends.onnx.types import NUMBERS, SCHEMA_NAMES
 
 Types = dict[str, onnx.TypeProto]
@@ -34,6 +35,10 @@ def node_types(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto], versio
     """Types of those results of `node` that follow from its attributes and the types of its operands."""
     if domain_of(node.domain) == "" and node.op_type in ("If", "Loop", "Scan"):
         return _control_flow(node, known, versions)
+    rule = RULES.get(node.op_type)
+    if rule is not None:
+        kinds = rule(node, known)
+        return {name: kind for name, kind in zip(node.output, kinds, strict=False) if name and kind is not None}
     found = signature(domain_of(node.domain), node.op_type, versions.get(domain_of(node.domain), 0))
     if found is None:
         return {}
@@ -43,15 +48,12 @@ def node_types(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto], versio
             bound.setdefault(found.input(index).variable, known[name])
     types: Types = {}
     for index, name in enumerate(node.output):
-        variable = found.output(index).variable
-        kind = bound.get(variable) or _tensor(_FIXED.get(variable) or _stated_element(node))
+        formal = found.output(index)
+        only = next(iter(formal.types)) if len(formal.types) == 1 else formal.variable
+        kind = bound.get(formal.variable) or tensor(_FIXED.get(only) or _stated_element(node))
         if name and kind is not None:
             types[name] = kind
     return types
-
-
-def _tensor(number: int | None) -> onnx.TypeProto | None:
-    return None if number is None else helper.make_tensor_type_proto(number, None)
 
 
 def _stated_element(node: onnx.NodeProto) -> int | None:
@@ -75,10 +77,10 @@ def _control_flow(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto], ver
     operands = [known.get(name) for name in node.input]
     formals: Iterable[onnx.ValueInfoProto] = graph.input
     if node.op_type == "Loop":
-        operands = [_tensor(TensorProto.INT64), _tensor(TensorProto.BOOL), *operands[2:]]
+        operands = [tensor(TensorProto.INT64), tensor(TensorProto.BOOL), *operands[2:]]
     inner.update((f.name, kind) for f, kind in zip(formals, operands, strict=False) if kind is not None)
     inner.update((f.name, f.type) for f in formals if f.name not in inner and is_stated(f.type))
-    inner.update((t.name, helper.make_tensor_type_proto(t.data_type, None)) for t in graph.initializer)
+    inner.update((t.name, kind) for t in graph.initializer if (kind := tensor(t.data_type)) is not None)
     for child in graph.node:
         inner.update(node_types(child, inner, versions))
     results = graph.output[1:] if node.op_type == "Loop" else graph.output

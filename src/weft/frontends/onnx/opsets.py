@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import Any, cast
 
 import onnx
 from onnx import defs
@@ -130,7 +131,7 @@ def signature(domain: str, op: str, version: int) -> Signature | None:
         schema.max_input,
         schema.min_output,
         schema.max_output,
-        {name: int(attribute.type) for name, attribute in schema.attributes.items()},
+        {name: int(cast(Any, attribute.type)) for name, attribute in schema.attributes.items()},
         frozenset(name for name, attribute in schema.attributes.items() if attribute.required),
         schema.deprecated,
         schema.since_version,

@@ -14,6 +14,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from weft.errors import ModelFormatError
+from weft.frontends.onnx.encoding import check_text
 from weft.frontends.onnx.faults import Fault
 
 MAX_BYTES = 2**31 - 1
@@ -163,4 +164,5 @@ def _checked(model: onnx.ModelProto, title: str, external: External) -> Source:
     if not model.HasField("graph") or model.ir_version < 1:
         lacks = "graph" if not model.HasField("graph") else "ir_version"
         raise ModelFormatError(f"{title} is no ONNX model: it lacks the field `{lacks}`; export or download it again")
+    check_text(model, title)
     return Source(model, title, external)

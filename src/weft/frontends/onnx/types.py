@@ -47,6 +47,11 @@ def tensor_type(kind: onnx.TypeProto) -> DType | None:
     return DTYPES.get(kind.tensor_type.elem_type) if kind.HasField("tensor_type") else None
 
 
+def element_type(kind: onnx.TypeProto | None) -> int | None:
+    """The ONNX element type of a tensor type, else None."""
+    return int(kind.tensor_type.elem_type) if kind is not None and kind.HasField("tensor_type") else None
+
+
 def need_tensor_type(kind: onnx.TypeProto) -> DType:
     """The dtype of a graph input's or output's type. Raises Fault if it is no tensor of a dtype weft has."""
     variant = kind.WhichOneof("value")

@@ -1,6 +1,7 @@
 """ConvTranspose."""
 
 from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.conv import kernel_of
 from weft.frontends.onnx.rules.window import halved, per_axis
@@ -46,6 +47,8 @@ def _pads(
         return per_axis(node, "pads", 2 * rank, 0, 0)
     if wanted is None and mode == "VALID":
         return (0,) * (2 * rank)
+    if wanted is not None and len(wanted) not in (rank, rank + 2):
+        raise Fault(f"attribute 'output_shape' must be {rank} numbers, got {list(wanted)}")
     dims = node.dims(0)
     if dims is None or len(dims) != rank + 2:
         return None
