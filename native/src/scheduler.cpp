@@ -206,14 +206,13 @@ void Scheduler::set_limits(Limits limits) {
     join_retired(section);
 }
 
-std::size_t Scheduler::close(bool should_cancel) {
+void Scheduler::close(bool should_cancel) {
     const Member* inside = current_member();
     if (inside != nullptr && inside->scheduler == this) {
         throw std::runtime_error("team '" + name_ + "': cannot be closed from inside one of its own steps");
     }
     Section section(*this);
     closing_ = true;
-    const std::size_t in_progress = runs_.size();
     if (should_cancel) {
         for (Context* run : runs_) {
             cancel(section, *run,
@@ -232,7 +231,6 @@ std::size_t Scheduler::close(bool should_cancel) {
     }
     blocking_.clear();
     join_retired(section);
-    return in_progress;
 }
 
 std::size_t Scheduler::threads() {

@@ -118,7 +118,7 @@ void Team::close(bool cancel) {
     closed_ = true;
 }
 
-std::size_t close_all_teams() {
+void close_all_teams() {
     std::vector<std::shared_ptr<Scheduler>> living;
     {
         const std::lock_guard lock(context_mutex());
@@ -127,9 +127,7 @@ std::size_t close_all_teams() {
             team->closed_ = true;
         }
     }
-    std::size_t in_progress = 0;
-    for (const auto& scheduler : living) in_progress += scheduler->close(true);
-    return in_progress;
+    for (const auto& scheduler : living) scheduler->close(true);
 }
 
 }  // namespace weft

@@ -34,9 +34,8 @@ public:
     // set_limits() takes effect at the next op boundary. Joins the workers that are now too many and idle.
     void set_limits(Limits limits);
     // close() refuses new runs, waits for those in progress (which first get cancelled if `cancel`) and joins the
-    // workers. Returns how many runs were in progress. Throws std::runtime_error if called from inside one of its own
-    // steps.
-    std::size_t close(bool cancel);
+    // workers. Throws std::runtime_error if called from inside one of its own steps.
+    void close(bool cancel);
     // threads() counts the threads started and not yet ended, callers excluded.
     std::size_t threads();
 

@@ -44,7 +44,7 @@ public:
     const std::string& name() const { return name_; }
 
 private:
-    friend std::size_t close_all_teams();
+    friend void close_all_teams();
     std::shared_ptr<Scheduler> scheduler();
 
     const std::string name_;
@@ -55,8 +55,7 @@ private:
     bool closed_ = false;                   // guarded by context_mutex()
 };
 
-// close_all_teams() closes every team there is, cancelling their runs: for the end of the process. Returns how many
-// runs were in progress.
-std::size_t close_all_teams();
+// close_all_teams() closes every team there is, cancelling their runs: for the end of the process.
+void close_all_teams();
 
 }  // namespace weft
