@@ -1,5 +1,8 @@
 """Fixtures of the whole suite."""
 
+import os
+from collections.abc import Iterator
+
 import pytest
 
 from weft.codegen import target as targets
@@ -10,3 +13,15 @@ from weft.plan.target import Target
 def target(request: pytest.FixtureRequest) -> Target:
     """Every instruction set that this CPU can run, one after another."""
     return targets.for_isa(request.param)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither use nor fill the user's cache of kernels; they share one of their own."""
+    before = os.environ.get("WEFT_CACHE")
+    os.environ["WEFT_CACHE"] = str(tmp_path_factory.mktemp("kernels") / "cache")
+    yield
+    if before is None:
+        del os.environ["WEFT_CACHE"]
+    else:
+        os.environ["WEFT_CACHE"] = before

@@ -19,7 +19,7 @@ CHUNK_NS = 20_000.0
 
 MAX_CHUNKS = 256
 
-BYTES_PER_NS = 8.0
+BYTES_PER_NS = 32.0
 """Memory traffic of one core that the cost model assumes."""
 
 CALL_NS = 60.0
@@ -42,7 +42,7 @@ class LowerContext:
 
     def constant(self, data: np.ndarray[Any, Any], name: str) -> Value:
         """A new constant, such as packed weights."""
-        return self.graph.constant(np.ascontiguousarray(data), name)
+        return self.graph.constant(np.asarray(data, order="C"), name)
 
     def packed(self, source: Value, how: str) -> Value | None:
         """The constant made earlier from `source` by the packing described by `how`, if any."""
