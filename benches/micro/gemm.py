@@ -1,0 +1,111 @@
+"""Speed of matrix products on one core, in % of the FMA limit measured in the same run.
+
+python -m benches.micro.gemm [--isa ISA] [--seconds S] [CASE...]
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+from benches.micro.kernel_timer import KernelTimer
+
+from weft import dtypes
+from weft.codegen import target as targets
+from weft.dtypes import DType, f32
+from weft.graph.expr import Expr, Step
+from weft.graph.graph import Graph
+from weft.ops.op import Info
+from weft.ops.table import OPS
+
+_BIAS = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
+_BIAS_RESIDUAL = Expr((f32, f32, f32), (Step("add", (0, 1), f32), Step("add", (3, 2), f32)), (4,))
+_GELU = Expr(
+    (f32, f32),
+    (
+        Step("add", (0, 1), f32),
+        Step("const", (), f32, 0.7071067811865476),
+        Step("mul", (2, 3), f32),
+        Step("erf", (4,), f32),
+        Step("const", (), f32, 1.0),
+        Step("add", (5, 6), f32),
+        Step("const", (), f32, 0.5),
+        Step("mul", (2, 8), f32),
+        Step("mul", (9, 7), f32),
+    ),
+    (10,),
+)
+_SCALE = Expr((f32,), (Step("const", (), f32, 0.125), Step("mul", (0, 1), f32)), (2,))
+
+Case = tuple[list[tuple[int, ...]], dict[str, Any], bool]
+_CASES: dict[str, Case] = {}
+for _n in (8, 16, 24, 32, 48, 64, 100, 128, 256, 512, 1000, 1024, 2048):
+    _CASES[f"{_n}^3"] = ([(_n, _n), (_n, _n)], {}, False)
+    _CASES[f"{_n}^3 constant"] = ([(_n, _n), (_n, _n)], {}, True)
+_CASES |= {
+    "bert projection": ([(1, 128, 768), (768, 768), (768,)], {"tail": _BIAS}, True),
+    "bert output": ([(1, 128, 768), (768, 768), (768,), (1, 128, 768)], {"tail": _BIAS_RESIDUAL}, True),
+    "bert up": ([(1, 128, 768), (768, 3072), (3072,)], {"tail": _GELU}, True),
+    "bert up without gelu": ([(1, 128, 768), (768, 3072), (3072,)], {"tail": _BIAS}, True),
+    "bert down": ([(1, 128, 3072), (3072, 768), (768,), (1, 128, 768)], {"tail": _BIAS_RESIDUAL}, True),
+    "bert scores": (
+        [(1, 128, 12, 64), (1, 128, 12, 64)],
+        {"a_perm": (0, 2, 1, 3), "b_perm": (0, 2, 3, 1), "tail": _SCALE},
+        False,
+    ),
+    "bert context": ([(1, 12, 128, 128), (1, 128, 12, 64)], {"b_perm": (0, 2, 1, 3), "out_perm": (0, 2, 1, 3)}, False),
+    "minilm projection": ([(1, 64, 384), (384, 384), (384,)], {"tail": _BIAS}, True),
+    "minilm up": ([(1, 64, 384), (384, 1536), (1536,)], {"tail": _GELU}, True),
+    "minilm down": ([(1, 64, 1536), (1536, 384), (384,)], {"tail": _BIAS}, True),
+    "minilm scores": ([(1, 64, 12, 32), (1, 64, 12, 32)], {"a_perm": (0, 2, 1, 3), "b_perm": (0, 2, 3, 1)}, False),
+    "transposed a": ([(512, 512), (512, 512)], {"transpose_a": True}, False),
+    "transposed b": ([(512, 512), (512, 512)], {"transpose_b": True}, False),
+    "2048 wide, 16 rows": ([(16, 2048), (2048, 2048)], {}, True),
+    "vector x matrix": ([(1, 2048), (2048, 1000)], {}, True),
+}
+
+
+def build(shapes: list[tuple[int, ...]], attrs: dict[str, Any], constant: bool, dtype: DType) -> tuple[Graph, Any]:
+    """A graph of one matmul, and arrays for its inputs."""
+    random = np.random.default_rng(0)
+    graph, arrays, values = Graph(), {}, []
+    attrs = {"transpose_a": False, "transpose_b": False, **attrs}
+    for number, shape in enumerate(shapes):
+        data = random.standard_normal(shape).astype(dtype.numpy)
+        if constant and number in (1, 2):
+            values.append(graph.constant(data))
+        else:
+            values.append(graph.input(f"x{number}", dtype, shape))
+            arrays[f"x{number}"] = data
+    infos = [Info(dtypes.from_numpy(dtype.numpy), shape, None) for shape in shapes]
+    (result,) = OPS["matmul"].infer(attrs, infos, 1)
+    node = graph.add("matmul", values, attrs, outputs=1)
+    node.output.dtype, node.output.shape = result.dtype, result.shape
+    graph.outputs = [node.output]
+    return graph, arrays
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("cases", nargs="*", help="parts of names of cases")
+    parser.add_argument("--isa", default=targets.best_isa())
+    parser.add_argument("--seconds", type=float, default=0.2)
+    options = parser.parse_args()
+    timer = KernelTimer(targets.for_isa(options.isa))
+    limit = timer.fma_limit(f32)
+    print(f"FMA limit {limit / 1e9:.1f} GFLOP/s ({options.isa}, one core)")
+    for name, (shapes, attrs, constant) in _CASES.items():
+        if options.cases and not any(part in name for part in options.cases):
+            continue
+        graph, arrays = build(shapes, attrs, constant, f32)
+        seconds, calls = timer.graph_seconds(graph, arrays, options.seconds)
+        limit = max(limit, timer.fma_limit(f32, 0.02))
+        flops = sum(call.flops for call in calls)
+        rate = flops / seconds
+        cut = ", ".join(f"{call.op} x{call.chunks}" for call in calls)
+        print(f"{name:24s} {seconds * 1e6:10.2f} us {rate / 1e9:7.1f} GFLOP/s {100 * rate / limit:6.1f} %   {cut}")
+
+
+if __name__ == "__main__":
+    main()

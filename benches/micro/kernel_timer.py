@@ -1,0 +1,151 @@
+"""Times generated kernels on one core without Python between their calls, and the machine's FMA limit."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.codegen import jit
+from weft.codegen.emit.kernel import Kernel
+from weft.codegen.emit.loops import loop
+from weft.codegen.emit.memory import load, store
+from weft.codegen.emit.vectors import multiply_add
+from weft.codegen.kernels.table import KERNELS
+from weft.dtypes import DType
+from weft.graph.graph import Graph
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.table import LOWERINGS
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
+
+Array = np.ndarray[Any, Any]
+_Kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+_REPEAT = """
+target triple = "{triple}"
+define i32 @{name}(ptr %table, ptr %counts, i64 %unused, ptr %scratch) {{
+entry:
+  %kernel = load ptr, ptr %table
+  %p.at = getelementptr ptr, ptr %table, i64 1
+  %pointers = load ptr, ptr %p.at
+  %a.at = getelementptr ptr, ptr %table, i64 2
+  %args = load ptr, ptr %a.at
+  %turns = load i64, ptr %counts
+  %c.at = getelementptr i64, ptr %counts, i64 1
+  %chunks = load i64, ptr %c.at
+  br label %turn
+turn:
+  %i = phi i64 [0, %entry], [%i.next, %turn.end]
+  br label %chunk
+chunk:
+  %j = phi i64 [0, %turn], [%j.next, %chunk]
+  %status = call i32 %kernel(ptr %pointers, ptr %args, i64 %j, ptr %scratch)
+  %j.next = add i64 %j, 1
+  %more = icmp slt i64 %j.next, %chunks
+  br i1 %more, label %chunk, label %turn.end
+turn.end:
+  %i.next = add i64 %i, 1
+  %again = icmp slt i64 %i.next, %turns
+  br i1 %again, label %turn, label %end
+end:
+  ret i32 0
+}}
+"""
+
+
+def aligned(shape: Sequence[int], dtype: Any) -> Array:
+    """A zeroed array that begins at a cache line."""
+    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    block = np.zeros(size + 64, np.uint8)
+    start = -block.ctypes.data % 64
+    return block[start : start + size].view(dtype).reshape(shape)
+
+
+class KernelTimer:
+    """Compiles and times calls for one target."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._libraries: list[jit.Library] = []
+        repeat = KernelSpec.of("repeat")
+        text = _REPEAT.format(triple=target.triple, name=jit.symbol(repeat))
+        self._repeat = self._link(repeat, jit.compile_ir(text, target))
+
+    def _link(self, spec: KernelSpec, code: bytes) -> int:
+        library = jit.Library([(spec, code)])
+        self._libraries.append(library)
+        return library.addresses[spec]
+
+    def seconds(
+        self, spec: KernelSpec, arrays: Sequence[Array], args: Sequence[int], chunks: int, scratch: int, budget: float
+    ) -> float:
+        """Best time of one call of all chunks, tried for `budget` seconds."""
+        kernel = self._link(spec, jit.compile_kernel(spec, self.target))
+        pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+        numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
+        table = (ctypes.c_void_p * 3)(kernel, ctypes.addressof(pointers), ctypes.addressof(numbers))
+        room = aligned((scratch + 64,), np.uint8)
+        repeat = _Kernel(self._repeat)
+
+        def run(turns: int) -> float:
+            counts = (ctypes.c_int64 * 2)(turns, chunks)
+            start = time.perf_counter()
+            repeat(ctypes.addressof(table), ctypes.addressof(counts), 0, room.ctypes.data)
+            return time.perf_counter() - start
+
+        run(1)
+        turns = max(1, int(100e-6 / max(run(1), 1e-7)))
+        best, end = float("inf"), time.perf_counter() + budget
+        while time.perf_counter() < end:
+            best = min(best, run(turns) / turns)
+        return best
+
+    def fma_limit(self, dtype: DType, budget: float = 0.3) -> float:
+        """Floating-point operations a second that one core reaches when it does nothing but multiply and add."""
+        lanes = self.target.lanes(dtype)
+        sums = self.target.registers - 4
+        KERNELS["fma_limit"] = _emit_fma_limit
+        spec = KernelSpec.of("fma_limit", dtype=dtype, sums=sums)
+        data = aligned(((sums + 2) * lanes,), dtype.numpy)
+        return 2.0 * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
+
+    def graph_seconds(self, graph: Graph, inputs: dict[str, Array], budget: float = 0.3) -> tuple[float, list[Call]]:
+        """Sum of the best times of the calls of `graph`, and the calls."""
+        ctx = LowerContext(graph, self.target)
+        calls: list[Call] = []
+        for node in graph.nodes:
+            lowered = LOWERINGS[node.op](node, ctx)
+            assert lowered is not None, f"no kernel for {node.op}"
+            calls.extend(lowered)
+        memory: dict[Any, Array] = {}
+        for call in calls:
+            for value in (*call.reads, *call.writes):
+                if value in memory:
+                    continue
+                memory[value] = aligned(value.static_shape, value.known_dtype.numpy)
+                given = value.data if value.data is not None else inputs.get(value.name)
+                if given is not None:
+                    memory[value][...] = given
+        total = 0.0
+        for call in calls:
+            assert call.spec is not None
+            arrays = [memory[value] for value in (*call.writes, *call.reads)]
+            total += self.seconds(call.spec, arrays, call.args, call.chunks, call.scratch, budget)
+        return total, calls
+
+
+def _emit_fma_limit(k: Kernel, spec: KernelSpec) -> None:
+    dtype, sums = spec["dtype"], spec["sums"]
+    lanes = k.target.lanes(dtype)
+    data = k.pointer(0)
+    start = [load(k, data, i * lanes, dtype, lanes) for i in range(sums)]
+    x, y = (load(k, data, (sums + i) * lanes, dtype, lanes) for i in range(2))
+    with loop(k, 0, k.arg(0), carry=start) as turn:
+        turn.next(*(multiply_add(k, x, y, value) for value in turn.carry))
+    for i, value in enumerate(turn.carry):
+        store(k, value, data, i * lanes, dtype)

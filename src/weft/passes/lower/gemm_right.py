@@ -1,0 +1,96 @@
+"""The right factor of a product: packed while compiling, packed by a call of its own, or read as it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.graph.node import Node
+from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
+from weft.passes.lower.gemm_operands import Matrices, Operands
+from weft.passes.lower.gemm_pack import pack_panels
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+_ROWS_WORTH_COPYING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Where the right factor lies, the elements from one panel to the next, and the kernel's `source`."""
+
+    matrices: Matrices
+    panel: int
+    source: str
+
+    @property
+    def copies(self) -> bool:
+        """Whether every panel is copied into scratch by each chunk that reads it."""
+        return self.source not in ("packed", "rows")
+
+
+def right_factor(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The right factor, without a call of its own. Panels have `width` columns."""
+    b = product.b
+    if b.value.is_constant:
+        return _packed_constant(ctx, product, width)
+    if b.column == 1:
+        large = product.depth * product.columns * b.value.known_dtype.size > ctx.target.l1
+        return Right(b, width, "copied" if large and product.rows >= _ROWS_WORTH_COPYING else "rows")
+    return Right(b, width * b.column, "columns" if b.row == 1 else "strided")
+
+
+def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Right, vectors: int) -> tuple[Right, Call]:
+    """`right`, which is copied, packed into a temporary instead; and the call that does it."""
+    b, depth, columns = product.b, product.depth, product.columns
+    dtype = b.value.known_dtype
+    width = vectors * ctx.target.lanes(dtype)
+    panels = -(-columns // width)
+    sizes = _own_sizes(product)
+    walked = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if size > 1]
+    units = panels * int(np.prod(sizes))
+    temporary = ctx.temporary(f"{node.output.name}.panels", dtype, (units, depth, width))
+    chunks, per_chunk = cut(units, 2.0 * depth * width * dtype.size / BYTES_PER_NS)
+    spec = KernelSpec.of(
+        "gemm_pack",
+        dtype=dtype,
+        vectors=vectors,
+        source="rows" if right.source == "copied" else right.source,
+        batch_rank=len(walked),
+    )
+    numbers = (columns, depth, panels, b.row, b.column, units, per_chunk)
+    args = (*numbers, *(size for size, _ in walked), *(step for _, step in walked))
+    call = ctx.call(node, spec, (temporary,), (b.value,), args=args, chunks=chunks)
+    steps = _batch_steps(sizes, panels * depth * width)
+    return Right(Matrices(temporary, steps, width, 1), depth * width, "packed"), call
+
+
+def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
+    b, depth, columns = product.b, product.depth, product.columns
+    assert b.value.data is not None, "only constants are packed at compile time"
+    sizes = _own_sizes(product)
+    how = f"panels {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    packed = ctx.packed(b.value, how)
+    if packed is None:
+        data = np.ascontiguousarray(b.value.data)
+        strides = tuple(step * data.itemsize for step in (*b.batch, b.row, b.column))
+        view = np.lib.stride_tricks.as_strided(data, (*sizes, depth, columns), strides, writeable=False)
+        panels = pack_panels(view.reshape(int(np.prod(sizes)), depth, columns), width)
+        packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.panels"))
+    panel = depth * width
+    return Right(Matrices(packed, _batch_steps(sizes, panel * -(-columns // width)), width, 1), panel, "packed")
+
+
+def _own_sizes(product: Operands) -> tuple[int, ...]:
+    """The batch dimensions of the right factor itself: 1 where it is broadcast."""
+    return tuple(size if step else 1 for size, step in zip(product.batch, product.b.batch, strict=True))
+
+
+def _batch_steps(sizes: tuple[int, ...], matrix: int) -> tuple[int, ...]:
+    """Strides along batch dimensions of contiguous matrices of `matrix` elements; 0 where there is only one."""
+    steps, step = [], matrix
+    for size in reversed(sizes):
+        steps.append(step if size > 1 else 0)
+        step *= size
+    return tuple(reversed(steps))

@@ -1,0 +1,114 @@
+"""How a matrix product is cut: register blocks, and chunks of blocks and panels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from weft.passes.lower.base import BYTES_PER_NS, MAX_CHUNKS
+
+MAX_ROWS = 9
+"""More rows need more address registers than there are."""
+
+MAX_VECTORS = 4
+
+_GEMM_CHUNK_NS = 20_000.0
+
+_COPIED_NS_PER_BYTE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A register block: its heights (at most two that differ by one, the larger first), how many blocks of rows
+    there are, how many of them have the larger height, and the width of blocks in vectors."""
+
+    heights: tuple[int, ...]
+    blocks: int
+    large_blocks: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How a batch of products is cut into chunks: batches, blocks of rows and panels in each, and their numbers."""
+
+    batches: int
+    blocks: int
+    panels: int
+    batch_chunks: int
+    block_chunks: int
+    panel_chunks: int
+
+    @property
+    def chunks(self) -> int:
+        return self.batch_chunks * self.block_chunks * self.panel_chunks
+
+
+def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
+    """The tile that needs the least time for [rows, depth] @ [depth, columns]."""
+    total = -(-columns // lanes)
+    best: tuple[float, Tile] | None = None
+    for vectors in range(1, min(MAX_VECTORS, max(1, total)) + 1):
+        most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
+        if most < 1:
+            continue
+        tile = _cut_rows(rows, most, vectors)
+        small = tile.blocks - tile.large_blocks
+        cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)
+        cost += small * _block_cost(tile.heights[-1], vectors, depth)
+        cost *= -(-total // vectors)
+        if best is None or cost < best[0] * 0.999:
+            best = (cost, tile)
+    assert best is not None, "one vector always fits"
+    return best[1]
+
+
+def _cut_rows(rows: int, most: int, vectors: int) -> Tile:
+    blocks = max(1, -(-rows // most))
+    height, larger = divmod(rows, blocks)
+    if larger:
+        heights = (height + 1, height) if height else (height + 1,)
+    else:
+        heights, larger = (max(height, 1),), blocks
+    return Tile(heights, blocks if rows else 0, larger if rows else 0, vectors)
+
+
+def _block_cost(rows: int, vectors: int, depth: int) -> float:
+    """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its stores."""
+    step = max(rows * vectors, 1.0 * (rows + vectors), 8.0 if rows > 1 else 2.0 * vectors)
+    return step * max(depth, 1) + 2 * rows * vectors + 12
+
+
+def choose_grid(
+    tile: Tile, panels: int, batches: int, block_ns: float, a_bytes: float, b_bytes: float, l2: int, copies: bool
+) -> Grid:
+    """Chunks worth about _GEMM_CHUNK_NS each that move the least memory.
+
+    `block_ns`: the time of one block of one panel; `a_bytes`, `b_bytes`: of one batch's factors; `copies`: each
+    chunk copies its panels.
+    """
+    blocks = max(tile.blocks, 1)
+    panels = max(panels, 1)
+    batch_ns = max(block_ns * blocks * panels, 1e-3)
+    if batch_ns * 2 <= _GEMM_CHUNK_NS or batches >= MAX_CHUNKS:
+        wanted = min(MAX_CHUNKS, max(1, round(batches * batch_ns / _GEMM_CHUNK_NS)))
+        each = -(-batches // wanted)
+        return Grid(each, blocks, panels, -(-batches // each), 1, 1)
+    wanted = max(1, min(round(batch_ns / _GEMM_CHUNK_NS), MAX_CHUNKS // batches))
+    best: tuple[float, Grid] | None = None
+    for block_chunks in range(1, min(blocks, wanted) + 1):
+        blocks_each = -(-blocks // block_chunks)
+        panels_each = -(-panels // min(panels, -(-wanted // block_chunks)))
+        grid = Grid(1, blocks_each, panels_each, batches, -(-blocks // blocks_each), -(-panels // panels_each))
+        moved = a_bytes * grid.panel_chunks + b_bytes * grid.block_chunks
+        cost = moved / BYTES_PER_NS
+        if copies:
+            cost += grid.block_chunks * b_bytes * _COPIED_NS_PER_BYTE
+        if a_bytes * blocks_each / blocks > l2 / 2:
+            cost += a_bytes * panels / BYTES_PER_NS
+        done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
+        cost += block_ns * (done - blocks * panels) / 4
+        cost += max(0, wanted / 2 - grid.block_chunks * grid.panel_chunks) * _GEMM_CHUNK_NS / 4
+        if best is None or cost < best[0]:
+            best = (cost, grid)
+    assert best is not None, "at least one cut exists"
+    return best[1]

@@ -1,0 +1,175 @@
+"""matmul: one product kernel, its right factor packed at compile time if it is constant."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from weft.dtypes import DType, f32, f64, i32, i64, u32, u64
+from weft.graph.node import Node
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
+from weft.passes.lower.gemm_operands import Matrices, Operands, operands_of
+from weft.passes.lower.gemm_right import packed_by_call, right_factor
+from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+_DTYPES = (f32, f64, i32, i64, u32, u64)
+_UNROLL = 4
+_FLOPS_PER_LANE_NS = 6.0
+"""Floating-point operations that the cost model expects of one lane in a ns."""
+
+
+def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """A call of `gemm`, or of `gemv` for a vector times a matrix whose rows it runs along; None for other dtypes
+    and for results of which neither rows nor columns are contiguous."""
+    dtype = node.operand(0).known_dtype
+    if dtype not in _DTYPES or node.operand(1).known_dtype != dtype or len(node.outputs) != 1:
+        return None
+    product = _oriented(operands_of(node))
+    if product is None:
+        return None
+    if 0 in (*product.batch, product.rows, product.columns):
+        return []
+    return [_gemv(node, ctx, product, dtype)] if _is_dot_products(product) else _gemm(node, ctx, product, dtype)
+
+
+def _is_dot_products(product: Operands) -> bool:
+    """Whether one row is multiplied with columns that are contiguous and not packed at compile time."""
+    a, b = product.a, product.b
+    contiguous = b.row == 1 and a.column == 1 and product.columns > 1 and not b.value.is_constant
+    return product.rows == 1 and contiguous and b.value.known_dtype.is_float
+
+
+def _oriented(product: Operands) -> Operands | None:
+    """The product or its transpose, so that columns of the result and of tail operands are contiguous."""
+
+    def fits(each: Operands) -> bool:
+        columns = (each.out, *each.tail)
+        return each.columns == 1 or (each.out.column == 1 and all(one.column in (0, 1) for one in columns))
+
+    ways = [way for way in (product, product.transposed) if fits(way)]
+    if not ways:
+        return None
+    if product.columns == 1 and product.rows > 1:
+        return ways[-1]
+    return ways[0]
+
+
+def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> list[Call]:
+    lanes, depth = ctx.target.lanes(dtype), product.depth
+    tile = choose_tile(product.rows, product.columns, depth, lanes, ctx.target.registers)
+    width = tile.vectors * lanes
+    panels = -(-product.columns // width)
+    right = right_factor(ctx, product, width)
+    panel_ns = max(
+        tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * _FLOPS_PER_LANE_NS),
+        depth * width * dtype.size / BYTES_PER_NS,
+    )
+    a_bytes = float(product.rows * depth * dtype.size)
+    b_bytes = float(product.columns * depth * dtype.size)
+    block_ns = panel_ns / tile.blocks
+    grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, ctx.target.l2, right.copies)
+    calls = []
+    if right.copies and grid.block_chunks > 1:
+        right, call = packed_by_call(node, ctx, product, right, tile.vectors)
+        calls.append(call)
+    product = replace(product, b=right.matrices)
+    edge = product.columns % width != 0
+    spec = KernelSpec.of(
+        "gemm",
+        dtype=dtype,
+        rows=tile.heights,
+        vectors=tile.vectors,
+        source=right.source,
+        unit_row=product.a.row == 1 and product.a.column != 1,
+        unit_depth=product.a.column == 1,
+        whole_turns=depth % _UNROLL == 0,
+        edge=edge,
+        grid=grid.chunks > 1 or product.batches > 1,
+        batch_rank=len(product.batch),
+        tail=node.attrs.get("tail"),
+        kinds=tuple(_kind(operand) for operand in product.tail),
+    )
+    scratch = tile.heights[0] * width * dtype.size
+    if right.copies or (right.source == "rows" and edge):
+        scratch += depth * width * dtype.size
+    product_call = ctx.call(
+        node,
+        spec,
+        (node.output,),
+        (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
+        args=_args(product, tile, grid, panels, right.panel),
+        chunks=grid.chunks,
+        flops=2.0 * product.batches * product.rows * product.columns * depth,
+        cost=CALL_NS + product.batches * panels * panel_ns,
+        scratch=scratch,
+    )
+    return [*calls, product_call]
+
+
+def _kind(operand: Matrices) -> str:
+    return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
+        operand.row != 0, operand.column != 0
+    ]
+
+
+def _args(product: Operands, tile: Tile, grid: Grid, panels: int, b_panel: int) -> tuple[int, ...]:
+    """The arguments of the `gemm` kernel, in the order of its ARGS."""
+    return (
+        product.columns,
+        product.depth,
+        tile.blocks,
+        tile.large_blocks,
+        panels,
+        product.a.row,
+        product.a.column,
+        product.b.row,
+        product.b.column,
+        b_panel,
+        product.out.row,
+        product.batches,
+        grid.batches,
+        grid.blocks,
+        grid.panels,
+        grid.block_chunks,
+        grid.panel_chunks,
+        *(operand.row for operand in product.tail),
+        *product.batch,
+        *(step for each in product.every for step in each.batch),
+    )
+
+
+def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Call:
+    lanes = ctx.target.lanes(dtype)
+    blocks = -(-product.columns // lanes)
+    units = product.batches * blocks
+    block_ns = max(4.0 * lanes, product.depth * lanes * dtype.size / BYTES_PER_NS)
+    chunks, per_chunk = cut(units, block_ns)
+    spec = KernelSpec.of(
+        "gemv",
+        dtype=dtype,
+        vectors=1,
+        batch_rank=len(product.batch),
+        tail=node.attrs.get("tail"),
+        kinds=tuple(_kind(operand) for operand in product.tail),
+    )
+    return ctx.call(
+        node,
+        spec,
+        (node.output,),
+        (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
+        args=(
+            product.columns,
+            product.depth,
+            product.b.column,
+            blocks,
+            units,
+            per_chunk,
+            *product.batch,
+            *(step for each in product.every for step in each.batch),
+        ),
+        chunks=chunks,
+        flops=2.0 * product.batches * product.columns * product.depth,
+        cost=units * block_ns,
+        scratch=ctx.target.vector_bytes,
+    )
