@@ -7,6 +7,7 @@ from weft.codegen.kernels.arg_reduce import emit_arg_reduce
 from weft.codegen.kernels.conv import emit_conv
 from weft.codegen.kernels.conv_depthwise import emit_conv_depthwise
 from weft.codegen.kernels.conv_plain import emit_conv_plain
+from weft.codegen.kernels.conv_winograd import emit_conv_winograd, emit_winograd_input
 from weft.codegen.kernels.copy import emit_copy_rows, emit_copy_tiles
 from weft.codegen.kernels.copy_bytes import emit_copy_bytes
 from weft.codegen.kernels.cumsum import emit_cumsum
@@ -38,6 +39,8 @@ KERNELS: dict[str, Generator] = {
     "conv": emit_conv,
     "conv_depthwise": emit_conv_depthwise,
     "conv_plain": emit_conv_plain,
+    "conv_winograd": emit_conv_winograd,
+    "winograd_input": emit_winograd_input,
     "copy_rows": emit_copy_rows,
     "copy_tiles": emit_copy_tiles,
     "gemm": emit_gemm,
