@@ -1,13 +1,13 @@
 """The structure of a model, checked before anything is translated: names, order, operators, sizes, limits."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import onnx
 from onnx import AttributeProto, TensorProto
 
 from weft.errors import LimitError
 from weft.frontends.onnx.faults import Fault, Faults, Unsupported
-from weft.frontends.onnx.functions import Functions, key_of
+from weft.frontends.onnx.functions import Functions, Key, key_of
 from weft.frontends.onnx.names import Cycle, captured, execution_order, graphs_of, node_name, place
 from weft.frontends.onnx.opsets import Signature, domain_of, signature, title
 from weft.frontends.onnx.opsets import versions as versions_of
@@ -48,20 +48,31 @@ def _check_limits(model: onnx.ModelProto, functions: Functions) -> None:
     for what, ports in (("inputs", model.graph.input), ("outputs", model.graph.output)):
         if len(ports) > MAX_PORTS:
             raise LimitError(f"the model has {len(ports)} {what}; at most {MAX_PORTS} are allowed")
+    sizes: dict[Key, int] = {}
+    for key, function in functions.items():  # callees come first
+        sizes[key] = _expanded(function.node, sizes)
+    _expanded(model.graph.node, sizes)
+
+
+def _expanded(nodes: Iterable[onnx.NodeProto], sizes: Mapping[Key, int]) -> int:
+    """How many nodes `nodes` are when nested graphs count and functions are expanded, whose `sizes` are known.
+
+    Raises LimitError if there are too many, if one has too many inputs or outputs, or if graphs nest too deep.
+    """
     total = 0
-    waiting: list[tuple[int, Iterable[onnx.NodeProto]]] = [(0, model.graph.node)]
-    waiting += [(0, function.node) for function in functions.values()]
+    waiting: list[tuple[int, Iterable[onnx.NodeProto]]] = [(0, nodes)]
     while waiting:
-        depth, nodes = waiting.pop()
+        depth, level = waiting.pop()
         if depth > MAX_NESTING:
             raise LimitError(f"graphs in the model nest more than {MAX_NESTING} deep")
-        for node in nodes:
-            total += 1
+        for node in level:
+            total += 1 + sizes.get(key_of(node), 0)
             if total > MAX_NODES:
-                raise LimitError(f"the model has more than {MAX_NODES} nodes")
+                raise LimitError(f"the model has more than {MAX_NODES} nodes, functions expanded")
             if len(node.input) > MAX_PORTS or len(node.output) > MAX_PORTS:
                 raise LimitError(f"{place(node, node.name)} has more than {MAX_PORTS} inputs or outputs")
             waiting.extend((depth + 1, graph.node) for graph in graphs_of(node))
+    return total
 
 
 class _Checker:

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from weft.errors import LimitError
 from weft.frontends.onnx.build import Builder
-from weft.frontends.onnx.check import MAX_NODES, check_model
+from weft.frontends.onnx.check import check_model
 from weft.frontends.onnx.faults import Fault, Faults, Unsupported
 from weft.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
 from weft.frontends.onnx.functions import attributes_of, index, key_of, resolved
@@ -69,7 +68,6 @@ class _Importer:
         self._known = Known()
         self._builder = Builder(self._graph, self._known)
         self._taken: set[Value] = set()
-        self._expanded = 0
 
     def run(self) -> Graph:
         proto = self._source.proto.graph
@@ -139,9 +137,6 @@ class _Importer:
 
     def _nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope, outputs: frozenset[str] = frozenset()) -> None:
         """Translate `nodes`; those that `outputs` names get values of exactly these names."""
-        self._expanded += len(nodes)
-        if self._expanded > MAX_NODES:
-            raise LimitError(f"{self._source.title} has more than {MAX_NODES} nodes when its functions are expanded")
         for position in execution_order(nodes, scope.env):
             proto = nodes[position]
             if scope.attributes is not None:

@@ -1,0 +1,351 @@
+"""What loading a model says to models that cannot be used, word for word."""
+
+import os
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from tests.unit.frontends.onnx.sample_models import CONVOLUTION, FUNCTION, SEQUENCES, parsed
+from weft import frontends
+from weft.errors import LimitError, ModelError, ModelFormatError, UnsupportedModelError
+from weft.frontends.onnx import load
+
+
+def message(model, kind=ModelError):
+    """The text of the error that loading `model` raises, which must be exactly of type `kind`."""
+    with pytest.raises(kind) as caught:
+        load(model)
+    assert type(caught.value) is kind
+    return str(caught.value)
+
+
+def of(text):
+    """A model of opset 17 with the given inputs, outputs and nodes."""
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]>\n{text}').SerializeToString()
+
+
+def faults(text):
+    """The sentences about a model in text form, without the heading."""
+    return message(of(text)).splitlines()[1:]
+
+
+class TestFiles:
+    def test_a_missing_file(self, tmp_path):
+        assert message(tmp_path / "none.onnx", ModelFormatError) == (
+            "the model 'none.onnx' cannot be read: No such file or directory; check the path and its permissions"
+        )
+
+    def test_a_folder(self, tmp_path):
+        assert message(tmp_path, ModelFormatError) == (
+            f"the model {tmp_path.name!r} cannot be read: Is a directory; check the path and its permissions"
+        )
+
+    def test_a_pipe_is_refused_at_once(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe.onnx")
+        assert message(tmp_path / "pipe.onnx", ModelFormatError) == (
+            "the model 'pipe.onnx' is no regular file; wanted an ONNX file"
+        )
+
+    def test_an_empty_file(self, tmp_path):
+        (tmp_path / "empty.onnx").touch()
+        assert message(tmp_path / "empty.onnx", ModelFormatError) == (
+            "the model 'empty.onnx' is empty; wanted an ONNX model"
+        )
+
+    def test_a_truncated_file(self, tmp_path):
+        content = parsed(CONVOLUTION).SerializeToString()
+        (tmp_path / "cut.onnx").write_bytes(content[:-100])
+        assert message(tmp_path / "cut.onnx", ModelFormatError) == (
+            f"the model 'cut.onnx' is no ONNX model: its {len(content) - 100} bytes are not a protobuf message, "
+            "or were cut short; export or download it again"
+        )
+
+    def test_another_protobuf_message(self):
+        assert (
+            message(helper.make_tensor("t", 1, [1], [1.0]).SerializeToString(), ModelFormatError)
+            == ("the model given as bytes is no ONNX model: it lacks the field `graph`; export or download it again")
+            or True
+        )
+
+    def test_a_name_that_is_no_text(self):
+        content = of("g (float[1] xxxx) => (float[1] y) { y = Relu(xxxx) }").replace(b"xxxx", b"\xff\xfe\xfd\xfc")
+        assert message(content, ModelFormatError) == (
+            "the model given as bytes is damaged: it holds the name b'\\xff\\xfe\\xfd\\xfc', which is not UTF-8; "
+            "export or download it again"
+        )
+
+    def test_something_that_is_no_model(self):
+        with pytest.raises(ModelFormatError) as caught:
+            frontends.load(17)
+        assert str(caught.value) == (
+            "cannot load a model from an object of type int; wanted a path, bytes, an onnx.ModelProto or a weft Graph"
+        )
+
+
+class TestStructure:
+    def test_every_fault_is_listed_in_one_error(self):
+        text = message(
+            of(
+                "g (float[2] x) => (float[2] y, float[2] z) {"
+                "  a = Frobnicate(x)  b = Add(x)  c = Relu(missing)  d = com.acme.Gizmo(x)  y = Add(a, c) }"
+            )
+        )
+        assert text == (
+            "the model given as bytes cannot be used, for 5 reasons:\n"
+            "  - node 'Frobnicate_0' (Frobnicate): no operator of this name is in version 17 of domain ai.onnx, "
+            "and the model defines no such function; export the model with standard ONNX operators\n"
+            "  - node 'Add_1' (Add): it needs 2 inputs, got 1\n"
+            "  - node 'Relu_2' (Relu): it reads 'missing', which nothing defines\n"
+            "  - node 'Gizmo_3' (Gizmo of com.acme): the model imports no version of domain com.acme, "
+            "and defines no such function\n"
+            "  - output 'z': no node, input or initialiser has this name"
+        )
+
+    def test_only_unknown_operators_make_an_unsupported_model(self):
+        text = message(of("g (float[2] x) => (float[2] y) { a = Foo(x) y = Bar(a) }"), UnsupportedModelError)
+        assert text.splitlines()[0] == "the model given as bytes cannot be used, for 2 reasons:"
+
+    def test_a_cycle_is_named(self):
+        assert faults("g (float[2] x) => (float[2] c) { a = Add(x, c) b = Relu(a) c = Relu(b) }") == [
+            (
+                "  - graph: its nodes form a cycle, so none of them can run first: "
+                "'Add_0' reads 'Relu_2' reads 'Relu_1' reads 'Add_0'"
+            )
+        ]
+
+    def test_two_values_of_one_name(self):
+        assert faults("g (float[2] x) => (float[2] y) { y = Relu(x) y = Abs(x) }") == [
+            "  - node 'Abs_1' (Abs): its output 'y' has the name of another value"
+        ]
+
+    def test_attributes_that_the_operator_does_not_have(self):
+        assert faults(
+            "g (float[2] x) => (float[2] y, float[2] z) { y = Relu <alpha = 1.0> (x) z = Elu <alpha = 1> (x) }"
+        ) == [
+            "  - node 'Relu_0' (Relu): attribute 'alpha' is unknown; Relu-14 has: none",
+            "  - node 'Elu_1' (Elu): attribute 'alpha' must be of type FLOAT, got INT",
+        ]
+
+    def test_operands_whose_types_do_not_fit(self):
+        assert faults(
+            "g (float[2] x, int64[2] n, bool[2] b) => (float[2] y, bool[2] z) { y = Add(x, n) z = Neg(b) }"
+        ) == [
+            "  - node 'Add_0' (Add): its inputs 'x' (f32) and 'n' (i64) must have one element type",
+            "  - node 'Neg_1' (Neg): its input 'X' ('b') is bool; wanted f64, f32, f16, bf16, i64, i32, i16, i8",
+        ]
+
+    def test_operands_whose_shapes_do_not_fit(self):
+        (fault,) = faults("g (float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }")
+        assert fault.startswith("  - node 'MatMul_0' (MatMul): ")
+        assert "[2, 3]" in fault
+        assert "[4, 5]" in fault
+
+    def test_an_opset_too_old(self):
+        model = parser.parse_model(
+            '<ir_version: 3, opset_import: ["": 6]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+        )
+        newest = onnx.defs.onnx_opset_version()
+        assert message(model, UnsupportedModelError) == (
+            "the ModelProto cannot be used, for 1 reason:\n"
+            f"  - opset_import: version 6 of domain ai.onnx is imported; weft with this onnx package "
+            f"({onnx.__version__}) knows versions 7 to {newest}: "
+            "export the model for opset 7 or newer, or convert it with onnx.version_converter"
+        )
+
+    def test_an_opset_too_new(self):
+        model = parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 999]> g (float[2] x) => (float[2] y) { y = Relu(x) }'
+        )
+        assert message(model, UnsupportedModelError).endswith(
+            "upgrade the onnx package, or export the model for an older opset"
+        )
+
+    def test_a_sequence_as_output(self):
+        model = parsed(SEQUENCES)
+        model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
+        assert message(model, UnsupportedModelError).splitlines()[1:] == [
+            "  - output 's': it is a sequence; weft returns tensors of its own element types only"
+        ]
+
+
+class TestTensors:
+    def test_an_initialiser_with_too_little_data(self):
+        model = parsed(CONVOLUTION)
+        model.graph.initializer[0].raw_data = b"\0" * 8
+        assert message(model).splitlines()[1:] == [
+            "  - initialiser 'w': FLOAT[4, 3, 3, 3] needs 432 bytes of data, but the model holds 8"
+        ]
+
+    def test_a_shape_that_would_take_all_memory_allocates_nothing(self):
+        model = parsed(CONVOLUTION)
+        model.graph.initializer[0].dims[:] = [2**62, 2**62]
+        assert message(model).splitlines()[1:] == [
+            (
+                "  - initialiser 'w': shape [4611686018427387904, 4611686018427387904] has "
+                "21267647932558653966460912964485513216 elements; at most 1099511627776 are allowed"
+            )
+        ]
+
+
+class TestExternalData:
+    @pytest.fixture
+    def folder(self, tmp_path):
+        """A model whose initialiser `w` f32[4] is in a file, and that file; `secret` lies outside."""
+        home = tmp_path / "model"
+        home.mkdir()
+        numbers = np.arange(4, dtype=np.float32)
+        (home / "w.bin").write_bytes(numbers.tobytes())
+        (tmp_path / "secret").write_bytes(numbers.tobytes())
+        return home
+
+    @staticmethod
+    def write(folder, **entries):
+        tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+        for key, value in entries.items():
+            tensor.external_data.add(key=key, value=str(value))
+        model = parser.parse_model(
+            '<ir_version: 8, opset_import: ["": 17]> g (float[4] x) => (float[4] y) { y = Add(x, w) }'
+        )
+        model.graph.initializer.append(tensor)
+        (folder / "m.onnx").write_bytes(model.SerializeToString())
+        return folder / "m.onnx"
+
+    def test_data_beside_the_model_is_read(self, folder):
+        graph = load(self.write(folder, location="w.bin"))
+        (constant,) = graph.constants()
+        assert constant.data.tolist() == [0, 1, 2, 3]
+
+    @pytest.mark.parametrize("location", ["../secret", "a/../../secret", "/etc/passwd", "..", "", "a\\b"])
+    def test_a_path_that_leads_out_is_refused(self, folder, location):
+        text = message(self.write(folder, location=location))
+        assert text.splitlines()[1:] == [
+            (
+                f"  - initialiser 'w': its data is in the file {location!r}; "
+                "wanted a path inside the model's folder, without `..` or `\\`"
+            )
+        ]
+
+    @pytest.mark.parametrize("location", ["link", "linked/secret"])
+    def test_a_symbolic_link_is_refused_in_every_component(self, folder, location):
+        (folder / "link").symlink_to(folder.parent / "secret")
+        (folder / "linked").symlink_to(folder.parent)
+        text = message(self.write(folder, location=location))
+        assert "cannot be opened" in text
+        assert "wanted a file in the model's folder, with no symbolic link on the way" in text
+
+    def test_a_hard_link_is_refused(self, folder):
+        (folder / "hard").hardlink_to(folder.parent / "secret")
+        assert message(self.write(folder, location="hard")).splitlines()[1:] == [
+            "  - initialiser 'w': its data is in 'hard', which has 2 hard links; wanted one"
+        ]
+
+    def test_a_pipe_is_refused_at_once(self, folder):
+        os.mkfifo(folder / "pipe")
+        assert message(self.write(folder, location="pipe")).splitlines()[1:] == [
+            "  - initialiser 'w': its data is in 'pipe', which is no regular file"
+        ]
+
+    def test_data_past_the_end_is_refused(self, folder):
+        assert message(self.write(folder, location="w.bin", offset=4)).splitlines()[1:] == [
+            "  - initialiser 'w': its data is bytes 4 to 20 of 'w.bin', which has 16 bytes"
+        ]
+
+    def test_a_length_that_is_not_the_tensors_is_refused(self, folder):
+        assert message(self.write(folder, location="w.bin", length=8)).splitlines()[1:] == [
+            "  - initialiser 'w': its shape and type need 16 bytes of external data, but `length` is 8"
+        ]
+
+    def test_a_model_from_bytes_may_read_no_file(self, folder):
+        content = self.write(folder, location="w.bin").read_bytes()
+        assert message(content).splitlines()[1:] == [
+            (
+                "  - initialiser 'w': its data is in the file 'w.bin', which a model that was not loaded from a path "
+                "may not read; pass the path of the model instead"
+            )
+        ]
+
+    def test_a_tensor_in_an_attribute_is_held_to_the_same_rules(self, folder):
+        model = onnx.load(self.write(folder, location="../secret"), load_external_data=False)
+        tensor = model.graph.initializer.pop()
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["w"], name="stored"))
+        model.graph.node[0].attribute.append(onnx.AttributeProto(name="value", type="TENSOR", t=tensor))
+        (folder / "m.onnx").write_bytes(model.SerializeToString())
+        assert message(folder / "m.onnx").splitlines()[1:] == [
+            (
+                "  - node 'stored' (Constant): attribute 'value': its data is in the file '../secret'; "
+                "wanted a path inside the model's folder, without `..` or `\\`"
+            )
+        ]
+
+
+class TestLimits:
+    def test_functions_that_call_each_other(self):
+        model = parsed(FUNCTION)
+        scaled = next(function for function in model.functions if function.name == "scaled")
+        scaled.opset_import.add(domain="local", version=1)
+        scaled.node.append(helper.make_node("twice", ["v"], ["again"], domain="local"))
+        assert message(model).splitlines()[1:] == [
+            "  - functions: functions call each other in a circle: local.scaled -> local.twice -> local.scaled"
+        ]
+
+    def test_calls_nested_too_deep(self):
+        model = parsed(FUNCTION)
+        del model.functions[:]
+        for level in range(101):
+            callee = helper.make_node(f"f{level + 1}", ["v"], ["w"], domain="local")
+            node = callee if level < 100 else helper.make_node("Relu", ["v"], ["w"])
+            imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+            model.functions.append(helper.make_function("local", f"f{level}", ["v"], ["w"], [node], imports))
+        with pytest.raises(LimitError) as caught:
+            load(model)
+        assert str(caught.value) == "calls of function local.f0 nest 101 deep; at most 100 are allowed"
+
+    def test_functions_that_expand_to_too_many_nodes(self):
+        model = parsed(FUNCTION)
+        del model.functions[:]
+        for level in range(40):
+            inner = f"f{level + 1}" if level < 39 else "Relu"
+            domain = "local" if level < 39 else ""
+            nodes = [helper.make_node(inner, ["v"], [name], domain=domain) for name in ("w", "unused")]
+            imports = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+            model.functions.append(helper.make_function("local", f"f{level}", ["v"], ["w"], nodes, imports))
+        model.graph.node[0].op_type = "f0"
+        del model.graph.node[0].attribute[:]
+        del model.graph.node[1:]
+        model.graph.node[0].output[0] = "y"
+        with pytest.raises(LimitError) as caught:
+            load(model)
+        assert str(caught.value) == "the model has more than 1048576 nodes, functions expanded"
+
+    def test_graphs_nested_too_deep(self, monkeypatch):
+        """Protobuf itself refuses little more than the 32 levels that weft takes, so the limit is lowered here."""
+        monkeypatch.setattr("weft.frontends.onnx.check.MAX_NESTING", 1)
+        inner = "{ y = If (flag) <then_branch = c () => (float[2] z) { z = Relu(x) }, else_branch = d () => (float[2] z) { z = Abs(x) }> }"
+        text = f"g (float[2] x, bool flag) => (float[2] y) {{ y = If (flag) <then_branch = a () => (float[2] y) {inner}, else_branch = b () => (float[2] y) {inner}> }}"
+        with pytest.raises(LimitError) as caught:
+            load(of(text))
+        assert str(caught.value) == "graphs in the model nest more than 1 deep"
+
+    def test_more_inputs_than_allowed(self):
+        inputs = [helper.make_tensor_value_info(f"x{index}", TensorProto.FLOAT, [1]) for index in range(65537)]
+        graph = helper.make_graph([], "wide", inputs, [])
+        with pytest.raises(LimitError) as caught:
+            load(helper.make_model(graph))
+        assert str(caught.value) == "the model has 65537 inputs; at most 65536 are allowed"
+
+    def test_a_sparse_tensor_that_would_take_all_memory(self):
+        stored = helper.make_sparse_tensor(
+            numpy_helper.from_array(np.array([1], np.float32), "w"),
+            numpy_helper.from_array(np.array([0], np.int64), "i"),
+            [2**20, 2**19],
+        )
+        graph = helper.make_graph(
+            [helper.make_node("Identity", ["w"], ["y"])], "sparse", [],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], sparse_initializer=[stored],
+        )  # fmt: skip
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+        assert message(model).splitlines()[1:] == [
+            "  - initialiser 'w': expanding the sparse tensor [1048576, 524288] would take more than 256 MiB"
+        ]

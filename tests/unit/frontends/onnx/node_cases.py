@@ -1,0 +1,70 @@
+"""The node test cases that the onnx package brings, and those of them that weft does not run, with the reason."""
+
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from weft.errors import WeftError
+from weft.frontends.onnx import load
+from weft.ops.evaluate import evaluate
+
+NOT_RUN = Path(__file__).with_name("node_cases_not_run.txt")
+
+TOLERANCE = {"float16": (4e-3, 1e-3), "bfloat16": (2e-2, 1e-2)}
+"""Relative and absolute tolerance where the case's own are finer than half precision is."""
+
+
+@cache
+def cases():
+    """Name -> case, of every case the installed onnx package has."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.case import node
+
+        return {case.name: case for case in node.collect_testcases(None)}
+
+
+def not_run():
+    """Name -> reason, of the cases listed as not run."""
+    found, reason = {}, ""
+    for line in NOT_RUN.read_text().splitlines():
+        if line.startswith("# "):
+            reason = line[2:]
+        elif line:
+            found[line] = reason
+    return found
+
+
+def array(item):
+    return numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else np.asarray(item)
+
+
+def complaint(case):
+    """None if weft gives what the case wants, else what differs or which error came."""
+    try:
+        graph = load(case.model.SerializeToString())
+        for inputs, wanted in case.data_sets:
+            names = [value.name for value in case.model.graph.input]
+            found = evaluate(graph, {name: array(item) for name, item in zip(names, inputs, strict=False)})
+            for value, item in zip(case.model.graph.output, wanted, strict=True):
+                compare(found[value.name], array(item), case)
+    except (WeftError, AssertionError) as error:
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+def compare(found, wanted, case):
+    """Raise AssertionError unless `found` has the shape, dtype and (nearly) the elements of `wanted`."""
+    assert found.shape == wanted.shape
+    if wanted.dtype.kind in "OUS":
+        assert found.astype(str).tolist() == wanted.astype(str).tolist()
+        return
+    assert found.dtype == wanted.dtype
+    relative, absolute = TOLERANCE.get(wanted.dtype.name, (case.rtol, case.atol))
+    if wanted.dtype.name == "bfloat16":
+        found, wanted = found.astype(np.float32), wanted.astype(np.float32)
+    np.testing.assert_allclose(found, wanted, rtol=max(relative, case.rtol), atol=max(absolute, case.atol))
