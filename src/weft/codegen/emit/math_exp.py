@@ -19,7 +19,6 @@ from weft.codegen.emit.math_base import (
     round_small,
     scale,
     two_sum,
-    two_sum_any,
 )
 from weft.codegen.emit.vectors import like
 
@@ -30,14 +29,15 @@ class _Precision(NamedTuple):
     """ln 2 in two parts (a multiple of the first is exact), minimax polynomials, and the ends of the range.
 
     `tail` are the coefficients of (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2, `sinh` those of
-    (sinh(x) - x) / x**3 in x**2 for |x| <= 1. Beyond `lowest` exp is 0, beyond `highest` infinite;
-    from `flat` on tanh is 1.
+    (sinh(x) - x) / x**3 in x**2 for |x| <= 1, `tanh` the same of tanh for |x| <= 0.625. Beyond
+    `lowest` exp is 0, beyond `highest` infinite; from `flat` on tanh is 1.
     """
 
     ln2_high: float
     ln2_low: float
     tail: tuple[float, ...]
     sinh: tuple[float, ...]
+    tanh: tuple[float, ...]
     lowest: float
     highest: float
     flat: float
@@ -48,10 +48,13 @@ _F32 = _Precision(
     ln2_low=1.4286068203094173e-06,
     tail=(0.5, 0.16666516661643982, 0.041666436940431595, 0.008369138464331627, 0.0013937529874965549),
     sinh=(0.1666666716337204, 0.008333311416208744, 0.00019842635083477944, 2.783925083349459e-06),
+    tanh=(
+        -0.3333328366279602, 0.13331486284732819, -0.05374317243695259, 0.020649706944823265, -0.005716198123991489,
+    ),
     lowest=-105.0,
     highest=90.0,
     flat=10.0,
-)
+)  # fmt: skip
 _F64 = _Precision(
     ln2_high=6.93147180369123816490e-01,
     ln2_low=1.90821492927058770002e-10,
@@ -63,6 +66,11 @@ _F64 = _Precision(
     sinh=(
         0.16666666666666666, 0.008333333333333333, 0.00019841269841269592, 2.7557319224120113e-06,
         2.505210834567173e-08, 1.605905070205394e-10, 7.646476606034439e-13, 2.848391987936267e-15,
+    ),
+    tanh=(
+        -0.33333333333332876, 0.1333333333326488, -0.05396825393248546, 0.02186948760229192, -0.008863221325544693,
+        0.003591991631440265, -0.001454970820994087, 0.00058635368382259, -0.00022863575739239442,
+        7.722210403242478e-05, -1.610899410187115e-05,
     ),
     lowest=-747.0,
     highest=711.0,
@@ -112,21 +120,6 @@ def exp_of_sum(k: Kernel, high: ir.Value, low: ir.Value) -> ir.Value:
     return scale(k, k.b.fadd(k.b.fadd(r, curved), like(high, 1.0)), n, count)
 
 
-def _expm1_positive(k: Kernel, x: ir.Value) -> ir.Value:
-    """e ** x - 1 for 0 <= x < 80"""
-    p = _precision(x)
-    n, count = round_small(k, x, LOG2E)
-    rough, low = mad(k, n, like(x, -p.ln2_high), x), k.b.fmul(n, like(x, p.ln2_low))
-    r = k.b.fsub(rough, low)
-    lost = k.b.fsub(k.b.fsub(rough, r), low)
-    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, p.tail), lost)
-    power = power_of_two(k, count)
-    whole = k.b.fsub(power, like(x, 1.0))
-    rough = mad(k, power, r, whole)
-    lost = mad(k, power, r, k.b.fsub(whole, rough))
-    return k.b.fadd(rough, mad(k, power, curved, lost))
-
-
 def sigmoid(k: Kernel, x: ir.Value) -> ir.Value:
     """1 / (1 + e ** -x)"""
     one = like(x, 1.0)
@@ -140,13 +133,13 @@ def sigmoid(k: Kernel, x: ir.Value) -> ir.Value:
 
 def tanh(k: Kernel, x: ir.Value) -> ir.Value:
     """(e ** 2x - 1) / (e ** 2x + 1)"""
-    size = at_most(k, absolute(k, x), _precision(x).flat)
-    e = _expm1_positive(k, k.b.fadd(size, size))
-    divisor, lost = two_sum_any(k, e, like(x, 2.0))
-    quotient = k.b.fdiv(e, divisor)
-    half_lost = k.b.fmul(lost, like(x, -0.5))
-    inverse = k.b.fsub(like(x, 1.0), quotient)
-    return copysign(k, mad(k, k.b.fmul(inverse, half_lost), quotient, quotient), x)
+    p = _precision(x)
+    square = k.b.fmul(x, x)
+    small = mad(k, k.b.fmul(square, x), polynomial(k, square, p.tanh), x)
+    size = at_most(k, absolute(k, x), p.flat)
+    e = exp_normal(k, k.b.fadd(size, size))
+    large = k.b.fsub(like(x, 1.0), k.b.fdiv(like(x, 2.0), k.b.fadd(e, like(x, 1.0))))
+    return copysign(k, k.b.select(k.b.fcmp_ordered("<", size, like(x, 0.625)), small, large), x)
 
 
 def sinh(k: Kernel, x: ir.Value) -> ir.Value:

@@ -35,9 +35,8 @@ _COS_SHORT = (0.0416666467007031, -0.001388735833988092, 2.443730518038881e-05)
 
 def sin(k: Kernel, x: ir.Value) -> ir.Value:
     """The sine of x radians; NaN for infinities."""
-    if is_double(x):
-        return _sine(k, x, 0, exact=True)
-    return narrow(k, _sine(k, widen(k, x), 0, exact=False))
+    result = _sine(k, x, 0, exact=True) if is_double(x) else narrow(k, _sine(k, widen(k, x), 0, exact=False))
+    return _keep_zero(k, x, result)
 
 
 def cos(k: Kernel, x: ir.Value) -> ir.Value:
@@ -49,9 +48,13 @@ def cos(k: Kernel, x: ir.Value) -> ir.Value:
 
 def tan(k: Kernel, x: ir.Value) -> ir.Value:
     """The tangent of x radians; NaN for infinities."""
-    if not is_double(x):
-        return narrow(k, _tangent(k, widen(k, x), exact=False))
-    return _tangent(k, x, exact=True)
+    result = _tangent(k, x, exact=True) if is_double(x) else narrow(k, _tangent(k, widen(k, x), exact=False))
+    return _keep_zero(k, x, result)
+
+
+def _keep_zero(k: Kernel, x: ir.Value, result: ir.Value) -> ir.Value:
+    """x if it is 0 or -0, else `result`"""
+    return k.b.select(k.b.fcmp_ordered("==", x, like(x, 0.0)), x, result)
 
 
 def _sine(k: Kernel, x: ir.Value, quarter: int, *, exact: bool) -> ir.Value:

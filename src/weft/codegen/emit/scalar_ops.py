@@ -79,25 +79,29 @@ def _isinf(k: Kernel, o: Operation) -> ir.Value:
 def _divide(k: Kernel, o: Operation) -> ir.Value:
     if o.dtype.is_float:
         return k.b.fdiv(*o.values)
-    return math_integer.divide(k, *o.values, o.dtype.kind == "int", o.active)
+    x, y = o.values
+    return math_integer.divide(k, x, y, o.dtype.kind == "int", o.active)
 
 
 def _mod(k: Kernel, o: Operation) -> ir.Value:
     if o.dtype.is_float:
         return math_round.floor_mod(k, *o.values)
-    return math_integer.floor_remainder(k, *o.values, o.dtype.kind == "int", o.active)
+    x, y = o.values
+    return math_integer.floor_remainder(k, x, y, o.dtype.kind == "int", o.active)
 
 
 def _fmod(k: Kernel, o: Operation) -> ir.Value:
     if o.dtype.is_float:
         return math_round.fmod(k, *o.values)
-    return math_integer.remainder(k, *o.values, o.dtype.kind == "int", o.active)
+    x, y = o.values
+    return math_integer.remainder(k, x, y, o.dtype.kind == "int", o.active)
 
 
 def _pow(k: Kernel, o: Operation) -> ir.Value:
     if o.dtype.is_float:
         return math_pow.power(k, *o.values)
-    return math_integer.power(k, *o.values, o.dtype.kind == "int")
+    x, y = o.values
+    return math_integer.power(k, x, y, o.dtype.kind == "int")
 
 
 def extreme(k: Kernel, left: ir.Value, right: ir.Value, dtype: DType, which: str) -> ir.Value:
@@ -116,11 +120,13 @@ def extreme(k: Kernel, left: ir.Value, right: ir.Value, dtype: DType, which: str
 
 
 def _min(k: Kernel, o: Operation) -> ir.Value:
-    return extreme(k, *o.values, o.dtype, "min")
+    x, y = o.values
+    return extreme(k, x, y, o.dtype, "min")
 
 
 def _max(k: Kernel, o: Operation) -> ir.Value:
-    return extreme(k, *o.values, o.dtype, "max")
+    x, y = o.values
+    return extreme(k, x, y, o.dtype, "max")
 
 
 def _clip(k: Kernel, o: Operation) -> ir.Value:
@@ -142,7 +148,8 @@ def _shift_left(k: Kernel, o: Operation) -> ir.Value:
 
 
 def _shift_right(k: Kernel, o: Operation) -> ir.Value:
-    return math_integer.shift_right(k, *o.values, o.dtype.kind == "int")
+    x, y = o.values
+    return math_integer.shift_right(k, x, y, o.dtype.kind == "int")
 
 
 def _arithmetic(of_floats: str, of_integers: str) -> Emitter:

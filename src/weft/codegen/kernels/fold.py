@@ -17,8 +17,8 @@ from weft.codegen.emit.vectors import constant, take
 from weft.dtypes import DType, f32, f64
 
 UNROLL = 4
-BLOCK = 4096
-"""Elements folded in f32 before the total moves to f64."""
+BLOCK = 128
+"""Vectors folded in f32 before the total moves to f64."""
 
 Read = Callable[[Index, ir.Value | None], ir.Value]
 """(index, mask of the lanes to read or None) -> a vector"""
@@ -123,8 +123,8 @@ def fold_row(
     if not long or wide == fold.dtype:
         return fold.across(k, fold_vectors(k, fold, read, start, stop, lanes)), fold.dtype
     outer = Fold(fold.how, wide)
-    with loop(k, start, stop, BLOCK, carry=[outer.neutral(lanes)], name="block") as block:
-        end = k.min(k.add(block.index, BLOCK), stop)
+    with loop(k, start, stop, BLOCK * lanes, carry=[outer.neutral(lanes)], name="block") as block:
+        end = k.min(k.add(block.index, BLOCK * lanes), stop)
         total = fold_vectors(k, fold, read, block.index, end, lanes)
         block.next(outer.join(k, block.carry[0], convert(k, total, fold.dtype, wide)))
     return outer.across(k, block.carry[0]), wide

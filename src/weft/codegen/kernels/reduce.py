@@ -19,7 +19,7 @@ from weft.plan.kernel_spec import KernelSpec
 _TILE = 8
 """Vectors side by side in one pass down a column."""
 
-_ROWS = 256
+_ROWS = 32
 """Rows folded in f32 before the totals move to f64."""
 
 

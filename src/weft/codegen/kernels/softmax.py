@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
-from weft.codegen.emit.loops import loop, when
+from weft.codegen.emit.loops import loop
 from weft.codegen.emit.math_exp import exp
 from weft.codegen.emit.math_log import log
 from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
@@ -13,6 +15,9 @@ from weft.codegen.emit.vectors import constant, like, splat
 from weft.codegen.kernels.fold import Fold, each_vector, fold_vectors, reader
 from weft.dtypes import DType
 from weft.plan.kernel_spec import KernelSpec
+
+_TILE = 4
+"""Vectors side by side in one pass down the columns."""
 
 
 def emit_softmax_rows(k: Kernel, spec: KernelSpec) -> None:
@@ -81,8 +86,17 @@ def _put(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType,
         store_masked(k, value, base, index, dtype, mask)
 
 
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """Columns that are done together: where they begin, how many vectors, and the lanes of the last."""
+
+    column: Index
+    vectors: int
+    mask: ir.Value | None
+
+
 def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
-    """x [outer, n, width], softmax over n: one vector of columns at a time.
+    """x [outer, n, width], softmax over n: a tile of columns at a time.
 
     Params: dtype, lanes, log. Pointers: y, x. Args: units, units per chunk, n, width, columns a unit, units a row.
     """
@@ -94,39 +108,43 @@ def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
         left = k.mul(k.rem(unit.index, blocks), columns)
         right = k.min(k.add(left, columns), width)
         y, x = (k.at(k.pointer(number), base, dtype) for number in range(2))
-        whole = k.add(left, k.mul(k.div(k.sub(right, left), lanes), lanes))
-        with loop(k, left, whole, lanes, name="tile") as tile:
-            _emit_column(k, spec, y, x, tile.index, None)
-        with when(k, k.less(whole, right)):
-            _emit_column(k, spec, y, x, whole, lane_mask(k, k.sub(right, whole), lanes))
+        tile = lanes * _TILE
+        whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
+        with loop(k, left, whole, tile, name="tile") as full:
+            _emit_tile(k, spec, y, x, _Tile(full.index, _TILE, None))
+        with loop(k, whole, right, lanes, name="edge") as edge:
+            _emit_tile(k, spec, y, x, _Tile(edge.index, 1, lane_mask(k, k.sub(right, edge.index), lanes)))
 
 
-def _emit_column(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, column: Index, mask: ir.Value | None) -> None:
+def _emit_tile(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, tile: _Tile) -> None:
     dtype, lanes = spec["dtype"], spec["lanes"]
     n, width = k.arg(2), k.arg(3)
     peak = Fold("peak", dtype)
+    parts = range(tile.vectors)
 
-    def at(row: Index) -> Index:
-        return k.add(k.mul(row, width), column)
+    def at(row: Index, part: int) -> Index:
+        return k.add(k.mul(row, width), k.add(tile.column, part * lanes))
 
-    def read(base: ir.Value, row: Index) -> ir.Value:
-        if mask is None:
-            return load(k, base, at(row), dtype, lanes)
-        return load_masked(k, base, at(row), dtype, mask, constant(dtype, 0.0, lanes))
+    def read(base: ir.Value, row: Index, part: int) -> ir.Value:
+        if tile.mask is None:
+            return load(k, base, at(row, part), dtype, lanes)
+        return load_masked(k, base, at(row, part), dtype, tile.mask, constant(dtype, 0.0, lanes))
 
-    with loop(k, 0, n, carry=[peak.neutral(lanes)], name="peak") as find:
-        find.next(peak.join(k, find.carry[0], read(x, find.index)))
-    top = find.carry[0]
-    with loop(k, 0, n, carry=[constant(dtype, 0.0, lanes)], name="sum") as add:
-        power = exp(k, k.b.fsub(read(x, add.index), top))
-        if not spec["log"]:
-            _put(k, power, y, at(add.index), dtype, mask)
-        add.next(k.b.fadd(add.carry[0], power))
-    total = add.carry[0]
-    shift = log(k, total) if spec["log"] else k.b.fdiv(like(total, 1.0), total)
+    with loop(k, 0, n, carry=[peak.neutral(lanes)] * tile.vectors, name="peak") as find:
+        find.next(*(peak.join(k, find.carry[part], read(x, find.index, part)) for part in parts))
+    top = find.carry
+    with loop(k, 0, n, carry=[constant(dtype, 0.0, lanes)] * tile.vectors, name="sum") as add:
+        powers = [exp(k, k.b.fsub(read(x, add.index, part), top[part])) for part in parts]
+        for part, power in enumerate(powers):
+            if not spec["log"]:
+                _put(k, power, y, at(add.index, part), dtype, tile.mask)
+        add.next(*(k.b.fadd(total, power) for total, power in zip(add.carry, powers, strict=True)))
+    totals = add.carry
+    shifts = [log(k, total) if spec["log"] else k.b.fdiv(like(total, 1.0), total) for total in totals]
     with loop(k, 0, n, name="scale") as scale:
-        if spec["log"]:
-            result = k.b.fsub(k.b.fsub(read(x, scale.index), top), shift)
-        else:
-            result = k.b.fmul(read(y, scale.index), shift)
-        _put(k, result, y, at(scale.index), dtype, mask)
+        for part, shift in enumerate(shifts):
+            if spec["log"]:
+                result = k.b.fsub(k.b.fsub(read(x, scale.index, part), top[part]), shift)
+            else:
+                result = k.b.fmul(read(y, scale.index, part), shift)
+            _put(k, result, y, at(scale.index, part), dtype, tile.mask)

@@ -17,7 +17,8 @@ from weft.passes.lower.elementwise import lower_expr
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
-_LONG = 4096
+_LONG = 128
+"""Vectors from which on sums move to f64 block by block."""
 _ELEMENT_NS = 0.2
 _ROW_NS = 30.0
 
@@ -96,15 +97,15 @@ def _lower_rows(
         return None
     if 0 in x.static_shape:
         return []
-    n = rows.segments * rows.length
+    n, lanes = rows.segments * rows.length, ctx.target.lanes(dtype)
     spec = KernelSpec.of(
         "norm_rows",
         dtype=dtype,
-        lanes=ctx.target.lanes(dtype),
+        lanes=lanes,
         centred=centred,
         scale=modes[0],
         bias=modes[1],
-        long=n > _LONG,
+        long=n > _LONG * lanes,
     )
     each = _ELEMENT_NS * dtype.size / 4
     chunks, per_chunk = cut(rows.count, _ROW_NS + each * n)

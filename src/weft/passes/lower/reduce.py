@@ -13,8 +13,10 @@ from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
-_SHORT_ROW = 4096
-_SHORT_COLUMN = 256
+_SHORT_ROW = 128
+"""Vectors that a row of f32 may have to be summed in f32 alone."""
+_SHORT_COLUMN = 32
+_PIECE = 4096
 _COLUMNS = 1024
 _HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
 
@@ -129,21 +131,22 @@ class _Passes:
         pieces = min(-(-64 // others), int(work / CHUNK_NS))
         piece = -(-step.n // pieces)
         if step.width == 1:
-            piece = -(-piece // _SHORT_ROW) * _SHORT_ROW
+            piece = -(-piece // _PIECE) * _PIECE
         return -(-step.n // piece), piece
 
     def _call(self, step: _Step, source: Value, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
         folded = dtypes.f64 if self.how == "prod" and self.dtype.is_float else source.known_dtype
         rows = step.width == 1
+        lanes = self.ctx.target.vector_bytes // max(folded.size, source.known_dtype.size)
         spec = KernelSpec.of(
             "reduce_rows" if rows else "reduce_columns",
             how=self.how,
             source=source.known_dtype,
             folded=folded,
             result=target.known_dtype,
-            lanes=self.ctx.target.vector_bytes // max(folded.size, source.known_dtype.size),
-            long=piece > (_SHORT_ROW if rows else _SHORT_COLUMN),
+            lanes=lanes,
+            long=piece > (_SHORT_ROW * lanes if rows else _SHORT_COLUMN),
             mean=mean,
         )
         each = folded.size / BYTES_PER_NS

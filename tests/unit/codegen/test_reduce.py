@@ -1,0 +1,113 @@
+"""Reduction kernels against their references."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.kernel_runner import lower_graph
+from tests.single_node import SingleNode, blocked
+
+from weft.plan.target import Target
+
+Array = np.ndarray[Any, Any]
+
+CASES: list[tuple[tuple[int, ...], tuple[int, ...] | None]] = [
+    ((7,), None),
+    ((1000,), (0,)),
+    ((3, 5, 7), (2,)),
+    ((3, 5, 7), (0,)),
+    ((3, 5, 7), (1,)),
+    ((3, 5, 7), (0, 2)),
+    ((2, 3, 4, 5, 6), (1, 3)),
+    ((2, 3, 4, 5, 6), (0, 2, 4)),
+    ((1, 1), (0,)),
+    ((5, 1, 3), (1,)),
+    ((8, 3), ()),
+    ((64, 49), (1,)),
+    ((3000, 70), (0,)),
+    ((2, 3000, 129), (1,)),
+    ((4, 200_003), (1,)),
+    ((1_200_001,), (0,)),
+    ((30_000, 65), (0,)),
+    ((300_000, 3), (0,)),
+]
+
+
+def _numbers(shape: tuple[int, ...], dtype: type, op: str) -> Array:
+    rng = np.random.default_rng(0)
+    if op == "reduce_prod":
+        return (1 + rng.standard_normal(shape) * 1e-3 if dtype in (np.float32, np.float64) else
+                rng.integers(1, 4, shape)).astype(dtype)  # fmt: skip
+    if dtype in (np.float32, np.float64):
+        return (rng.standard_normal(shape) * 10 + 5).astype(dtype)
+    return rng.integers(0, 100, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_any_axes_are_reduced(target: Target, case: Any, op: str, dtype: type) -> None:
+    """
+    Rows, columns, everything, nothing, and alternating axes agree with the reference; integers exactly.
+    """
+    if op == "reduce_mean" and np.dtype(dtype).kind == "i":
+        return
+    shape, axes = case
+    node = SingleNode(op, [_numbers(shape, dtype, op)], {"axes": axes, "keepdims": False})
+    tolerance = {np.float32: 2e-6, np.float64: 1e-11}.get(dtype, 0.0)
+    node.check(target, tolerance * (5 if op == "reduce_prod" else 1))
+
+
+@pytest.mark.parametrize("op", ["reduce_max", "reduce_min"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_extremes_of_negative_and_unsigned_integers(target: Target, op: str, dtype: type) -> None:
+    """
+    Extremes respect the sign of the type and start from no number of their own.
+    """
+    ends = np.iinfo(dtype)
+    x = np.random.default_rng(0).integers(ends.min, ends.max, (9, 131), dtype, endpoint=True)
+    SingleNode(op, [x], {"axes": (1,), "keepdims": True}).check(target)
+    SingleNode(op, [x], {"axes": (0,), "keepdims": True}).check(target)
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)], ids=str)
+@pytest.mark.parametrize("op", ["reduce_max", "reduce_min", "reduce_sum"])
+def test_one_nan_makes_its_results_nan(target: Target, op: str, axes: tuple[int, ...]) -> None:
+    """
+    A NaN anywhere in a row or column shows in its result and in no other.
+    """
+    x = np.random.default_rng(0).standard_normal((37, 133)).astype(np.float32)
+    x[5, 17] = np.nan
+    SingleNode(op, [x], {"axes": axes, "keepdims": False}).check(target, 1e-5)
+
+
+@pytest.mark.parametrize("shape", [(10_000_000,), (1_000_000, 10)], ids=str)
+def test_ten_million_numbers_sum_up_accurately(target: Target, shape: tuple[int, ...]) -> None:
+    """
+    A sum of 1e7 equal f32 has an error of a few ulps: errors do not grow with the count.
+    """
+    x = np.full(shape, 0.1, np.float32)
+    (got,) = SingleNode("reduce_sum", [x], {"axes": (0,), "keepdims": False}).run(target)
+    np.testing.assert_allclose(got, shape[0] * float(x.flat[0]), rtol=1e-6)
+
+
+def test_a_single_large_sum_is_shared(target: Target) -> None:
+    """
+    Summing one long row is cut into chunks that may run at once.
+    """
+    node = SingleNode("reduce_sum", [np.ones(1 << 20, np.float32)], {"axes": None, "keepdims": False})
+    calls, _ = lower_graph(node.graph, target)
+    assert calls[0].chunks > 4
+
+
+@pytest.mark.parametrize("channels", [32, 20])
+@pytest.mark.parametrize("spatial", [(7, 7), (40,)], ids=str)
+@pytest.mark.parametrize("plain", [True, False])
+def test_blocked_images_are_averaged(target: Target, channels: int, spatial: tuple[int, ...], plain: bool) -> None:
+    """
+    A global average over a blocked image gives [N, C, 1, 1], row-major or blocked, spare lanes left out.
+    """
+    x = np.random.default_rng(0).standard_normal((2, channels, *spatial)).astype(np.float32)
+    attrs = {"axes": tuple(range(2, x.ndim)), "keepdims": True}
+    layout = blocked(target)
+    SingleNode("reduce_mean", [x], attrs, layouts=(layout, None if plain else layout)).check(target, 1e-6)

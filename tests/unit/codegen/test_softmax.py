@@ -1,0 +1,47 @@
+"""softmax and log_softmax kernels against their references."""
+
+import numpy as np
+import pytest
+from tests.single_node import SingleNode
+
+from weft.plan.target import Target
+
+CASES = [
+    ((1,), 0),
+    ((5, 1), 1),
+    ((300, 10), 1),
+    ((3, 16), 1),
+    ((3, 17), -1),
+    ((7, 1000), 1),
+    ((2, 100_000), 1),
+    ((2, 21, 300), 1),
+    ((5, 3, 7), 0),
+    ((4, 5, 6, 3), 1),
+    ((33, 40), 0),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_any_axis_is_normalised(target: Target, case: tuple[tuple[int, ...], int], op: str, dtype: type) -> None:
+    """
+    Rows from 1 to 100000 elements and columns of any width agree with the reference.
+    """
+    shape, axis = case
+    x = (np.random.default_rng(0).standard_normal(shape) * 5).astype(dtype)
+    SingleNode(op, [x], {"axis": axis}).check(target, 5e-6 if dtype is np.float32 else 1e-13)
+
+
+@pytest.mark.parametrize("n", [5, 70])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_masked_entries_get_nothing(target: Target, n: int, axis: int) -> None:
+    """
+    -inf gives exactly 0, huge values do not overflow, and a row of nothing but -inf, or one with NaN, is NaN.
+    """
+    x = np.random.default_rng(0).standard_normal((4, n)).astype(np.float32) * 1000
+    x[0, 1], x[1], x[2, 3] = -np.inf, -np.inf, np.nan
+    node = SingleNode("softmax", [x if axis == 1 else np.ascontiguousarray(x.T)], {"axis": axis})
+    node.check(target, 1e-5)
+    (got,) = node.run(target)
+    assert (got if axis == 1 else got.T)[0, 1] == 0
