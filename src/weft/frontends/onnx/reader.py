@@ -128,7 +128,7 @@ def _file(path: str, title: str) -> bytes:
             if not stat.S_ISREG(status.st_mode):
                 raise ModelFormatError(f"{title} is no regular file; wanted an ONNX file")
             _check_size(status.st_size, title)
-            return file.read(MAX_BYTES + 1)
+            return file.read(status.st_size)
     except OSError as error:
         raise ModelFormatError(
             f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path and its permissions"

@@ -49,20 +49,25 @@ def is_external(tensor: TensorProto) -> bool:
 
 def check_tensor(tensor: TensorProto) -> None:
     """Raise Fault unless the tensor's data in the model has exactly the size its shape and type declare."""
+    _check_data(tensor, tensor.raw_data if tensor.HasField("raw_data") else None)
+
+
+def _check_data(tensor: TensorProto, raw: bytes | None) -> None:
+    """`check_tensor`, given the raw data: each access to the field copies it."""
     count = tensor_elements(tensor)
     if tensor.HasField("segment"):
         raise Fault("tensors in segments are not part of any ONNX file weft knows")
     if is_external(tensor):
         return
-    kind = element_type_name(tensor.data_type)
-    if tensor.HasField("raw_data"):
-        wanted, came, unit = _bytes(tensor.data_type, count), len(tensor.raw_data), "bytes"
+    if raw is not None:
+        wanted, came, unit = _bytes(tensor.data_type, count), len(raw), "bytes"
         if tensor.data_type == TensorProto.STRING:
             raise Fault("strings cannot be stored as raw data")
     else:
         wanted = _entries(tensor.data_type, count)
         came, unit = len(getattr(tensor, _FIELDS.get(tensor.data_type, "int32_data"))), "numbers"
     if came != wanted:
+        kind = element_type_name(tensor.data_type)
         raise Fault(f"{kind}{list(tensor.dims)} needs {wanted} {unit} of data, but the model holds {came}")
 
 
@@ -81,7 +86,8 @@ def to_array(tensor: TensorProto, external: External) -> Array:
 
     Raises Fault if its size is not what it declares, or its external data cannot be used.
     """
-    check_tensor(tensor)
+    raw = tensor.raw_data if tensor.HasField("raw_data") else None
+    _check_data(tensor, raw)
     shape = tuple(tensor.dims)
     if tensor.data_type == TensorProto.STRING:
         if is_external(tensor):
@@ -91,8 +97,8 @@ def to_array(tensor: TensorProto, external: External) -> Array:
     dtype = DTYPES.get(tensor.data_type)
     if is_external(tensor):
         content = read_external(tensor, external)
-    elif tensor.HasField("raw_data"):
-        content = tensor.raw_data
+    elif raw is not None:
+        content = raw
     else:
         return np.asarray(numpy_helper.to_array(tensor))
     if dtype is None:
