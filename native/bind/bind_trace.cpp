@@ -12,13 +12,13 @@ namespace nb = nanobind;
 namespace {
 
 using PyEvent = std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
-                           std::int64_t, std::uint64_t>;
+                           std::int64_t, std::int64_t, std::uint64_t>;
 
 std::vector<PyEvent> trace_stop() {
     const nb::gil_scoped_release released;
     std::vector<PyEvent> events;
     for (const weft::Event& e : weft::trace_stop()) {
-        events.emplace_back(e.program, e.step, e.place, e.thread, e.start_ns, e.end_ns, e.chunks, e.run);
+        events.emplace_back(e.program, e.step, e.team, e.place, e.thread, e.start_ns, e.end_ns, e.chunks, e.run);
     }
     return events;
 }
@@ -29,6 +29,6 @@ void bind_trace(nb::module_& m) {
     m.def("trace_start", &weft::trace_start, nb::call_guard<nb::gil_scoped_release>(),
           "Forget earlier events and record from now on.");
     m.def("trace_stop", &trace_stop,
-          "Stop recording. Returns by start time (program id, step, place, OS thread, start_ns, end_ns, chunks, run id)\n"
-          "for each worker's part in a step. Places are 0.. for the team, -1 - i for its blocking thread i.");
+          "Stop recording. Returns by start time (program id, step, team, place, OS thread, start_ns, end_ns, chunks,\n"
+          "run id) for each worker's part in a step. Places are 0.. for the team, -1 - i for its blocking thread i.");
 }

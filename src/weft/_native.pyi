@@ -91,9 +91,9 @@ class Program:
 def trace_start() -> None:
     """Forget earlier events and record from now on."""
 
-def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int]]:
+def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int, int]]:
     """Stop recording. Returns the events by start time.
 
-    Each is one worker's part in a step: (program id, step, place, OS thread, start_ns, end_ns, chunks, run id). Places
-    are 0.. for the team, -1 - i for its blocking thread i; times are CLOCK_MONOTONIC.
+    Each is one worker's part in a step: (program id, step, team, place, OS thread, start_ns, end_ns, chunks,
+    run id). Places are 0.. for the team, -1 - i for its blocking thread i; times are CLOCK_MONOTONIC.
     """

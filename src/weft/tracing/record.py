@@ -46,9 +46,9 @@ _active = threading.Lock()
 def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
     """The native core's records as events in order of start; of two that start together the outer one first."""
     events = []
-    for program, step, place, thread, start, end, chunks, run in records:
+    for program, step, team, place, thread, start, end, chunks, run in records:
         label = PROGRAMS.label(program, step)
-        events.append(Event(label.node, label.op, 0, place, thread, start, end, chunks, run))
+        events.append(Event(label.node, label.op, team, place, thread, start, end, chunks, run))
     return sorted(events, key=lambda event: (event.start, -event.end))
 
 

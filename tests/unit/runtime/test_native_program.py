@@ -275,8 +275,9 @@ def test_events_say_who_ran_what_when(team):
     events = _native.trace_stop()
 
     assert sorted(event[1] for event in events) == list(range(6))
-    for program_id, _step, place, thread, start, end, chunks, _run in events:
+    for program_id, _step, its_team, place, thread, start, end, chunks, _run in events:
         assert program_id == program.id
+        assert its_team == events[0][2] > 0
         assert 0 <= place < team.limits[0]
         assert thread > 0
         assert end - start >= 1_000_000
