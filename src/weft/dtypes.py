@@ -61,9 +61,7 @@ _NUMPY: dict[str, str] = {
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8",
     "bool": "bool", "string": "object",
 }  # fmt: skip
-_FROM_NUMPY: dict[str, DType] = {numpy: BY_NAME[name] for name, numpy in _NUMPY.items()} | {
-    "bfloat16": bf16
-}
+_FROM_NUMPY: dict[str, DType] = {numpy: BY_NAME[name] for name, numpy in _NUMPY.items()} | {"bfloat16": bf16}
 
 
 def from_numpy(dtype: np.dtype[Any] | type) -> DType:

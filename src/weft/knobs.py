@@ -80,6 +80,5 @@ def get(name: str) -> Any:
         return knob.parse(text)
     except ValueError:
         raise KnobError(
-            f"environment variable {name}: wanted {knob.wanted}, got {text!r}; "
-            f"correct it or unset it ({knob.doc})"
+            f"environment variable {name}: wanted {knob.wanted}, got {text!r}; correct it or unset it ({knob.doc})"
         ) from None

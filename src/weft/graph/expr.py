@@ -69,7 +69,7 @@ def compose(producer: Expr, consumer: Expr, at: int) -> Expr:
     first = len(operands) + len(producer.steps)
     for i in range(len(consumer.steps)):
         number[len(consumer.operands) + i] = first + i
-    steps = tuple(
-        Step(s.op, tuple(of_producer(a) for a in s.args), s.dtype, s.value) for s in producer.steps
-    ) + tuple(Step(s.op, tuple(number[a] for a in s.args), s.dtype, s.value) for s in consumer.steps)
+    steps = tuple(Step(s.op, tuple(of_producer(a) for a in s.args), s.dtype, s.value) for s in producer.steps) + tuple(
+        Step(s.op, tuple(number[a] for a in s.args), s.dtype, s.value) for s in consumer.steps
+    )
     return Expr(operands, steps, tuple(number[r] for r in consumer.results))
