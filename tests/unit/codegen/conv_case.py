@@ -48,6 +48,7 @@ class Case:
     plain_input: bool = False
     plain_output: bool = False
     computed_weights: bool = False
+    math: str = "exact"
 
     @property
     def attrs(self) -> dict[str, Any]:
@@ -142,7 +143,7 @@ class Case:
             plain = graph.value("plain", self.dtype, shape)
             graph.add("reorder", [out], outputs=[plain])
             graph.outputs = [plain]
-        (result,) = run_graph(graph, given, target=target, reverse_chunks=reverse_chunks).values()
+        (result,) = run_graph(graph, given, target=target, reverse_chunks=reverse_chunks, math=self.math).values()
         return result
 
     def check(self, target: Target) -> None:

@@ -35,6 +35,6 @@ def transform_weights(weights: Array, points: Sequence[float], lanes: int, vecto
     groups = -(-outputs // width)
     padded = np.zeros((groups * width, channels, 3, 3), np.float64)
     padded[:outputs] = weights
-    at_points = matrix @ padded @ matrix.T
-    split = at_points.astype(weights.dtype).reshape(groups, width, channels, len(matrix) ** 2)
-    return np.ascontiguousarray(split.transpose(0, 3, 2, 1).reshape(-1))
+    at_points = np.kron(matrix, matrix) @ padded.reshape(-1, 9).T
+    split = at_points.astype(weights.dtype).reshape(-1, groups, width, channels)
+    return np.ascontiguousarray(split.transpose(1, 0, 3, 2).reshape(-1))

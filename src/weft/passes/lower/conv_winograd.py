@@ -1,0 +1,151 @@
+"""Convolutions by Winograd's algorithm: which ones, and the calls for them."""
+
+from __future__ import annotations
+
+from weft.dtypes import f32
+from weft.graph.layout import Blocked
+from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.graph.value import Value
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_tail import tail_operands
+from weft.passes.lower.conv_winograd_cost import choose_cut, groups_per_chunk, input_cost, product_cost
+from weft.passes.lower.conv_winograd_cut import FLOAT, Cut
+from weft.passes.lower.conv_winograd_weights import transform_weights
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+
+def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """Calls for a 3x3 convolution between blocked fp32 values; None where another kernel is faster, or must be used.
+
+    Winograd rounds differently from a sum of products, so it is for math="fast" only.
+    """
+    if ctx.math != "fast" or not is_winograd(node, shape):
+        return None
+    cut = choose_cut(shape, ctx.target)
+    return None if cut is None else winograd_calls(node, shape, cut, ctx)
+
+
+def is_winograd(node: Node, shape: ConvShape) -> bool:
+    """Whether the kernels can do the convolution of `node`."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    return (
+        out.dtype == f32
+        and isinstance(out.layout, Blocked)
+        and x.layout == out.layout
+        and weights.data is not None
+        and shape.kernel == (3, 3)
+        and shape.strides == (1, 1)
+        and shape.dilations == (1, 1)
+        and shape.groups == 1
+    )
+
+
+def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) -> list[Call] | None:
+    """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    assert isinstance(out.layout, Blocked), "Winograd convolution writes blocked"
+    lanes = out.layout.block
+    tail = tail_operands(node, ctx, cut.groups * cut.vectors * lanes)
+    if tail is None:
+        return None
+    per_chunk = groups_per_chunk(cut, shape, ctx.target)
+    group_chunks = -(-cut.groups // per_chunk)
+    cost = product_cost(cut, shape, ctx.target)
+    if cut.fused:
+        cost += input_cost(cut, ctx.target) * group_chunks
+    blocks = cut.in_blocks
+    points = cut.reach**2
+    input_point = _odd(blocks * cut.group_tiles) * lanes
+    product_point = _odd(cut.group_tiles * cut.vectors) * lanes
+    x_block = elements(shape.size) * lanes
+    shape_args = (
+        cut.tiles,
+        cut.tiles_down,
+        cut.tiles_across,
+        cut.group_tiles,
+        shape.channels,
+        input_point,
+        blocks * x_block,
+        x_block,
+        *shape.size,
+        *shape.pads,
+    )
+    one_tile = points * lanes
+    calls: list[Call] = []
+    source = x
+    if not cut.fused:
+        source = ctx.temporary(f"{out.name}.tiles", f32, (cut.tile_groups, points, input_point))
+        spec = KernelSpec.of("winograd_input", dtype=f32, lanes=lanes, points=cut.points)
+        block_chunks = -(-blocks // cut.blocks_per_chunk)
+        calls.append(
+            ctx.call(
+                node,
+                spec,
+                (source,),
+                (x,),
+                args=(*shape_args, block_chunks, cut.blocks_per_chunk),
+                chunks=cut.tile_groups * block_chunks,
+                cost=ctx.flops_ns(input_cost(cut, ctx.target) * 2.0 * lanes, 0.0, 1.0),
+                scratch=one_tile * FLOAT,
+            )
+        )
+    spec = KernelSpec.of(
+        "conv_winograd",
+        dtype=f32,
+        lanes=lanes,
+        vectors=cut.vectors,
+        points=cut.points,
+        heights=cut.heights,
+        unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
+        fused=cut.fused,
+        bias=tail.bias is not None,
+        tail=tail.expr,
+        kinds=tail.kinds,
+    )
+    out_block = elements(shape.out_size) * lanes
+    args = (
+        *shape_args,
+        cut.tile_groups,
+        cut.groups,
+        per_chunk,
+        -(-shape.outputs // lanes) * out_block,
+        out_block,
+        *shape.out_size,
+        shape.outputs,
+        product_point,
+        *cut.counts,
+    )
+    scratch = one_tile + points * (product_point + (input_point if cut.fused else 0))
+    reads = (source, _transformed(weights, cut, lanes, ctx), *(() if tail.bias is None else (tail.bias,)), *tail.values)
+    calls.append(
+        ctx.call(
+            node,
+            spec,
+            (out,),
+            reads,
+            args=args,
+            chunks=cut.tile_groups * group_chunks,
+            flops=2.0 * shape.multiply_adds,
+            cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
+            scratch=scratch * FLOAT,
+        )
+    )
+    return calls
+
+
+def _transformed(weights: Value, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
+    how = f"winograd {cut.points} {lanes} {cut.vectors}"
+    found = ctx.packed(weights, how)
+    if found is not None:
+        return found
+    assert weights.data is not None, "only constant weights are transformed"
+    data = transform_weights(weights.data, cut.points, lanes, cut.vectors)
+    return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.transformed"))
+
+
+def _odd(vectors: int) -> int:
+    """`vectors`, or one more: strides of an even number of vectors would meet in few sets of the cache."""
+    return vectors | 1

@@ -1,0 +1,93 @@
+"""What a Winograd convolution costs, cut in one way or another, and when it pays.
+
+Costs are in vector multiply-adds: direct convolution at its limit costs the number of its products. The
+constants were fitted to measured layers: see docs/adr/0003-winograd.md.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_winograd_cut import FLOAT, Cut, cuts
+from weft.plan.target import Target
+
+_INPUT_COST = {2: 60.0, 4: 240.0}
+_OUTPUT_COST = {2: 40.0, 4: 160.0}
+"""Cost of transforming one vector of input channels, and of output channels, of a tile; by side of the tile."""
+_BLOCK_COST = 40.0
+"""Cost of beginning and storing a register block."""
+_LEAST_SUMS = 8
+"""Register blocks of fewer sums wait for the latency of multiply-adds."""
+_FAR_BYTE = 0.065
+"""Cost of reading a byte of weights for the first time: models as a whole do not stay in any cache."""
+_NEAR_BYTE = 0.01
+"""Cost of reading it again if the weights are larger than L2."""
+_PASSED_BYTE = 0.2
+"""Cost of handing a byte of transformed input from one call to the next outside L2; a tenth of it inside."""
+_CALL_COST = 3000.0
+"""Cost of one more call that every worker waits for."""
+_LEAST_GAIN = 1.1
+"""How many times faster than direct convolution the model must promise to be."""
+
+_CHUNK_COST = 80_000.0
+_LEAST_CHUNK_COST = 16_000.0
+_USEFUL_CHUNKS = 8
+"""A convolution is cut into so many chunks even if they are smaller than _CHUNK_COST, but not than _LEAST_CHUNK_COST."""
+_WORKERS = (1, 2, 4, 8)
+"""Numbers of workers among whom the chunks should come out even."""
+
+
+@lru_cache(maxsize=1024)
+def choose_cut(shape: ConvShape, target: Target) -> Cut | None:
+    """The cheapest cut for a 3x3 convolution in fp32; None if direct convolution should be faster."""
+    best = min(cuts(shape, target), key=lambda cut: _rating(cut, shape, target))
+    return best if _rating(best, shape, target) * _LEAST_GAIN < direct_cost(shape, target) else None
+
+
+def direct_cost(shape: ConvShape, target: Target) -> float:
+    """The cost of direct convolution at its limit."""
+    lanes = target.vector_bytes // FLOAT
+    vectors = -(-shape.outputs // lanes)
+    weights = vectors * lanes * shape.channels * 9 * FLOAT
+    return shape.multiply_adds / shape.outputs * vectors + _FAR_BYTE * weights
+
+
+def input_cost(cut: Cut, target: Target) -> float:
+    """The cost of transforming the input once."""
+    cost = _INPUT_COST[cut.side] * cut.group_tiles * cut.tile_groups * cut.in_blocks
+    if cut.fused:
+        return cost
+    size = cut.reach**2 * cut.tile_groups * cut.group_tiles * cut.in_blocks * target.vector_bytes
+    return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else 0.1)
+
+
+def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
+    """The cost of everything after the transform of the input."""
+    blocks = zip(cut.heights, cut.counts, strict=True)
+    group = sum(
+        count * (shape.channels * max(height * cut.vectors, _LEAST_SUMS) + _BLOCK_COST) for height, count in blocks
+    )
+    product = cut.reach**2 * group * cut.tile_groups * cut.groups
+    weights = cut.reach**2 * shape.channels * cut.groups * cut.vectors * target.vector_bytes
+    again = _NEAR_BYTE * (cut.tile_groups - 1) if 2 * weights > target.l2 else 0.0
+    return product + _OUTPUT_COST[cut.side] * cut.tiles * cut.out_blocks + (_FAR_BYTE + again) * weights
+
+
+def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target) -> int:
+    """Groups of output channels a chunk: few if the input is at hand, many if each chunk must transform it."""
+    cost = product_cost(cut, shape, target)
+    wanted = min(float(_USEFUL_CHUNKS), max(1.0, cost / _LEAST_CHUNK_COST))
+    if not cut.fused:
+        wanted = max(wanted, cost / _CHUNK_COST)
+    chunks = min(cut.groups, max(1, round(wanted / cut.tile_groups)))
+    return -(-cut.groups // chunks)
+
+
+def _rating(cut: Cut, shape: ConvShape, target: Target) -> float:
+    """The cost of all, with what is lost where chunks do not come out even."""
+    group_chunks = -(-cut.groups // groups_per_chunk(cut, shape, target))
+    chunks = group_chunks * cut.tile_groups
+    uneven = sum(-(-chunks // workers) * workers / chunks for workers in _WORKERS) / len(_WORKERS)
+    transforms = input_cost(cut, target) * (group_chunks if cut.fused else 1)
+    return transforms + product_cost(cut, shape, target) * uneven

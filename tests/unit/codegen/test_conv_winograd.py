@@ -1,0 +1,151 @@
+"""Winograd convolution against the reference in float64, on every instruction set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.kernel_runner import lower_graph
+from tests.unit.codegen.conv_case import TAILS, Case
+
+from weft.codegen import target as targets
+from weft.dtypes import f64
+from weft.graph.graph import Graph
+from weft.graph.layout import Blocked
+from weft.passes.lower import conv_winograd
+from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_winograd_cost import choose_cut
+from weft.passes.lower.conv_winograd_cut import F2, F4, Cut, Points, cuts
+from weft.passes.lower.conv_winograd_weights import kernel_transform
+from weft.plan.target import Target
+
+SAME = (1, 1, 1, 1)
+LIMIT = 1e-5
+"""The relative L2 error that a layer may have."""
+
+
+def winograd(channels: int, outputs: int, size: tuple[int, int], pads: tuple[int, ...] = SAME, images: int = 1) -> Case:
+    """A 3x3 convolution that may be done by Winograd's algorithm."""
+    return Case(channels, outputs, size, (3, 3), pads=pads, images=images, math="fast")
+
+
+SHAPES = {
+    "whole tiles": winograd(32, 32, (8, 8)),
+    "rows and columns beyond the last tile": winograd(32, 48, (7, 9)),
+    "one more row and column than a tile": winograd(16, 16, (5, 5)),
+    "no padding": winograd(16, 32, (9, 12), pads=(0, 0, 0, 0)),
+    "padding on single sides": winograd(16, 16, (6, 7), pads=(1, 0, 0, 2)),
+    "wide padding": winograd(16, 16, (5, 6), pads=(3, 2, 3, 2)),
+    "spare lanes of inputs and outputs": winograd(19, 21, (10, 10)),
+    "fewer channels than a vector": winograd(3, 5, (8, 8)),
+    "outputs that do not fill the last group": winograd(16, 80, (8, 8)),
+    "several images, tiles of two in one group": winograd(24, 40, (6, 7), images=3),
+    "one pixel": winograd(16, 16, (1, 1)),
+    "one image row": winograd(16, 16, (1, 40)),
+    "many tiles": winograd(16, 16, (40, 37)),
+}
+
+
+def cuts_of_points(case: Case, target: Target, points: Points) -> Iterator[Cut]:
+    """The cuts of `case` with these points, a few of each kind."""
+    found = [cut for cut in cuts(shape_of(case), target) if cut.points == points]
+    seen: set[tuple[bool, int]] = set()
+    for cut in found[::2] + found[1::2]:
+        if (cut.fused, cut.vectors) not in seen:
+            seen.add((cut.fused, cut.vectors))
+            yield cut
+
+
+def shape_of(case: Case) -> ConvShape:
+    """The numbers of the convolution of `case`."""
+    top, left, bottom, right = case.pads
+    out_size = (case.size[0] + top + bottom - 2, case.size[1] + left + right - 2)
+    return ConvShape(
+        case.images, case.channels, case.size, case.outputs, out_size, (3, 3), (1, 1), (1, 1), (top, left), 1
+    )
+
+
+def check(case: Case, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels of `cut` agree with float64 within LIMIT, and chunks in reverse order give the same bits."""
+    monkeypatch.setattr(conv_winograd, "choose_cut", lambda shape, target: cut)
+    expected = case.reference()
+    result = case.run(target)
+    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
+    assert error < LIMIT, f"{cut}: relative error {error:.2e}"
+    assert np.array_equal(result, case.run(target, reverse_chunks=True)), "the order of chunks changed the result"
+
+
+@pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name: str, points: Points, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles that reach beyond the input or the output are computed as if it were padded."""
+    first, *_ = cuts_of_points(SHAPES[name], target, points)
+    check(SHAPES[name], target, first, monkeypatch)
+
+
+@pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
+def test_cuts(points: Points, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kind of cut gives the same convolution."""
+    case = winograd(24, 72, (13, 14), images=2)
+    for cut in cuts_of_points(case, target, points):
+        check(case, target, cut, monkeypatch)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("tail", ["", *TAILS])
+def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tails are applied to whole tiles and to those at the border of the output."""
+    case = replace(SHAPES["rows and columns beyond the last tile"], tail=tail, bias=bias)
+    first, *_ = cuts_of_points(case, target, F4)
+    check(case, target, first, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "outputs"), [(64, 56, 64), (128, 28, 128), (256, 14, 256), (512, 8, 256), (16, 27, 64)]
+)
+def test_error_of_real_layers(channels: int, size: int, outputs: int) -> None:
+    """The chosen kernel of layers as networks have them stays far below the limit."""
+    target = targets.detect()
+    case = winograd(channels, outputs, (size, size))
+    assert choose_cut(shape_of(case), target) is not None, "the layer should gain from Winograd"
+    expected = case.reference()
+    result = case.run(target)
+    assert np.linalg.norm(result - expected) / np.linalg.norm(expected) < LIMIT / 2
+
+
+def families(case: Case, math: str) -> list[str]:
+    """The kernels that the convolution of `case` is lowered to."""
+    target = targets.detect()
+    graph = Graph()
+    x, w, _ = case.arrays()
+    value = graph.input("x", case.dtype, x.shape)
+    out = graph.value("out", case.dtype, (case.images, case.outputs, *shape_of(case).out_size))
+    value.layout = out.layout = Blocked(target.lanes(case.dtype))
+    graph.add("conv", [value, graph.constant(w, "w")], case.attrs, outputs=[out])
+    graph.outputs = [out]
+    calls, _ = lower_graph(graph, target, math)
+    return [call.spec.family for call in calls if call.spec is not None]
+
+
+def test_exact_math_never_takes_it() -> None:
+    """Winograd rounds differently from a sum of products: math="exact" keeps to sums, and so does fp64."""
+    case = winograd(64, 64, (28, 28))
+    assert "conv_winograd" in families(case, "fast")
+    assert families(case, "exact") == ["conv"]
+    assert families(replace(case, dtype=f64), "fast") == ["conv"]
+
+
+def test_not_taken_where_it_does_not_pay() -> None:
+    """A convolution of one pixel is faster as a sum of products."""
+    assert families(winograd(64, 64, (1, 1)), "fast") == ["conv"]
+
+
+@pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
+def test_the_transforms_of_kernels_interpolate(points: Points) -> None:
+    """The rows of the kernel's transform evaluate it at the points, up to each row's factor."""
+    matrix = kernel_transform(points)
+    assert matrix.shape == (2 * len(points) + 2, 3)
+    np.testing.assert_allclose(matrix[1:-1, 2] / matrix[1:-1, 0], [p * p for p in points for _ in range(2)])
+    assert (matrix[-1] == [0.0, 0.0, 1.0]).all()
