@@ -56,8 +56,8 @@ class Range:
 def emit_gemm(k: Kernel, spec: KernelSpec) -> None:
     """out[.., r, c] = tail(sum over t of a[.., r, t] * b[.., t, c], operands).
 
-    Params: dtype, rows (the one or two heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1), whole_turns, edge (the last panel may not be
-    full), grid (more than one chunk), batch_rank, tail, kinds (of its operands).
+    Params: dtype, rows (the one or two heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1), whole_turns, edge (the vectors of the last panel
+    if it is not full, else 0), grid (more than one chunk), batch_rank, tail, kinds (of its operands).
     Scratch: one block of sums; then a copied panel if b is not packed.
     """
     product = Product(k, spec)
@@ -190,16 +190,32 @@ class Product:
         self, height: int, factors: Factors, c: ir.Value, operands: list[Operand], row: Index, span: tuple[Index, Index]
     ) -> None:
         """A block of `height` rows: stored at once, or spilled where its tail is long or its panel not full."""
-        k, tail = self.k, self.tail
-        block = RegisterBlock(k, self.dtype, height, self.spec["vectors"])
-        sums = block.product(factors, self.arg["depth"], self.spec["whole_turns"])
-        if tail.is_long:
-            tail.spill(sums, k.scratch)
-        elif not self.spec["edge"]:
-            tail.store_sums(sums, c, self.arg["c_row"], operands, row, span[0])
-        else:
-            with either(k, k.less(span[1], self.width)) as (edge, whole):
-                with edge:
-                    tail.spill(sums, k.scratch)
+        k, edge, vectors = self.k, self.spec["edge"], self.spec["vectors"]
+
+        def finish(sums: list[ir.Value]) -> None:
+            if self.tail.is_long:
+                self.tail.spill(sums, vectors, k.scratch)
+            else:
+                self.tail.store_sums(sums, c, self.arg["c_row"], operands, row, span[0])
+
+        if not edge:
+            finish(self._product(height, vectors, factors))
+            return
+        is_edge = k.less(span[1], self.width)
+        if edge < vectors:
+            with either(k, is_edge) as (partial, whole):
+                with partial:
+                    self.tail.spill(self._product(height, edge, factors), edge, k.scratch)
                 with whole:
-                    tail.store_sums(sums, c, self.arg["c_row"], operands, row, span[0])
+                    finish(self._product(height, vectors, factors))
+            return
+        sums = self._product(height, vectors, factors)
+        with either(k, is_edge) as (partial, whole):
+            with partial:
+                self.tail.spill(sums, vectors, k.scratch)
+            with whole:
+                finish(sums)
+
+    def _product(self, height: int, vectors: int, factors: Factors) -> list[ir.Value]:
+        block = RegisterBlock(self.k, self.dtype, height, vectors)
+        return block.product(factors, self.arg["depth"], self.spec["whole_turns"])

@@ -59,10 +59,11 @@ class Tail:
             found = self.apply(value, operands, k.add(row, r), k.add(column, v * self.lanes), None)
             store_value(k, found, c, k.add(k.mul(c_row, r), v * self.lanes), self.result)
 
-    def spill(self, sums: Sequence[ir.Value], tile: ir.Value) -> None:
-        """Store a block's raw sums as a matrix of `width` columns at `tile`."""
+    def spill(self, sums: Sequence[ir.Value], vectors: int, tile: ir.Value) -> None:
+        """Store raw sums, rows of `vectors` vectors, as a matrix of `width` columns at `tile`."""
         for number, value in enumerate(sums):
-            store(self.k, value, tile, number * self.lanes, self.dtype)
+            row, v = divmod(number, vectors)
+            store(self.k, value, tile, row * self.width + v * self.lanes, self.dtype)
 
     def store_spilled(
         self,

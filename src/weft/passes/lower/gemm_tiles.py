@@ -13,7 +13,14 @@ MAX_VECTORS = 4
 
 _GEMM_CHUNK_NS = 20_000.0
 
+_ENOUGH_CHUNKS = 8
+"""With fewer chunks, workers may be left without one."""
+
 _COPIED_NS_PER_BYTE = 0.05
+"""Time of copying a panel into scratch, which then lies in the cache."""
+
+_PACKED_NS_PER_BYTE = 0.25
+"""Time of packing the right factor by a call of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +59,9 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
         if most < 1:
             continue
         tile = _cut_rows(rows, most, vectors)
-        small = tile.blocks - tile.large_blocks
-        cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)
-        cost += small * _block_cost(tile.heights[-1], vectors, depth)
-        cost *= -(-total // vectors)
-        if best is None or cost < best[0] * 0.999:
+        full, rest = divmod(total, vectors)
+        cost = full * _panel_cost(tile, vectors, depth) + (_panel_cost(tile, rest, depth) if rest else 0.0)
+        if best is None or cost < best[0] * 0.995:
             best = (cost, tile)
     assert best is not None, "one vector always fits"
     return best[1]
@@ -72,9 +77,17 @@ def _cut_rows(rows: int, most: int, vectors: int) -> Tile:
     return Tile(heights, blocks if rows else 0, larger if rows else 0, vectors)
 
 
+def _panel_cost(tile: Tile, vectors: int, depth: int) -> float:
+    """Relative time of all blocks of one panel."""
+    small = tile.blocks - tile.large_blocks
+    cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)
+    return cost + small * _block_cost(tile.heights[-1], vectors, depth)
+
+
 def _block_cost(rows: int, vectors: int, depth: int) -> float:
     """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its stores."""
-    step = max(rows * vectors, 1.0 * (rows + vectors), 8.0 if rows > 1 else 2.0 * vectors)
+    loads = rows + vectors
+    step = max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + 0.1 * loads
     return step * max(depth, 1) + 2 * rows * vectors + 12
 
 
@@ -83,8 +96,8 @@ def choose_grid(
 ) -> Grid:
     """Chunks worth about _GEMM_CHUNK_NS each that move the least memory.
 
-    `block_ns`: the time of one block of one panel; `a_bytes`, `b_bytes`: of one batch's factors; `copies`: each
-    chunk copies its panels.
+    `block_ns`: the time of one block of one panel; `a_bytes`, `b_bytes`: of one batch's factors; `copies`: the
+    right factor is copied, by each chunk or, where several would copy the same panel, beforehand.
     """
     blocks = max(tile.blocks, 1)
     panels = max(panels, 1)
@@ -102,12 +115,14 @@ def choose_grid(
         moved = a_bytes * grid.panel_chunks + b_bytes * grid.block_chunks
         cost = moved / BYTES_PER_NS
         if copies:
-            cost += grid.block_chunks * b_bytes * _COPIED_NS_PER_BYTE
+            cost += b_bytes * (_COPIED_NS_PER_BYTE if grid.block_chunks == 1 else _PACKED_NS_PER_BYTE)
         if a_bytes * blocks_each / blocks > l2 / 2:
             cost += a_bytes * panels / BYTES_PER_NS
         done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
         cost += block_ns * (done - blocks * panels) / 4
-        cost += max(0, wanted / 2 - grid.block_chunks * grid.panel_chunks) * _GEMM_CHUNK_NS / 4
+        found = grid.block_chunks * grid.panel_chunks
+        cost += max(0.0, wanted / 2 - found) * _GEMM_CHUNK_NS / 4
+        cost += max(0, min(wanted, _ENOUGH_CHUNKS) - found) * batch_ns / _ENOUGH_CHUNKS
         if best is None or cost < best[0]:
             best = (cost, grid)
     assert best is not None, "at least one cut exists"

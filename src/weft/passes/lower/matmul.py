@@ -74,7 +74,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> lis
         right, call = packed_by_call(node, ctx, product, right, tile.vectors)
         calls.append(call)
     product = replace(product, b=right.matrices)
-    edge = product.columns % width != 0
+    edge = -(-(product.columns % width) // lanes)
     spec = KernelSpec.of(
         "gemm",
         dtype=dtype,

@@ -1,0 +1,69 @@
+"""How matrix products are cut into register blocks and chunks."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile
+
+SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
+REGISTERS = [(16, 32), (8, 16), (4, 16), (2, 16)]
+
+
+@pytest.mark.parametrize(("lanes", "registers"), REGISTERS)
+@pytest.mark.parametrize(("rows", "depth", "columns"), SIZES)
+def test_a_block_fits_the_registers_and_blocks_cover_the_rows(
+    rows: int, depth: int, columns: int, lanes: int, registers: int
+) -> None:
+    """
+    Sums, one row of the right factor and one broadcast element have a register each; heights differ by one at most.
+    """
+    tile = choose_tile(rows, columns, depth, lanes, registers)
+    assert tile.heights[0] * tile.vectors + tile.vectors + 1 <= registers
+    small = tile.blocks - tile.large_blocks
+    assert tile.large_blocks * tile.heights[0] + small * tile.heights[-1] == rows
+    assert len(tile.heights) == 1 or tile.heights[0] - tile.heights[1] == 1
+
+
+def test_a_width_that_wastes_no_columns_is_preferred() -> None:
+    """
+    63 vectors of columns are cut into threes, not into fours.
+    """
+    assert choose_tile(64, 63 * 16, 512, 16, 32).vectors == 3
+    assert choose_tile(64, 64 * 16, 512, 16, 32).vectors == 4
+
+
+def grid_of(tile: Tile, panels: int, batches: int, block_ns: float) -> Grid:
+    return choose_grid(tile, panels, batches, block_ns, 4e5, 2e6, 1 << 20, copies=False)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "panels", "batches"), [(1, 1, 1), (15, 16, 1), (1, 300, 1), (2000, 1, 1), (3, 2, 500)]
+)
+def test_chunks_cover_every_block_once(blocks: int, panels: int, batches: int) -> None:
+    """
+    Each dimension is covered, and no chunk is empty.
+    """
+    grid = grid_of(Tile((9,), blocks, blocks, 3), panels, batches, 1000.0)
+    for each, count, total in (
+        (grid.batches, grid.batch_chunks, batches),
+        (grid.blocks, grid.block_chunks, blocks),
+        (grid.panels, grid.panel_chunks, panels),
+    ):
+        assert each * count >= total > each * (count - 1)
+
+
+@pytest.mark.parametrize(("blocks", "panels"), [(2, 100), (100, 2)])
+def test_long_and_wide_products_are_both_cut(blocks: int, panels: int) -> None:
+    """
+    Few rows with many columns, and the reverse, give chunks for several workers.
+    """
+    assert grid_of(Tile((9,), blocks, blocks, 3), panels, 1, 2000.0).chunks >= 8
+
+
+def test_small_matrices_of_a_batch_share_a_chunk() -> None:
+    """
+    A chunk of tiny products holds many of them.
+    """
+    grid = grid_of(Tile((8,), 4, 4, 2), 1, 256, 150.0)
+    assert 2 <= grid.chunks <= 16
