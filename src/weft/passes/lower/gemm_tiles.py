@@ -107,6 +107,7 @@ def choose_grid(
         each = -(-batches // wanted)
         return Grid(each, blocks, panels, -(-batches // each), 1, 1)
     wanted = max(1, min(round(batch_ns / _GEMM_CHUNK_NS), MAX_CHUNKS // batches))
+    room = max(0.75 * l2 - b_bytes / panels, 0.2 * l2)
     best: tuple[float, Grid] | None = None
     for block_chunks in range(1, min(blocks, wanted) + 1):
         blocks_each = -(-blocks // block_chunks)
@@ -116,7 +117,7 @@ def choose_grid(
         cost = moved / BYTES_PER_NS
         if copies:
             cost += b_bytes * (_COPIED_NS_PER_BYTE if grid.block_chunks == 1 else _PACKED_NS_PER_BYTE)
-        if a_bytes * blocks_each / blocks > l2 / 2:
+        if a_bytes * blocks_each / blocks > room:
             cost += a_bytes * panels / BYTES_PER_NS
         done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
         cost += block_ns * (done - blocks * panels) / 4
