@@ -115,6 +115,14 @@ def test_attention_scores_read_permuted_operands(target: Target) -> None:
     check(target, [numbers((1, 50, 3, 32)), numbers((1, 50, 3, 32), 1)], attrs)
 
 
+def test_transposed_operand_in_whole_tiles(target: Target) -> None:
+    """
+    Depth and columns that are multiples of every vector width, with a last panel that is not full.
+    """
+    check(target, [numbers((3, 30, 32)), numbers((3, 112, 32), 1)], {"transpose_b": True})
+    check(target, [numbers((500, 256)), numbers((528, 256), 1)], {"transpose_b": True})
+
+
 def test_attention_context_is_written_permuted(target: Target) -> None:
     """
     Scores [1, heads, S, S] @ values [1, S, heads, D] are stored as [1, S, heads, D].

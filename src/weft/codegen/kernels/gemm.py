@@ -127,8 +127,8 @@ class Product:
     def _panel(self, b: ir.Value, columns: Index) -> tuple[ir.Value, Index]:
         """Where blocks shall read the panel that begins at `b`, and its stride along the depth.
 
-        `source`: `packed`; `rows` (read in place, unless not full); `copied` (from rows), `columns`
-        (transposed) and `strided`: copied into scratch.
+        `source`: `packed`; `rows` (read in place, unless not full); `copied` (from rows) and what
+        copy_panel calls `columns`, `column_tiles` and `strided`: copied into scratch.
         """
         k, arg, dtype, width = self.k, self.arg, self.dtype, self.width
         source = self.spec["source"]

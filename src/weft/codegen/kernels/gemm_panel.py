@@ -24,13 +24,16 @@ def copy_panel(
 ) -> None:
     """target[t * width + c] = b[t * strides[0] + c * strides[1]] for t < sizes[0], c < sizes[1]; zero up to width.
 
-    `source` says what is contiguous in b: `rows`, `columns`, or nothing (`strided`).
+    `source` says what is contiguous in b: `rows`, `columns`, or nothing (`strided`). With `column_tiles`, columns
+    are contiguous, depth and columns are multiples of the lanes, and the target is not written behind them.
     """
     depth, columns = sizes
     if source == "rows":
         _copy_rows(k, target, b, strides[0], depth, columns, dtype, width)
     elif source == "columns":
         _copy_columns(k, target, b, strides[1], depth, columns, dtype, width)
+    elif source == "column_tiles":
+        _copy_column_tiles(k, target, b, strides[1], depth, columns, dtype, width)
     else:
         _copy_strided(k, target, b, strides, depth, columns, dtype, width)
 
@@ -74,6 +77,19 @@ def _copy_columns(
             to_at = k.at(to, k.mul(step.index, width), dtype)
             sizes = here, k.min(k.sub(depth, step.index), side)
             move_edge(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side, sizes, fill=True)
+
+
+def _copy_column_tiles(
+    k: Kernel, target: ir.Value, source: ir.Value, stride: Index, depth: Index, columns: Index, dtype: DType, width: int
+) -> None:
+    """target[t * width + c] = source[c * stride + t], for t < depth, c < columns, both multiples of the lanes."""
+    side = tile_size(k, dtype)
+    with loop(k, 0, columns, side, name="column") as column:
+        from_ = k.at(source, k.mul(column.index, stride), dtype)
+        to = k.at(target, column.index, dtype)
+        with loop(k, 0, depth, side, name="tile") as step:
+            to_at = k.at(to, k.mul(step.index, width), dtype)
+            move_tile(k, to_at, width, k.at(from_, step.index, dtype), stride, dtype, side)
 
 
 def _copy_strided(

@@ -38,7 +38,11 @@ def right_factor(ctx: LowerContext, product: Operands, width: int) -> Right:
     if b.column == 1:
         large = product.depth * product.columns * b.value.known_dtype.size > ctx.target.l1
         return Right(b, width, "copied" if large and product.rows >= _ROWS_WORTH_COPYING else "rows")
-    return Right(b, width * b.column, "columns" if b.row == 1 else "strided")
+    if b.row != 1:
+        return Right(b, width * b.column, "strided")
+    lanes = ctx.target.lanes(b.value.known_dtype)
+    whole = product.depth % lanes == 0 and product.columns % lanes == 0
+    return Right(b, width * b.column, "column_tiles" if whole else "columns")
 
 
 def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Right, vectors: int) -> tuple[Right, Call]:
