@@ -145,7 +145,7 @@ def aligned(shape: tuple[int, ...]) -> np.ndarray:
 def measure(name: str, target: Target, peak: float, rounds: int) -> None:
     """Print one line for the layer `name`."""
     graph = layer_graph(LAYERS[name], target)
-    calls = lower_conv(graph.nodes[0], LowerContext(graph, target))
+    calls = lower_conv(graph.nodes[0], LowerContext(graph, target, math="exact"))
     assert calls is not None, name
     (call,) = calls
     begin = time.perf_counter()

@@ -19,8 +19,8 @@ _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
 _LEAST_SUMS = 8
 """Register blocks of fewer sums wait for the latency of multiply-adds."""
-_FAR_BYTE = 0.065
-"""Cost of reading a byte of weights for the first time: models as a whole do not stay in any cache."""
+_FAR_BYTE = 0.1
+"""Cost of reading a byte of weights for the first time: models as a whole stay in no cache, and cores share memory."""
 _NEAR_BYTE = 0.01
 """Cost of reading it again if the weights are larger than L2."""
 _PASSED_BYTE = 0.2
@@ -34,15 +34,15 @@ _CHUNK_COST = 80_000.0
 _LEAST_CHUNK_COST = 16_000.0
 _USEFUL_CHUNKS = 8
 """A convolution is cut into so many chunks even if they are smaller than _CHUNK_COST, but not than _LEAST_CHUNK_COST."""
-_WORKERS = (1, 2, 4, 8)
-"""Numbers of workers among whom the chunks should come out even."""
+_EVENNESS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
+"""How much it counts that chunks come out even among so many workers."""
 
 
 @lru_cache(maxsize=1024)
 def choose_cut(shape: ConvShape, target: Target) -> Cut | None:
     """The cheapest cut for a 3x3 convolution in fp32; None if direct convolution should be faster."""
-    best = min(cuts(shape, target), key=lambda cut: _rating(cut, shape, target))
-    return best if _rating(best, shape, target) * _LEAST_GAIN < direct_cost(shape, target) else None
+    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target))
+    return best if rating(best, shape, target) * _LEAST_GAIN < direct_cost(shape, target) else None
 
 
 def direct_cost(shape: ConvShape, target: Target) -> float:
@@ -84,10 +84,10 @@ def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target) -> int:
     return -(-cut.groups // chunks)
 
 
-def _rating(cut: Cut, shape: ConvShape, target: Target) -> float:
+def rating(cut: Cut, shape: ConvShape, target: Target) -> float:
     """The cost of all, with what is lost where chunks do not come out even."""
     group_chunks = -(-cut.groups // groups_per_chunk(cut, shape, target))
     chunks = group_chunks * cut.tile_groups
-    uneven = sum(-(-chunks // workers) * workers / chunks for workers in _WORKERS) / len(_WORKERS)
+    uneven = sum(share * -(-chunks // workers) * workers / chunks for workers, share in _EVENNESS.items())
     transforms = input_cost(cut, target) * (group_chunks if cut.fused else 1)
     return transforms + product_cost(cut, shape, target) * uneven
