@@ -60,7 +60,7 @@ def run_graph(
     target: Target | None = None,
     reverse_chunks: bool = False,
     math: str = "fast",
-    guard: int = 64,
+    guard: int = 8192,
 ) -> dict[str, Array]:
     """The outputs of `graph` (static shapes and dtypes throughout) computed by generated kernels.
 

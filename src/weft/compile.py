@@ -196,7 +196,7 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
         raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
     except Exception as error:
         raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
-    known.update((value.name, np.asarray(result)) for value, result in zip(node.outputs, results, strict=True))
+    known.update((value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True))
 
 
 def plans_of(runnable: Runnable) -> list[Plan]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from weft.dtypes import string
 from weft.errors import GraphError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -40,13 +41,22 @@ def is_known(value: Value) -> bool:
     return value.dtype is not None and value.shape is not None and is_static(value.shape)
 
 
+def is_planned(node: Node) -> bool:
+    """Whether `node` can be part of a plan: its outputs are known, and no operand or output is a string.
+
+    Strings are Python objects, which cannot lie in memory that the plan lays out.
+    """
+    values = [value for value in (*node.inputs, *node.outputs) if value is not None]
+    return all(is_known(value) for value in node.outputs) and all(value.dtype is not string for value in values)
+
+
 def first_region(graph: Graph) -> Region:
     """Cut `graph`, whose shapes were inferred as far as they go (InferShapes or FoldConstants).
 
     Without data-dependent shapes `graph` itself is the region. Raises GraphError if a node is stuck
     although its operands' shapes are known in none of the ways above, which inference rules out.
     """
-    if all(is_known(value) for node in graph.nodes for value in node.outputs):
+    if all(map(is_planned, graph.nodes)):
         names = tuple(value.name for value in graph.outputs)
         return Region(graph, names, [], None, (), {})
     ready = {value for value in graph.inputs if is_known(value)}
@@ -56,7 +66,7 @@ def first_region(graph: Graph) -> Region:
     for node in graph.nodes:
         if not all(value is None or value.is_constant or value in ready for value in node.inputs):
             later.append(node)
-        elif all(is_known(value) for value in node.outputs):
+        elif is_planned(node):
             inside.append(node)
             ready.update(node.outputs)
         else:

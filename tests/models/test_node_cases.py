@@ -1,0 +1,41 @@
+"""The onnx package's own node test cases through whole sessions: compiled, planned and run by the native core."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+import weft
+from tests.unit.frontends.onnx.node_cases import array, cases, compare, not_run
+from weft.errors import WeftError
+
+GROUPS = 8
+
+
+def complaint(case) -> str | None:
+    """None if a session gives what the case wants, else what differs or which error came."""
+    names = [value.name for value in case.model.graph.input]
+    try:
+        session = weft.Session(case.model.SerializeToString())
+        for inputs, wanted in case.data_sets:
+            found = session.run({name: array(item) for name, item in zip(names, inputs, strict=False)})
+            for value, item in zip(case.model.graph.output, wanted, strict=True):
+                compare(found[value.name], array(item), case)
+    except (WeftError, AssertionError) as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    return None
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_sessions_give_what_onnx_wants(group: int) -> None:
+    """
+    Whether an op has a kernel or runs by its reference, whether its shape is known or depends on data.
+    """
+    chosen = [name for name in sorted(cases()) if name not in not_run()][group::GROUPS]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        complaints = {name: found for name in chosen if (found := complaint(cases()[name])) is not None}
+
+    assert complaints == {}
+    assert len(chosen) > 200
