@@ -34,9 +34,10 @@ from weft.plan.call import Call
 from weft.plan.target import Target
 
 LAYERS = (
-    "64x56x64 128x28x128 256x14x256 512x7x512 16x55x64 32x27x128 48x13x192 64x13x256 64x56x192 96x28x128 128x28x192 "
-    "112x14x224 160x14x320 192x7x384 16x28x32 64x224x64 128x112x128 256x56x256 512x28x512 512x14x512 64x56x64x8 256x14x256x8"
-).split()
+    *("64x56x64", "128x28x128", "256x14x256", "512x7x512", "16x55x64", "32x27x128", "48x13x192", "64x13x256"),
+    *("64x56x192", "96x28x128", "128x28x192", "112x14x224", "160x14x320", "192x7x384", "16x28x32", "64x224x64"),
+    *("128x112x128", "256x56x256", "512x28x512", "512x14x512", "64x56x64x8", "256x14x256x8"),
+)
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 _CACHE_BYTES = 64 << 20
 
