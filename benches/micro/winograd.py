@@ -2,7 +2,8 @@
 
 python -m benches.micro.winograd [--isa ISA] [--rounds N] [--cuts N] [LAYER...]
 
-A layer is CHANNELSxSIZExOUTPUTS, or CHANNELSxSIZExOUTPUTSxIMAGES. Prints the best times with everything still in
+A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, and with k1x7 and the like at its end of another
+kernel than 3x3. Prints the best times with everything still in
 the caches (warm), and with nothing but the input there (cold), as inside a model whose weights exceed them. With
 --cuts, the N best cuts by the cost model instead of the one it chooses.
 """
@@ -37,6 +38,15 @@ LAYERS = (
     *("64x56x64", "128x28x128", "256x14x256", "512x7x512", "16x55x64", "32x27x128", "48x13x192", "64x13x256"),
     *("64x56x192", "96x28x128", "128x28x192", "112x14x224", "160x14x320", "192x7x384", "16x28x32", "64x224x64"),
     *("128x112x128", "256x56x256", "512x28x512", "512x14x512", "64x56x64x8", "256x14x256x8"),
+    *(
+        "192x17x192k1x7",
+        "192x17x192k7x1",
+        "128x17x128k1x7",
+        "384x8x384k1x3",
+        "384x8x384k3x1",
+        "48x35x64k5x5",
+        "32x14x64k5x5",
+    ),
 )
 _KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 _CACHE_BYTES = 64 << 20
@@ -82,11 +92,11 @@ def layer_graph(shape: ConvShape, target: Target) -> Graph:
     rng = np.random.default_rng(0)
     graph = Graph()
     x = graph.input("x", f32, (shape.images, shape.channels, *shape.size))
-    w = graph.constant(rng.standard_normal((shape.outputs, shape.channels, 3, 3), dtype=np.float32), "w")
+    w = graph.constant(rng.standard_normal((shape.outputs, shape.channels, *shape.kernel), dtype=np.float32), "w")
     bias = graph.constant(rng.standard_normal(shape.outputs, dtype=np.float32), "bias")
     out = graph.value("out", f32, (shape.images, shape.outputs, *shape.out_size))
     x.layout = out.layout = Blocked(target.lanes(f32))
-    attrs = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1), "groups": 1}
+    attrs = {"strides": (1, 1), "pads": shape.pads * 2, "dilations": (1, 1), "groups": 1}
     graph.add("conv", [x, w, bias], attrs, outputs=[out])
     graph.outputs = [out]
     return graph
@@ -94,9 +104,20 @@ def layer_graph(shape: ConvShape, target: Target) -> Graph:
 
 def measure(layer: str, target: Target, rounds: int, count: int) -> None:
     """Print one line for direct convolution of `layer`, and one for each cut."""
-    channels, size, outputs, images = (*(int(number) for number in layer.split("x")), 1)[:4]
+    numbers, _, kernel = layer.partition("k")
+    channels, size, outputs, images = (*(int(number) for number in numbers.split("x")), 1)[:4]
+    down, across = (int(taps) for taps in (kernel or "3x3").split("x"))
     shape = ConvShape(
-        images, channels, (size, size), outputs, (size, size), (3, 3), (1, 1), (1, 1), pads=(1, 1), groups=1
+        images=images,
+        channels=channels,
+        size=(size, size),
+        outputs=outputs,
+        out_size=(size, size),
+        kernel=(down, across),
+        strides=(1, 1),
+        dilations=(1, 1),
+        pads=(down // 2, across // 2),
+        groups=1,
     )
     graph = layer_graph(shape, target)
     node, x, out = graph.nodes[0], graph.inputs[0], graph.outputs[0]
@@ -129,7 +150,7 @@ def measure(layer: str, target: Target, rounds: int, count: int) -> None:
     for i, cut in enumerate(ways, start=1):
         blocks = "+".join(f"{n}x{height}" for n, height in zip(cut.counts, cut.heights, strict=True))
         print(
-            f"  F({cut.side}x{cut.side},3x3) {'fused' if cut.fused else 'apart'} {cut.vectors} x ({blocks}) "
+            f"  F({cut.side[0]}x{cut.side[1]},{down}x{across}) {'fused' if cut.fused else 'apart'} {cut.vectors} x ({blocks}) "
             f"x {cut.tile_groups:3d} groups {warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm "
             f"{cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold  predicted {scale * rating(cut, shape, target):6.0f} us"
             f"  differs by {errors[i]:.1e}",

@@ -17,18 +17,26 @@ from weft.graph.layout import Blocked
 from weft.passes.lower import conv_winograd
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_winograd_cost import choose_cut
-from weft.passes.lower.conv_winograd_cut import F2, F4, Cut, Points, cuts
+from weft.passes.lower.conv_winograd_cut import ALGORITHMS, Cut, Points, cuts
 from weft.passes.lower.conv_winograd_weights import kernel_transform
 from weft.plan.target import Target
 
 SAME = (1, 1, 1, 1)
+F2, F4 = ALGORITHMS[3, 3]
 LIMIT = 1e-5
 """The relative L2 error that a layer may have."""
 
 
-def winograd(channels: int, outputs: int, size: tuple[int, int], pads: tuple[int, ...] = SAME, images: int = 1) -> Case:
-    """A 3x3 convolution that may be done by Winograd's algorithm."""
-    return Case(channels, outputs, size, (3, 3), pads=pads, images=images, math="fast")
+def winograd(
+    channels: int,
+    outputs: int,
+    size: tuple[int, int],
+    pads: tuple[int, ...] = SAME,
+    images: int = 1,
+    kernel: tuple[int, int] = (3, 3),
+) -> Case:
+    """A convolution that may be done by Winograd's algorithm."""
+    return Case(channels, outputs, size, kernel, pads=pads, images=images, math="fast")
 
 
 SHAPES = {
@@ -48,7 +56,7 @@ SHAPES = {
 }
 
 
-def cuts_of_points(case: Case, target: Target, points: Points) -> Iterator[Cut]:
+def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) -> Iterator[Cut]:
     """The cuts of `case` with these points, a few of each kind."""
     found = [cut for cut in cuts(shape_of(case), target) if cut.points == points]
     seen: set[tuple[bool, int]] = set()
@@ -61,9 +69,20 @@ def cuts_of_points(case: Case, target: Target, points: Points) -> Iterator[Cut]:
 def shape_of(case: Case) -> ConvShape:
     """The numbers of the convolution of `case`."""
     top, left, bottom, right = case.pads
-    out_size = (case.size[0] + top + bottom - 2, case.size[1] + left + right - 2)
+    height, width = case.size
+    down, across = case.kernel
+    out_size = (height + top + bottom - down + 1, width + left + right - across + 1)
     return ConvShape(
-        case.images, case.channels, case.size, case.outputs, out_size, (3, 3), (1, 1), (1, 1), (top, left), 1
+        images=case.images,
+        channels=case.channels,
+        size=(height, width),
+        outputs=case.outputs,
+        out_size=out_size,
+        kernel=(down, across),
+        strides=(1, 1),
+        dilations=(1, 1),
+        pads=(top, left),
+        groups=1,
     )
 
 
@@ -79,18 +98,28 @@ def check(case: Case, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
 @pytest.mark.parametrize("name", SHAPES)
-def test_shapes(name: str, points: Points, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shapes(name: str, points: tuple[Points, Points], target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles that reach beyond the input or the output are computed as if it were padded."""
     first, *_ = cuts_of_points(SHAPES[name], target, points)
     check(SHAPES[name], target, first, monkeypatch)
 
 
 @pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
-def test_cuts(points: Points, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuts(points: tuple[Points, Points], target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of cut gives the same convolution."""
     case = winograd(24, 72, (13, 14), images=2)
     for cut in cuts_of_points(case, target, points):
         check(case, target, cut, monkeypatch)
+
+
+@pytest.mark.parametrize("kernel", ALGORITHMS)
+def test_kernels(kernel: tuple[int, int], target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every kernel with an algorithm, square or along one axis, with each of its sets of points."""
+    down, across = kernel
+    case = winograd(20, 36, (9, 11), pads=(down // 2, across // 2, down // 2, across // 2), images=2, kernel=kernel)
+    for points in ALGORITHMS[kernel]:
+        first, *_ = cuts_of_points(case, target, points)
+        check(replace(case, tail="residual_relu"), target, first, monkeypatch)
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -102,13 +131,24 @@ def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.Monkey
     check(case, target, first, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("channels", "size", "outputs"), [(64, 56, 64), (128, 28, 128), (256, 14, 256), (512, 8, 256), (16, 27, 64)]
-)
-def test_error_of_real_layers(channels: int, size: int, outputs: int) -> None:
+LAYERS = {
+    "64 channels": winograd(64, 64, (56, 56)),
+    "128 channels": winograd(128, 128, (28, 28)),
+    "256 channels": winograd(256, 256, (14, 14)),
+    "512 channels": winograd(512, 256, (8, 8)),
+    "few channels": winograd(16, 64, (27, 27)),
+    "1x7": winograd(192, 192, (17, 17), pads=(0, 3, 0, 3), kernel=(1, 7)),
+    "7x1": winograd(192, 192, (17, 17), pads=(3, 0, 3, 0), kernel=(7, 1)),
+    "1x3": winograd(384, 384, (8, 8), pads=(0, 1, 0, 1), kernel=(1, 3)),
+    "5x5": winograd(48, 64, (35, 35), pads=(2, 2, 2, 2), kernel=(5, 5)),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_error_of_real_layers(name: str) -> None:
     """The chosen kernel of layers as networks have them stays far below the limit."""
     target = targets.detect()
-    case = winograd(channels, outputs, (size, size))
+    case = LAYERS[name]
     assert choose_cut(shape_of(case), target) is not None, "the layer should gain from Winograd"
     expected = case.reference()
     result = case.run(target)
@@ -142,10 +182,14 @@ def test_not_taken_where_it_does_not_pay() -> None:
     assert families(winograd(64, 64, (1, 1)), "fast") == ["conv"]
 
 
-@pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
-def test_the_transforms_of_kernels_interpolate(points: Points) -> None:
+@pytest.mark.parametrize("kernel", ALGORITHMS)
+def test_the_transforms_of_kernels_interpolate(kernel: tuple[int, int]) -> None:
     """The rows of the kernel's transform evaluate it at the points, up to each row's factor."""
-    matrix = kernel_transform(points)
-    assert matrix.shape == (2 * len(points) + 2, 3)
-    np.testing.assert_allclose(matrix[1:-1, 2] / matrix[1:-1, 0], [p * p for p in points for _ in range(2)])
-    assert (matrix[-1] == [0.0, 0.0, 1.0]).all()
+    for points, taps in ((axis, n) for pair in ALGORITHMS[kernel] for axis, n in zip(pair, kernel, strict=True)):
+        if not points:
+            assert kernel_transform(points, taps).tolist() == [[1.0]]
+            continue
+        matrix = kernel_transform(points, taps)
+        assert matrix.shape == (2 * len(points) + 2, taps)
+        np.testing.assert_allclose(matrix[1:-1, 2] / matrix[1:-1, 0], [p * p for p in points for _ in range(2)])
+        assert matrix[-1].tolist() == [0.0] * (taps - 1) + [1.0]

@@ -1,6 +1,6 @@
-"""3x3 convolution by Winograd's algorithm: tiles of input are transformed, multiplied point by point, and transformed back.
+"""Convolution by Winograd's algorithm: tiles of input are transformed, multiplied point by point, and transformed back.
 
-An m x m tile of output takes (m + 2)^2 multiplications a pair of channels instead of 9 m^2. Tiles are taken in
+An m x m tile of output of a 3x3 kernel takes (m + 2)^2 multiplications a pair of channels instead of 9 m^2. Tiles are taken in
 groups: the transformed input of a group stays in the cache while the weights of one group of output channels
 after another are multiplied with it. The input is transformed by the kernel itself into its scratch, or, where
 groups of output channels are shared out among chunks, by a kernel of its own into memory.
@@ -8,13 +8,15 @@ groups of output channels are shared out among chunks, by a kernel of its own in
 
 from __future__ import annotations
 
+from math import prod
+
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.kernels.conv_tail import Tail
 from weft.codegen.kernels.conv_winograd_product import Operands, Product
-from weft.codegen.kernels.conv_winograd_tiles import Tiles
+from weft.codegen.kernels.conv_winograd_tiles import Tiles, reach_of
 from weft.plan.kernel_spec import KernelSpec
 
 SHAPE_ARGS = (
@@ -54,22 +56,21 @@ PRODUCT_ARGS = (
 def emit_winograd_input(k: Kernel, spec: KernelSpec) -> None:
     """Transformed tiles of a blocked input: [tile group, point, channel block, tile of the group, lane].
 
-    Params: dtype, lanes, points. Pointers: out, x. See INPUT_ARGS. Scratch: one tile.
+    Params: dtype, lanes, kernel, points (down and across). Pointers: out, x. See INPUT_ARGS. Scratch: one tile.
     """
     arg = {name: k.arg(number) for number, name in enumerate(INPUT_ARGS)}
     group = k.div(k.chunk, arg["block_chunks"])
     part = k.sub(k.chunk, k.mul(group, arg["block_chunks"]))
     first = k.mul(part, arg["blocks_per_chunk"])
     last = k.min(k.add(first, arg["blocks_per_chunk"]), _blocks(k, spec, arg["channels"]))
-    points = (2 * len(spec["points"]) + 2) ** 2
-    target = k.at(k.pointer(0), k.mul(group, k.mul(arg["input_point"], points)), spec["dtype"])
+    target = k.at(k.pointer(0), k.mul(group, k.mul(arg["input_point"], prod(reach_of(spec)))), spec["dtype"])
     _transform_group(k, spec, arg, group, (first, last), target)
 
 
 def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
-    """out = tail(bias + 3x3 convolution of x with stride 1), out and x being Blocked(lanes).
+    """out = tail(bias + convolution of x with stride 1), out and x being Blocked(lanes).
 
-    Params: dtype, lanes, vectors, points, heights (tiles of the kinds of register blocks), unroll (input channels a
+    Params: dtype, lanes, vectors, kernel, points, heights (tiles of the kinds of register blocks), unroll (input channels a
     turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, tail, kinds.
     Pointers: out, x, transformed weights [group, point, channel, vectors * lanes], bias (if `bias`), then the
     tail's operands. See PRODUCT_ARGS. Scratch: one tile, the products, the input.

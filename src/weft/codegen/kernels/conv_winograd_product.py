@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from llvmlite import ir
 
@@ -10,6 +11,7 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.vectors import constant, multiply_add, splat
+from weft.codegen.kernels.conv_winograd_tiles import reach_of
 from weft.plan.kernel_spec import KernelSpec
 
 
@@ -37,7 +39,7 @@ class Product:
         self.channels = channels
         self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
         self.heights, self.unroll = spec["heights"], spec["unroll"]
-        self.points = (2 * len(spec["points"]) + 2) ** 2
+        self.points = prod(reach_of(spec))
 
     def emit(self, operands: Operands, counts: list[ir.Value]) -> None:
         """products[point] = inputs[point] times weights[point], for counts[i] blocks of heights[i] tiles each."""

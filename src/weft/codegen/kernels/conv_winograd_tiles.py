@@ -1,4 +1,4 @@
-"""The tiles of Winograd convolution: read from a blocked input and transformed, transformed back and stored blocked."""
+"""Tiles of Winograd convolution: read from a blocked input and transformed, transformed back and stored blocked."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ class TilePlace:
     column: Index
 
 
+def reach_of(spec: KernelSpec) -> tuple[int, int]:
+    """Input pixels along both sides of a tile, which are as many as there are points."""
+    down, across = (2 * len(points) + 2 if points else 1 for points in spec["points"])
+    return down, across
+
+
 class Tiles:
     """Transforms the tiles of one convolution. `arg` has the numbers named in `conv_winograd.SHAPE_ARGS`."""
 
@@ -32,8 +38,8 @@ class Tiles:
         self.k = k
         self.arg = arg
         self.dtype, self.lanes, self.points = spec["dtype"], spec["lanes"], spec["points"]
-        self.side = 2 * len(self.points)
-        self.reach = self.side + 2
+        self.reach = reach_of(spec)
+        self.side = tuple(reach - taps + 1 for reach, taps in zip(self.reach, spec["kernel"], strict=True))
 
     def place(self, tile: Index) -> TilePlace:
         """Where tile number `tile` (counted over images, rows and columns of tiles) lies."""
@@ -42,42 +48,43 @@ class Tiles:
         column = k.sub(tile, k.mul(line, self.arg["tiles_across"]))
         image = k.div(line, self.arg["tiles_down"])
         row = k.sub(line, k.mul(image, self.arg["tiles_down"]))
-        return TilePlace(image, k.mul(row, self.side), k.mul(column, self.side))
+        return TilePlace(image, k.mul(row, self.side[0]), k.mul(column, self.side[1]))
 
     def read(self, x: ir.Value, place: TilePlace, block: Index, target: ir.Value, stride: Index) -> None:
         """Transform channel block `block` of the input of the tile at `place` into target[point], points `stride` apart.
 
         A tile that reaches beyond the input is first copied to the start of scratch, with zeros around it.
         """
-        k, arg, reach, lanes = self.k, self.arg, self.reach, self.lanes
+        k, arg, lanes = self.k, self.arg, self.lanes
+        down, across = self.reach
         top, left = k.sub(place.row, arg["pad_top"]), k.sub(place.column, arg["pad_left"])
         corner = k.mul(k.add(k.mul(top, arg["x_width"]), left), lanes)
         plane = k.add(k.mul(place.image, arg["x_image"]), k.mul(block, arg["x_block"]))
         here = k.b.gep(x, [as_i64(k.add(plane, corner))], source_etype=scalar(self.dtype))
         line = k.mul(arg["x_width"], lanes)
-        rows = k.max(k.sub(0, top), 0), k.min(k.sub(arg["x_height"], top), reach)
-        columns = k.max(k.sub(0, left), 0), k.min(k.sub(arg["x_width"], left), reach)
-        missing = k.less(k.add(k.sub(rows[1], rows[0]), k.sub(columns[1], columns[0])), 2 * reach)
+        rows = k.max(k.sub(0, top), 0), k.min(k.sub(arg["x_height"], top), down)
+        columns = k.max(k.sub(0, left), 0), k.min(k.sub(arg["x_width"], left), across)
+        missing = k.less(k.add(k.sub(rows[1], rows[0]), k.sub(columns[1], columns[0])), down + across)
         with when(k, missing):
             zero = constant(self.dtype, 0.0, lanes)
-            for i in range(reach * reach):
+            for i in range(down * across):
                 store(k, zero, k.scratch, i * lanes, self.dtype)
             with loop(k, *rows, name="row") as row, loop(k, *columns, name="column") as column:
                 at = k.add(k.mul(row.index, line), k.mul(column.index, lanes))
                 pixel = k.b.gep(here, [as_i64(at)], source_etype=scalar(self.dtype))
-                to = k.mul(k.add(k.mul(row.index, reach), column.index), lanes)
+                to = k.mul(k.add(k.mul(row.index, across), column.index), lanes)
                 store(k, load(k, pixel, 0, self.dtype, lanes), k.scratch, to, self.dtype)
         source = k.b.select(missing, k.scratch, here)
-        step = k.b.select(missing, as_i64(reach * lanes), as_i64(line))
+        step = k.b.select(missing, as_i64(across * lanes), as_i64(line))
 
         def pixels(i: int) -> list[ir.Value]:
             start = k.at(source, k.mul(step, i), self.dtype)
-            return [load(k, start, j * lanes, self.dtype, lanes) for j in range(reach)]
+            return [load(k, start, j * lanes, self.dtype, lanes) for j in range(across)]
 
-        for first, halves in input_transform(k, pixels, self.points):
+        for first, halves in input_transform(k, pixels, self.points[0]):
             for i, half in enumerate(halves, start=first):
-                for j, value in enumerate(input_transform_row(k, half, self.points)):
-                    store(k, value, target, k.mul(stride, i * reach + j), self.dtype)
+                for j, value in enumerate(input_transform_row(k, half, self.points[1])):
+                    store(k, value, target, k.mul(stride, i * across + j), self.dtype)
 
     def write(
         self,
@@ -92,11 +99,12 @@ class Tiles:
 
         `channel` is the output channel of lane 0. A tile that reaches beyond the output goes through the start of scratch.
         """
-        k, arg, side, reach = self.k, self.arg, self.side, self.reach
+        k, arg = self.k, self.arg
+        (height, width), (down, across) = self.side, self.reach
         halves = []
-        for j in range(reach):
-            column = [load(k, products, k.mul(stride, i * reach + j), self.dtype, self.lanes) for i in range(reach)]
-            halves.append(output_transform(k, column, self.points))
+        for j in range(across):
+            column = [load(k, products, k.mul(stride, i * across + j), self.dtype, self.lanes) for i in range(down)]
+            halves.append(output_transform(k, column, self.points[0], height))
         plane = k.add(k.mul(place.image, arg["out_image"]), k.mul(k.div(channel, self.lanes), arg["out_block"]))
         out = k.add(plane, k.mul(k.add(k.mul(place.row, arg["out_width"]), place.column), self.lanes))
         line = k.mul(arg["out_width"], self.lanes)
@@ -104,23 +112,23 @@ class Tiles:
             constant(self.dtype, 0.0, self.lanes) if bias is None else load(k, bias, channel, self.dtype, self.lanes)
         )
         rows, columns = k.sub(arg["out_height"], place.row), k.sub(arg["out_width"], place.column)
-        whole = k.b.and_(k.less(side - 1, rows), k.less(side - 1, columns))
+        whole = k.b.and_(k.less(height - 1, rows), k.less(width - 1, columns))
 
         def pixels(i: int) -> list[ir.Value]:
-            values = output_transform(k, [half[i] for half in halves], self.points)
+            values = output_transform(k, [half[i] for half in halves], self.points[1], width)
             return values if bias is None else [k.b.fadd(value, first) for value in values]
 
         with either(k, whole) as (then, otherwise):
             with then:
-                for i in range(side):
+                for i in range(height):
                     tail.store_block(pixels(i), place.image, channel, [k.add(out, k.mul(line, i))])
             with otherwise:
-                for i in range(side):
+                for i in range(height):
                     for j, value in enumerate(pixels(i)):
-                        store(k, value, k.scratch, (i * side + j) * self.lanes, self.dtype)
-                last_row, last_column = k.min(rows, side), k.min(columns, side)
+                        store(k, value, k.scratch, (i * width + j) * self.lanes, self.dtype)
+                last_row, last_column = k.min(rows, height), k.min(columns, width)
                 with loop(k, 0, last_row, name="row") as row, loop(k, 0, last_column, name="column") as column:
-                    at = k.mul(k.add(k.mul(row.index, side), column.index), self.lanes)
+                    at = k.mul(k.add(k.mul(row.index, width), column.index), self.lanes)
                     to = k.add(out, k.add(k.mul(row.index, line), k.mul(column.index, self.lanes)))
                     value = load(k, k.scratch, at, self.dtype, self.lanes)
                     tail.store_block([value], place.image, channel, [to])

@@ -1,7 +1,8 @@
-"""The one-dimensional transforms of Winograd convolution with kernels of three, for any set of points.
+"""The one-dimensional transforms of Winograd convolution, for any set of points.
 
-F(m, 3) evaluates polynomials at n = m + 2 points: 0, +p and -p for each of the given `points`, and infinity,
-in this order. What the transforms compute for the two points of a pair shares all but its last step.
+F(m, r) evaluates polynomials at n = m + r - 1 points: 0, +p and -p for each of the given `points`, and infinity,
+in this order. What the transforms compute for the two points of a pair shares all but its last step. Without
+any points nothing is transformed (n = m = r = 1): an axis along which the kernel has one element.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ def input_transform(
     `d(i)` gives row i anew each time it is needed. With y^i standing for row 2 i (for infinity: 2 i + 1), the value
     at 0 and infinity is prod(y - p^2), at +p and -p it is y^(1/2) (y^(1/2) +- p) times the product of the others.
     """
+    if not points:
+        yield 0, [d(0)]
+        return
     squares = [point * point for point in points]
     whole = _product(squares)
     last = 2 * len(points) + 1
@@ -40,15 +44,16 @@ def input_transform_row(k: Kernel, d: Sequence[ir.Value], points: Sequence[float
     return [row[0] for _, rows in input_transform(k, lambda i: [d[i]], points) for row in rows]
 
 
-def output_transform(k: Kernel, v: Sequence[ir.Value], points: Sequence[float]) -> list[ir.Value]:
-    """Values at n points -> m = n - 2 output pixels: pixel i is the sum of p^i v over the points."""
+def output_transform(k: Kernel, v: Sequence[ir.Value], points: Sequence[float], side: int) -> list[ir.Value]:
+    """Values at n points -> m = `side` output pixels: pixel i is the sum of p^i v over the points."""
+    if not points:
+        return list(v)
     sums = [k.b.fadd(v[1 + 2 * i], v[2 + 2 * i]) for i in range(len(points))]
     differences = [k.b.fsub(v[1 + 2 * i], v[2 + 2 * i]) for i in range(len(points))]
-    last = 2 * len(points) - 1
     results = []
-    for power in range(last + 1):
+    for power in range(side):
         terms = differences if power % 2 else sums
-        start = {0: v[0], last: v[-1]}.get(power)
+        start = {0: v[0], side - 1: v[-1]}.get(power)
         results.append(_weighted(k, terms, [point**power for point in points], start))
     return results
 

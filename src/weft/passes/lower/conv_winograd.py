@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from weft.dtypes import f32
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
@@ -18,7 +20,7 @@ from weft.plan.kernel_spec import KernelSpec
 
 
 def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Calls for a 3x3 convolution between blocked fp32 values; None where another kernel is faster, or must be used.
+    """Calls for a convolution between blocked fp32 values; None where another kernel is faster, or must be used.
 
     Winograd rounds differently from a sum of products, so it is for math="fast" only.
     """
@@ -36,7 +38,6 @@ def is_winograd(node: Node, shape: ConvShape) -> bool:
         and isinstance(out.layout, Blocked)
         and x.layout == out.layout
         and weights.data is not None
-        and shape.kernel == (3, 3)
         and shape.strides == (1, 1)
         and shape.dilations == (1, 1)
         and shape.groups == 1
@@ -57,7 +58,7 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     if cut.fused:
         cost += input_cost(cut, ctx.target) * group_chunks
     blocks = cut.in_blocks
-    points = cut.reach**2
+    points = prod(cut.reach)
     input_point = _odd(blocks * cut.group_tiles) * lanes
     product_point = _odd(cut.group_tiles * cut.vectors) * lanes
     x_block = elements(shape.size) * lanes
@@ -78,7 +79,7 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     source = x
     if not cut.fused:
         source = ctx.temporary(f"{out.name}.tiles", f32, (cut.tile_groups, points, input_point))
-        spec = KernelSpec.of("winograd_input", dtype=f32, lanes=lanes, points=cut.points)
+        spec = KernelSpec.of("winograd_input", dtype=f32, lanes=lanes, kernel=cut.kernel, points=cut.points)
         block_chunks = -(-blocks // cut.blocks_per_chunk)
         calls.append(
             ctx.call(
@@ -97,6 +98,7 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         dtype=f32,
         lanes=lanes,
         vectors=cut.vectors,
+        kernel=cut.kernel,
         points=cut.points,
         heights=cut.heights,
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
@@ -119,7 +121,12 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         *cut.counts,
     )
     scratch = one_tile + points * (product_point + (input_point if cut.fused else 0))
-    reads = (source, _transformed(weights, cut, lanes, ctx), *(() if tail.bias is None else (tail.bias,)), *tail.values)
+    reads = (
+        source,
+        _transformed(weights, shape, cut, lanes, ctx),
+        *(() if tail.bias is None else (tail.bias,)),
+        *tail.values,
+    )
     calls.append(
         ctx.call(
             node,
@@ -136,13 +143,14 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     return calls
 
 
-def _transformed(weights: Value, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
+def _transformed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
     how = f"winograd {cut.points} {lanes} {cut.vectors}"
     found = ctx.packed(weights, how)
     if found is not None:
         return found
     assert weights.data is not None, "only constant weights are transformed"
-    data = transform_weights(weights.data, cut.points, lanes, cut.vectors)
+    four = weights.data.reshape(shape.outputs, shape.channels, *shape.kernel)
+    data = transform_weights(four, cut.points, cut.vectors * lanes)
     return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.transformed"))
 
 

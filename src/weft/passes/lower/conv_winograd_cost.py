@@ -7,14 +7,16 @@ constants were fitted to measured layers: see docs/adr/0003-winograd.md.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_winograd_cut import FLOAT, Cut, cuts
 from weft.plan.target import Target
 
-_INPUT_COST = {2: 60.0, 4: 240.0}
-_OUTPUT_COST = {2: 40.0, 4: 160.0}
-"""Cost of transforming one vector of input channels, and of output channels, of a tile; by side of the tile."""
+_INPUT_COST = (1.2, 0.45)
+_OUTPUT_COST = (0.7, 0.3)
+"""Cost of transforming one vector of input, and of output, channels of a tile: for each point, the first number
+plus the second for each of the points along both of its axes."""
 _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
 _LEAST_SUMS = 8
@@ -40,25 +42,27 @@ _EVENNESS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
 
 @lru_cache(maxsize=1024)
 def choose_cut(shape: ConvShape, target: Target) -> Cut | None:
-    """The cheapest cut for a 3x3 convolution in fp32; None if direct convolution should be faster."""
-    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target))
-    return best if rating(best, shape, target) * _LEAST_GAIN < direct_cost(shape, target) else None
+    """The cheapest cut for an fp32 convolution with strides 1; None if direct convolution should be faster."""
+    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target), default=None)
+    if best is None or rating(best, shape, target) * _LEAST_GAIN >= direct_cost(shape, target):
+        return None
+    return best
 
 
 def direct_cost(shape: ConvShape, target: Target) -> float:
     """The cost of direct convolution at its limit."""
     lanes = target.vector_bytes // FLOAT
     vectors = -(-shape.outputs // lanes)
-    weights = vectors * lanes * shape.channels * 9 * FLOAT
+    weights = vectors * lanes * shape.channels * prod(shape.kernel) * FLOAT
     return shape.multiply_adds / shape.outputs * vectors + _FAR_BYTE * weights
 
 
 def input_cost(cut: Cut, target: Target) -> float:
     """The cost of transforming the input once."""
-    cost = _INPUT_COST[cut.side] * cut.group_tiles * cut.tile_groups * cut.in_blocks
+    cost = _transform_cost(cut, _INPUT_COST) * cut.group_tiles * cut.tile_groups * cut.in_blocks
     if cut.fused:
         return cost
-    size = cut.reach**2 * cut.tile_groups * cut.group_tiles * cut.in_blocks * target.vector_bytes
+    size = prod(cut.reach) * cut.tile_groups * cut.group_tiles * cut.in_blocks * target.vector_bytes
     return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else 0.1)
 
 
@@ -68,10 +72,10 @@ def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
     group = sum(
         count * (shape.channels * max(height * cut.vectors, _LEAST_SUMS) + _BLOCK_COST) for height, count in blocks
     )
-    product = cut.reach**2 * group * cut.tile_groups * cut.groups
-    weights = cut.reach**2 * shape.channels * cut.groups * cut.vectors * target.vector_bytes
+    product = prod(cut.reach) * group * cut.tile_groups * cut.groups
+    weights = prod(cut.reach) * shape.channels * cut.groups * cut.vectors * target.vector_bytes
     again = _NEAR_BYTE * (cut.tile_groups - 1) if 2 * weights > target.l2 else 0.0
-    return product + _OUTPUT_COST[cut.side] * cut.tiles * cut.out_blocks + (_FAR_BYTE + again) * weights
+    return product + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks + (_FAR_BYTE + again) * weights
 
 
 def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target) -> int:
@@ -91,3 +95,9 @@ def rating(cut: Cut, shape: ConvShape, target: Target) -> float:
     uneven = sum(share * -(-chunks // workers) * workers / chunks for workers, share in _EVENNESS.items())
     transforms = input_cost(cut, target) * (group_chunks if cut.fused else 1)
     return transforms + product_cost(cut, shape, target) * uneven
+
+
+def _transform_cost(cut: Cut, per_point: tuple[float, float]) -> float:
+    """The cost of transforming one vector of a tile."""
+    first, each = per_point
+    return prod(cut.reach) * (first + each * sum(cut.reach))

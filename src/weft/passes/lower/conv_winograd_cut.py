@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import sqrt
+from math import prod, sqrt
 
-from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_shape import ConvShape, Pair
 from weft.passes.lower.conv_tiles import cut_row
 from weft.plan.target import Target
 
 Points = tuple[float, ...]
 
-F2: Points = (1.0,)
-F4: Points = (sqrt(0.5), sqrt(2.0))
-"""Points (beside 0 and infinity, and each with its negative) for tiles of 2 x 2 and of 4 x 4 outputs.
+_NONE: Points = ()
+_FOUR: Points = (1.0,)
+_SIX: Points = (sqrt(0.5), sqrt(2.0))
+_EIGHT: Points = (0.5, 1.0, 2.0)
+_TEN: Points = (0.5, 0.8, 1.25, 2.0)
+"""Points beside 0 and infinity, each standing for its negative too: of the sets tried, those that lose the fewest bits.
 
-For 4 x 4 these lose the fewest bits of the sets tried; their product is 1, which saves multiplications too.
+Their product is 1, which saves multiplications.
 """
+
+ALGORITHMS: dict[Pair, tuple[tuple[Points, Points], ...]] = {
+    (3, 3): ((_FOUR, _FOUR), (_SIX, _SIX)),
+    (5, 5): ((_SIX, _SIX),),
+    (1, 3): ((_NONE, _SIX),),
+    (3, 1): ((_SIX, _NONE),),
+    (1, 5): ((_NONE, _SIX), (_NONE, _EIGHT)),
+    (5, 1): ((_SIX, _NONE), (_EIGHT, _NONE)),
+    (1, 7): ((_NONE, _EIGHT), (_NONE, _TEN)),
+    (7, 1): ((_EIGHT, _NONE), (_TEN, _NONE)),
+}
+"""For each kernel, the points down and across that may be taken."""
 
 FLOAT = 4
 _MAX_HEIGHT = 16
@@ -38,7 +53,8 @@ class Cut:
     own does so before.
     """
 
-    points: Points
+    kernel: Pair
+    points: tuple[Points, Points]
     vectors: int
     heights: tuple[int, ...]
     counts: tuple[int, ...]
@@ -51,14 +67,14 @@ class Cut:
     fused: bool
 
     @property
-    def side(self) -> int:
-        """Output pixels along the side of a tile."""
-        return 2 * len(self.points)
+    def reach(self) -> Pair:
+        """Input pixels along the sides of a tile."""
+        return _reach(self.points)
 
     @property
-    def reach(self) -> int:
-        """Input pixels along the side of a tile."""
-        return self.side + 2
+    def side(self) -> Pair:
+        """Output pixels along the sides of a tile."""
+        return self.reach[0] - self.kernel[0] + 1, self.reach[1] - self.kernel[1] + 1
 
     @property
     def tiles(self) -> int:
@@ -85,11 +101,14 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
     """Every cut worth thinking about."""
     lanes = target.vector_bytes // FLOAT
     in_blocks, out_blocks = -(-shape.channels // lanes), -(-shape.outputs // lanes)
-    for points in (F2, F4):
-        side = 2 * len(points)
-        down, across = (-(-pixels // side) for pixels in shape.out_size)
+    for points in ALGORITHMS.get(shape.kernel, ()):
+        reach = _reach(points)
+        down, across = (
+            -(-pixels // (inputs - taps + 1))
+            for pixels, inputs, taps in zip(shape.out_size, reach, shape.kernel, strict=True)
+        )
         tiles = shape.images * down * across
-        room = _GROUP_SHARE * target.l2 / ((side + 2) ** 2 * in_blocks * lanes * FLOAT)
+        room = _GROUP_SHARE * target.l2 / (prod(reach) * in_blocks * lanes * FLOAT)
         for vectors in range(min(2, out_blocks), min(_MAX_VECTORS, out_blocks) + 1):
             most = max(1, min(_MAX_HEIGHT, (target.registers - vectors - 1) // vectors))
             sizes = {-(-tiles // -(-tiles // (most * blocks))) for blocks in _GROUP_BLOCKS}
@@ -101,6 +120,7 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
                 counts = tuple(widths.count(height) for height in heights)
                 for fused in (True, False):
                     yield Cut(
+                        shape.kernel,
                         points,
                         vectors,
                         heights,
@@ -113,3 +133,8 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
                         out_blocks=out_blocks,
                         fused=fused,
                     )
+
+
+def _reach(points: tuple[Points, Points]) -> Pair:
+    down, across = (2 * len(axis) + 2 if axis else 1 for axis in points)
+    return down, across
