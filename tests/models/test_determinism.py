@@ -1,0 +1,112 @@
+"""The promise of docs/guide/determinism.md: on one instruction set, nothing about threads changes a bit of any result."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.models import digests, small
+from tests.ops.suite import CASES
+from weft import _native
+from weft.runtime import executable
+from weft.tracing.record import record
+
+SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
+CLIENTS = 4
+
+LARGER = {
+    "branches": lambda: small.branches(width=192, count=5),
+    "convolutional": lambda: small.convolutional(channels=40, size=57),
+    "attention": lambda: small.attention(tokens=96, width=64, heads=4),
+}
+
+
+@pytest.fixture(scope="module")
+def team() -> Iterator[_native.Team]:
+    """A team that runs may limit as they like."""
+    team = _native.Team("determinism", 8, 8)
+    yield team
+    team.close()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step says that it is costly, so that all that can be shared is, however small."""
+
+    class Native:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(_native, name)
+
+        def Program(self, *, steps: list[Any], **rest: Any) -> _native.Program:  # noqa: N802 - the name it stands for
+            return _native.Program(steps=[(*step[:4], 1e8) for step in steps], **rest)
+
+    monkeypatch.setattr(executable, "_native", Native())
+
+
+def digests_everywhere(run: digests.Run, team: _native.Team, settings: list[tuple[int, int]]) -> set[str]:
+    """The different digests under all settings, by one client and by several at once."""
+    found = {run(team, intra, inter) for intra, inter in settings}
+    barrier = threading.Barrier(CLIENTS)
+
+    def client(number: int) -> set[str]:
+        barrier.wait()
+        return {run(team, *settings[(number + turn) % len(settings)]) for turn in range(2)}
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return found.union(*pool.map(client, range(CLIENTS)))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("index", range(len(CASES)), ids=lambda index: CASES[index].id)
+def test_an_op_gives_the_same_bits_everywhere(index: int, team: _native.Team, eager: None) -> None:
+    """
+    At every number of workers, of ops and of clients.
+    """
+    assert len(digests_everywhere(digests.op_case(index), team, SETTINGS[::3])) == 1
+
+
+@pytest.mark.parametrize("larger", [False, True])
+@pytest.mark.parametrize("name", small.MODELS)
+def test_a_model_gives_the_same_bits_everywhere(
+    name: str, larger: bool, team: _native.Team, eager: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Whole graphs too, small ones and ones whose ops have many chunks.
+    """
+    if larger:
+        monkeypatch.setitem(small.MODELS, name, LARGER[name])
+    run = digests.model(name)
+
+    with record() as recording:
+        found = digests_everywhere(run, team, SETTINGS * 2)
+
+    assert len(found) == 1
+    assert len({event.worker for event in recording.events}) > 1, "nothing was shared: the test shows nothing"
+
+
+def digests_of_process(**environment: str) -> dict[str, str]:
+    """The digests of everything in a process of its own with these variables set."""
+    command = [sys.executable, "-m", "tests.models.digests", "2"]
+    output = subprocess.run(
+        command, env=os.environ | environment, check=True, capture_output=True, text=True, timeout=110
+    )
+    return json.loads(output.stdout)
+
+
+def test_processes_agree_whatever_their_environment() -> None:
+    """
+    Another process, with other numbers from its environment, computes the same bits.
+    """
+    wanted = digests_of_process(WEFT_INTRA_OP_THREADS="1", WEFT_INTER_OP_THREADS="1")
+
+    assert len(wanted) > len(CASES)
+    assert digests_of_process(WEFT_INTRA_OP_THREADS="3", WEFT_INTER_OP_THREADS="2", WEFT_SPIN_US="0") == wanted
