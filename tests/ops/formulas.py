@@ -116,6 +116,20 @@ def _layer_norm(case: Case) -> Array:
     return found * (1 if scale is None else scale) + (0 if bias is None else bias)
 
 
+def _attention(case: Case) -> Array:
+    operands = _wide(case)
+    perms = [case.attrs.get(f"{name}_perm", range(a.ndim)) for name, a in zip("qkv", operands, strict=False)]
+    q, k, v = (array.transpose(perm) for array, perm in zip(operands, perms, strict=False))
+    scores = np.einsum("...id,...jd->...ij", q, k)
+    if len(operands) == 4 and operands[3].dtype == bool:
+        scores = np.where(operands[3], scores, -np.inf)
+    elif "tail" in case.attrs:
+        scores = scores * 0.25 + (operands[3] if len(operands) == 4 else 0)
+    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    found = np.einsum("...ij,...jd->...id", powers / powers.sum(axis=-1, keepdims=True), v)
+    return found.transpose(case.attrs["out_perm"]) if "out_perm" in case.attrs else found
+
+
 def _log_softmax(case: Case) -> Array:
     (x,), axis = _wide(case), case.attrs["axis"]
     shifted = x - x.max(axis, keepdims=True, initial=-np.inf)
@@ -167,6 +181,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "fmod": _truncated_remainder,
     "elementwise": _elementwise,
     "matmul": _matmul,
+    "attention": _attention,
     "conv": _conv,
     "layer_norm": _layer_norm,
     "log_softmax": _log_softmax,

@@ -2,6 +2,7 @@
 
 from tests.ops import (
     arg_reduce,
+    attention,
     cast,
     concat,
     conv,
@@ -35,6 +36,7 @@ CASES: list[Case] = [
     *elementwise.CASES,
     *cast.CASES,
     *matmul.CASES,
+    *attention.CASES,
     *einsum.CASES,
     *conv.CASES,
     *conv_transpose.CASES,

@@ -2,6 +2,7 @@
 
 from weft.ops import (
     arg_reduce,
+    attention,
     call,
     cast,
     concat,
@@ -44,6 +45,7 @@ _TENSOR = (
     OpDef("elementwise", elementwise.infer_elementwise, elementwise.evaluate_elementwise, 1, None),
     OpDef("identity", reshape.infer_identity, reshape.evaluate_reshaping("identity")),
     OpDef("matmul", matmul.infer_matmul, matmul.evaluate_matmul, 2, None),
+    OpDef("attention", attention.infer_attention, attention.evaluate_attention, 3, None),
     OpDef("einsum", einsum.infer_einsum, einsum.evaluate_einsum, 1, None),
     OpDef("conv", conv.infer_conv, conv.evaluate_conv, 2, None),
     OpDef("conv_transpose", conv_transpose.infer_conv_transpose, conv_transpose.evaluate_conv_transpose, 2, 3),

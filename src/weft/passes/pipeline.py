@@ -9,6 +9,7 @@ from weft.passes.choose_layouts import ChooseLayouts
 from weft.passes.fold_batch_norm import FoldBatchNorm
 from weft.passes.fold_constants import FoldConstants
 from weft.passes.fold_scales import FoldScales
+from weft.passes.fuse_attention import FuseAttention
 from weft.passes.fuse_layer_norm import FuseLayerNorm
 from weft.passes.fuse_softmax import FuseSoftmax
 from weft.passes.fuse_tail import FuseTail
@@ -44,6 +45,7 @@ SIMPLIFY: Steps = [
 
 FUSE: Steps = [
     (FuseTail(), "the producers with kernels of their own choose first"),
+    (FuseAttention(), "once scale and mask are in the tail of the scores"),
     (GroupElementwise(), "what is left becomes loops of its own"),
 ]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.kernels.arg_reduce import emit_arg_reduce
+from weft.codegen.kernels.attention import emit_attention
 from weft.codegen.kernels.conv import emit_conv
 from weft.codegen.kernels.conv_depthwise import emit_conv_depthwise
 from weft.codegen.kernels.conv_plain import emit_conv_plain
@@ -43,6 +44,7 @@ KERNELS: dict[str, Generator] = {
     "winograd_input": emit_winograd_input,
     "copy_rows": emit_copy_rows,
     "copy_tiles": emit_copy_tiles,
+    "attention": emit_attention,
     "gemm": emit_gemm,
     "gemm_pack": emit_gemm_pack,
     "gemv": emit_gemv,

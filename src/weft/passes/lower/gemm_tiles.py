@@ -58,16 +58,16 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
         most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
         if most < 1:
             continue
-        tile = _cut_rows(rows, most, vectors)
+        tile = cut_rows(rows, most, vectors)
         full, rest = divmod(total, vectors)
-        cost = full * _panel_cost(tile, vectors, depth) + (_panel_cost(tile, rest, depth) if rest else 0.0)
+        cost = full * panel_cost(tile, vectors, depth) + (panel_cost(tile, rest, depth) if rest else 0.0)
         if best is None or cost < best[0] * 0.995:
             best = (cost, tile)
     assert best is not None, "one vector always fits"
     return best[1]
 
 
-def _cut_rows(rows: int, most: int, vectors: int) -> Tile:
+def cut_rows(rows: int, most: int, vectors: int) -> Tile:
     blocks = max(1, -(-rows // most))
     height, larger = divmod(rows, blocks)
     if larger:
@@ -77,7 +77,7 @@ def _cut_rows(rows: int, most: int, vectors: int) -> Tile:
     return Tile(heights, blocks if rows else 0, larger if rows else 0, vectors)
 
 
-def _panel_cost(tile: Tile, vectors: int, depth: int) -> float:
+def panel_cost(tile: Tile, vectors: int, depth: int) -> float:
     """Relative time of all blocks of one panel."""
     small = tile.blocks - tile.large_blocks
     cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)

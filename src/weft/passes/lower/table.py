@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from weft.graph.node import Node
 from weft.passes.lower.arg_reduce import lower_arg_reduce
+from weft.passes.lower.attention import lower_attention
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.concat import lower_concat
 from weft.passes.lower.conv import lower_conv
@@ -56,6 +57,7 @@ LOWERINGS: dict[str, Lowering] = {
     "unsqueeze": lower_reshape,
     "identity": lower_reshape,
     "matmul": lower_matmul,
+    "attention": lower_attention,
     "elementwise": lower_elementwise,
     "neg": lower_scalar,
     "abs": lower_scalar,
