@@ -22,7 +22,7 @@ from weft.passes.lower.conv_winograd_weights import kernel_transform
 from weft.plan.target import Target
 
 SAME = (1, 1, 1, 1)
-F2, F4 = ALGORITHMS[3, 3]
+F2, _, F4 = ALGORITHMS[3, 3]
 LIMIT = 1e-5
 """The relative L2 error that a layer may have."""
 

@@ -21,7 +21,7 @@ _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
 _LEAST_SUMS = 8
 """Register blocks of fewer sums wait for the latency of multiply-adds."""
-_FAR_BYTE = 0.1
+_FAR_BYTE = 0.08
 """Cost of reading a byte of weights for the first time: models as a whole stay in no cache, and cores share memory."""
 _NEAR_BYTE = 0.01
 """Cost of reading it again if the weights are larger than L2."""

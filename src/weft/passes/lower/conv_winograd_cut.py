@@ -23,7 +23,7 @@ Their product is 1, which saves multiplications.
 """
 
 ALGORITHMS: dict[Pair, tuple[tuple[Points, Points], ...]] = {
-    (3, 3): ((_FOUR, _FOUR), (_SIX, _SIX)),
+    (3, 3): ((_FOUR, _FOUR), (_SIX, _FOUR), (_SIX, _SIX)),
     (5, 5): ((_SIX, _SIX),),
     (1, 3): ((_NONE, _SIX),),
     (3, 1): ((_SIX, _NONE),),

@@ -35,6 +35,6 @@ def transform_weights(weights: Array, points: tuple[Sequence[float], Sequence[fl
     groups = -(-outputs // width)
     padded = np.zeros((groups * width, channels, matrix.shape[1]), np.float64)
     padded[:outputs] = weights.reshape(outputs, channels, -1)
-    at_points = matrix @ padded.reshape(-1, matrix.shape[1]).T
-    split = at_points.astype(weights.dtype).reshape(-1, groups, width, channels)
-    return np.ascontiguousarray(split.transpose(1, 0, 3, 2).reshape(-1))
+    by_tap = padded.reshape(groups, width, channels, -1).transpose(0, 3, 2, 1)
+    at_points = np.einsum("pt,gtx->gpx", matrix, by_tap.reshape(groups, -1, channels * width))
+    return at_points.astype(weights.dtype).reshape(-1)
