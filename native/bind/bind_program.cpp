@@ -119,13 +119,14 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     throw nb::python_error();
 }
 
-void run(PyProgram& program, weft::Team& team, const std::vector<std::uintptr_t>& bound, int intra_op, int inter_op) {
+void run(PyProgram& program, weft::Team& team, const std::vector<std::uintptr_t>& bound, int intra_op, int inter_op,
+         int priority) {
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
     for (const std::uintptr_t address : bound) addresses.push_back(reinterpret_cast<void*>(address));
     try {
         const ReleasedGil released;
-        team.run(program, addresses, {intra_op, inter_op}, signal_poll());
+        team.run(program, addresses, {intra_op, inter_op}, signal_poll(), priority);
     } catch (const weft::KernelFailure& failure) {
         raise(failure);
     }
@@ -144,7 +145,9 @@ void bind_program(nb::module_& m) {
         .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("slots"),
              nb::arg("arena_bytes"), nb::arg("scratch_bytes"))
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
-             "Run once on the team; returns when all is done. Thread-safe; releases the GIL.")
+             nb::arg("priority") = 0,
+             "Run once on the team; returns when all is done. Runs of higher priority are served first, equal ones by\n"
+             "turns. Thread-safe; releases the GIL.")
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<nb::gil_scoped_release>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },

@@ -102,8 +102,9 @@ void Scheduler::work_on(Member& member, Op& op) {
 }
 
 // Runs the tasks of Program::order() from `from` on, alone. Returns how many have finished; fewer than all if the run
-// was cancelled or epoch_ is no longer `epoch`.
-std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch) {
+// was cancelled, epoch_ is no longer `epoch`, or the time is past `until_ns`.
+std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch,
+                                  std::int64_t until_ns) {
     const auto order = run.program.order();
     std::size_t done = from;
     try {
@@ -112,6 +113,10 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
             if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
             run_steps(member, run, run.program.tasks()[order[done]], scratch);
             maybe_poll(member);
+            if (until_ns != INT64_MAX && monotonic_ns() >= until_ns) {
+                ++done;
+                break;
+            }
         }
     } catch (...) {
         Section section(*this);

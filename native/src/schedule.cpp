@@ -3,6 +3,7 @@
 
 #include "weft/cost.h"
 #include "weft/scheduler.h"
+#include "weft/trace.h"
 
 namespace weft {
 
@@ -31,11 +32,34 @@ Op* Scheduler::start(Context& run, std::uint32_t task) {
     }
     ++run.ops;
     ++run.workers;
+    if (run.turn_began_ns == 0) run.turn_began_ns = monotonic_ns();
     return op;
 }
 
 bool Scheduler::is_starved(const Context& run) const {
     return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
+}
+
+// Whether a run that stands behind this one, and is as important, gets nothing.
+bool Scheduler::is_awaited(const Context& run) const {
+    const auto self = std::find(runs_.begin(), runs_.end(), &run);
+    return std::any_of(self, runs_.end(), [&](const Context* other) {
+        return other != &run && other->priority == run.priority && is_starved(*other);
+    });
+}
+
+// Puts the run behind those of its own priority and higher.
+void Scheduler::stand_in_line(Context& run) {
+    const auto behind = [&](const Context* other) { return other->priority < run.priority; };
+    runs_.insert(std::find_if(runs_.begin(), runs_.end(), behind), &run);
+    run.turn_began_ns = 0;
+}
+
+void Scheduler::end_turn_if_over(Context& run) {
+    if (run.finished || run.turn_began_ns == 0 || !is_awaited(run)) return;
+    if (monotonic_ns() - run.turn_began_ns < kTurnNs) return;
+    std::erase(runs_, &run);
+    stand_in_line(run);
 }
 
 // A caller leaves its place to an older run that nobody works for, and when places have become fewer.
@@ -123,8 +147,10 @@ void Scheduler::leave(Section& section, Op& op) {
 // Ends the member's part in `op` and says what it does next. Null: its own run has finished, or it is idle now and has
 // to wait(). It is idle before the last look for work is taken, so nothing can be missed.
 Op* Scheduler::after(Section& section, Member& member, Op& op) {
+    Context& run = *op.run;
     leave(section, op);
     if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
+    end_turn_if_over(run);
     const bool stays = member.role != Role::blocking && !must_yield(member);
     Op* next = stays ? pick(member) : nullptr;
     if (next == nullptr) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weft/cost.h"
+#include "weft/trace.h"
 
 namespace weft {
 
@@ -46,10 +47,11 @@ void Scheduler::update_caps() {
     workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_ - 1));
 }
 
-void Scheduler::run(Context& run, Limits asked, void (*poll)()) {
+void Scheduler::run(Context& run, Limits asked, void (*poll)(), int priority) {
     Section section(*this);
     if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
     Member& caller = *take_caller_member();
+    run.priority = priority;
     begin(run, asked, caller);
     start_polling(caller, poll);
     if (may_walk(run, caller)) {
@@ -83,7 +85,7 @@ void Scheduler::begin(Context& run, Limits asked, Member& caller) {
             caller.traced_team = outer->traced_team;
         }
     }
-    runs_.push_back(&run);
+    stand_in_line(run);
     if (asked.intra_op > 0 || asked.inter_op > 0) update_caps();
 }
 
@@ -115,17 +117,20 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
     if (!lent) ++ops_;
     run.ops = 1;
     run.serial = true;
+    run.turn_began_ns = monotonic_ns();
     take_place(caller);
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
+        const std::int64_t until_ns = is_awaited(run) ? run.turn_began_ns + kTurnNs : INT64_MAX;
         section.unlock();
-        done = walk_tasks(caller, run, done, epoch);
+        done = walk_tasks(caller, run, done, epoch, until_ns);
         section.lock();
         if (!lent) --ops_;
         run.lent_free = lent;
         run.ops = 0;
         if (done == run.program.order().size() || run.cancelled.load(std::memory_order_relaxed)) break;  // as above
+        end_turn_if_over(run);
         if (!may_walk(run, caller)) break;
         run.lent_free = false;
         if (!lent) ++ops_;

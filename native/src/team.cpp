@@ -68,13 +68,13 @@ std::shared_ptr<Scheduler> Team::scheduler() {
     return scheduler_;
 }
 
-void Team::run(Program& program, std::span<void* const> bound, Limits asked, void (*poll)()) {
+void Team::run(Program& program, std::span<void* const> bound, Limits asked, void (*poll)(), int priority) {
     if (asked.intra_op != 0) checked("intra_op", asked.intra_op);
     if (asked.inter_op != 0) checked("inter_op", asked.inter_op);
     const std::shared_ptr<Scheduler> its_scheduler = scheduler();
     std::unique_ptr<Context> context = program.acquire(bound);
     try {
-        its_scheduler->run(*context, asked, poll);
+        its_scheduler->run(*context, asked, poll, priority);
     } catch (...) {
         program.release(std::move(context));
         throw;

@@ -66,11 +66,12 @@ class Program:
         arena_bytes: int,
         scratch_bytes: int,
     ) -> None: ...
-    def run(self, team: Team, bound: Sequence[int], intra_op: int = 0, inter_op: int = 0) -> None:
+    def run(self, team: Team, bound: Sequence[int], intra_op: int = 0, inter_op: int = 0, priority: int = 0) -> None:
         """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
 
-        0 stands for the team's limit. Raises what a callable raised, KernelFailure, KeyboardInterrupt; ValueError for a
-        wrong number of `bound` addresses; RuntimeError if the team is closed.
+        0 stands for the team's limit. Runs of higher `priority` are served first, equal ones by turns. Raises what a
+        callable raised, KernelFailure, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses; RuntimeError
+        if the team is closed.
         """
 
     def trim(self) -> None:

@@ -48,6 +48,8 @@ struct Context {
 
     // scheduling
     Limits asked;
+    int priority = 0;
+    std::int64_t turn_began_ns = 0;       // when it was first served since it took its place in the queue; 0: not yet
     Member* caller = nullptr;
     std::vector<std::int32_t> pending;    // predecessors not finished yet, by task
     std::vector<std::uint32_t> ready;     // heap, most urgent first

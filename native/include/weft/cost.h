@@ -1,6 +1,8 @@
 // What handing work to another thread costs, and so what is worth handing over. All times in nanoseconds.
 #pragma once
 
+#include <cstdint>
+
 namespace weft {
 
 // A task cheaper than this is not worth the locks and cache misses of running it elsewhere.
@@ -9,5 +11,8 @@ inline constexpr double kWorthSharingNs = 800;
 inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;
 inline constexpr double kWorthStartingNs = 80'000;
+
+// A run that has been served this long lets others of its priority go first if one of them gets nothing.
+inline constexpr std::int64_t kTurnNs = 5'000'000;
 
 }  // namespace weft

@@ -30,7 +30,8 @@ public:
     // run() executes the context's program and returns when all its tasks have finished, or rethrows the first failure
     // when nothing of the run is in progress any more. `asked` overrides the team's limits where it is not 0. Throws
     // std::runtime_error if closed. `poll` is called on the calling thread now and then; what it throws ends the run.
-    void run(Context& run, Limits asked, void (*poll)());
+    // Runs of higher `priority` are served first, equal ones by turns.
+    void run(Context& run, Limits asked, void (*poll)(), int priority);
     // set_limits() takes effect at the next op boundary. Joins the workers that are now too many and idle.
     void set_limits(Limits limits);
     // close() refuses new runs, waits for those in progress (which first get cancelled if `cancel`) and joins the
@@ -70,6 +71,9 @@ private:
     void call_up(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
     bool is_starved(const Context& run) const;
+    bool is_awaited(const Context& run) const;
+    void stand_in_line(Context& run);
+    void end_turn_if_over(Context& run);
 
     // worker.cpp: threads, places, waiting and giving; all but the static ones and wait() need the lock
     Member* start_thread_for(Section& section, Context& run, Role role);
@@ -94,7 +98,7 @@ private:
 
     // execute.cpp: running steps; without the lock
     void work_on(Member& member, Op& op);
-    std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch);
+    std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch, std::int64_t until_ns);
 
     Mutex mutex_;
     // Everything below is guarded by mutex_, but for constants and epoch_.
@@ -109,7 +113,7 @@ private:
     int blocking_ops_ = 0;
     int spinners_ = 0;       // idle members that watch their word
     bool closing_ = false;
-    std::deque<Context*> runs_;  // oldest first
+    std::deque<Context*> runs_;  // in the order they are served: by priority, then by whose turn began first
     std::vector<Member*> idle_;  // callers and workers; the last one became idle last
     std::vector<Member*> idle_blocking_;
     std::deque<std::pair<Context*, std::uint32_t>> blocking_queue_;

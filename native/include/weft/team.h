@@ -31,8 +31,10 @@ public:
 
     // run() executes the program once and returns when all is done, or throws the first failure: what a host step
     // threw, KernelFailure, or what `poll` threw. The calling thread takes a place if one is free and works; else it
-    // waits its turn. `asked` limits this run alone; 0 stands for the team's limit. May be called inside a step.
-    void run(Program& program, std::span<void* const> bound, Limits asked = {}, void (*poll)() = nullptr);
+    // waits its turn. `asked` limits this run alone; 0 stands for the team's limit. Runs of higher `priority` are
+    // served first, equal ones by turns. May be called inside a step.
+    void run(Program& program, std::span<void* const> bound, Limits asked = {}, void (*poll)() = nullptr,
+             int priority = 0);
     // set_limits() takes effect at the next op boundary, also of runs in progress.
     void set_limits(Limits limits);
     Limits limits() const;
