@@ -26,7 +26,8 @@ _FAR_BYTE = 0.08
 _NEAR_BYTE = 0.01
 """Cost of reading it again if the weights are larger than L2."""
 _PASSED_BYTE = 0.2
-"""Cost of handing a byte of transformed input from one call to the next outside L2; a tenth of it inside."""
+"""Cost of handing a byte of transformed input from one call to the next outside L2; inside, _KEPT_SHARE of it."""
+_KEPT_SHARE = 0.4
 _CALL_COST = 3000.0
 """Cost of one more call that every worker waits for."""
 _LEAST_GAIN = 1.1
@@ -63,7 +64,7 @@ def input_cost(cut: Cut, target: Target) -> float:
     if cut.fused:
         return cost
     size = prod(cut.reach) * cut.tile_groups * cut.group_tiles * cut.in_blocks * target.vector_bytes
-    return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else 0.1)
+    return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else _KEPT_SHARE)
 
 
 def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
