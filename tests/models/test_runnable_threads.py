@@ -1,0 +1,85 @@
+"""One team: the threads that want a CPU, counted from outside through /proc, never exceed what was asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+SECONDS = 3
+LOOKS, BETWEEN = 5, 0.002
+"""A thread counts as runnable if it is so at each of several looks over 10 ms, far longer than changing hands takes."""
+
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/task").is_dir(), reason="threads are counted through Linux's /proc"
+)
+
+
+@contextmanager
+def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
+    """The id of a process under load: sessions, clients, nested runs, Python and blocking tasks."""
+    command = [sys.executable, "-m", "tests.models.busy", *map(str, (intra_op, inter_op, own_teams, SECONDS))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process.pid
+        finally:
+            assert process.wait(60) == 0
+
+
+def runnable(process: int) -> set[str]:
+    """The threads in state R."""
+    found = set()
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        try:
+            fields = (thread / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # it has just ended
+            continue
+        if fields[0] == "R":
+            found.add(thread.name)
+    return found
+
+
+def steadily_runnable(process: int) -> int:
+    """How many threads are runnable at every one of some looks."""
+    looks = []
+    for _ in range(LOOKS):
+        looks.append(runnable(process))
+        time.sleep(BETWEEN)
+    return len(set.intersection(*looks))
+
+
+def samples(process: int) -> list[int]:
+    """Counts taken for the time that the load is on."""
+    end = time.monotonic() + SECONDS - 0.5
+    counts = []
+    while time.monotonic() < end:
+        counts.append(steadily_runnable(process))
+    return counts
+
+
+@pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
+def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) -> None:
+    """
+    Four clients of two sessions, nested, Python and blocking tasks: no more run than max(intra_op, inter_op).
+    """
+    with busy(intra_op, inter_op, own_teams=0) as process:
+        counts = samples(process)
+
+    assert max(counts) == max(intra_op, inter_op)
+
+
+def test_a_team_of_ones_own_adds_its_own_places() -> None:
+    """
+    Two teams of two places keep four threads busy: each has what it was given (and the count can see it).
+    """
+    with busy(2, 2, own_teams=1) as process:
+        counts = samples(process)
+
+    assert max(counts) == 4
