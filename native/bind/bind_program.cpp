@@ -1,9 +1,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -13,7 +16,7 @@
 #include "bind.h"
 #include "interpreter.h"
 #include "weft/program.h"
-#include "weft/team.h"
+#include "py_team.h"
 
 namespace nb = nanobind;
 using weft::Program;
@@ -25,7 +28,18 @@ using PyStep = std::tuple<nb::object, Pointers, std::vector<std::int64_t>, std::
 using PyTask = std::tuple<std::int64_t, std::int64_t, double, bool>;
 using PySlot = std::pair<std::string, std::int64_t>;
 
-PyObject* kernel_failure = nullptr;  // the exception class; lives as long as the process
+// Exception classes; they live as long as the process.
+PyObject* kernel_failure = nullptr;
+PyObject* run_timeout = nullptr;
+PyObject* run_cancelled = nullptr;
+
+PyObject* make_exception(nb::module_& m, const char* name, const char* doc) {
+    const std::string full = std::string("weft._native.") + name;
+    PyObject* exception = PyErr_NewExceptionWithDoc(full.c_str(), doc, PyExc_RuntimeError, nullptr);
+    if (exception == nullptr) throw nb::python_error();
+    m.attr(name) = nb::borrow(exception);
+    return exception;
+}
 
 // A reference to a callable that may be dropped on any thread.
 std::shared_ptr<PyObject> share(nb::object callable) {
@@ -67,7 +81,7 @@ weft::HostCall host_call(std::shared_ptr<PyObject> callable) {
     };
 }
 
-weft::StepSpec to_step(PyStep step, std::vector<std::shared_ptr<PyObject>>& callables) {
+weft::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_ptr<PyObject>>& callables) {
     auto& [code, pointers, args, chunks, cost_ns] = step;
     weft::StepSpec spec;
     if (PyCallable_Check(code.ptr()) != 0) {
@@ -81,6 +95,7 @@ weft::StepSpec to_step(PyStep step, std::vector<std::shared_ptr<PyObject>>& call
     spec.args = std::move(args);
     spec.chunks = chunks;
     spec.cost_ns = cost_ns;
+    spec.max_workers = max_workers;
     return spec;
 }
 
@@ -95,10 +110,16 @@ weft::SlotSpec to_slot(std::size_t index, const PySlot& slot) {
 
 PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& tasks,
                         const std::vector<std::vector<std::int64_t>>& successors, const std::vector<PySlot>& slots,
-                        std::int64_t arena_bytes, std::int64_t scratch_bytes) {
+                        std::int64_t arena_bytes, std::int64_t scratch_bytes, const std::vector<int>& max_workers) {
+    if (!max_workers.empty() && max_workers.size() != steps.size()) {
+        throw std::invalid_argument("max_workers: wanted one number a step = " + std::to_string(steps.size()) +
+                                    ", got " + std::to_string(max_workers.size()));
+    }
     std::vector<std::shared_ptr<PyObject>> callables;
     std::vector<weft::StepSpec> step_specs;
-    for (auto& step : steps) step_specs.push_back(to_step(std::move(step), callables));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        step_specs.push_back(to_step(std::move(steps[i]), max_workers.empty() ? 0 : max_workers[i], callables));
+    }
     std::vector<weft::TaskSpec> task_specs;
     for (const auto& [first, count, priority, blocking] : tasks) {
         task_specs.push_back({first, count, priority, blocking});
@@ -119,35 +140,52 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     throw nb::python_error();
 }
 
-void run(PyProgram& program, weft::Team& team, const std::vector<std::uintptr_t>& bound, int intra_op, int inter_op,
-         int priority) {
+// A point in time `seconds` from now; none for what is not a number.
+weft::Clock::time_point deadline_in(double seconds) {
+    constexpr double most = 1e9;  // 30 years: never, without overflow
+    if (!(seconds < most)) return weft::kNever;
+    return weft::Clock::now() + std::chrono::duration_cast<weft::Clock::duration>(
+                                    std::chrono::duration<double>(std::max(seconds, 0.0)));
+}
+
+void run(PyProgram& program, PyTeam& team, const std::vector<std::uintptr_t>& bound, int intra_op, int inter_op,
+         int priority, double timeout, std::shared_ptr<weft::CancelToken> token) {
+    weft::Request request({intra_op, inter_op});
+    request.priority = priority;
+    request.deadline = deadline_in(timeout);
+    request.token = std::move(token);
+    request.poll = signal_poll();
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
     for (const std::uintptr_t address : bound) addresses.push_back(reinterpret_cast<void*>(address));
     try {
         const ReleasedGil released;
-        team.run(program, addresses, {intra_op, inter_op}, signal_poll(), priority);
+        team.run(program, addresses, request);
     } catch (const weft::KernelFailure& failure) {
         raise(failure);
+    } catch (const weft::RunTimeout& failure) {
+        PyErr_SetString(run_timeout, failure.what());
+        throw nb::python_error();
+    } catch (const weft::RunCancelled& failure) {
+        PyErr_SetString(run_cancelled, failure.what());
+        throw nb::python_error();
     }
 }
 
 }  // namespace
 
 void bind_program(nb::module_& m) {
-    kernel_failure = PyErr_NewExceptionWithDoc("weft._native.KernelFailure",
-                                               "A kernel returned a non-zero code. Attributes: step, code.",
-                                               PyExc_RuntimeError, nullptr);
-    if (kernel_failure == nullptr) throw nb::python_error();
-    m.attr("KernelFailure") = nb::borrow(kernel_failure);
+    kernel_failure = make_exception(m, "KernelFailure", "A kernel returned a non-zero code. Attributes: step, code.");
+    run_timeout = make_exception(m, "RunTimeout", "A run did not end in time.");
+    run_cancelled = make_exception(m, "RunCancelled", "A run was cancelled.");
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
                           "An immutable DAG of tasks. Constants' memory must be kept alive by whoever holds the program.")
         .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("slots"),
-             nb::arg("arena_bytes"), nb::arg("scratch_bytes"))
+             nb::arg("arena_bytes"), nb::arg("scratch_bytes"), nb::arg("max_workers") = std::vector<int>())
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
-             nb::arg("priority") = 0,
-             "Run once on the team; returns when all is done. Runs of higher priority are served first, equal ones by\n"
-             "turns. Thread-safe; releases the GIL.")
+             nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
+             nb::arg("cancel").none() = nb::none(),
+             "Run once on the team; returns when all is done. Thread-safe; releases the GIL.")
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<nb::gil_scoped_release>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },

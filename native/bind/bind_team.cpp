@@ -1,9 +1,12 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
 
 #include "bind.h"
-#include "weft/team.h"
+#include "py_team.h"
 
 namespace nb = nanobind;
 using weft::Limits;
@@ -13,38 +16,77 @@ namespace {
 
 using Microseconds = std::chrono::duration<double, std::micro>;
 
-Team* make_team(std::string name, int intra_op, int inter_op, double spin_us) {
-    if (!(spin_us >= 0 && spin_us <= 1e6)) {
-        throw std::invalid_argument("team: spin_us must be in 0..1000000, got " + std::to_string(spin_us));
+std::chrono::nanoseconds to_spin(double spin_us) {
+    if (!(spin_us >= 0)) {
+        throw std::invalid_argument("team: spin_us must be >= 0, got " + std::to_string(spin_us));
     }
-    return new Team(std::move(name), {intra_op, inter_op},
-                    std::chrono::duration_cast<std::chrono::nanoseconds>(Microseconds(spin_us)));
+    // What a day does not end is as good as endless, and far from overflow.
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Microseconds(std::min(spin_us, 86'400e6)));
+}
+
+nb::dict status(Team& team) {
+    const weft::Status now = [&] {
+        const nb::gil_scoped_release released;
+        return team.status();
+    }();
+    nb::dict facts;
+    facts["workers"] = now.workers;
+    facts["blocking"] = now.blocking;
+    facts["places"] = now.places;
+    facts["spinning"] = now.spinning;
+    facts["runs"] = now.runs;
+    facts["waiting"] = now.waiting;
+    return facts;
+}
+
+PyTeam* make_team(std::string name, int intra_op, int inter_op, double spin_us) {
+    return new PyTeam(std::move(name), {intra_op, inter_op}, to_spin(spin_us));
 }
 
 }  // namespace
 
 void bind_team(nb::module_& m) {
     m.attr("DEFAULT_SPIN_US") = Microseconds(weft::kDefaultSpin).count();
+#if defined(__clang__)
+    m.attr("COMPILER") = "Clang " __clang_version__;
+#else
+    m.attr("COMPILER") = "GCC " __VERSION__;
+#endif
     m.attr("MOST_THREADS") = weft::kMostThreads;
-    nb::class_<Team>(m, "Team",
-                     "A team of threads: at most intra_op workers inside one op, at most inter_op ops in progress,\n"
-                     "callers included. Threads are started when they first pay.")
+    nb::class_<weft::CancelToken>(m, "CancelToken", "Ends the runs it was given to, those to come included.")
+        .def(nb::init<>())
+        .def("cancel", &weft::CancelToken::cancel, nb::call_guard<nb::gil_scoped_release>(),
+             "End them. Any thread, any time, any number of times.")
+        .def_prop_ro("cancelled", &weft::CancelToken::cancelled);
+    nb::class_<PyTeam>(m, "Team",
+                       "A team of threads: at most intra_op workers inside one op, at most inter_op ops in progress,\n"
+                       "callers included. Threads are started when they first pay.")
         .def(nb::new_(&make_team), nb::arg("name"), nb::arg("intra_op"), nb::arg("inter_op"),
              nb::arg("spin_us") = Microseconds(weft::kDefaultSpin).count())
         .def(
-            "set_limits", [](Team& team, int intra_op, int inter_op) { team.set_limits({intra_op, inter_op}); },
+            "set_limits", [](PyTeam& team, int intra_op, int inter_op) { team.set_limits({intra_op, inter_op}); },
             nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<nb::gil_scoped_release>(),
             "Change the limits, effective at the next op boundary. Any thread, any time.")
         .def_prop_ro(
             "limits",
-            [](const Team& team) {
+            [](const PyTeam& team) {
                 const Limits limits = team.limits();
                 return std::pair(limits.intra_op, limits.inter_op);
             },
             "(intra_op, inter_op)")
-        .def_prop_ro("name", &Team::name)
-        .def_prop_ro("threads", &Team::threads, "Threads started and alive, callers excluded.")
         .def(
-            "close", [](Team& team) { team.close(); }, nb::call_guard<nb::gil_scoped_release>(),
+            "set_spin", [](PyTeam& team, double spin_us) { team.set_spin(to_spin(spin_us)); }, nb::arg("spin_us"),
+            "How long idle workers spin before they park; takes effect at once.")
+        .def_prop_ro("spin_us", [](const PyTeam& team) { return Microseconds(team.spin()).count(); })
+        .def(
+            "set_cpus", [](PyTeam& team, const std::vector<int>& cpus) { team.set_cpus(cpus); }, nb::arg("cpus"),
+            nb::call_guard<nb::gil_scoped_release>(),
+            "Pin worker i to cpus[i % len(cpus)], callers never; an empty list unpins.")
+        .def_prop_ro("name", [](const PyTeam& team) { return team.name(); })
+        .def_prop_ro("threads", [](PyTeam& team) { return team.threads(); }, nb::call_guard<nb::gil_scoped_release>(),
+                     "Threads started and alive, callers excluded.")
+        .def("status", &status, "What it is doing, as a dict.")
+        .def(
+            "close", [](PyTeam& team) { team.close(); }, nb::call_guard<nb::gil_scoped_release>(),
             "Wait for runs in progress and end the threads; later runs raise RuntimeError.");
 }

@@ -9,13 +9,20 @@ namespace {
 // Makes the member visible to runs nested in a step.
 class Inside {
 public:
-    explicit Inside(Member& member) : outer_(current_member()) { current_member() = &member; }
-    ~Inside() { current_member() = outer_; }
+    Inside(Member& member, const Context& run) : outer_(current_member()), member_(member) {
+        current_member() = &member;
+        member.running = &run;
+    }
+    ~Inside() {
+        member_.running = nullptr;
+        current_member() = outer_;
+    }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
 private:
     Member* outer_;
+    Member& member_;
 };
 
 void* scratch_of(Member& member, const Context& run) {
@@ -35,7 +42,7 @@ bool is_cancelled(const Context& run) {
 }
 
 void call_host(Member& member, const Context& run, const Step& step) {
-    const Inside inside(member);
+    const Inside inside(member, run);
     step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
 }
 
@@ -54,9 +61,10 @@ void run_steps(Member& member, const Context& run, const Task& task, void* scrat
         if (step.kernel == nullptr) {
             call_host(member, run, step);
         } else {
+            const double chunk_ns = task.cost_ns / static_cast<double>(task.step_count * step.chunks);
             for (std::int64_t chunk = 0; chunk < step.chunks; ++chunk) {
                 call_kernel(run, i, chunk, scratch);
-                maybe_poll(member);
+                maybe_look(member, chunk_ns);
                 if (is_cancelled(run)) return;
             }
         }
@@ -75,7 +83,7 @@ void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, 
         if (chunk >= op.chunks) break;
         call_kernel(run, step, chunk, scratch);
         ++drawn;
-        maybe_poll(member);
+        maybe_look(member, op.cost_per_chunk);
     }
     if (traced && drawn > 0) record(run, member, step, start, drawn);
 }
@@ -93,7 +101,7 @@ void Scheduler::work_on(Member& member, Op& op) {
             draw_chunks(member, run, op, task.first_step, scratch);
         } else {
             run_steps(member, run, task, scratch);
-            maybe_poll(member);
+            maybe_look(member, 0);
         }
     } catch (...) {
         Section section(*this);
@@ -112,7 +120,7 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
         for (; done < order.size(); ++done) {
             if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
             run_steps(member, run, run.program.tasks()[order[done]], scratch);
-            maybe_poll(member);
+            maybe_look(member, 0);
             if (until_ns != INT64_MAX && monotonic_ns() >= until_ns) {
                 ++done;
                 break;

@@ -20,6 +20,12 @@ struct Stop : std::runtime_error {
     Stop() : std::runtime_error("stop") {}
 };
 
+Request polled(void (*poll)()) {
+    Request request;
+    request.poll = poll;
+    return request;
+}
+
 std::unique_ptr<Program> host_program(HostCall host, bool blocking = false) {
     Builder builder;
     builder.slots.clear();
@@ -180,9 +186,9 @@ WEFT_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
     }
     const auto program = builder.build();
     const auto stop = [] { throw Stop(); };
-    std::thread other([&] { CHECK_THROWS(Stop, team.run(*program, {}, {}, stop)); });
+    std::thread other([&] { CHECK_THROWS(Stop, team.run(*program, {}, polled(stop))); });
     const auto start = std::chrono::steady_clock::now();
-    CHECK_THROWS(Stop, team.run(*program, {}, {}, stop));
+    CHECK_THROWS(Stop, team.run(*program, {}, polled(stop)));
     CHECK(std::chrono::steady_clock::now() - start < 500ms);
     other.join();
 }

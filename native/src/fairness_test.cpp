@@ -34,7 +34,9 @@ std::unique_ptr<Program> chain(int count, int us) {
 
 void run(Team& team, Program& program, int priority = 0) {
     void* bound[] = {&team};
-    team.run(program, bound, {}, nullptr, priority);
+    Request request;
+    request.priority = priority;
+    team.run(program, bound, request);
 }
 
 }  // namespace

@@ -15,9 +15,18 @@
 #include <immintrin.h>
 #endif
 
+#include "weft/cancel.h"
 #include "weft/chaos.h"
+#include "weft/context.h"
 
 namespace weft {
+
+namespace {
+
+// Estimated work between two looks at the clock, which takes some 25 ns.
+constexpr double kLookBudgetNs = 100'000;
+
+}  // namespace
 
 Member*& current_member() {
     thread_local Member* member = nullptr;
@@ -64,8 +73,7 @@ void wake(Member& member) { member.state.notify_one(); }
 
 #endif
 
-bool spin(const Member& member, std::chrono::nanoseconds limit) {
-    const auto end = std::chrono::steady_clock::now() + limit;
+bool spin(const Member& member, Clock::time_point end) {
     do {
         for (int i = 0; i < 64; ++i) {
             chaos_point();
@@ -73,30 +81,63 @@ bool spin(const Member& member, std::chrono::nanoseconds limit) {
             if (member.state.load(std::memory_order_acquire) != State::spinning) return true;
             cpu_relax();
         }
-    } while (std::chrono::steady_clock::now() < end);
+    } while (Clock::now() < end);
     return false;
 }
 
-void start_polling(Member& member, void (*poll)()) {
-    member.poll = poll;
-    if (poll == nullptr) return;
-    member.poll_countdown = member.poll_stride = 1;
-    member.polled = member.looked = std::chrono::steady_clock::now();
+void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, const Context* around) {
+    Watch& watch = member.watch;
+    watch.on = poll != nullptr || deadline != kNever || around != nullptr;
+    if (!watch.on) return;
+    watch.poll = poll;
+    watch.deadline = deadline;
+    watch.around = around;
+    watch.countdown = watch.stride = 1;
+    watch.budget_ns = 0;
+    watch.polled = watch.looked = Clock::now();
 }
 
-void maybe_poll(Member& member) {
-    if (member.poll == nullptr || --member.poll_countdown > 0) return;
+void look(Member& member, Clock::time_point now) {
+    Watch& watch = member.watch;
+    try {
+        if (now >= watch.deadline) throw RunTimeout("the run did not end in time");
+        for (const Context* run = watch.around; run != nullptr; run = run->around) {
+            // Relaxed: a hint; the run around this one ends with a failure of its own.
+            if (run->cancelled.load(std::memory_order_relaxed)) throw RunCancelled("the run around this one has ended");
+        }
+        if (watch.poll == nullptr || now - watch.polled < kPollInterval) return;
+        watch.polled = now;
+        watch.poll();
+    } catch (...) {
+        watch.on = false;
+        throw;
+    }
+}
+
+std::chrono::nanoseconds until_look(const Member& member, Clock::time_point now) {
+    const Watch& watch = member.watch;
+    if (!watch.on) return std::chrono::nanoseconds(-1);
+    const bool polls = watch.poll != nullptr || watch.around != nullptr;
+    if (watch.deadline == kNever) return kPollInterval;
+    const std::chrono::nanoseconds left = std::max(watch.deadline - now, Clock::duration::zero());
+    return polls ? std::min<std::chrono::nanoseconds>(left, kPollInterval) : left;
+}
+
+void maybe_look(Member& member, double done_ns) {
+    Watch& watch = member.watch;
+    if (!watch.on) return;
+    watch.budget_ns -= done_ns;
+    if (--watch.countdown > 0 && watch.budget_ns > 0) return;
     // Tasks are of unknown length: the clock is looked at once in as many of them as lately took a small part of the
-    // interval.
-    const auto now = std::chrono::steady_clock::now();
-    const auto gap = now - member.looked;
-    member.looked = now;
-    if (gap < kPollInterval / 16) member.poll_stride = std::min(member.poll_stride * 2, 64);
-    if (gap > kPollInterval / 4) member.poll_stride = 1;
-    member.poll_countdown = member.poll_stride;
-    if (now - member.polled < kPollInterval) return;
-    member.polled = now;
-    member.poll();
+    // interval, and by their estimates should again.
+    const auto now = Clock::now();
+    const auto gap = now - watch.looked;
+    watch.looked = now;
+    if (gap < kPollInterval / 16) watch.stride = std::min(watch.stride * 2, 64);
+    if (gap > kPollInterval / 4) watch.stride = 1;
+    watch.countdown = watch.stride;
+    watch.budget_ns = kLookBudgetNs;
+    look(member, now);
 }
 
 }  // namespace weft

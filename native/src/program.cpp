@@ -66,7 +66,7 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
     }
-    take_steps(std::move(steps), slots);
+    take_steps(std::move(steps));
     take_tasks(tasks, step_costs_);
     take_successors(successors);
     sort_tasks();
@@ -75,7 +75,7 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
 
 Program::~Program() = default;
 
-void Program::take_steps(std::vector<StepSpec> steps, const std::vector<SlotSpec>& slots) {
+void Program::take_steps(std::vector<StepSpec> steps) {
     steps_.reserve(steps.size());
     step_costs_.reserve(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -90,20 +90,26 @@ void Program::take_steps(std::vector<StepSpec> steps, const std::vector<SlotSpec
                               std::to_string(spec.chunks));
         }
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
-        for (std::size_t k = 0; k < spec.pointers.size(); ++k) {
-            const PointerSpec& pointer = spec.pointers[k];
-            const std::string at = where + ", " + name("pointer", k);
-            need_index(at, "slot", pointer.slot, slots.size());
-            need_at_least(at, "byte offset", 0, pointer.offset);
-            const SlotSpec& slot = slots[static_cast<std::size_t>(pointer.slot)];
-            if (slot.kind == SlotKind::bound) {
-                bound_pointers_.push_back({pointers_.size(), static_cast<std::size_t>(slot.value), pointer.offset});
-            }
-            pointers_.push_back(pointer);
-        }
+        need_at_least(where, "max_workers", 0, spec.max_workers);
+        take_pointers(where, spec.pointers);
         steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
                           pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
         step_costs_.push_back(spec.cost_ns);
+        step_caps_.push_back(spec.max_workers > 0 ? spec.max_workers : kAnyWorkers);
+    }
+}
+
+void Program::take_pointers(const std::string& where, const std::vector<PointerSpec>& pointers) {
+    for (std::size_t k = 0; k < pointers.size(); ++k) {
+        const PointerSpec& pointer = pointers[k];
+        const std::string at = where + ", " + name("pointer", k);
+        need_index(at, "slot", pointer.slot, slots_.size());
+        need_at_least(at, "byte offset", 0, pointer.offset);
+        const SlotSpec& slot = slots_[static_cast<std::size_t>(pointer.slot)];
+        if (slot.kind == SlotKind::bound) {
+            bound_pointers_.push_back({pointers_.size(), static_cast<std::size_t>(slot.value), pointer.offset});
+        }
+        pointers_.push_back(pointer);
     }
 }
 
@@ -134,7 +140,8 @@ void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<d
         has_blocking_ = has_blocking_ || spec.blocking;
         const bool shared = count == 1 && !spec.blocking;
         tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
-                          shared ? steps_[first].chunks : 1, 0, 0, 0, spec.blocking});
+                          shared ? steps_[first].chunks : 1, shared ? step_caps_[first] : 1, 0, 0, 0,
+                          spec.blocking});
     }
     for (std::size_t s = 0; s < owner.size(); ++s) {
         if (owner[s] < 0) reject(name("step", s), "belongs to no task");
@@ -197,7 +204,7 @@ void Program::estimate_sharing() {
         for (const std::uint32_t next : successors(task)) start[next] = std::max(start[next], end);
         longest = std::max(longest, end);
         if (task.cost_ns >= kWorthSharingNs) total += task.cost_ns;
-        if (task.chunks > 1 && task.cost_ns >= kWorthSharingNs) divisible += task.cost_ns / 2;
+        if (task.chunks > 1 && task.max_workers > 1 && task.cost_ns >= kWorthSharingNs) divisible += task.cost_ns / 2;
     }
     shareable_ns_ = std::max(divisible, total - longest);
 }

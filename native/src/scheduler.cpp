@@ -17,15 +17,16 @@ int next_team_id() {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
 }
 
-std::uint64_t next_run_id() {
-    static std::atomic<std::uint64_t> last{0};
-    return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
-}
-
 }  // namespace
 
-Scheduler::Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit)
-    : name_(std::move(name)), spin_limit_(spin_limit), id_(next_team_id()), limits_(limits) {
+Scheduler::Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit, std::vector<int> cpus,
+                     std::vector<int> base_cpus)
+    : name_(std::move(name)),
+      id_(next_team_id()),
+      cpus_(std::move(cpus)),
+      base_cpus_(std::move(base_cpus)),
+      limits_(limits),
+      spin_ns_(spin_limit.count()) {
     update_caps();
 }
 
@@ -47,14 +48,16 @@ void Scheduler::update_caps() {
     workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_ - 1));
 }
 
-void Scheduler::run(Context& run, Limits asked, void (*poll)(), int priority) {
+void Scheduler::run(Context& run, const Request& request) {
     Section section(*this);
     if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
     Member& caller = *take_caller_member();
-    run.priority = priority;
-    begin(run, asked, caller);
-    start_polling(caller, poll);
-    if (may_walk(run, caller)) {
+    begin(run, request, caller);
+    start_watch(caller, request.poll, run.deadline, run.around);
+    // Who cancels later finds the run listed.
+    if (request.token && request.token->cancelled()) {
+        cancel(section, run, made_failure<RunCancelled>("the run was cancelled"));
+    } else if (may_walk(run, caller)) {
         walk(section, run, caller);
     } else {
         enlist(run, 0);
@@ -67,10 +70,12 @@ void Scheduler::run(Context& run, Limits asked, void (*poll)(), int priority) {
     if (failure) std::rethrow_exception(failure);
 }
 
-void Scheduler::begin(Context& run, Limits asked, Member& caller) {
+void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     prepare(run);
-    run.asked = asked;
-    run.run_id = next_run_id();
+    run.asked = request.asked;
+    run.priority = request.priority;
+    run.deadline = request.deadline;
+    run.around = nullptr;
     run.fp_mode = caller.fp_mode = get_fp_mode();
     run.caller = &caller;
     caller.own = &run;
@@ -79,6 +84,11 @@ void Scheduler::begin(Context& run, Limits asked, Member& caller) {
     caller.place = -1;
     if (const Member* outer = current_member()) {
         run.nested = true;
+        run.around = outer->running;
+        if (run.around != nullptr) {
+            run.priority = std::max(run.priority, run.around->priority);
+            run.deadline = std::min(run.deadline, run.around->deadline);
+        }
         if (outer->role != Role::blocking) {
             caller.guest = run.lent_free = true;
             caller.place = outer->place;
@@ -86,7 +96,7 @@ void Scheduler::begin(Context& run, Limits asked, Member& caller) {
         }
     }
     stand_in_line(run);
-    if (asked.intra_op > 0 || asked.inter_op > 0) update_caps();
+    if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
 }
 
 void Scheduler::end(Section& section, Context& run, Member& caller) {
@@ -221,7 +231,7 @@ void Scheduler::close(bool should_cancel) {
     if (should_cancel) {
         for (Context* run : runs_) {
             cancel(section, *run,
-                   std::make_exception_ptr(std::runtime_error("team '" + name_ + "' was closed during the run")));
+                   made_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"));
         }
     }
     // Others may have to be woken before their runs can end.
@@ -238,9 +248,31 @@ void Scheduler::close(bool should_cancel) {
     join_retired(section);
 }
 
-std::size_t Scheduler::threads() {
+void Scheduler::cancel_run(std::uint64_t run_id, std::exception_ptr failure) {
+    Section section(*this);
+    for (Context* run : runs_) {
+        if (run->run_id != run_id) continue;
+        if (!run->finished) cancel(section, *run, std::move(failure));
+        return;
+    }
+}
+
+void Scheduler::set_spin(std::chrono::nanoseconds limit) {
+    spin_ns_.store(limit.count(), std::memory_order_relaxed);  // see spin_ns_
+}
+
+Status Scheduler::status() {
     const Section section(*this);
-    return workers_.size() + blocking_.size();
+    Status status;
+    status.workers = static_cast<int>(workers_.size());
+    status.blocking = static_cast<int>(blocking_.size());
+    status.places = places_.used();
+    status.spinning = spinners_;
+    status.runs = static_cast<int>(runs_.size());
+    status.waiting = static_cast<int>(std::count_if(runs_.begin(), runs_.end(), [](const Context* run) {
+        return !run->finished && !run->serial && run->workers == 0 && run->blocking_ops == 0;
+    }));
+    return status;
 }
 
 }  // namespace weft

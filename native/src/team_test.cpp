@@ -61,8 +61,8 @@ WEFT_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
     for (const int other : {1, 2, 5}) {
         Team team("t", {workers, other});
         for (int i = 0; i < 10; ++i) dag.run(team);
-        for (int i = 0; i < 10; ++i) dag.run(team, {other, workers});
-        for (int i = 0; i < 5; ++i) dag.run(team, {1, 1});
+        for (int i = 0; i < 10; ++i) dag.run(team, Limits{other, workers});
+        for (int i = 0; i < 5; ++i) dag.run(team, Limits{1, 1});
     }
 }
 
@@ -121,7 +121,7 @@ WEFT_TEST_WORKERS(concurrent_callers_each_get_their_results) {
     for (int c = 0; c < 5; ++c) {
         callers.emplace_back([&, c] {
             try {
-                for (int i = 0; i < 40; ++i) dag.run(team, i % 4 == c ? Limits{1, 1} : Limits{});
+                for (int i = 0; i < 40; ++i) dag.run(team, Request(i % 4 == c ? Limits{1, 1} : Limits{}));
             } catch (...) {
                 ++faults;
             }

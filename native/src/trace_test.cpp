@@ -22,7 +22,7 @@ WEFT_TEST_WORKERS(events_account_for_each_chunk_and_places_never_overlap) {
     dag.run(team);
     trace_start();
     dag.run(team);
-    dag.run(team, {1, 1});
+    dag.run(team, Limits{1, 1});
     const auto events = trace_stop();
     std::map<std::pair<std::uint64_t, std::int64_t>, std::int64_t> drawn;
     std::map<std::int64_t, std::int64_t> busy_until;

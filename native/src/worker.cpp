@@ -3,15 +3,19 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <stdexcept>
 
+#include "weft/affinity.h"
 #include "weft/scheduler.h"
 
 namespace weft {
 
 namespace {
 
+// A spinning member looks this often at what else may concern it.
+constexpr std::chrono::milliseconds kLongestSpin{5};
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 void name_this_thread(const std::string& name) {
@@ -66,6 +70,7 @@ Member* Scheduler::start_thread(Role role) {
                                  "; lower intra_op / inter_op or raise the limit on threads");
     }
     threads.push_back(std::move(member));
+    if (!base_cpus_.empty()) pin(*threads.back());
     return threads.back().get();
 }
 
@@ -129,7 +134,7 @@ void Scheduler::go_idle(Section& section, Member& member) {
         idle_blocking_.push_back(&member);
     } else {
         idle_.push_back(&member);
-        if (spin_limit_.count() > 0 && (member.guest || places_.used() + spinners_ < places_cap_)) {
+        if (spin_ns_.load(std::memory_order_relaxed) > 0 && (member.guest || places_.used() + spinners_ < places_cap_)) {
             state = State::spinning;
             if (!member.guest) ++spinners_;
         }
@@ -196,23 +201,38 @@ void Scheduler::join_retired(Section& section) {
 
 // Returns once the member has been given an op or has been dismissed. Called without the lock by idle members.
 void Scheduler::wait(Member& member) {
+    const auto began = Clock::now();
     for (;;) {
         // Pairs with the exchange in set_state(): Member::op is read after it.
         switch (member.state.load(std::memory_order_acquire)) {
             case State::spinning:
-                if (!spin(member, spin_limit_)) lie_down(member);
+                spin_a_while(member, began);
                 break;
             case State::lying_down:
                 lie_down(member);
                 break;
             case State::parked:
-                sleep_while_parked(member, member.poll == nullptr ? std::chrono::nanoseconds(-1) : kPollInterval);
+                sleep_while_parked(member, until_look(member, member.watch.on ? Clock::now() : Clock::time_point()));
                 break;
             case State::working:
             case State::dismissed:
                 return;
         }
-        if (member.poll != nullptr) poll_while_waiting(member);
+        if (member.watch.on) look_while_waiting(member);
+    }
+}
+
+void Scheduler::spin_a_while(Member& member, Clock::time_point began) {
+    // Relaxed: a setting. It is looked at again and again, so that a change reaches those who spin.
+    const std::chrono::nanoseconds limit(spin_ns_.load(std::memory_order_relaxed));
+    const auto now = Clock::now();
+    const auto left = limit - (now - began);
+    if (left <= left.zero()) {
+        lie_down(member);
+    } else if (spin(member, now + std::min<std::chrono::nanoseconds>(left, kLongestSpin))) {
+        return;
+    } else if (left <= kLongestSpin) {
+        lie_down(member);
     }
 }
 
@@ -230,17 +250,34 @@ void Scheduler::lie_down(Member& member) {
     }
 }
 
-void Scheduler::poll_while_waiting(Member& member) {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - member.polled < kPollInterval) return;
-    member.polled = now;
+void Scheduler::look_while_waiting(Member& member) {
     try {
-        member.poll();
+        look(member, Clock::now());
     } catch (...) {
-        member.poll = nullptr;
         Section section(*this);
         cancel(section, *member.own, std::current_exception());
     }
+}
+
+// Needs the lock. A thread takes on the CPUs of the one that starts it, so those without a CPU of their own get the
+// ones that the pinning began from.
+void Scheduler::pin(Member& member) {
+    const bool own = member.role == Role::worker && !cpus_.empty();
+    const std::vector<int> one{own ? cpus_[static_cast<std::size_t>(member.index) % cpus_.size()] : 0};
+    const int fault = pin_thread(member.thread, own ? one : base_cpus_);
+    if (fault == 0 || pin_fault_ != 0) return;
+    pin_fault_ = fault;
+    std::fprintf(stderr, "weft: team '%s': cannot pin worker %d to CPU %d: %s; it runs unpinned\n", name_.c_str(),
+                 member.index, one.front(), std::strerror(fault));
+}
+
+void Scheduler::set_cpus(std::vector<int> cpus, std::vector<int> base) {
+    const Section section(*this);
+    cpus_ = std::move(cpus);
+    base_cpus_ = std::move(base);
+    pin_fault_ = 0;
+    for (const auto& member : workers_) pin(*member);
+    for (const auto& member : blocking_) pin(*member);
 }
 
 }  // namespace weft

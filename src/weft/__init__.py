@@ -18,12 +18,16 @@ if TYPE_CHECKING:
     from weft import errors as errors
     from weft.compile import Session as Session
     from weft.runtime import threads as threads
+    from weft.runtime.control import CancelToken as CancelToken
+    from weft.runtime.pool import Pool as Pool
     from weft.tracing.record import trace as trace
 
 __version__ = "0.1.0"
-__all__ = ["Session", "__version__", "errors", "threads", "trace"]
+__all__ = ["CancelToken", "Pool", "Session", "__version__", "errors", "threads", "trace"]
 
 _HOMES = {
+    "CancelToken": ("weft.runtime.control", "CancelToken"),
+    "Pool": ("weft.runtime.pool", "Pool"),
     "Session": ("weft.compile", "Session"),
     "errors": ("weft.errors", None),
     "threads": ("weft.runtime.threads", None),

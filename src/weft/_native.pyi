@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 DEFAULT_SPIN_US: float
 """How long an idle worker spins before it parks, microseconds."""
 
+COMPILER: str
+"""What this module was compiled with."""
+
 MOST_THREADS: int
 """The largest limit a team takes."""
 
@@ -13,6 +16,22 @@ class KernelFailure(RuntimeError):
 
     step: int
     code: int
+
+class RunTimeout(RuntimeError):
+    """A run did not end in time."""
+
+class RunCancelled(RuntimeError):
+    """A run was cancelled, or was called from inside one that has ended."""
+
+class CancelToken:
+    """Ends the runs it was given to, those to come included."""
+
+    def __init__(self) -> None: ...
+    def cancel(self) -> None:
+        """End them. Any thread, any time, any number of times."""
+
+    @property
+    def cancelled(self) -> bool: ...
 
 class Team:
     """Threads with two limits: workers inside one op, and ops in progress; callers included.
@@ -29,8 +48,22 @@ class Team:
     def limits(self) -> tuple[int, int]:
         """(intra_op, inter_op)."""
 
+    def set_spin(self, spin_us: float) -> None:
+        """How long idle workers spin before they park, microseconds; infinity is allowed. Takes effect at once."""
+
+    @property
+    def spin_us(self) -> float: ...
+    def set_cpus(self, cpus: Sequence[int]) -> None:
+        """Pin worker i to cpus[i % len(cpus)], callers never; an empty list unpins.
+
+        A pin that fails later, when a worker starts, is one line on stderr.
+        """
+
     @property
     def name(self) -> str: ...
+    def status(self) -> dict[str, int]:
+        """What it is doing: workers and blocking (threads alive), places (in use), spinning, runs, waiting."""
+
     @property
     def threads(self) -> int:
         """Threads started and alive, callers excluded."""
@@ -44,6 +77,7 @@ class Program:
     steps: (kernel address or callable, (slot, byte offset) of each buffer, int parameters, chunks, estimated ns).
     tasks: (first step, number of steps, priority, blocking). successors: those of each task.
     slots: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
+    `max_workers` caps how many workers may share each step (0: no cap); empty for none.
     A callable gets the buffers' addresses as one tuple, with the GIL, and its chunks must be 1.
     Whoever holds the program keeps the memory of constants alive. Raises ValueError saying where, what was wanted and
     what came.
@@ -65,13 +99,24 @@ class Program:
         slots: Sequence[tuple[str, int]],
         arena_bytes: int,
         scratch_bytes: int,
+        max_workers: Sequence[int] = (),
     ) -> None: ...
-    def run(self, team: Team, bound: Sequence[int], intra_op: int = 0, inter_op: int = 0, priority: int = 0) -> None:
+    def run(
+        self,
+        team: Team,
+        bound: Sequence[int],
+        intra_op: int = 0,
+        inter_op: int = 0,
+        priority: int = 0,
+        timeout: float = ...,
+        cancel: CancelToken | None = None,
+    ) -> None:
         """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
 
-        0 stands for the team's limit. Runs of higher `priority` are served first, equal ones by turns. Raises what a
-        callable raised, KernelFailure, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses; RuntimeError
-        if the team is closed.
+        0 stands for the team's limit; runs of higher `priority` are served first, equal ones by turns; `timeout` is in
+        seconds (none by default). A nested run ends with the run around it. Raises what a callable raised,
+        KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses;
+        RuntimeError if the team is closed.
         """
 
     def trim(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from weft import _native, dtypes
 from weft.codegen import target as targets
 from weft.codegen.assemble import assemble
-from weft.errors import RunError, WeftError
+from weft.errors import RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WeftError
 from weft.frontends import load
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -23,10 +23,13 @@ from weft.passes.base import Math, PassContext
 from weft.passes.make_plan import make_plan
 from weft.passes.pipeline import infer, optimize
 from weft.passes.regions import Region, first_region
-from weft.passes.specialize import specialize
+from weft.passes.specialize import copy_graph, specialize
 from weft.plan.plan import Plan
 from weft.plan.target import Target
+from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
+from weft.runtime.limits import checked
+from weft.runtime.pool import Pool
 from weft.runtime.session import Runnable, SessionBase
 from weft.runtime.signature import Signature, Tensor
 
@@ -51,7 +54,8 @@ class Session(SessionBase):
     """A model ready to run.
 
     `model` is a path, the bytes of a model, an onnx.ModelProto or a weft Graph. `intra_op` and `inter_op`
-    limit this session's runs (None: the process's settings; 0: automatic). `math="exact"` forbids
+    limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
+    caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does. `math="exact"` forbids
     reassociation and fast algorithms with other rounding; both are deterministic. `progress(done, total)`
     is called while kernels are compiled.
 
@@ -66,15 +70,17 @@ class Session(SessionBase):
         *,
         intra_op: int | None = None,
         inter_op: int | None = None,
+        pool: Pool | None = None,
+        node_intra_op: Mapping[str, int] | None = None,
         math: Math = "fast",
         progress: Progress | None = None,
     ) -> None:
         if math not in ("fast", "exact"):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
-        self.graph = load(model)
+        self.graph = load(model) if node_intra_op is None else capped(load(model), node_intra_op)
         options = Options(targets.detect(), math, progress)
         compile_ = partial(compile_for, self.graph, options)
-        super().__init__(signature_of(self.graph), compile_, intra_op=intra_op, inter_op=inter_op)
+        super().__init__(signature_of(self.graph), compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
         shapes = tuple(value.shape for value in self.graph.inputs)
         if all(shape is not None and is_static(shape) for shape in shapes):
             self._plans.get(shapes, self._signature.select(None))  # type: ignore[arg-type]
@@ -87,6 +93,27 @@ class Session(SessionBase):
         """The plans by which `inputs` are run, compiled now if need be (and run, where shapes depend on data)."""
         self.run(inputs)
         return plans_of(self._plans.all()[-1])
+
+
+def capped(graph: Graph, caps: Mapping[str, int]) -> Graph:
+    """A copy of `graph` in which the named nodes are shared by so many workers at most (0: as the run has it).
+
+    A node that became several has them named `<name>` or `<name>/...`. Raises ThreadSettingError for an impossible
+    number or a name that no node has.
+    """
+    copy = copy_graph(graph)
+    for name, value in caps.items():
+        cap = checked("intra_op", value, f"Session(node_intra_op=) for node {name!r}")
+        found = [node for node in copy.nodes if node.name == name or node.name.startswith(f"{name}/")]
+        if not found:
+            names = sorted({node.name for node in copy.nodes})
+            raise ThreadSettingError(
+                f"intra_op from Session(node_intra_op=): no node of the model is named {name!r}; "
+                f"its {len(names)} nodes are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"
+            )
+        for node in found:
+            node.max_workers = cap
+    return copy
 
 
 def signature_of(graph: Graph) -> Signature:
@@ -128,9 +155,9 @@ class Compiled:
     plan: Plan
     executable: Executable
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, *, intra_op: int = 0, inter_op: int = 0) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run the executable."""
-        return self.executable.run(inputs, team, intra_op=intra_op, inter_op=inter_op)
+        return self.executable.run(inputs, team, request)
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
@@ -148,20 +175,21 @@ class Staged:
     options: Options
     rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, *, intra_op: int = 0, inter_op: int = 0) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
         known: dict[str, Array] = dict(zip(self.inputs, inputs, strict=True))
         for value in self.region.constants.values():
             assert value.data is not None
             known[value.name] = value.data
-        results = self.first.run(inputs, team, intra_op=intra_op, inter_op=inter_op)
+        results = self.first.run(inputs, team, request)
         known.update(zip(self.region.keeps, results, strict=True))
         for node in self.region.dynamic:
+            request.check()
             run_reference(node, known)
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)
-            results = plan.run(arrays, team, intra_op=intra_op, inter_op=inter_op)
+            results = plan.run(arrays, team, request)
             known.update(zip(self.region.rest_outputs, results, strict=True))
         return [np.array(known[name]) for name in self.outputs]
 
@@ -192,11 +220,15 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     try:
         evaluate = OPS[node.op].evaluate
         results = evaluate(node.attrs, operands) if evaluate else node.attrs["function"](operands)
+    except (RunTimeoutError, RunCancelledError):
+        raise
     except WeftError as error:
         raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
     except Exception as error:
         raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
-    known.update((value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True))
+    known.update(
+        (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
+    )
 
 
 def plans_of(runnable: Runnable) -> list[Plan]:

@@ -8,7 +8,9 @@
     ├── ShapeError                    shapes, ranks or dtypes of an op do not fit together
     ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
     ├── RunError                      a node failed while it ran
-    │   └── KernelError               a kernel reported bad data (an index out of range, ...)
+    │   ├── KernelError               a kernel reported bad data (an index out of range, ...)
+    │   ├── RunTimeoutError           the run did not end within its timeout
+    │   └── RunCancelledError         the run's token or future was cancelled
     ├── ThreadSettingError            a thread number, pool or environment value is impossible
     ├── KnobError                     a WEFT_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
@@ -61,8 +63,20 @@ class KernelError(RunError):
     """A kernel met data it cannot process, such as an index out of range."""
 
 
+class RunTimeoutError(RunError, TimeoutError):
+    """A run did not end within its timeout; the session stays usable."""
+
+
+class RunCancelledError(RunError):
+    """A run was cancelled by its token, its future, or the end of the run around it; the session stays usable."""
+
+
 class ThreadSettingError(WeftError, ValueError):
     """A thread setting is impossible; the message names the setting, the value and its source."""
+
+
+class ThreadSettingWarning(UserWarning):
+    """A thread setting is legal but cannot be honoured; the message names it, its value, and why."""
 
 
 class KnobError(WeftError, ValueError):

@@ -1,8 +1,8 @@
 """Every WEFT_* environment variable: name, type, default and meaning, in one table.
 
 A knob is read from the environment when it is asked for, so a test or a program may change it.
-Thread numbers (WEFT_INTRA_OP_THREADS, WEFT_INTER_OP_THREADS) have a precedence of their own:
-`runtime.threads` reads them.
+Thread settings (WEFT_INTRA_OP_THREADS, WEFT_INTER_OP_THREADS, WEFT_SPIN_US, WEFT_CPUS) stand beside variables of OpenMP
+and MKL, with a precedence of their own: `runtime.threads` reads them.
 """
 
 import os
@@ -59,8 +59,6 @@ KNOBS: dict[str, Knob] = {
              "How much that folder may hold; kernels not used for longest are dropped."),
         Knob("WEFT_DEBUG", 0, _natural, "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
-        Knob("WEFT_SPIN_US", 50, _natural, "microseconds, 0 or more",
-             "How long an idle worker spins before it parks."),
         Knob("WEFT_PLAN_CACHE", 16, _natural, "0 or more",
              "How many plans (one for each combination of input shapes) a session keeps."),
     )

@@ -18,6 +18,7 @@ from weft import _native
 from weft.codegen.target import detect
 from weft.compile import Options, compile_specialized
 from weft.runtime import threads
+from weft.runtime.control import Request
 
 Run = Callable[[_native.Team, int, int], str]
 """(team, intra_op, inter_op) -> digest of the outputs of one run."""
@@ -37,7 +38,7 @@ def op_case(index: int) -> Run:
     graph, inputs = graph_of(CASES[index])
     runnable = compile_specialized(graph, Options(detect()))
     arrays = [np.array(array, order="C") for array in inputs.values()]
-    return lambda team, intra, inter: digest(runnable.run(arrays, team, intra_op=intra, inter_op=inter))
+    return lambda team, intra, inter: digest(runnable.run(arrays, team, Request(intra, inter)))
 
 
 def model(name: str) -> Run:
@@ -46,7 +47,7 @@ def model(name: str) -> Run:
     session = weft.Session(proto)
     arrays = list(small.inputs_for(proto).values())
     (plan,) = session._plans.all() or [session._plans.get(tuple(a.shape for a in arrays), ("y",))]
-    return lambda team, intra, inter: digest(plan.run(arrays, team, intra_op=intra, inter_op=inter))
+    return lambda team, intra, inter: digest(plan.run(arrays, team, Request(intra, inter)))
 
 
 def everything() -> Iterator[tuple[str, Run]]:

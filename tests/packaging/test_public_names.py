@@ -27,7 +27,7 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
     """
     A misspelt name is answered with the names there are.
     """
-    with pytest.raises(AttributeError, match="it offers Session"):
+    with pytest.raises(AttributeError, match=r"it offers .*Session"):
         weft.Sesion  # noqa: B018 - the access is the test
 
 

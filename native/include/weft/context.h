@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "weft/clock.h"
 #include "weft/fp_mode.h"
 #include "weft/memory.h"
 #include "weft/program.h"
@@ -45,6 +46,8 @@ struct Context {
     std::vector<void*> pointers;  // of all steps, flat
     FpMode fp_mode = 0;
     std::uint64_t run_id = 0;
+    const Context* around = nullptr;    // the run it is called from inside of
+    Clock::time_point deadline = kNever;  // its own, or an earlier one of those around it
 
     // scheduling
     Limits asked;

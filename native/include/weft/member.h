@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "weft/clock.h"
 #include "weft/fp_mode.h"
 #include "weft/memory.h"
 
@@ -28,6 +29,22 @@ enum class State : std::uint32_t {
 
 enum class Role { caller, worker, blocking };
 
+// A caller polls about this often, whether it works or waits.
+inline constexpr std::chrono::milliseconds kPollInterval{40};
+
+// Watch is what may end a run from outside while its caller works or waits.
+struct Watch {
+    bool on = false;               // else nothing below counts
+    void (*poll)() = nullptr;      // throws to end the run, e.g. on Ctrl-C; called every kPollInterval or more often
+    Clock::time_point deadline = kNever;
+    const Context* around = nullptr;  // the run that this one is called from inside of
+    int countdown = 1;                // tasks and chunks until the next look at the clock
+    int stride = 1;
+    double budget_ns = 0;             // estimated work until then
+    Clock::time_point looked{};
+    Clock::time_point polled{};
+};
+
 // Member is owned by its scheduler and lives as long as it, so a late wake-up never touches freed memory.
 // Fields without a remark are guarded by the scheduler's lock.
 struct Member {
@@ -48,16 +65,10 @@ struct Member {
     // Used by the thread itself alone.
     alignas(64) FpMode fp_mode = get_fp_mode();
     Block scratch;
-    void (*poll)() = nullptr;  // throws to cancel the run, e.g. on Ctrl-C; called every kPollInterval or more often
-    int poll_countdown = 1;
-    int poll_stride = 1;
-    std::chrono::steady_clock::time_point looked{};  // at the clock
-    std::chrono::steady_clock::time_point polled{};
+    const Context* running = nullptr;  // the run whose host step this thread is in
+    Watch watch;
     pthread_t thread{};
 };
-
-// A caller polls about this often, whether it works or waits.
-inline constexpr std::chrono::milliseconds kPollInterval{40};
 
 // current_member() is what the calling thread is while it runs a step; null outside steps.
 Member*& current_member();
@@ -68,11 +79,15 @@ void cpu_relax();
 void sleep_while_parked(Member& member, std::chrono::nanoseconds timeout);
 // wake() ends sleep_while_parked(); call after changing the state. Needs no lock.
 void wake(Member& member);
-// spin() watches the state while it is `spinning`, for `limit` at most. Returns false if time ran out.
-bool spin(const Member& member, std::chrono::nanoseconds limit);
-// start_polling() sets what a caller polls during a run; null for nothing.
-void start_polling(Member& member, void (*poll)());
-// maybe_poll() calls poll if about kPollInterval has gone by. Cheap enough for each task and chunk.
-void maybe_poll(Member& member);
+// spin() watches the state while it is `spinning`, until `end`. Returns false if time ran out.
+bool spin(const Member& member, Clock::time_point end);
+// start_watch() sets what may end the run that the member calls.
+void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, const Context* around);
+// maybe_look() looks at the watch now and then; `done_ns` estimates the work since the last call. Throws RunTimeout,
+// RunCancelled, or what poll throws, and does not look again after that. Cheap enough for each task and chunk.
+void maybe_look(Member& member, double done_ns);
+// look() looks at once. until_look() is how long a waiting member may sleep before it has to; negative for ever.
+void look(Member& member, Clock::time_point now);
+std::chrono::nanoseconds until_look(const Member& member, Clock::time_point now);
 
 }  // namespace weft

@@ -1,6 +1,7 @@
 // Program: an immutable, validated DAG of tasks made of steps, and the contexts its runs use.
 #pragma once
 
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -36,6 +37,7 @@ struct StepSpec {
     std::vector<std::int64_t> args;
     std::int64_t chunks = 1;
     double cost_ns = 0;  // estimate for all chunks together; decides what is worth sharing, never what is computed
+    int max_workers = 0;  // that may share its chunks; 0 leaves it to the limits of the run
 };
 
 struct TaskSpec {
@@ -69,12 +71,15 @@ struct Step {
     std::int64_t chunks;
 };
 
+inline constexpr int kAnyWorkers = INT_MAX;
+
 struct Task {
     std::uint32_t first_step;
     std::uint32_t step_count;
     double priority;
     double cost_ns;
-    std::int64_t chunks;  // > 1 only if workers may share the task
+    std::int64_t chunks;  // > 1 only if the task is one step that may be drawn chunk by chunk
+    int max_workers;      // that may share it; kAnyWorkers if the step has no cap
     std::uint32_t first_successor;
     std::uint32_t successor_count;
     std::int32_t predecessors;
@@ -125,7 +130,8 @@ private:
         std::int64_t offset;
     };
 
-    void take_steps(std::vector<StepSpec> steps, const std::vector<SlotSpec>& slots);
+    void take_steps(std::vector<StepSpec> steps);
+    void take_pointers(const std::string& where, const std::vector<PointerSpec>& pointers);
     void take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs);
     void take_successors(const std::vector<std::vector<std::int64_t>>& successors);
     void sort_tasks();
@@ -137,6 +143,7 @@ private:
     std::size_t bound_count_ = 0;
     std::vector<Step> steps_;
     std::vector<double> step_costs_;
+    std::vector<int> step_caps_;
     std::vector<Task> tasks_;
     std::vector<std::uint32_t> successors_;
     std::vector<std::uint32_t> order_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/cancel.h"
 #include "weft/context.h"
 #include "weft/member.h"
 #include "weft/mutex.h"
@@ -18,34 +19,62 @@
 
 namespace weft {
 
+// Request is what one run asks for.
+struct Request {
+    Request() = default;
+    Request(Limits limits) : asked(limits) {}  // NOLINT: a run that asks for limits alone
+
+    Limits asked;                          // 0 stands for the team's
+    int priority = 0;                      // higher first, equal ones by turns; a nested run has at least its caller's
+    Clock::time_point deadline = kNever;   // ends the run with RunTimeout
+    std::shared_ptr<CancelToken> token;    // ends the run with RunCancelled
+    void (*poll)() = nullptr;              // called on the calling thread now and then; what it throws ends the run
+};
+
+// Status is what a team is doing.
+struct Status {
+    int workers = 0;   // threads started and alive, callers excluded
+    int blocking = 0;  // threads for blocking tasks, likewise
+    int places = 0;    // in use
+    int spinning = 0;  // threads that are idle and not parked
+    int runs = 0;      // in progress, waiting ones included
+    int waiting = 0;   // runs that nobody works for
+};
+
 // Scheduler is made by Team and used through it. All public functions may be called from any thread; none may be
 // called while holding another lock of the core.
 class Scheduler {
 public:
-    Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit);
+    // `cpus` and `base_cpus` as in set_cpus().
+    Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit, std::vector<int> cpus,
+              std::vector<int> base_cpus);
     ~Scheduler();  // needs close() before
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
     // run() executes the context's program and returns when all its tasks have finished, or rethrows the first failure
-    // when nothing of the run is in progress any more. `asked` overrides the team's limits where it is not 0. Throws
-    // std::runtime_error if closed. `poll` is called on the calling thread now and then; what it throws ends the run.
-    // Runs of higher `priority` are served first, equal ones by turns.
-    void run(Context& run, Limits asked, void (*poll)(), int priority);
+    // when nothing of the run is in progress any more. Throws std::runtime_error if closed.
+    void run(Context& run, const Request& request);
+    // cancel_run() ends the run with that Context::run_id with `failure`, if it is still there.
+    void cancel_run(std::uint64_t run_id, std::exception_ptr failure);
     // set_limits() takes effect at the next op boundary. Joins the workers that are now too many and idle.
     void set_limits(Limits limits);
     // close() refuses new runs, waits for those in progress (which first get cancelled if `cancel`) and joins the
     // workers. Throws std::runtime_error if called from inside one of its own steps.
     void close(bool cancel);
-    // threads() counts the threads started and not yet ended, callers excluded.
-    std::size_t threads();
+    // set_spin() takes effect at once, also for who is spinning.
+    void set_spin(std::chrono::nanoseconds limit);
+    // set_cpus() pins worker i to cpus[i % size], none if `cpus` is empty; other threads of the team keep to `base`.
+    // Callers are never pinned. A failed pin is one line on stderr, and the worker runs where it may.
+    void set_cpus(std::vector<int> cpus, std::vector<int> base);
+    Status status();
 
 private:
     // Section holds the lock, and after releasing it wakes those who were given something meanwhile.
     class Section;
 
     // scheduler.cpp: runs
-    void begin(Context& run, Limits asked, Member& caller);
+    void begin(Context& run, const Request& request, Member& caller);
     void end(Section& section, Context& run, Member& caller);
     void walk(Section& section, Context& run, Member& caller);
     void share(Section& section, Context& run, Member& caller);
@@ -94,17 +123,21 @@ private:
     void join_retired(Section& section);
     void wait(Member& member);
     void lie_down(Member& member);
-    void poll_while_waiting(Member& member);
+    void look_while_waiting(Member& member);
+    void spin_a_while(Member& member, Clock::time_point began);
+    void pin(Member& member);
 
     // execute.cpp: running steps; without the lock
     void work_on(Member& member, Op& op);
     std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch, std::int64_t until_ns);
 
     Mutex mutex_;
-    // Everything below is guarded by mutex_, but for constants and epoch_.
+    // Everything below is guarded by mutex_, but for constants, epoch_ and spin_ns_.
     const std::string name_;
-    const std::chrono::nanoseconds spin_limit_;
     const int id_;
+    std::vector<int> cpus_;       // of workers; empty: unpinned
+    std::vector<int> base_cpus_;  // of all others; empty: nothing was ever pinned
+    int pin_fault_ = 0;           // the first since cpus_ were set
     Limits limits_;
     int places_cap_ = 1;  // of limits_ and what active runs ask for, the most
     int ops_cap_ = 1;
@@ -128,6 +161,8 @@ private:
     // Bumped under the lock when serial walks must come and look: limits changed, or a run starves. They load it
     // relaxed as a hint and then take the lock, which orders the rest.
     std::atomic<std::uint64_t> epoch_{0};
+    // How long the idle spin. Relaxed everywhere: a setting.
+    std::atomic<std::int64_t> spin_ns_;
 };
 
 // Section is the only way to hold the scheduler's lock.

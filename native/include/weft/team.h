@@ -10,10 +10,9 @@
 
 #include "weft/context.h"
 #include "weft/program.h"
+#include "weft/scheduler.h"
 
 namespace weft {
-
-class Scheduler;
 
 inline constexpr int kMostThreads = 4096;
 inline constexpr std::chrono::microseconds kDefaultSpin{50};
@@ -30,16 +29,19 @@ public:
     Team& operator=(const Team&) = delete;
 
     // run() executes the program once and returns when all is done, or throws the first failure: what a host step
-    // threw, KernelFailure, or what `poll` threw. The calling thread takes a place if one is free and works; else it
-    // waits its turn. `asked` limits this run alone; 0 stands for the team's limit. Runs of higher `priority` are
-    // served first, equal ones by turns. May be called inside a step.
-    void run(Program& program, std::span<void* const> bound, Limits asked = {}, void (*poll)() = nullptr,
-             int priority = 0);
+    // threw, KernelFailure, or what ended it from outside (see Request). The calling thread takes a place if one is
+    // free and works; else it waits its turn. May be called inside a step.
+    void run(Program& program, std::span<void* const> bound, const Request& request = {});
     // set_limits() takes effect at the next op boundary, also of runs in progress.
     void set_limits(Limits limits);
     Limits limits() const;
+    // set_spin() takes effect at once; set_cpus() as Scheduler::set_cpus(), with the calling thread's CPUs as base.
+    void set_spin(std::chrono::nanoseconds limit);
+    std::chrono::nanoseconds spin() const;
+    void set_cpus(const std::vector<int>& cpus);
     // threads() counts threads started and alive.
     std::size_t threads();
+    Status status();
     // close() waits for runs in progress, or cancels them, and ends the threads. run() throws from then on.
     void close(bool cancel = false);
 
@@ -48,10 +50,13 @@ public:
 private:
     friend void close_all_teams();
     std::shared_ptr<Scheduler> scheduler();
+    std::shared_ptr<Scheduler> living_scheduler();
 
     const std::string name_;
-    const std::chrono::nanoseconds spin_limit_;
+    std::atomic<std::int64_t> spin_ns_;
     std::atomic<std::uint64_t> limits_;
+    std::vector<int> cpus_;                 // guarded by context_mutex()
+    std::vector<int> base_cpus_;            // guarded by context_mutex()
     std::shared_ptr<Scheduler> scheduler_;  // guarded by context_mutex()
     std::uint64_t generation_ = 0;          // of scheduler_; guarded by context_mutex()
     bool closed_ = false;                   // guarded by context_mutex()

@@ -80,7 +80,7 @@ public:
 
     Program& program() { return *program_; }
 
-    void run(Team& team, Limits asked = {}) {
+    void run(Team& team, const Request& asked = {}) {
         Cells cells(wanted_.size());
         void* bound[] = {cells.data()};
         team.run(*program_, bound, asked);

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.build import build_library
-from weft.errors import InternalError, RunError, WeftError
+from weft.errors import InternalError, RunCancelledError, RunError, RunTimeoutError, WeftError
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.plan import Home, Plan
@@ -67,7 +67,7 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     places = [plan.places[value] for value in (*call.writes, *call.reads)]
     pointers = [(place.buffer, place.offset + call.offsets.get(number, 0)) for number, place in enumerate(places)]
     body = addresses[call.spec] if call.spec is not None else python_step(call)
-    return Step(body, pointers, list(call.args), call.chunks, call.cost)
+    return Step(body, pointers, list(call.args), call.chunks, call.cost, call.max_workers)
 
 
 def python_step(call: Call) -> PythonStep:
@@ -84,6 +84,8 @@ def python_step(call: Call) -> PythonStep:
         operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
         try:
             results = function(operands)
+        except (RunTimeoutError, RunCancelledError):
+            raise
         except WeftError as error:
             raise RunError(f"{where}: {error}") from error
         except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft.graph.value import Value
@@ -12,10 +12,11 @@ class Node:
     """One operation: `op` (a name in `ops.table`), its operands, results and attributes.
 
     An absent optional operand is None. `name` is the node's name in the user's model; fused nodes
-    join names with `+`. Change operands through Graph or Patch only: they keep `Value.users` right.
+    join names with `+`. `max_workers` caps the workers that share its work (0: no cap); what replaces or fuses nodes
+    has the smallest of their caps. Change operands through Graph or Patch only: they keep `Value.users` right.
     """
 
-    __slots__ = ("attrs", "inputs", "name", "op", "outputs")
+    __slots__ = ("attrs", "inputs", "max_workers", "name", "op", "outputs")
 
     def __init__(
         self, op: str, inputs: Sequence[Value | None], outputs: Sequence[Value], attrs: dict[str, Any], name: str
@@ -25,6 +26,7 @@ class Node:
         self.outputs: list[Value] = list(outputs)
         self.attrs = attrs
         self.name = name
+        self.max_workers = 0
 
     @property
     def output(self) -> Value:
@@ -42,3 +44,8 @@ class Node:
         results = ", ".join(f"%{value.name}" for value in self.outputs)
         operands = ", ".join("_" if value is None else f"%{value.name}" for value in self.inputs)
         return f"{results} = {self.op}({operands}) {self.attrs or ''}  # {self.name}"
+
+
+def smallest_cap(nodes: Iterable[Node]) -> int:
+    """The smallest of the nodes' caps on workers; 0 if none has one."""
+    return min((node.max_workers for node in nodes if node.max_workers > 0), default=0)

@@ -48,7 +48,10 @@ def choose_kernels(graph: Graph, target: Target, math: str) -> Lowered:
     for node in graph.nodes:
         lowering = LOWERINGS.get(node.op)
         calls = lowering(node, ctx) if lowering is not None else None
-        lowered.calls.extend(python_calls(node) if calls is None else calls)
+        made = python_calls(node) if calls is None else calls
+        for call in made:
+            call.max_workers = node.max_workers
+        lowered.calls.extend(made)
     _separate_outputs(graph, ctx, lowered)
     return lowered
 

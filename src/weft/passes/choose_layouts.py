@@ -206,5 +206,6 @@ def _detach_tail(graph: Graph, node: Node) -> bool:
     start = graph.value(f"{node.name}.untailed", expr.operands[0], result.shape)
     node.outputs = [start]
     start.producer = node
-    graph.add("elementwise", [start, *extra], {"expr": expr}, name=node.name, outputs=[result])
+    tail = graph.add("elementwise", [start, *extra], {"expr": expr}, name=node.name, outputs=[result])
+    tail.max_workers = node.max_workers
     return True

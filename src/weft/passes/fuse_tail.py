@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.errors import ShapeError
 from weft.graph.graph import Graph
-from weft.graph.node import Node
+from weft.graph.node import Node, smallest_cap
 from weft.graph.order import topological
 from weft.graph.shape import broadcast
 from weft.graph.value import Value
@@ -126,6 +126,7 @@ def _fuse(graph: Graph, producer: Node, region: Sequence[Node], dependence: Depe
     for index, value in enumerate((*own, *extra)):
         graph.set_input(producer, index, value)
     producer.name = join_names([producer, *region])
+    producer.max_workers = smallest_cap([producer, *region])
     producer.attrs = {**producer.attrs, "tail": expr}
     start.producer = None
     producer.outputs = [result]

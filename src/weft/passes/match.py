@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph.graph import Graph, link, unlink
-from weft.graph.node import Node
+from weft.graph.node import Node, smallest_cap
 from weft.graph.value import Value
 from weft.passes.base import Math, PassContext
 from weft.passes.infer_shapes import infer_into
@@ -75,12 +75,33 @@ def sweep(graph: Graph, context: PassContext, rules: Rules) -> bool:
         for old, new in zip(node.outputs, results, strict=True):
             replace(graph, old, new)
         unlink(node)
+        cap = smallest_cap([node, *_dying(graph, node)])
+        for made in edit.nodes:
+            made.max_workers = smallest_cap([made]) or cap
         kept.extend(edit.nodes)
         changed = True
     if changed:
         graph.nodes = kept
         drop_dead(graph)
     return changed
+
+
+def _dying(graph: Graph, replaced: Node) -> list[Node]:
+    """The nodes that nothing depends on now that `replaced` no longer reads them."""
+    dying: list[Node] = []
+    gone = {replaced}
+    reads = list(replaced.inputs)
+    while reads:
+        value = reads.pop()
+        node = None if value is None else value.producer
+        if node is None or node in gone:
+            continue
+        if any(graph.is_output(made) or not gone.issuperset(made.users) for made in node.outputs):
+            continue
+        gone.add(node)
+        dying.append(node)
+        reads.extend(node.inputs)
+    return dying
 
 
 def _first_match(

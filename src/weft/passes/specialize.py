@@ -52,7 +52,10 @@ def copy_node(graph: Graph, node: Node, copies: dict[Value, Value], *, forget_sh
     operands = [None if value is None else copied(graph, value, copies) for value in node.inputs]
     for value in node.outputs:
         copies[value] = graph.value(value.name, value.dtype, None if forget_shapes else value.shape)
-    return graph.add(node.op, operands, node.attrs, name=node.name, outputs=[copies[value] for value in node.outputs])
+    results = [copies[value] for value in node.outputs]
+    made = graph.add(node.op, operands, node.attrs, name=node.name, outputs=results)
+    made.max_workers = node.max_workers
+    return made
 
 
 def copied(graph: Graph, value: Value, copies: dict[Value, Value]) -> Value:

@@ -20,7 +20,8 @@ class Call:
     returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
     order; `args` are its int64 arguments. The work is cut into `chunks` that may run at once and in
     any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
-    per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves.
+    per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,
+    `max_workers` caps the workers that share it (0: no cap).
     """
 
     node: str
@@ -36,5 +37,6 @@ class Call:
     flops: float = 0.0
     traffic: float = 0.0
     blocking: bool = False
+    max_workers: int = 0
     offsets: dict[int, int] = field(default_factory=dict)
     """Byte offsets to add to single pointers, by pointer number."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from weft import _native
 from weft.errors import KernelError
+from weft.runtime.control import PLAIN, Request
 from weft.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -21,7 +22,8 @@ PythonStep = Callable[[tuple[int, ...]], None]
 class Step:
     """One call: the address of a kernel or a Python function, and what it is given.
 
-    `pointers` are (slot, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns.
+    `pointers` are (slot, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns,
+    `max_workers` caps the workers that share it (0: no cap).
     """
 
     body: int | PythonStep
@@ -29,6 +31,7 @@ class Step:
     args: list[int]
     chunks: int
     cost: float
+    max_workers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class Executable:
             slots=layout.slots,
             arena_bytes=layout.arena_bytes,
             scratch_bytes=layout.scratch_bytes,
+            max_workers=[step.max_workers for step in layout.steps],
         )
         PROGRAMS.register(self, self._program.id, tuple(layout.labels))
 
@@ -84,19 +88,31 @@ class Executable:
         """Free the arenas that no run uses at the moment."""
         self._program.trim()
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, *, intra_op: int = 0, inter_op: int = 0) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
 
-        0 for `intra_op` / `inter_op` means the team's limits. Returns fresh arrays, one an output. Raises
-        KernelError or RunError naming the node that failed.
+        Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
+        RunTimeoutError and RunCancelledError as `request` has it.
         """
         outputs = [np.empty(form.shape, form.dtype) for form in self._layout.outputs]
         bound = [array.ctypes.data for array in inputs]
         bound += [array.ctypes.data for array in outputs]
         try:
-            self._program.run(team, bound, intra_op=intra_op, inter_op=inter_op)
+            self._program.run(
+                team,
+                bound,
+                intra_op=request.intra_op,
+                inter_op=request.inter_op,
+                priority=request.priority,
+                timeout=request.left(),
+                cancel=request.cancel,
+            )
         except _native.KernelFailure as failure:
             label = self._layout.labels[failure.step]
             reason = self._layout.reasons.get(failure.code, f"status {failure.code}")
             raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
+        except _native.RunTimeout:
+            raise request.ran_out() from None
+        except _native.RunCancelled:
+            raise request.was_cancelled() from None
         return outputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,7 +13,11 @@ import numpy as np
 from weft import _native, knobs
 from weft.graph.shape import StaticShape
 from weft.runtime import threads
+from weft.runtime.control import PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
+from weft.runtime.futures import RunFuture
+from weft.runtime.pool import Pool, threads_of
 from weft.runtime.signature import Signature, Tensor
+from weft.runtime.threads import Threads
 
 Array = np.ndarray[Any, Any]
 
@@ -20,7 +25,7 @@ Array = np.ndarray[Any, Any]
 class Runnable(Protocol):
     """What compiling a model for concrete shapes gives."""
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, *, intra_op: int = 0, inter_op: int = 0) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Results for `inputs`, in the order the outputs were asked for."""
         ...
 
@@ -78,11 +83,20 @@ class SessionBase:
     """
 
     def __init__(
-        self, signature: Signature, compile_: Compile, *, intra_op: int | None = None, inter_op: int | None = None
+        self,
+        signature: Signature,
+        compile_: Compile,
+        *,
+        intra_op: int | None = None,
+        inter_op: int | None = None,
+        pool: Pool | None = None,
     ) -> None:
         self._signature = signature
-        self._intra_op = threads.validated("intra_op", intra_op, "Session(intra_op=)")
-        self._inter_op = threads.validated("inter_op", inter_op, "Session(inter_op=)")
+        self._threads = threads_of(pool, "Session(pool=)")
+        self._request = Request(
+            threads.validated("intra_op", intra_op, "Session(intra_op=)"),
+            threads.validated("inter_op", inter_op, "Session(inter_op=)"),
+        )
         self._plans = Plans(compile_, knobs.get("WEFT_PLAN_CACHE"))
 
     @property
@@ -95,18 +109,83 @@ class SessionBase:
         """Name, dtype and shape of each output."""
         return self._signature.outputs
 
-    def run(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None = None) -> dict[str, Array]:
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        *,
+        intra_op: int | None = None,
+        inter_op: int | None = None,
+        pool: Pool | None = None,
+        timeout: float | None = None,
+        cancel: CancelToken | None = None,
+        priority: int = 0,
+    ) -> dict[str, Array]:
         """Compute the named `outputs` (all for None) from `inputs`.
 
         Inputs are arrays of exactly the declared dtype and a fitting shape. Returns a fresh array for each
-        output, by name. A combination of shapes met for the first time is compiled first. Raises InputError
-        for arguments that do not fit, RunError if a node fails; the session stays usable.
+        output, by name. A combination of shapes met for the first time is compiled first.
+
+        `intra_op` and `inter_op` limit this run (0: automatic; None: as the session has it), `pool` runs it on
+        that pool. `timeout` in seconds counts from the call, waiting for a turn and compiling included; it and
+        `cancel` end the run at the next chunk or Python step. Of runs that wait the one with the highest
+        `priority` goes first, then the oldest; a run under way gives way at its next op.
+
+        Raises InputError for arguments that do not fit, ThreadSettingError for impossible limits, RunError if a
+        node fails, RunTimeoutError, RunCancelledError, KeyboardInterrupt; the session stays usable.
         """
-        wanted = self._signature.select(outputs)
-        arrays = self._signature.arrays(inputs)
+        request = self._asked(intra_op, inter_op, timeout, cancel, priority)
+        its_threads = self._threads if pool is None else threads_of(pool, "run(pool=)")
+        return self._run(self._signature.arrays(inputs), self._signature.select(outputs), its_threads, request)
+
+    def run_async(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Sequence[str] | None = None,
+        *,
+        intra_op: int | None = None,
+        inter_op: int | None = None,
+        pool: Pool | None = None,
+        timeout: float | None = None,
+        cancel: CancelToken | None = None,
+        priority: int = 0,
+    ) -> RunFuture:
+        """Start run() with these arguments in the background and return its future, which can be awaited.
+
+        Arguments are checked now; the arrays must not change until the future is done, as they are not copied.
+        Cancelling the future cancels the run, and so the token if one is given. A process ends when its runs have.
+        """
+        token = CancelToken() if cancel is None else cancel
+        request = self._asked(intra_op, inter_op, timeout, token, priority)
+        its_threads = self._threads if pool is None else threads_of(pool, "run_async(pool=)")
+        arrays, wanted = self._signature.arrays(inputs), self._signature.select(outputs)
+        future = RunFuture(token)
+        places = max(its_threads.team().limits)
+        its_threads.background().submit(
+            future, request, lambda: self._run(arrays, wanted, its_threads, request), places
+        )
+        return future
+
+    def _run(
+        self, arrays: list[Array], wanted: tuple[str, ...], its_threads: Threads, request: Request
+    ) -> dict[str, Array]:
         plan = self._plans.get(tuple(array.shape for array in arrays), wanted)
-        results = plan.run(arrays, threads.default_team(), intra_op=self._intra_op, inter_op=self._inter_op)
-        return dict(zip(wanted, results, strict=True))
+        return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
+
+    def _asked(self, intra_op: Any, inter_op: Any, timeout: Any, cancel: Any, priority: Any) -> Request:
+        """What a run with these arguments asks for; the session's own values where they are None."""
+        own = self._request
+        if intra_op is None and inter_op is None and timeout is None and cancel is None and priority == 0:
+            return own
+        seconds = checked_timeout(timeout)
+        return Request(
+            threads.validated("intra_op", intra_op, "run(intra_op=)") or own.intra_op,
+            threads.validated("inter_op", inter_op, "run(inter_op=)") or own.inter_op,
+            checked_priority(priority),
+            seconds,
+            None if seconds is None else time.monotonic() + seconds,
+            checked_token(cancel),
+        )
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment; it comes back with the next run."""

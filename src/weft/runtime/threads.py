@@ -1,32 +1,35 @@
-"""How many threads: the process-level settings, where each came from, and the team that obeys them.
+"""How many threads, how the idle wait and where workers run: the settings, where each came from, and their team.
 
     weft.threads.set(intra_op=4, inter_op=2)     any time, from any thread; effective at the next op boundary
     weft.threads.get()                           ThreadSettings(intra_op=4, inter_op=2)
+    with weft.threads.limit(intra_op=1): ...     for the whole process, while the block runs
 
-Precedence: set() > WEFT_INTRA_OP_THREADS / WEFT_INTER_OP_THREADS > MKL_NUM_THREADS > OMP_NUM_THREADS (the last two for
-intra_op only) > automatic. 0 means automatic: the CPUs that are really available. Nothing is clamped.
+Precedence: run > session > set() and limit() > WEFT_INTRA_OP_THREADS / WEFT_INTER_OP_THREADS > MKL_NUM_THREADS >
+OMP_NUM_THREADS (the last two for intra_op only) > automatic. 0 means automatic: the CPUs that are really available.
+Idle spin: set(spin_us=) > WEFT_SPIN_US > KMP_BLOCKTIME > OMP_WAIT_POLICY. Pinning: set(cpus=) > WEFT_CPUS >
+KMP_AFFINITY > OMP_PROC_BIND. Nothing is clamped, and nothing ignored in silence.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
-from weft import _native, knobs
-from weft.errors import ThreadSettingError
+from weft import _native
+from weft.runtime.futures import Background
+from weft.runtime.limits import Setting, checked, chosen, from_environment
+from weft.runtime.pinning import checked_cpus, cpus_from_environment, usable
+from weft.runtime.spinning import checked_spin, spin_from_environment
 from weft.runtime.topology import Topology, read_topology
 
-__all__ = ["ThreadSettings", "Threads", "default_team", "get", "info", "set", "validated"]
+__all__ = ["ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "validated"]
 
-MOST = _native.MOST_THREADS
-
-_VARIABLES = {
-    "intra_op": ("WEFT_INTRA_OP_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"),
-    "inter_op": ("WEFT_INTER_OP_THREADS",),
-}
+Settings = dict[str, Setting]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,56 +42,87 @@ class ThreadSettings:
     inter_source: str = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Limit:
-    value: int
-    source: str
-
-
 class Threads:
     """Thread settings of one team. The module's functions are those of the process's one instance.
 
     `environment` and `look` stand in for os.environ and the system in tests.
     """
 
+    everyone: ClassVar[weakref.WeakSet[Threads]] = weakref.WeakSet()
+
     def __init__(
         self, name: str, environment: Mapping[str, str] = os.environ, look: Callable[[], Topology] = read_topology
     ) -> None:
-        self._name = name
+        self.name = name
         self._environment = environment
         self._look = look
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._topology: Topology | None = None
-        self._limits: dict[str, _Limit] = {}
+        self._settings: Settings = {}
+        self._scopes: list[Settings] = []  # of limit(), the innermost last
         self._team: _native.Team | None = None
-        os.register_at_fork(after_in_child=self._renew_lock)
+        self._background: Background | None = None
+        Threads.everyone.add(self)
 
-    def set(self, *, intra_op: int | None = None, inter_op: int | None = None) -> None:
-        """Set one or both limits; None leaves a limit as it is, 0 makes it automatic.
+    def set(
+        self,
+        *,
+        intra_op: int | None = None,
+        inter_op: int | None = None,
+        spin_us: float | None = None,
+        cpus: Any = None,
+    ) -> None:
+        """Set what is named; None leaves a setting as it is.
 
-        Takes effect at the next op boundary, also of runs in progress. Raises ThreadSettingError, and then changes
-        nothing, for what is not an int in 0..4096.
+        `intra_op`, `inter_op`: limits, 0 for automatic, effective at the next op boundary, also of runs in progress.
+        `spin_us`: how long idle workers spin before they park, in microseconds (math.inf: for ever). `cpus`: where
+        workers are pinned, as "0-3,5" or a list of ints; empty unpins. Inside a limit() block this goes before the
+        block's own values and stays after it. Raises ThreadSettingError, and then changes nothing, for what is
+        impossible; CPUs that the system refuses are reported by one ThreadSettingWarning.
         """
-        asked = {"intra_op": intra_op, "inter_op": inter_op}
-        for setting, value in asked.items():
-            if value is not None:
-                _check(setting, value, f"set({setting}=)")
+        made = self._checked({"intra_op": intra_op, "inter_op": inter_op, "spin_us": spin_us, "cpus": cpus}, "set")
         with self._lock:
-            chosen = {
-                setting: self._chosen(value, f"set({setting}={value})")
-                for setting, value in asked.items()
-                if value is not None
-            }
-            limits = {setting: chosen.get(setting) or self._limit(setting) for setting in asked}
-            self._limits.update(limits)
-            if self._team is not None:
-                self._team.set_limits(limits["intra_op"].value, limits["inter_op"].value)
+            for name in ("intra_op", "inter_op"):
+                if name not in made:
+                    self._base(name)  # raises before anything has changed
+            self._settings.update(made)
+            for scope in self._scopes:
+                for name in made:
+                    scope.pop(name, None)
+            self._apply()
+
+    @contextmanager
+    def limit(self, *, intra_op: int | None = None, inter_op: int | None = None) -> Iterator[ThreadSettings]:
+        """Other limits while the block runs, for every thread of the process: they are the team's.
+
+        Blocks nest, the innermost counting; each takes back its own limits alone when it ends, so blocks of several
+        threads may overlap. Yields the settings in effect. Raises ThreadSettingError as set() does.
+        """
+        scope = self._checked({"intra_op": intra_op, "inter_op": inter_op}, "limit")
+        with self._lock:
+            self._limits()
+            self._scopes.append(scope)
+            self._apply()
+            settings = self.get()
+        try:
+            yield settings
+        finally:
+            with self._lock:
+                self._scopes = [other for other in self._scopes if other is not scope]
+                self._apply()
 
     def get(self) -> ThreadSettings:
         """The limits in effect. Raises ThreadSettingError if an environment variable cannot be used."""
-        with self._lock:
-            intra, inter = self._limit("intra_op"), self._limit("inter_op")
+        intra, inter = self._limits()
         return ThreadSettings(intra.value, inter.value, intra.source, inter.source)
+
+    def setting(self, name: str) -> Setting:
+        """The value in effect of intra_op, inter_op, spin_us or cpus, and its source. Raises as get() does."""
+        with self._lock:
+            for scope in reversed(self._scopes):
+                if name in scope:
+                    return scope[name]
+            return self._base(name)
 
     def team(self) -> _native.Team:
         """The team, made when first asked for. Raises as get() does."""
@@ -97,10 +131,26 @@ class Threads:
             return team
         with self._lock:
             if self._team is None:
-                intra, inter = self._limit("intra_op"), self._limit("inter_op")
-                spin = float(knobs.get("WEFT_SPIN_US"))
-                self._team = _native.Team(self._name, intra.value, inter.value, spin_us=spin)
+                intra, inter = self._limits()
+                spin, cpus = self.setting("spin_us"), self.setting("cpus")
+                team = _native.Team(self.name, intra.value, inter.value, spin_us=spin.value)
+                team.set_cpus(cpus.value)
+                self._team = team
             return self._team
+
+    def background(self) -> Background:
+        """The threads that serve run_async()."""
+        with self._lock:
+            if self._background is None:
+                self._background = Background(self.name)
+            return self._background
+
+    def status(self) -> dict[str, int]:
+        """What the team is doing (see _native.Team.status); all zero before its first run."""
+        team = self._team
+        if team is None:
+            return dict.fromkeys(("workers", "blocking", "places", "spinning", "runs", "waiting"), 0)
+        return team.status()
 
     def validated(self, setting: str, value: Any, source: str) -> int:
         """What a level below the process passes on: 0 to inherit (for None), else a limit of at least 1.
@@ -109,7 +159,7 @@ class Threads:
         """
         if value is None:
             return 0
-        return _check(setting, value, source) or self.topology().available
+        return checked(setting, value, source) or self.topology().available
 
     def topology(self) -> Topology:
         """What the system offers, as found at the first look."""
@@ -118,78 +168,73 @@ class Threads:
         return self._topology
 
     def info(self) -> dict[str, Any]:
-        """Settings, their sources and what they were chosen from, as plain data.
+        """Everything about threads as plain data: see runtime.report."""
+        from weft.runtime.report import report
 
-        Keys: intra_op and inter_op (each a dict of value and source), topology (online, allowed, quota, quota_source,
-        available, reason), threads (workers started). Raises as get() does.
-        """
-        settings, topology, team = self.get(), self.topology(), self._team
-        return {
-            "intra_op": {"value": settings.intra_op, "source": settings.intra_source},
-            "inter_op": {"value": settings.inter_op, "source": settings.inter_source},
-            "topology": {
-                "online": topology.online,
-                "allowed": topology.allowed,
-                "quota": topology.quota,
-                "quota_source": topology.quota_source,
-                "available": topology.available,
-                "reason": topology.reason,
-            },
-            "threads": 0 if team is None else team.threads,
-        }
+        return report(self)
 
-    def _limit(self, setting: str) -> _Limit:
-        """The limit in effect; the environment is read the first time. Needs the lock."""
-        limit = self._limits.get(setting)
-        if limit is None:
-            limit = self._limits[setting] = self._from_environment(setting)
-        return limit
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment that the settings are read from."""
+        return self._environment
 
-    def _from_environment(self, setting: str) -> _Limit:
-        for variable in _VARIABLES[setting]:
-            text = self._environment.get(variable, "").strip()
-            if not text:
+    def _checked(self, asked: dict[str, Any], function: str) -> Settings:
+        """The settings that are not None, validated, with their sources."""
+        made: Settings = {}
+        for name, value in asked.items():
+            if value is None:
                 continue
-            # OpenMP allows one number for each level of nesting: the first is the outermost.
-            number = text.split(",")[0] if variable == "OMP_NUM_THREADS" else text
-            return self._chosen(_parse(setting, number, text, f"environment variable {variable}"), variable)
-        return self._chosen(0, "default")
+            source, where = f"{function}({name}={value})", f"{function}({name}=)"
+            if name == "spin_us":
+                made[name] = Setting(checked_spin(value, where), source)
+            elif name == "cpus":
+                made[name] = Setting(usable(checked_cpus(value, where), where, value), source)
+            else:
+                made[name] = chosen(checked(name, value, where), source, self.topology())
+        return made
 
-    def _chosen(self, value: int, source: str) -> _Limit:
-        if value > 0:
-            return _Limit(value, source)
-        topology = self.topology()
-        return _Limit(topology.available, f"automatic ({source}): {topology.reason}")
+    def _limits(self) -> tuple[Setting, Setting]:
+        return self.setting("intra_op"), self.setting("inter_op")
 
-    def _renew_lock(self) -> None:
-        self._lock = threading.Lock()
+    def _base(self, name: str) -> Setting:
+        """The setting outside all limit() blocks; the environment is read the first time. Needs the lock."""
+        if name not in self._settings:
+            self._settings[name] = self._from_environment(name)
+        return self._settings[name]
+
+    def _from_environment(self, name: str) -> Setting:
+        if name == "spin_us":
+            return spin_from_environment(self._environment)
+        if name == "cpus":
+            return cpus_from_environment(self._environment)
+        return from_environment(name, self._environment, self.topology())
+
+    def _apply(self) -> None:
+        """Tell the team. Needs the lock."""
+        if self._team is None:
+            return
+        intra, inter = self._limits()
+        self._team.set_limits(intra.value, inter.value)
+        self._team.set_spin(self.setting("spin_us").value)
+        self._team.set_cpus(self.setting("cpus").value)
+
+    def renew_lock(self) -> None:
+        """For the child after fork(), where other threads do not exist."""
+        self._lock = threading.RLock()
+        self._background = None
 
 
-def _parse(setting: str, number: str, text: str, source: str) -> int:
-    try:
-        value = int(number)
-    except ValueError:
-        raise _impossible(setting, text, source) from None
-    return _check(setting, value, source)
+def _after_fork() -> None:
+    for threads in list(Threads.everyone):
+        threads.renew_lock()
 
 
-def _check(setting: str, value: Any, source: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MOST:
-        raise _impossible(setting, value, source)
-    return value
+os.register_at_fork(after_in_child=_after_fork)
+process = Threads("main")
 
-
-def _impossible(setting: str, value: Any, source: str) -> ThreadSettingError:
-    return ThreadSettingError(
-        f"{setting} from {source}: wanted an int in 0..{MOST} (0 = automatic), "
-        f"got {value!r} ({type(value).__name__}); correct or remove the setting"
-    )
-
-
-_process = Threads("main")
-
-set = _process.set  # noqa: A001
-get = _process.get
-info = _process.info
-validated = _process.validated
-default_team = _process.team
+set = process.set  # noqa: A001
+limit = process.limit
+get = process.get
+info = process.info
+validated = process.validated
+default_team = process.team

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import onnx
 
 from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.caps import cap_workers
 from weft.frontends.onnx.check import check_model
 from weft.frontends.onnx.faults import Fault, Faults, Unsupported
 from weft.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
@@ -144,7 +145,9 @@ class _Importer:
             name = scope.prefix + node_name(proto, position)
             for read in reads(proto):
                 self._look_up(read, scope)
+            first = len(self._graph.nodes)
             results = self._node(proto, name, scope, outputs)
+            cap_workers(proto, name, self._graph.nodes[first:])
             scope.env.update((output, value) for output, value in zip(proto.output, results, strict=False) if output)
 
     def _named(self, name: str, binding: Binding, scope: _Scope, *, exact: bool, node: str) -> Binding:

@@ -1,0 +1,16 @@
+// Team as Python owns it.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include "weft/team.h"
+
+// A Team that may be dropped by a thread that holds the GIL, which its workers may be waiting for.
+struct PyTeam : weft::Team {
+    using Team::Team;
+    ~PyTeam() {
+        if (PyGILState_Check() == 0) return;
+        const nanobind::gil_scoped_release released;
+        close();
+    }
+};

@@ -1,0 +1,61 @@
+#include "weft/affinity.h"
+
+#include <cerrno>
+#if defined(__linux__)
+#include <sched.h>
+
+#include <cstddef>
+#include <memory>
+#endif
+
+namespace weft {
+
+#if defined(__linux__)
+
+namespace {
+
+constexpr int kMostCpus = 1 << 14;
+
+struct FreeSet {
+    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+};
+
+std::unique_ptr<cpu_set_t, FreeSet> empty_set() {
+    std::unique_ptr<cpu_set_t, FreeSet> set(CPU_ALLOC(kMostCpus));
+    if (set) CPU_ZERO_S(CPU_ALLOC_SIZE(kMostCpus), set.get());
+    return set;
+}
+
+}  // namespace
+
+std::vector<int> cpus_of_this_thread() {
+    std::vector<int> cpus;
+    const std::size_t size = CPU_ALLOC_SIZE(kMostCpus);
+    const auto set = empty_set();
+    if (!set || sched_getaffinity(0, size, set.get()) != 0) return cpus;
+    for (int cpu = 0; cpu < kMostCpus; ++cpu) {
+        if (CPU_ISSET_S(static_cast<std::size_t>(cpu), size, set.get())) cpus.push_back(cpu);
+    }
+    return cpus;
+}
+
+int pin_thread(pthread_t thread, const std::vector<int>& cpus) {
+    const std::size_t size = CPU_ALLOC_SIZE(kMostCpus);
+    const auto set = empty_set();
+    if (!set) return ENOMEM;
+    for (const int cpu : cpus) {
+        if (cpu < 0 || cpu >= kMostCpus) return EINVAL;
+        CPU_SET_S(static_cast<std::size_t>(cpu), size, set.get());
+    }
+    return pthread_setaffinity_np(thread, size, set.get());
+}
+
+#else
+
+std::vector<int> cpus_of_this_thread() { return {}; }
+
+int pin_thread(pthread_t, const std::vector<int>&) { return ENOTSUP; }
+
+#endif
+
+}  // namespace weft

@@ -1,0 +1,47 @@
+#include "weft/cancel.h"
+
+#include <mutex>
+#include <utility>
+
+#include "weft/fork.h"
+#include "weft/scheduler.h"
+
+namespace weft {
+
+void CancelToken::cancel() {
+    std::vector<Entry> ending;
+    {
+        const std::lock_guard lock(context_mutex());
+        // Relaxed: who must not miss it holds a lock that this thread takes afterwards or has released before.
+        if (cancelled_.exchange(true, std::memory_order_relaxed)) return;
+        ending = entries_;
+    }
+    for (const Entry& entry : ending) {
+        if (entry.generation != fork_generation()) continue;
+        entry.scheduler->cancel_run(entry.run, made_failure<RunCancelled>("the run was cancelled"));
+    }
+}
+
+bool CancelToken::cancelled() const {
+    return cancelled_.load(std::memory_order_relaxed);  // see cancel()
+}
+
+bool CancelToken::join(std::shared_ptr<Scheduler> scheduler, std::uint64_t run) {
+    const std::lock_guard lock(context_mutex());
+    if (cancelled()) return false;
+    entries_.push_back({std::move(scheduler), run, fork_generation()});
+    return true;
+}
+
+void CancelToken::part(std::uint64_t run) {
+    std::shared_ptr<Scheduler> last;  // declared first, so freed after the lock
+    const std::lock_guard lock(context_mutex());
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+        if (entry->run != run) continue;
+        last = std::move(entry->scheduler);
+        entries_.erase(entry);
+        return;
+    }
+}
+
+}  // namespace weft

@@ -1,0 +1,275 @@
+// What ends, orders or confines runs from outside: tokens, deadlines, priorities, caps, spinning, pinning.
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "weft/affinity.h"
+#include "weft/team.h"
+#include "weft/test_programs.h"
+
+namespace weft::testing {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::int32_t doze(void* const*, const std::int64_t* args, std::int64_t, void*) {
+    std::this_thread::sleep_for(std::chrono::microseconds(args[0]));
+    return 0;
+}
+
+// Some seconds of work in chunks of 200 us: nothing that a test would wait for.
+std::unique_ptr<Program> endless() {
+    Builder builder;
+    builder.slots = {{SlotKind::arena, 0}};
+    std::int64_t before = -1;
+    for (int i = 0; i < 100; ++i) {
+        const auto task = builder.add_kernel(doze, {200}, 1000);
+        if (before >= 0) builder.link(before, task);
+        before = task;
+    }
+    return builder.build();
+}
+
+std::unique_ptr<Program> one_step(HostCall host) {
+    Builder builder;
+    builder.slots.clear();
+    builder.add_host(std::move(host));
+    return builder.build();
+}
+
+void wait_for(const std::atomic<bool>& flag) {
+    while (!flag) std::this_thread::sleep_for(100us);
+}
+
+Request until(Clock::duration limit) {
+    Request request;
+    request.deadline = Clock::now() + limit;
+    return request;
+}
+
+}  // namespace
+
+WEFT_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
+    Team team("t", {workers, workers});
+    const auto program = endless();
+    RandomDag healthy(1, 30);
+    for (int i = 0; i < 3; ++i) {
+        const auto start = Clock::now();
+        CHECK_THROWS(RunTimeout, team.run(*program, {}, until(20ms)));
+        CHECK(Clock::now() - start >= 20ms);
+        CHECK(Clock::now() - start < 2s);
+        healthy.run(team);
+    }
+    CHECK_THROWS(RunTimeout, team.run(*program, {}, until(-1ms)));
+}
+
+WEFT_TEST(a_deadline_ends_a_run_that_waits_its_turn) {
+    Team team("t", {1, 1});
+    std::atomic<bool> inside{false};
+    std::atomic<bool> stop{false};
+    const auto holder = one_step([&](auto) {
+        inside = true;
+        wait_for(stop);
+    });
+    std::thread other([&] { team.run(*holder, {}); });
+    wait_for(inside);
+    const auto program = endless();
+    CHECK_THROWS(RunTimeout, team.run(*program, {}, until(10ms)));
+    stop = true;
+    other.join();
+}
+
+WEFT_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
+    Team team("t", {workers, workers});
+    const auto program = endless();
+    Request request;
+    request.token = std::make_shared<CancelToken>();
+    std::vector<std::thread> callers;
+    std::atomic<int> ended{0};
+    for (int i = 0; i < 3; ++i) {
+        callers.emplace_back([&] {
+            CHECK_THROWS(RunCancelled, team.run(*program, {}, request));
+            ++ended;
+        });
+    }
+    std::this_thread::sleep_for(20ms);
+    CHECK_EQUAL(0, ended.load());
+    request.token->cancel();
+    for (std::thread& caller : callers) caller.join();
+    CHECK_THROWS(RunCancelled, team.run(*program, {}, request));
+    RandomDag(1, 30).run(team);
+}
+
+WEFT_TEST(tokens_may_be_cancelled_at_any_moment) {
+    Team team("t", {3, 2});
+    RandomDag dag(3, 40);
+    for (int i = 0; i < 150; ++i) {
+        Request request;
+        request.token = std::make_shared<CancelToken>();
+        std::thread other([&] {
+            std::this_thread::sleep_for(std::chrono::microseconds(i * 3));
+            request.token->cancel();
+        });
+        try {
+            dag.run(team, request);
+        } catch (const RunCancelled&) {
+            CHECK(request.token->cancelled());
+        }
+        other.join();
+        dag.run(team);
+    }
+}
+
+WEFT_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
+    Team team("t", {workers, workers});
+    const auto inner = endless();
+    const auto outer = one_step([&](auto) { team.run(*inner, {}); });
+    const auto outermost = one_step([&](auto) { team.run(*outer, {}); });
+    const auto start = Clock::now();
+    CHECK_THROWS(RunTimeout, team.run(*outermost, {}, until(20ms)));
+    Request request;
+    request.token = std::make_shared<CancelToken>();
+    std::thread other([&] {
+        std::this_thread::sleep_for(20ms);
+        request.token->cancel();
+    });
+    CHECK_THROWS(RunCancelled, team.run(*outermost, {}, request));
+    other.join();
+    CHECK(Clock::now() - start < 3s);
+}
+
+WEFT_TEST(waiting_runs_go_by_priority_and_then_by_age) {
+    Team team("t", {1, 1});
+    std::atomic<bool> inside{false};
+    std::atomic<bool> stop{false};
+    const auto holder = one_step([&](auto) {
+        inside = true;
+        wait_for(stop);
+    });
+    std::thread first([&] { team.run(*holder, {}); });
+    wait_for(inside);
+    std::mutex mutex;
+    std::vector<int> order;
+    std::vector<std::unique_ptr<Program>> programs;
+    std::vector<std::thread> callers;
+    const int priorities[] = {0, 5, -3, 5, 0, 9};
+    for (int i = 0; i < 6; ++i) {
+        programs.push_back(one_step([&, i](auto) {
+            const std::lock_guard lock(mutex);
+            order.push_back(i);
+        }));
+        Program& program = *programs.back();
+        callers.emplace_back([&team, &program, request = [&] {
+            Request r;
+            r.priority = priorities[i];
+            return r;
+        }()] { team.run(program, {}, request); });
+        while (team.status().waiting < i + 1) std::this_thread::sleep_for(100us);
+    }
+    stop = true;
+    first.join();
+    for (std::thread& caller : callers) caller.join();
+    CHECK(order == (std::vector<int>{5, 1, 3, 0, 4, 2}));
+}
+
+WEFT_TEST(an_urgent_run_overtakes_a_long_one) {
+    Team team("t", {1, 1});
+    Builder builder;
+    builder.slots = {{SlotKind::arena, 0}};
+    for (int i = 0; i < 400; ++i) builder.add_kernel(doze, {1000});
+    const auto longer = builder.build();
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+        team.run(*longer, {});
+        done = true;
+    });
+    while (team.status().runs == 0) std::this_thread::sleep_for(100us);
+    Request urgent;
+    urgent.priority = 1;
+    const auto shorter = one_step([](auto) {});
+    team.run(*shorter, {}, urgent);
+    CHECK(!done);
+    other.join();
+}
+
+WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
+    static std::atomic<int> inside{0};
+    static std::atomic<int> most{0};
+    const Kernel gauge = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+        const int now = ++inside;
+        int before = most;
+        while (before < now && !most.compare_exchange_weak(before, now)) {
+        }
+        std::this_thread::sleep_for(300us);
+        --inside;
+        return 0;
+    };
+    Team team("t", {6, 6});
+    for (const int cap : {1, 2, 3, 0}) {
+        most = 0;
+        Builder builder;
+        builder.slots = {{SlotKind::arena, 0}};
+        builder.add_kernel(gauge, {}, 60);
+        builder.steps[0].max_workers = cap;
+        const auto program = builder.build();
+        team.run(*program, {});
+        CHECK(cap == 0 ? most > 3 : most <= cap);
+        CHECK(cap == 1 || most > 1);
+    }
+    Builder builder;
+    builder.add_kernel(gauge, {});
+    builder.steps[0].max_workers = -1;
+    CHECK_THROWS(std::invalid_argument, builder.build());
+}
+
+WEFT_TEST(spinning_may_be_changed_while_threads_spin) {
+    Team team("t", {3, 3}, 24h);
+    RandomDag dag(5, 60);
+    for (int i = 0; i < 5; ++i) dag.run(team);
+    std::this_thread::sleep_for(20ms);
+    CHECK(team.status().spinning > 0);
+    team.set_spin(0ns);
+    std::this_thread::sleep_for(60ms);
+    CHECK_EQUAL(0, team.status().spinning);
+    dag.run(team);
+    CHECK_EQUAL(0, team.status().spinning);
+}
+
+#if defined(__linux__)
+
+WEFT_TEST(pinning_concerns_workers_alone) {
+    const std::vector<int> mine = cpus_of_this_thread();
+    const int one = mine.back();
+    Team team("t", {4, 4});
+    team.set_cpus({one});
+    std::mutex mutex;
+    std::atomic<int> wrong{0};
+    std::atomic<int> workers{0};
+    Builder builder;
+    builder.slots.clear();
+    const auto caller = std::this_thread::get_id();
+    std::vector<int> wanted{one};
+    for (int i = 0; i < 40; ++i) {
+        builder.add_host([&](auto) {
+            std::this_thread::sleep_for(300us);
+            const bool is_caller = std::this_thread::get_id() == caller;
+            if (!is_caller) ++workers;
+            if (cpus_of_this_thread() != (is_caller ? mine : wanted)) ++wrong;
+        });
+    }
+    const auto program = builder.build();
+    team.run(*program, {});
+    CHECK(workers > 0);
+    CHECK_EQUAL(0, wrong.load());
+    team.set_cpus({});
+    wanted = mine;
+    team.run(*program, {});
+    CHECK_EQUAL(0, wrong.load());
+    CHECK(cpus_of_this_thread() == mine);
+}
+
+#endif
+
+}  // namespace weft::testing

@@ -1,0 +1,79 @@
+"""What one run asks for beyond its inputs: limits, urgency, and what may end it early."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from weft import _native
+from weft.errors import InputError, RunCancelledError, RunTimeoutError
+
+CancelToken = _native.CancelToken
+"""`token.cancel()` ends every run that was given the token, from any thread; later runs with it end at once."""
+
+MOST_PRIORITY = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Limits (0: those of the team), priority, deadline (by time.monotonic) and token of a run."""
+
+    intra_op: int = 0
+    inter_op: int = 0
+    priority: int = 0
+    timeout: float | None = None
+    deadline: float | None = None
+    cancel: CancelToken | None = None
+
+    def left(self) -> float:
+        """Seconds to the deadline, at least 0; NaN if there is none."""
+        return math.nan if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def check(self) -> None:
+        """Raise what should have ended the run by now, if anything."""
+        if self.cancel is not None and self.cancel.cancelled:
+            raise self.was_cancelled()
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise self.ran_out()
+
+    def ran_out(self) -> RunTimeoutError:
+        """The error for a deadline that has passed."""
+        if self.timeout is None:
+            return RunTimeoutError("the run around this one did not end within its timeout")
+        return RunTimeoutError(
+            f"the run did not end within timeout={self.timeout:g} s (waiting its turn included); "
+            "nothing was returned, and the session may be used again"
+        )
+
+    def was_cancelled(self) -> RunCancelledError:
+        """The error for a cancelled run."""
+        return RunCancelledError("the run was cancelled; nothing was returned, and the session may be used again")
+
+
+PLAIN = Request()
+"""Everything as the team has it."""
+
+
+def checked_timeout(value: Any) -> float | None:
+    """Seconds, or None for no end. Raises InputError."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        raise InputError(f"run(timeout=): wanted seconds, 0 or more, or None, got {value!r}")
+    return float(value)
+
+
+def checked_priority(value: Any) -> int:
+    """An int that fits 32 bits. Raises InputError."""
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_PRIORITY:
+        raise InputError(f"run(priority=): wanted an int of 32 bits (higher goes first), got {value!r}")
+    return value
+
+
+def checked_token(value: Any) -> CancelToken | None:
+    """A token or None. Raises InputError."""
+    if value is not None and not isinstance(value, CancelToken):
+        raise InputError(f"run(cancel=): wanted a weft.CancelToken or None, got {value!r}")
+    return value

@@ -1,0 +1,129 @@
+"""Runs in the background: a future for each, served by a few threads per team."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import Future
+from typing import Any
+
+from weft import _native
+from weft.runtime.control import Request
+
+LINGER_S = 0.05
+"""How long a thread without work waits for more before it ends."""
+
+Outputs = dict[str, Any]
+Work = Callable[[], Outputs]
+
+
+class RunFuture(Future[Outputs]):
+    """The outputs of a run to come: a concurrent.futures.Future that can also be awaited.
+
+    cancel() ends the run wherever it stands; result() then raises CancelledError if it had not begun, else
+    RunCancelledError. Cancelling the task that awaits it cancels the run.
+    """
+
+    def __init__(self, token: _native.CancelToken) -> None:
+        super().__init__()
+        self._token = token
+
+    def cancel(self) -> bool:
+        """End the run; False if it has ended already."""
+        if super().cancel():
+            return True
+        if self.done():
+            return False
+        self._token.cancel()
+        return True
+
+    def __await__(self) -> Generator[Any, None, Outputs]:
+        return asyncio.wrap_future(self).__await__()
+
+
+class Background:
+    """Threads that call `run` for others: no more than the team has places, and none when there is nothing to do.
+
+    What waits is served by priority, then by age; what passes its deadline while it waits fails then.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._wake = threading.Condition()
+        self._queue: list[tuple[int, int, RunFuture, Request, Work]] = []
+        self._numbers = itertools.count()
+        self._threads = self._idle = 0
+        self._timekeeper = False
+
+    def submit(self, future: RunFuture, request: Request, work: Work, places: int) -> None:
+        """Have `work` done for `future` when its turn comes, by `places` threads in all at most."""
+        with self._wake:
+            heapq.heappush(self._queue, (-request.priority, next(self._numbers), future, request, work))
+            if len(self._queue) > self._idle:
+                if self._threads < places:
+                    self._start(self._serve, f"weft-{self._name}-async")
+                    self._threads += 1
+                elif not self._timekeeper and any(entry[3].deadline is not None for entry in self._queue):
+                    self._start(self._keep_time, f"weft-{self._name}-timeout")
+                    self._timekeeper = True
+            self._wake.notify_all()
+
+    @staticmethod
+    def _start(target: Callable[[], None], name: str) -> None:
+        threading.Thread(target=target, name=name).start()
+
+    def _serve(self) -> None:
+        while True:
+            with self._wake:
+                end = time.monotonic() + LINGER_S
+                self._idle += 1
+                while not self._queue and (left := end - time.monotonic()) > 0:
+                    self._wake.wait(left)
+                self._idle -= 1
+                if not self._queue:
+                    self._threads -= 1
+                    return
+                _, _, future, request, work = heapq.heappop(self._queue)
+            finish(future, request, work)
+            del future, request, work
+
+    def _keep_time(self) -> None:
+        """Fails what passes its deadline in the queue, while anything there has one."""
+        while True:
+            late: list[tuple[RunFuture, Request]] = []
+            with self._wake:
+                deadlines = [entry[3].deadline for entry in self._queue if entry[3].deadline is not None]
+                if not deadlines:
+                    self._timekeeper = False
+                    return
+                self._wake.wait(min(60.0, max(0.0, min(deadlines) - time.monotonic())))
+                now = time.monotonic()
+                waiting = []
+                for entry in self._queue:
+                    deadline = entry[3].deadline
+                    if deadline is not None and deadline <= now:
+                        late.append((entry[2], entry[3]))
+                    else:
+                        waiting.append(entry)
+                heapq.heapify(waiting)
+                self._queue = waiting
+            for future, request in late:
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(request.ran_out())
+
+
+def finish(future: RunFuture, request: Request, work: Work) -> None:
+    """Do the work and give the future what comes of it."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        request.check()
+        outputs = work()
+    except BaseException as error:  # noqa: BLE001 - it is the caller of result() who has to hear of it
+        future.set_exception(error)
+    else:
+        future.set_result(outputs)

@@ -1,0 +1,105 @@
+"""Pools: teams of threads of one's own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from typing import Any
+
+from weft.errors import ThreadSettingError
+from weft.runtime.limits import checked
+from weft.runtime.threads import Threads, ThreadSettings, process
+
+_numbers = itertools.count(1)
+_named: weakref.WeakValueDictionary[str, Pool] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Pool:
+    """A team of threads beside the process's own, for sessions or runs: `Session(model, pool=)`, `run(pool=)`.
+
+    `intra_op` and `inter_op` limit it (0 or None: automatic). A named pool is one and the same for everybody who
+    asks for the name while it lives; asking for it with other limits raises ThreadSettingError. Its threads start
+    when they first pay, are named weft-<name>-<i>, and end when nothing refers to the pool any more.
+    """
+
+    _threads: Threads
+
+    def __new__(cls, name: str | None = None, *, intra_op: int | None = None, inter_op: int | None = None) -> Pool:  # noqa: PYI034 - found pools are of this class
+        asked = {"intra_op": intra_op, "inter_op": inter_op}
+        for setting, value in asked.items():
+            if value is not None:
+                checked(setting, value, f"Pool({setting}=)")
+        if name is None:
+            return cls._make(f"pool{next(_numbers)}", asked)
+        if not isinstance(name, str) or not name.isprintable() or not name.strip() or name == "main":
+            raise ThreadSettingError(
+                f"name from Pool(name=): wanted printable text other than 'main' (the process's own), got {name!r}"
+            )
+        with _lock:
+            found = _named.get(name)
+            if found is None:
+                found = _named[name] = cls._make(name, asked)
+            else:
+                _must_agree(found, asked)
+            return found
+
+    @classmethod
+    def _make(cls, name: str, asked: dict[str, int | None]) -> Pool:
+        pool = super().__new__(cls)
+        pool._threads = Threads(name)
+        pool._threads.set(**asked)
+        return pool
+
+    @property
+    def name(self) -> str:
+        """Its name; made up for a pool without one."""
+        return self._threads.name
+
+    @property
+    def threads(self) -> Threads:
+        """Its settings and team."""
+        return self._threads
+
+    def set(self, **settings: Any) -> None:
+        """Change intra_op, inter_op, spin_us or cpus at any time, as weft.threads.set() does for the process."""
+        self._threads.set(**settings)
+
+    def get(self) -> ThreadSettings:
+        """The limits in effect and what decided each."""
+        return self._threads.get()
+
+    def __repr__(self) -> str:
+        settings = self.get()
+        return f"<weft.Pool {self.name!r} intra_op={settings.intra_op} inter_op={settings.inter_op}>"
+
+
+def _must_agree(pool: Pool, asked: dict[str, int | None]) -> None:
+    for setting, value in asked.items():
+        if value is None:
+            continue
+        has = pool.threads.setting(setting)
+        if (value or pool.threads.topology().available) != has.value:
+            raise ThreadSettingError(
+                f"{setting} from Pool({pool.name!r}, {setting}=): the pool lives already with {has.value} "
+                f"({has.source}), got {value}; leave the number out, or change it with the pool's set()"
+            )
+
+
+def threads_of(pool: Pool | None, source: str) -> Threads:
+    """Settings and team of `pool`; those of the process for None. Raises ThreadSettingError for anything else."""
+    if pool is None:
+        return process
+    if not isinstance(pool, Pool):
+        raise ThreadSettingError(f"pool from {source}: wanted a weft.Pool or None, got {pool!r}")
+    return pool.threads
+
+
+def _renew_lock() -> None:
+    global _lock  # noqa: PLW0603 - whoever held it does not exist in the child
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)

@@ -1,0 +1,102 @@
+"""What `weft.threads.info()` tells: settings with their sources, the machine, the build, and what every pool is doing."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from weft import _native
+
+if TYPE_CHECKING:
+    from weft.runtime.threads import Threads
+
+SETTINGS = ("intra_op", "inter_op", "spin_us", "cpus")
+VARIABLES = (
+    "WEFT_INTRA_OP_THREADS", "WEFT_INTER_OP_THREADS", "WEFT_SPIN_US", "WEFT_CPUS", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
+    "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "KMP_AFFINITY", "OMP_PROC_BIND",
+)  # fmt: skip
+"""The environment variables that are read."""
+
+
+def report(threads: Threads) -> dict[str, Any]:
+    """Plain data about the settings of `threads` and all pools.
+
+    intra_op, inter_op, spin_us, cpus: each a dict of value and source. topology: online, allowed, quota, quota_source,
+    available, reason. cpu: model, features. environment: the variables set that are read. build: version, compiler,
+    python, backend. pools: for each its name, limits, threads alive, places in use, runs in progress and waiting.
+    threads: workers of this team. Raises ThreadSettingError if an environment variable cannot be used.
+    """
+    topology = threads.topology()
+    facts: dict[str, Any] = {name: _setting(threads, name) for name in SETTINGS}
+    facts["topology"] = {
+        "online": topology.online,
+        "allowed": topology.allowed,
+        "quota": topology.quota,
+        "quota_source": topology.quota_source,
+        "available": topology.available,
+        "reason": topology.reason,
+    }
+    facts["cpu"] = cpu()
+    facts["environment"] = _environment(threads.environment)
+    facts["build"] = build()
+    others = sorted((other for other in type(threads).everyone if other is not threads), key=lambda pool: pool.name)
+    facts["pools"] = [pool(each) for each in (threads, *others)]
+    status = threads.status()
+    facts["threads"] = status["workers"] + status["blocking"]
+    return facts
+
+
+def pool(threads: Threads) -> dict[str, Any]:
+    """One pool: name, limits and what its team is doing."""
+    settings, status = threads.get(), threads.status()
+    return {
+        "name": threads.name,
+        "intra_op": settings.intra_op,
+        "inter_op": settings.inter_op,
+        "threads": status["workers"] + status["blocking"],
+        "places": status["places"],
+        "spinning": status["spinning"],
+        "runs": status["runs"],
+        "waiting": status["waiting"],
+    }
+
+
+def build() -> dict[str, str]:
+    """Versions, the compiler of the native core, and what runs the loops inside ops."""
+    from weft import __version__
+
+    return {
+        "weft": __version__,
+        "compiler": _native.COMPILER,
+        "python": platform.python_version(),
+        "backend": "native",
+    }
+
+
+def cpu() -> dict[str, Any]:
+    """Name of the processor, and those of its features that matter to generated code."""
+    model, flags = platform.processor() or platform.machine(), frozenset[str]()
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() == "model name":
+                    model = value.strip()
+                if key.strip() in ("flags", "Features"):
+                    flags = frozenset(value.split())
+                    break
+    except OSError:
+        pass
+    wanted = ("avx2", "fma", "avx512", "avx_vnni", "amx", "asimd", "sve", "bf16")
+    return {"model": model, "features": sorted(flag for flag in flags if flag.startswith(wanted))}
+
+
+def _setting(threads: Threads, name: str) -> dict[str, Any]:
+    setting = threads.setting(name)
+    value = list(setting.value) if name == "cpus" else setting.value
+    return {"value": value, "source": setting.source}
+
+
+def _environment(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: environment[name] for name in VARIABLES if environment.get(name, "").strip()}
