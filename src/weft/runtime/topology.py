@@ -16,14 +16,16 @@ from pathlib import Path, PurePosixPath
 class Topology:
     """What bounds the threads worth running.
 
-    `online` CPUs of the machine; `allowed`: those of them in the affinity mask of the process; `quota`: CPUs' worth of
-    time its control groups grant, None for no bound; `quota_source`: the file that says so.
+    `online` CPUs of the machine; `allowed`: those of them in the affinity mask of the process and the CPU sets of its
+    control groups; `quota`: CPUs' worth of time its control groups grant, None for no bound; `quota_source`: the file
+    that says so; `allowed_source`: what decided `allowed`.
     """
 
     online: int
     allowed: int
     quota: float | None
     quota_source: str | None
+    allowed_source: str = "affinity mask"
 
     @property
     def available(self) -> int:
@@ -38,7 +40,7 @@ class Topology:
         if self.quota is not None and int(self.quota) < self.allowed:
             return f"cgroup quota of {self.quota:g} CPUs ({self.quota_source})"
         if self.allowed < self.online:
-            return f"affinity mask, {self.allowed} of {self.online} CPUs"
+            return f"{self.allowed_source}, {self.allowed} of {self.online} CPUs"
         return f"{self.online} CPUs online"
 
 
@@ -49,51 +51,72 @@ def read_topology(root: Path = Path("/"), affinity: frozenset[int] | None = None
     system.
     """
     online = _online_cpus(root)
-    allowed = _affinity() if affinity is None else affinity
-    usable = len(online & allowed) or len(allowed) or len(online) or 1
+    allowed = _affinity(root) if affinity is None else affinity
+    usable = online & allowed or allowed or online or frozenset({0})
+    allowed_source = "affinity mask"
+    for cpus, file in _cpu_sets(root):
+        if cpus & usable and not usable <= cpus:
+            usable, allowed_source = usable & cpus, f"cpuset ({file})"
     quota, source = min(_quotas(root), default=(None, None))
-    return Topology(online=len(online) or usable, allowed=usable, quota=quota, quota_source=source)
+    return Topology(len(online) or len(usable), len(usable), quota, source, allowed_source)
 
 
-def _affinity() -> frozenset[int]:
+def _affinity(root: Path) -> frozenset[int]:
+    """The mask of the process; where the call is refused, what /proc says of it; else empty."""
     try:
         return frozenset(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # not offered by this system
-        return frozenset(range(os.cpu_count() or 1))
+    except (AttributeError, OSError):  # not offered by this system, or forbidden by a sandbox
+        for line in _read(root / "proc/self/status").splitlines():
+            if line.startswith("Cpus_allowed_list:"):
+                return _cpu_list(line.partition(":")[2])
+        return frozenset()
 
 
 def _online_cpus(root: Path) -> frozenset[int]:
-    text = _read(root / "sys/devices/system/cpu/online")
+    return _cpu_list(_read(root / "sys/devices/system/cpu/online")) or frozenset(range(os.cpu_count() or 1))
+
+
+def _cpu_list(text: str) -> frozenset[int]:
+    """The CPUs that `text` names; none if it is not a list."""
     try:
         return frozenset(_parse_cpu_list(text))
     except ValueError:
-        return frozenset(range(os.cpu_count() or 1))
+        return frozenset()
 
 
 def _parse_cpu_list(text: str) -> Iterator[int]:
     """`0-2,5` → 0, 1, 2, 5."""
     for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+        first, dash, last = part.partition("-")
+        yield from range(int(first), int(last if dash else first) + 1)
+
+
+def _cpu_sets(root: Path) -> Iterator[tuple[frozenset[int], str]]:
+    """(CPUs, file) of the CPU sets that bound the process. They count where its affinity mask cannot be had."""
+    for folder, is_v2 in _groups(root, "cpuset"):
+        name = "cpuset.cpus.effective" if is_v2 else "cpuset.cpus"
+        cpus = _cpu_list(_read(folder / name))
+        if cpus:
+            yield cpus, "/" + str((folder / name).relative_to(root))
 
 
 def _quotas(root: Path) -> Iterator[tuple[float, str]]:
     """(CPUs, file) of every quota on the way from the process's control groups up to their roots."""
-    for folder, is_v2 in _groups(root):
+    for folder, is_v2 in _groups(root, "cpu"):
         quota = _v2_quota(folder) if is_v2 else _v1_quota(folder)
         if quota is not None:
             file = folder / ("cpu.max" if is_v2 else "cpu.cfs_quota_us")
             yield quota, "/" + str(file.relative_to(root))
 
 
-def _groups(root: Path) -> Iterator[tuple[Path, bool]]:
-    """(folder, is version 2) of every control group that holds the process and may bound its CPU time."""
-    mounts = list(_mounts(root))
+def _groups(root: Path, wanted: str) -> Iterator[tuple[Path, bool]]:
+    """(folder, is version 2) of every control group of controller `wanted` that holds the process, innermost first."""
+    mounts = list(_mounts(root, wanted))
     for line in _read(root / "proc/self/cgroup").splitlines():
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
         is_v2 = number == "0" and controllers == ""
-        if not is_v2 and "cpu" not in controllers.split(","):
+        if not is_v2 and wanted not in controllers.split(","):
             continue
         for mounted_group, folder, mount_is_v2 in mounts:
             if mount_is_v2 != is_v2:
@@ -103,14 +126,14 @@ def _groups(root: Path) -> Iterator[tuple[Path, bool]]:
                 yield folder.joinpath(*steps[:depth]), is_v2
 
 
-def _mounts(root: Path) -> Iterator[tuple[str, Path, bool]]:
-    """(group at its top, folder, is version 2) of every mounted hierarchy that may have CPU quotas."""
+def _mounts(root: Path, wanted: str) -> Iterator[tuple[str, Path, bool]]:
+    """(group at its top, folder, is version 2) of every mounted hierarchy that may have controller `wanted`."""
     for line in _read(root / "proc/self/mountinfo").splitlines():
         front, _, back = line.partition(" - ")
         fields, kind = front.split(), back.split()
         if len(fields) < 5 or len(kind) < 3:
             continue
-        if kind[0] == "cgroup2" or (kind[0] == "cgroup" and "cpu" in kind[2].split(",")):
+        if kind[0] == "cgroup2" or (kind[0] == "cgroup" and wanted in kind[2].split(",")):
             yield fields[3], root / fields[4].lstrip("/"), kind[0] == "cgroup2"
 
 

@@ -136,6 +136,93 @@ def test_an_empty_system_still_has_one_cpu(tmp_path):
     assert read_topology(tmp_path, frozenset()).available >= 1
 
 
+@pytest.mark.parametrize("refusal", [PermissionError(1, "no"), OSError(38, "no"), AttributeError("no")])
+def test_a_refused_affinity_call_falls_back_to_proc(system, monkeypatch, refusal):
+    """
+    A sandbox may forbid the call: /proc knows the mask too, and without it all CPUs that are online count.
+    """
+
+    def refuse(_process):
+        raise refusal
+
+    monkeypatch.setattr("os.sched_getaffinity", refuse)
+    assert system.read(None).available == 8
+
+    system.write({"proc/self/status": "Name:\tweft\nCpus_allowed:\t2c\nCpus_allowed_list:\t2-3,5\n"})
+    found = system.read(None)
+
+    assert (found.available, found.reason) == (3, "affinity mask, 3 of 8 CPUs")
+
+
+def test_a_v2_cpuset_bounds_too(system):
+    """
+    `cpuset.cpus.effective` of the innermost group that has one.
+    """
+    system.write(v2("/pod/job", {}))
+    system.write({"sys/fs/cgroup/pod/job/cpuset.cpus.effective": "1-2\n"})
+
+    found = system.read()
+
+    assert found.available == 2
+    assert found.reason == "cpuset (/sys/fs/cgroup/pod/job/cpuset.cpus.effective), 2 of 8 CPUs"
+
+
+def test_a_v1_cpuset_bounds_too(system):
+    """
+    `cpuset.cpus` in a hierarchy of its own, beside a quota in another one; an ancestor's set is wider and changes nothing.
+    """
+    files = v1("/job", {"/job": (700000, 100000)})
+    files["proc/self/cgroup"] += "7:cpuset:/job\n"
+    files["proc/self/mountinfo"] += "34 32 0:30 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n"
+    files["sys/fs/cgroup/cpuset/cpuset.cpus"] = "0-7\n"
+    files["sys/fs/cgroup/cpuset/job/cpuset.cpus"] = "0,4-6\n"
+    system.write(files)
+
+    assert system.read().available == 4
+
+
+@pytest.mark.parametrize("garbage", ["", "none", "9-12", "3-", "\x00"])
+def test_a_cpuset_that_says_nothing_of_use_bounds_nothing(system, garbage):
+    """
+    Empty, unreadable, or naming only CPUs that are not there.
+    """
+    system.write(v2("/job", {}))
+    system.write({"sys/fs/cgroup/job/cpuset.cpus.effective": garbage})
+
+    assert system.read().available == 8
+
+
+def test_the_tightest_of_mask_set_and_quota_counts(system):
+    """
+    Each bounds alone, and the reason names the one that decided.
+    """
+    system.write(v2("/job", {"/job": "250000 100000"}))
+    system.write({"sys/fs/cgroup/job/cpuset.cpus.effective": "0-3\n"})
+
+    assert system.read().reason == "cgroup quota of 2.5 CPUs (/sys/fs/cgroup/job/cpu.max)"
+    assert system.read(frozenset({3})).reason == "affinity mask, 1 of 8 CPUs"
+    assert system.read(frozenset({2, 3, 7})).available == 2
+
+
+def test_hybrid_hosts_have_both_versions(system):
+    """
+    Quotas in version 1, a version 2 hierarchy beside it without controllers.
+    """
+    files = v1("/job", {"/job": (300000, 100000)})
+    files["proc/self/mountinfo"] += "36 32 0:31 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n"
+    system.write(files)
+
+    assert system.read().available == 3
+
+
+def test_no_sys_leaves_the_mask(tmp_path):
+    """
+    Some sandboxes mount no /sys: the mask and the quota's absence are all there is.
+    """
+    assert read_topology(tmp_path, frozenset({0, 1, 5})).available in {1, 2, 3}
+    assert read_topology(tmp_path, frozenset({0})).available == 1
+
+
 def test_the_real_system_is_readable():
     """
     Whatever this machine is, the answer lies within its CPUs.
