@@ -140,6 +140,19 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     throw nb::python_error();
 }
 
+// Where bound memory begins: given as a number, or by an array, which is contiguous.
+void* address_of(nb::handle bound) {
+    if (PyLong_Check(bound.ptr())) return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(bound));
+    Py_buffer view;
+    if (PyObject_GetBuffer(bound.ptr(), &view, PyBUF_SIMPLE) == 0) {
+        void* const begin = view.buf;
+        PyBuffer_Release(&view);
+        return begin;
+    }
+    PyErr_Clear();  // arrays of dtypes that buffers do not know, such as bfloat16
+    return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(bound.attr("ctypes").attr("data")));
+}
+
 // A point in time `seconds` from now; none for what is not a number.
 weft::Clock::time_point deadline_in(double seconds) {
     constexpr double most = 1e9;  // 30 years: never, without overflow
@@ -148,7 +161,7 @@ weft::Clock::time_point deadline_in(double seconds) {
                                     std::chrono::duration<double>(std::max(seconds, 0.0)));
 }
 
-void run(PyProgram& program, PyTeam& team, const std::vector<std::uintptr_t>& bound, int intra_op, int inter_op,
+void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, int inter_op,
          int priority, double timeout, std::shared_ptr<weft::CancelToken> token) {
     weft::Request request({intra_op, inter_op});
     request.priority = priority;
@@ -157,7 +170,7 @@ void run(PyProgram& program, PyTeam& team, const std::vector<std::uintptr_t>& bo
     request.poll = signal_poll();
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
-    for (const std::uintptr_t address : bound) addresses.push_back(reinterpret_cast<void*>(address));
+    for (const nb::handle each : bound) addresses.push_back(address_of(each));
     try {
         const ReleasedGil released;
         team.run(program, addresses, request);

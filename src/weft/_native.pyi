@@ -1,6 +1,7 @@
 """The native core of weft: a team of threads and the DAGs it runs. native/README.md explains it."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 DEFAULT_SPIN_US: float
 """How long an idle worker spins before it parks, microseconds."""
@@ -104,7 +105,7 @@ class Program:
     def run(
         self,
         team: Team,
-        bound: Sequence[int],
+        bound: list[Any],
         intra_op: int = 0,
         inter_op: int = 0,
         priority: int = 0,
@@ -113,6 +114,7 @@ class Program:
     ) -> None:
         """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
 
+        `bound` are contiguous arrays, or addresses as numbers; the caller keeps the memory alive.
         0 stands for the team's limit; runs of higher `priority` are served first, equal ones by turns; `timeout` is in
         seconds (none by default). A nested run ends with the run around it. Raises what a callable raised,
         KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses;

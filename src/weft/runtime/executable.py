@@ -68,6 +68,7 @@ class Executable:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
+        self._forms = [(form.shape, form.dtype) for form in layout.outputs]
         self._program = _native.Program(
             steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in layout.steps],
             tasks=layout.tasks,
@@ -94,18 +95,16 @@ class Executable:
         Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
         RunTimeoutError and RunCancelledError as `request` has it.
         """
-        outputs = [np.empty(form.shape, form.dtype) for form in self._layout.outputs]
-        bound = [array.ctypes.data for array in inputs]
-        bound += [array.ctypes.data for array in outputs]
+        outputs = [np.empty(shape, dtype) for shape, dtype in self._forms]
         try:
             self._program.run(
                 team,
-                bound,
-                intra_op=request.intra_op,
-                inter_op=request.inter_op,
-                priority=request.priority,
-                timeout=request.left(),
-                cancel=request.cancel,
+                [*inputs, *outputs],
+                request.intra_op,
+                request.inter_op,
+                request.priority,
+                request.left(),
+                request.cancel,
             )
         except _native.KernelFailure as failure:
             label = self._layout.labels[failure.step]

@@ -16,7 +16,7 @@ from weft.runtime import threads
 from weft.runtime.control import PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
 from weft.runtime.futures import RunFuture
 from weft.runtime.pool import Pool, threads_of
-from weft.runtime.signature import Signature, Tensor
+from weft.runtime.signature import Familiar, Signature, Tensor
 from weft.runtime.threads import Threads
 
 Array = np.ndarray[Any, Any]
@@ -98,6 +98,8 @@ class SessionBase:
             threads.validated("inter_op", inter_op, "Session(inter_op=)"),
         )
         self._plans = Plans(compile_, knobs.get("WEFT_PLAN_CACHE"))
+        self._names = self._signature.select(None)
+        self._last: tuple[Familiar, Runnable] | None = None
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -136,7 +138,17 @@ class SessionBase:
         """
         request = self._asked(intra_op, inter_op, timeout, cancel, priority)
         its_threads = self._threads if pool is None else threads_of(pool, "run(pool=)")
-        return self._run(self._signature.arrays(inputs), self._signature.select(outputs), its_threads, request)
+        arrays = None
+        if outputs is None and self._last is not None:
+            familiar, plan = self._last
+            wanted, arrays = self._names, familiar.arrays(inputs)
+        if arrays is None:
+            wanted = self._signature.select(outputs)
+            arrays = self._signature.arrays(inputs)
+            plan = self._plans.get(tuple(array.shape for array in arrays), wanted)
+            if outputs is None:
+                self._last = Familiar(self.inputs, arrays), plan
+        return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
 
     def run_async(
         self,

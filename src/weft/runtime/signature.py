@@ -82,6 +82,29 @@ class Signature:
         return tuple(dict.fromkeys(wanted))
 
 
+class Familiar:
+    """Arrays that were found to fit: what is just like them fits, without a closer look."""
+
+    __slots__ = ("_forms",)
+
+    def __init__(self, inputs: Sequence[Tensor], arrays: Sequence[Array]) -> None:
+        self._forms = [(tensor.name, array.dtype, array.shape) for tensor, array in zip(inputs, arrays, strict=True)]
+
+    def arrays(self, given: object) -> list[Array] | None:
+        """The arrays of `given` in the order of the inputs, or None if it needs the closer look."""
+        if type(given) is not dict or len(given) != len(self._forms):
+            return None
+        arrays = []
+        for name, dtype, shape in self._forms:
+            array = given.get(name)
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return None
+            if not array.flags.c_contiguous:
+                return None
+            arrays.append(array)
+        return arrays
+
+
 def names(tensors: Sequence[Tensor]) -> str:
     """The quoted names of `tensors`, for messages."""
     return ", ".join(repr(tensor.name) for tensor in tensors) or "none"

@@ -1,0 +1,50 @@
+"""Arrays like those of the last run are taken without a closer look; everything else gets one."""
+
+import numpy as np
+import pytest
+
+from weft.runtime.signature import Familiar, Signature, Tensor
+
+F32 = np.dtype(np.float32)
+SIGNATURE = Signature((Tensor("a", F32, ("n", 3)), Tensor("b", F32, (2,))), ())
+A, B = np.ones((4, 3), np.float32), np.ones(2, np.float32)
+
+
+@pytest.fixture
+def familiar() -> Familiar:
+    return Familiar(SIGNATURE.inputs, SIGNATURE.arrays({"a": A, "b": B}))
+
+
+def test_the_same_kind_of_arrays_is_taken_as_it_is(familiar: Familiar) -> None:
+    """
+    They come in the order of the inputs, not copied, whatever the order of the mapping.
+    """
+    found = familiar.arrays({"b": B, "a": A})
+
+    assert found is not None
+    assert found[0] is A
+    assert found[1] is B
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"a": A},
+        {"a": A, "c": B},
+        {"a": A, "b": B, "c": B},
+        {"a": A[:3], "b": B},
+        {"a": A.astype(np.float64), "b": B},
+        {"a": A.astype(">f4"), "b": B},
+        {"a": np.ones((3, 4), np.float32).T, "b": B},
+        {"a": A.tolist(), "b": B},
+        {"a": np.ma.array(A), "b": B},
+        [A, B],
+        None,
+    ],
+    ids=str,
+)
+def test_whatever_differs_gets_a_closer_look(familiar: Familiar, given: object) -> None:
+    """
+    Another name, number, shape, dtype, byte order, memory order or kind of object is left to the full check.
+    """
+    assert familiar.arrays(given) is None
