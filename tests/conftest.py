@@ -1,6 +1,7 @@
 """Fixtures of the whole suite."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -25,3 +26,9 @@ def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["WEFT_CACHE"]
     else:
         os.environ["WEFT_CACHE"] = before
+
+
+@pytest.fixture(scope="session", autouse=True)
+def interruptible() -> None:
+    """Programs that tests start can be interrupted, also where whoever started pytest ignores SIGINT."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

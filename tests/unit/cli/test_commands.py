@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -80,8 +81,6 @@ def test_threads_shows_each_value_with_its_source() -> None:
     """
     The settings say what decided them.
     """
-    import os
-
     environment = {**os.environ, "WEFT_INTRA_OP_THREADS": "3", "OMP_NUM_THREADS": "7"}
     report = json.loads(weft("threads", "--json", env=environment).stdout)
 
@@ -121,11 +120,24 @@ def test_interrupting_a_run_exits_with_130(model: str) -> None:
     Ctrl-C ends the command quickly and without a traceback.
     """
     command = [sys.executable, "-m", "weft", "run", model, "--seconds", "60"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=10)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_until_busy(process.pid)
+            process.send_signal(signal.SIGINT)
+            stdout, stderr = process.communicate(timeout=10)
+        finally:
+            process.kill()
 
     assert process.returncode == 130
     assert stdout == ""
     assert "Traceback" not in stderr
+
+
+def wait_until_busy(pid: int) -> None:
+    """Wait until the process has used three seconds of CPU time: it is past loading and runs the model."""
+    for _ in range(600):
+        user, system = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+        if int(user) + int(system) > 3 * os.sysconf("SC_CLK_TCK"):
+            return
+        time.sleep(0.1)
+    raise AssertionError("the command did not get going in a minute")
