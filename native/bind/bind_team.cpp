@@ -24,7 +24,7 @@ std::chrono::nanoseconds to_spin(double spin_us) {
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Microseconds(std::min(spin_us, 86'400e6)));
 }
 
-nb::dict status(Team& team) {
+nb::dict status(PyTeam& team) {
     const weft::Status now = [&] {
         const nb::gil_scoped_release released;
         return team.status();

@@ -1,0 +1,46 @@
+"""Sessions that take long enough to be interrupted."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.models import small
+
+import weft
+from weft import dtypes
+from weft.graph.graph import Graph
+from weft.ops.op import Info
+
+
+def long_kernels(count: int = 3000) -> tuple[weft.Session, dict[str, np.ndarray]]:
+    """Some seconds of matrix products, one after the other, and inputs for it."""
+    w = small.ModelWriter()
+    weights, y = w.random(512, 512), "x"
+    for _ in range(count):
+        y = w.op("MatMul", y, weights)
+    w.nodes[-1].output[0] = "y"
+    model = w.model({"x": (small.FLOAT, [512, 512])}, {"y": (small.FLOAT, [512, 512])})
+    return weft.Session(model), {"x": np.zeros((512, 512), np.float32)}
+
+
+def python_tasks(functions, *, chained=False, blocking=False, **options) -> weft.Session:
+    """A session of the given functions of no argument, side by side or in a row, each giving x [1] on."""
+    graph = Graph()
+    x = graph.input("x", dtypes.f32, (1,))
+    for function in functions:
+
+        def call(arrays, function=function):
+            function()
+            return [arrays[0]]
+
+        attrs = {
+            "function": call,
+            "infer": lambda infos: [Info(infos[0].dtype, infos[0].shape, None)],
+            "blocking": blocking,
+            "label": "task",
+        }
+        source = graph.outputs.pop() if chained and graph.outputs else x
+        graph.outputs.append(graph.add("call", [source], attrs, name=f"task{len(graph.nodes)}").output)
+    return weft.Session(graph, **options)
+
+
+X = {"x": np.ones(1, np.float32)}

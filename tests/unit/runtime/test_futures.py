@@ -1,0 +1,152 @@
+"""Runs in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.models import small
+from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
+
+import weft
+from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError
+
+
+@pytest.fixture(scope="module")
+def long():
+    return long_kernels()
+
+
+def test_a_future_gives_what_run_gives():
+    """
+    It is a concurrent.futures.Future; many may be under way.
+    """
+    model = small.convolutional()
+    session = weft.Session(model)
+    feeds = [small.inputs_for(model, seed=seed) for seed in range(12)]
+    futures = [session.run_async(feed) for feed in feeds]
+
+    assert all(isinstance(future, concurrent.futures.Future) for future in futures)
+    for feed, future in zip(feeds, futures, strict=True):
+        assert np.array_equal(future.result(60)["y"], session.run(feed)["y"])
+
+
+def test_futures_can_be_awaited():
+    """
+    `await session.run_async(...)` and asyncio.gather do not block the event loop.
+    """
+    model = small.branches()
+    session, inputs = weft.Session(model), small.inputs_for(model)
+
+    async def main():
+        one = await session.run_async(inputs)
+        many = await asyncio.gather(*(asyncio.wrap_future(session.run_async(inputs)) for _ in range(5)))
+        return [one, *many]
+
+    wanted = session.run(inputs)["y"]
+    assert all(np.array_equal(outputs["y"], wanted) for outputs in asyncio.run(main()))
+
+
+def test_arguments_are_checked_at_once():
+    """
+    run_async raises what run would, before there is a future.
+    """
+    session = weft.Session(small.add())
+    with pytest.raises(InputError):
+        session.run_async({"a": 1})
+
+
+def test_the_failure_of_a_run_is_the_futures():
+    """
+    A task's exception comes out of result().
+    """
+
+    def fail():
+        raise ValueError("mine")
+
+    with pytest.raises(RunError, match="mine"):
+        python_tasks([fail]).run_async(X).result(20)
+
+
+def test_cancelling_a_future_ends_its_run(long):
+    """
+    In progress the run ends with RunCancelledError; before its turn the future is cancelled as any other.
+    """
+    session, inputs = long
+    pool = weft.Pool(intra_op=1, inter_op=1)
+    running = session.run_async(inputs, pool=pool)
+    while not running.running():
+        time.sleep(0.001)
+    time.sleep(0.05)
+    waiting = session.run_async(inputs, pool=pool)
+    assert waiting.cancel()
+    assert running.cancel()
+
+    with pytest.raises(RunCancelledError):
+        running.result(5)
+    with pytest.raises(concurrent.futures.CancelledError):
+        waiting.result(5)
+    assert not running.cancel()
+
+
+def test_cancelling_the_task_that_awaits_cancels_the_run(long):
+    """
+    asyncio.timeout works as one hopes.
+    """
+    session, inputs = long
+    pool = weft.Pool(intra_op=1, inter_op=1)
+
+    async def main():
+        async with asyncio.timeout(0.1):
+            await session.run_async(inputs, pool=pool)
+
+    start = time.monotonic()
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    while pool.threads.status()["runs"]:
+        assert time.monotonic() - start < 2
+        time.sleep(0.005)
+
+
+def test_timeouts_count_while_a_run_waits_in_the_queue(long):
+    """
+    The deadline of what has not begun is kept as well.
+    """
+    session, inputs = long
+    pool = weft.Pool(intra_op=1, inter_op=1)
+    token = weft.CancelToken()
+    first = session.run_async(inputs, pool=pool, cancel=token)
+    start = time.monotonic()
+    with pytest.raises(RunTimeoutError):
+        session.run_async(inputs, pool=pool, timeout=0.1).result(10)
+
+    assert time.monotonic() - start < 1
+    token.cancel()
+    with pytest.raises(RunCancelledError):
+        first.result(10)
+
+
+def test_background_threads_end_when_there_is_nothing_to_do():
+    """
+    No more than the places of the pool are started, and none stays.
+    """
+    pool = weft.Pool("few", intra_op=2, inter_op=1)
+    session = python_tasks([lambda: time.sleep(0.01)], pool=pool)
+
+    def serving():
+        return sum("weft-few" in thread.name for thread in threading.enumerate())
+
+    futures = [session.run_async(X) for _ in range(10)]
+    most = serving()
+    for future in futures:
+        future.result(20)
+    end = time.monotonic() + 5
+    while serving() and time.monotonic() < end:
+        time.sleep(0.01)
+
+    assert 1 <= most <= 2
+    assert serving() == 0

@@ -1,0 +1,226 @@
+"""The levels of thread control: process, pool, session, run, node, and which of them counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.models import small
+from tests.unit.runtime.slow_models import X, python_tasks
+
+import weft
+from weft.errors import ThreadSettingError
+from weft.runtime.limits import Setting
+from weft.runtime.threads import Threads
+from weft.runtime.topology import Topology
+
+
+@pytest.fixture(autouse=True)
+def automatic_threads():
+    yield
+    weft.threads.set(intra_op=0, inter_op=0)
+
+
+class Gauge:
+    """How many of its tasks were in progress at once, at most."""
+
+    def __init__(self):
+        self.inside = self.most = 0
+        self.lock = threading.Lock()
+
+    def __call__(self):
+        with self.lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        time.sleep(0.004)
+        with self.lock:
+            self.inside -= 1
+
+
+def most_at_once(session, gauge, **arguments):
+    gauge.most = 0
+    session.run(X, **arguments)
+    return gauge.most
+
+
+def test_run_goes_before_session_before_process():
+    """
+    Each level that says something overrides the one before it, for its own runs only.
+    """
+    weft.threads.set(intra_op=4, inter_op=4)
+    gauge = Gauge()
+    free = python_tasks([gauge] * 24)
+    confined = python_tasks([gauge] * 24, inter_op=2)
+
+    assert 2 < most_at_once(free, gauge) <= 4
+    assert most_at_once(confined, gauge) == 2
+    assert most_at_once(confined, gauge, inter_op=1) == 1
+    assert 2 < most_at_once(confined, gauge, inter_op=3) <= 3
+    assert most_at_once(free, gauge, inter_op=2) == 2
+    assert 2 < most_at_once(free, gauge) <= 4
+
+
+def test_a_pool_has_limits_below_those_of_sessions_and_runs():
+    """
+    The pool's limits hold where neither session nor run says anything.
+    """
+    gauge = Gauge()
+    pool = weft.Pool(intra_op=1, inter_op=2)
+    session = python_tasks([gauge] * 16, pool=pool)
+
+    assert most_at_once(session, gauge) == 2
+    assert most_at_once(session, gauge, inter_op=1) == 1
+    pool.set(inter_op=1)
+    assert most_at_once(session, gauge) == 1
+
+
+@pytest.mark.parametrize("value", [True, -1, 4097, 2.0, "4"])
+def test_impossible_limits_of_a_run_are_refused(value):
+    """
+    The error names the setting, the value and the level; the session stays usable.
+    """
+    session = python_tasks([lambda: None])
+    with pytest.raises(ThreadSettingError, match=r"intra_op from run\(intra_op=\)"):
+        session.run(X, intra_op=value)
+    assert session.run(X)
+
+
+def test_limit_holds_inside_its_block():
+    """
+    Blocks nest, the innermost counts, and what was before comes back, after an exception as well.
+    """
+    weft.threads.set(intra_op=5, inter_op=4)
+    with weft.threads.limit(intra_op=2) as outer:
+        assert (outer.intra_op, outer.inter_op) == (2, 4)
+        assert outer.intra_source == "limit(intra_op=2)"
+        with pytest.raises(KeyError), weft.threads.limit(intra_op=1, inter_op=1) as inner:
+            assert (inner.intra_op, inner.inter_op) == (1, 1)
+            raise KeyError
+        assert weft.threads.get().intra_op == 2
+    settings = weft.threads.get()
+
+    assert (settings.intra_op, settings.inter_op) == (5, 4)
+    assert settings.intra_source == "set(intra_op=5)"
+
+
+def test_limit_reaches_runs():
+    """
+    It is the team's limit, not a note.
+    """
+    weft.threads.set(intra_op=4, inter_op=4)
+    gauge = Gauge()
+    session = python_tasks([gauge] * 24)
+    with weft.threads.limit(inter_op=1, intra_op=1):
+        assert most_at_once(session, gauge) == 1
+    assert most_at_once(session, gauge) > 2
+
+
+def test_blocks_of_several_threads_may_overlap():
+    """
+    Each takes back its own limit alone, in whatever order they end; set() inside stays.
+    """
+    subject = Threads("test", {}, lambda: Topology(online=8, allowed=6, quota=None, quota_source=None))
+    first, second = subject.limit(intra_op=2), subject.limit(intra_op=3, inter_op=1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert (subject.get().intra_op, subject.get().inter_op) == (3, 1)
+    subject.set(intra_op=4)
+    assert (subject.get().intra_op, subject.get().inter_op) == (4, 1)
+    second.__exit__(None, None, None)
+
+    assert (subject.get().intra_op, subject.get().inter_op) == (4, 6)
+    with pytest.raises(ThreadSettingError, match=r"intra_op from limit\(intra_op=\)"), subject.limit(intra_op=-1):
+        pass
+    assert subject.setting("inter_op") == Setting(6, "automatic (default): affinity mask, 6 of 8 CPUs")
+
+
+def caps(session):
+    return {call.node: call.max_workers for plan in session.plans() for call in plan.calls if call.op != "reorder"}
+
+
+@pytest.mark.parametrize("name", small.MODELS)
+def test_a_models_own_caps_survive_every_fusion(name):
+    """
+    metadata_props of an ONNX node cap its workers, whatever it is fused into; results do not change.
+    """
+    model = small.MODELS[name]()
+    inputs = small.inputs_for(model)
+    plain = weft.Session(model)
+    wanted = plain.run(inputs)["y"]
+    for number, node in enumerate(model.graph.node):
+        node.name = f"node{number}"
+        entry = node.metadata_props.add()
+        entry.key, entry.value = "weft.intra_op", "2"
+    session = weft.Session(model)
+
+    assert np.array_equal(session.run(inputs)["y"], wanted)
+    assert set(caps(session).values()) == {2}
+    assert set(caps(plain).values()) == {0}
+
+
+def test_fused_nodes_have_the_smallest_of_their_caps():
+    """
+    A matrix product that takes in its bias and activation is as confined as the most confined of them.
+    """
+    w = small.ModelWriter()
+    w.op("Relu", w.op("Add", w.op("MatMul", "x", w.random(64, 64)), w.random(64)))
+    w.nodes[-1].output[0] = "y"
+    for node, name in zip(w.nodes, ("product", "bias", "activation"), strict=True):
+        node.name = name
+    model = w.model({"x": (small.FLOAT, [64, 64])}, {"y": (small.FLOAT, [64, 64])})
+    session = weft.Session(model, node_intra_op={"product": 4, "bias": 1, "activation": 3})
+    session.run({"x": np.ones((64, 64), np.float32)})
+
+    assert caps(session) == {"product+bias+activation": 1}
+
+
+def test_a_capped_node_runs_on_so_many_workers(tmp_path):
+    """
+    The trace shows one place for a node capped at one, several without.
+    """
+    weft.threads.set(intra_op=4, inter_op=1)
+    w = small.ModelWriter()
+    w.op("MatMul", "x", w.random(1024, 1024))
+    w.nodes[-1].name, w.nodes[-1].output[0] = "product", "y"
+    model = w.model({"x": (small.FLOAT, [1024, 1024])}, {"y": (small.FLOAT, [1024, 1024])})
+    inputs = {"x": np.ones((1024, 1024), np.float32)}
+
+    def workers(session):
+        with weft.trace(tmp_path / "trace.json") as recording:
+            for _ in range(10):
+                session.run(inputs)
+        runs = {}
+        for event in recording.events:
+            runs.setdefault(event.run, set()).add(event.worker)
+        return max(map(len, runs.values()))
+
+    assert workers(weft.Session(model, node_intra_op={"product": 1})) == 1
+    assert workers(weft.Session(model, node_intra_op={"product": 2})) == 2
+    assert workers(weft.Session(model)) > 2
+
+
+@pytest.mark.parametrize(("value", "text"), [("-1", "-1"), ("many", "'many'"), ("5000", "5000")])
+def test_impossible_caps_in_a_model_are_refused(value, text):
+    """
+    The error names the node, the key and the value.
+    """
+    model = small.add()
+    entry = model.graph.node[0].metadata_props.add()
+    entry.key, entry.value = "weft.intra_op", value
+    with pytest.raises(ThreadSettingError, match=r"intra_op from metadata weft.intra_op of node") as caught:
+        weft.Session(model)
+    assert text in str(caught.value)
+
+
+def test_unknown_nodes_and_impossible_caps_are_refused():
+    """
+    A misspelt name lists those there are.
+    """
+    with pytest.raises(ThreadSettingError, match=r"no node of the model is named 'nope'; its 1 nodes are"):
+        weft.Session(small.add(), node_intra_op={"nope": 1})
+    name = weft.Session(small.add()).graph.nodes[0].name
+    with pytest.raises(ThreadSettingError, match="intra_op from"):
+        weft.Session(small.add(), node_intra_op={name: -2})

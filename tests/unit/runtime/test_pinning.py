@@ -1,0 +1,158 @@
+"""Pinning: which CPUs, by which variable, whom it concerns, and what is reported."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+
+import pytest
+from tests.unit.runtime.slow_models import X, python_tasks
+
+from weft import Pool
+from weft.errors import ThreadSettingError, ThreadSettingWarning
+from weft.runtime import pinning
+from weft.runtime.threads import Threads
+
+ALLOWED = sorted(os.sched_getaffinity(0))
+
+
+@pytest.fixture(autouse=True)
+def nothing_reported_yet():
+    pinning._reported.clear()
+
+
+def cpus(**environment):
+    return pinning.cpus_from_environment(environment)
+
+
+def test_pinning_is_off_by_default():
+    """
+    Nothing in the environment, nothing pinned.
+    """
+    assert cpus().value == ()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"WEFT_CPUS": ",".join(map(str, ALLOWED))}, {"KMP_AFFINITY": "granularity=fine,compact"},
+     {"KMP_AFFINITY": f"verbose,explicit,proclist=[{','.join(map(str, ALLOWED))}]"}, {"OMP_PROC_BIND": "true"},
+     {"OMP_PROC_BIND": "CLOSE"}, {"OMP_PROC_BIND": "spread,close"}, {"KMP_AFFINITY": "scatter"}],
+)  # fmt: skip
+def test_variables_that_pin(environment):
+    """
+    weft's own list, and the forms of OpenMP's that are honoured.
+    """
+    setting = cpus(**environment)
+
+    assert sorted(setting.value) == ALLOWED
+    assert setting.source == next(iter(environment))
+
+
+@pytest.mark.parametrize(
+    "environment", [{"OMP_PROC_BIND": "false"}, {"KMP_AFFINITY": "none"}, {"KMP_AFFINITY": "disabled"}]
+)
+def test_variables_that_say_not_to_pin(environment):
+    """
+    They are honoured too.
+    """
+    assert cpus(**environment).value == ()
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"OMP_PROC_BIND": "master"}, {"KMP_AFFINITY": "logical"}, {"KMP_AFFINITY": "granularity=core,compact"},
+     {"KMP_AFFINITY": "compact,1,0"}, {"KMP_AFFINITY": "explicit,proclist=[{0,1},2]"}, {"OMP_PLACES": "cores"},
+     {"WEFT_CPUS": "16000"}],
+)  # fmt: skip
+def test_what_cannot_be_honoured_is_one_warning(environment):
+    """
+    It names the variable and the value, once.
+    """
+    ((variable, value),) = environment.items()
+    with pytest.warns(ThreadSettingWarning, match=f"{variable} = ") as caught:
+        cpus(**environment)
+        cpus(**environment)
+
+    assert len(caught) == 1
+    assert repr(value) in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [("WEFT_CPUS", "a"), ("WEFT_CPUS", "3-1"), ("WEFT_CPUS", "0,,1"), ("WEFT_CPUS", "0-3:0"), ("WEFT_CPUS", "-1"),
+     ("OMP_PROC_BIND", "near"), ("KMP_AFFINITY", "tight"), ("KMP_AFFINITY", "compact,scatter"),
+     ("KMP_AFFINITY", "explicit")],
+)  # fmt: skip
+def test_impossible_values_are_refused(variable, text):
+    """
+    The error names variable and value, when the team is first asked for.
+    """
+    with pytest.raises(ThreadSettingError, match=f"cpus from environment variable {variable}") as caught:
+        Threads("test", {variable: text}).team()
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["x", 3, [-1], [1.0], [True]])
+def test_impossible_lists_are_refused_when_set(value):
+    """
+    And nothing changes.
+    """
+    subject = Threads("test", {})
+    with pytest.raises(ThreadSettingError, match=r"cpus from set\(cpus=\)"):
+        subject.set(cpus=value)
+    assert subject.setting("cpus").value == ()
+
+
+def test_lists_have_ranges_and_strides():
+    """
+    As the kernel writes them.
+    """
+    assert pinning.checked_cpus("0-3,5", "here") == (0, 1, 2, 3, 5)
+    assert pinning.checked_cpus("0-6:2, 9", "here") == (0, 2, 4, 6, 9)
+    assert pinning.checked_cpus("", "here") == ()
+
+
+def test_orders_follow_cores_and_packages(tmp_path, monkeypatch):
+    """
+    Two packages of two cores of two threads: close takes neighbours, spread takes packages in turn.
+    """
+    homes = {0: (0, 0), 1: (0, 1), 2: (1, 0), 3: (1, 1), 4: (0, 0), 5: (0, 1), 6: (1, 0), 7: (1, 1)}
+    for cpu, (package, core) in homes.items():
+        folder = tmp_path / f"sys/devices/system/cpu/cpu{cpu}/topology"
+        folder.mkdir(parents=True)
+        (folder / "physical_package_id").write_text(f"{package}\n")
+        (folder / "core_id").write_text(f"{core}\n")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(homes))
+
+    assert pinning.ordered_cpus(tmp_path, scattered=False) == (0, 4, 1, 5, 2, 6, 3, 7)
+    assert pinning.ordered_cpus(tmp_path, scattered=True) == (0, 2, 1, 3, 4, 6, 5, 7)
+
+
+def test_workers_are_pinned_and_callers_are_not():
+    """
+    Worker i runs on the i-th CPU of the list, counted round; an empty list unpins.
+    """
+    pool = Pool("pinned", intra_op=3, inter_op=3)
+    pool.set(cpus=ALLOWED)
+    masks = {}
+
+    def look():
+        masks[threading.get_native_id()] = os.sched_getaffinity(0)
+        time.sleep(0.002)
+
+    session = python_tasks([look] * 24, pool=pool)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session.run(X)
+    caller = masks.pop(threading.get_native_id(), None)
+
+    assert caller in (None, set(ALLOWED))
+    assert masks
+    assert all(len(mask) == 1 and mask <= set(ALLOWED) for mask in masks.values())
+    masks.clear()
+    pool.set(cpus=[])
+    session.run(X)
+    assert all(mask == set(ALLOWED) for mask in masks.values())
+    assert os.sched_getaffinity(0) == set(ALLOWED)

@@ -1,0 +1,141 @@
+"""Pools: names, limits, lives."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.models import small
+from tests.unit.runtime.slow_models import X, python_tasks
+
+import weft
+from weft.errors import ThreadSettingError
+
+
+def names_of_threads():
+    names = []
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            names.append((task / "comm").read_text().strip())
+        except OSError:
+            continue
+    return names
+
+
+def test_a_pool_has_a_team_of_its_own():
+    """
+    Sessions and single runs go where they are told to, and give the same results everywhere.
+    """
+    model = small.branches()
+    inputs = small.inputs_for(model)
+    pool, other = weft.Pool(intra_op=2, inter_op=2), weft.Pool(intra_op=1, inter_op=1)
+    seen = []
+    session = python_tasks([lambda: seen.append(threading.get_ident())] * 3, pool=pool)
+    with weft.threads.limit(intra_op=1):
+        session.run(X)
+        results = {weft.Session(model, pool=pool).run(inputs)["y"].tobytes(), weft.Session(model).run(inputs)["y"].tobytes(),
+                   weft.Session(model).run(inputs, pool=other)["y"].tobytes()}  # fmt: skip
+
+    assert len(seen) == 3
+    assert len(results) == 1
+    assert pool.get().intra_op == 2
+
+
+def test_the_same_name_is_the_same_pool_while_it_lives():
+    """
+    Other limits are refused; after its end the name is free again.
+    """
+    pool = weft.Pool("shared", intra_op=3)
+    assert weft.Pool("shared") is pool
+    assert weft.Pool("shared", intra_op=3) is pool
+    with pytest.raises(
+        ThreadSettingError, match=r"intra_op from Pool\('shared', intra_op=\): the pool lives already with 3"
+    ):
+        weft.Pool("shared", intra_op=2)
+    pool.set(intra_op=2)
+    assert weft.Pool("shared", intra_op=2) is pool
+    del pool
+    gc.collect()
+
+    assert weft.Pool("shared", intra_op=4).get().intra_op == 4
+
+
+def test_threads_end_with_the_pool():
+    """
+    When nothing refers to it any more the number of threads is what it was.
+    """
+    before = len(names_of_threads())
+    for _ in range(20):
+        pool = weft.Pool("brief", intra_op=4, inter_op=4)
+        session = python_tasks([lambda: time.sleep(0.001)] * 24, pool=pool)
+        session.run(X)
+        assert any(name.startswith("weft-brief") for name in names_of_threads())
+        del pool
+        assert any(name.startswith("weft-brief") for name in names_of_threads())  # the session holds it
+        del session
+        gc.collect()
+        assert not any(name.startswith("weft-brief") for name in names_of_threads())
+
+    assert len(names_of_threads()) <= before
+
+
+def test_a_pool_may_be_dropped_while_others_run():
+    """
+    Dropping one waits for nobody else.
+    """
+    stop = threading.Event()
+    session = python_tasks([lambda: time.sleep(0.001)] * 4, pool=weft.Pool(intra_op=2, inter_op=2))
+
+    def client():
+        while not stop.is_set():
+            session.run(X)
+
+    thread = threading.Thread(target=client)
+    thread.start()
+    for _ in range(30):
+        python_tasks([lambda: None] * 4, pool=weft.Pool(intra_op=3, inter_op=3)).run(X)
+    stop.set()
+    thread.join()
+
+
+@pytest.mark.parametrize("name", ["", "main", "a\nb", 3])
+def test_impossible_names_are_refused(name):
+    """
+    `main` is the process's own.
+    """
+    with pytest.raises(ThreadSettingError, match=r"name from Pool\(name=\)"):
+        weft.Pool(name)
+
+
+def test_impossible_limits_and_pools_are_refused():
+    """
+    At the moment they are set.
+    """
+    with pytest.raises(ThreadSettingError, match=r"inter_op from Pool\(inter_op=\)"):
+        weft.Pool(inter_op=-1)
+    with pytest.raises(ThreadSettingError, match=r"pool from Session\(pool=\)"):
+        weft.Session(small.add(), pool="fast")
+    session = weft.Session(small.add())
+    zeros = np.zeros((2, 3), np.float32)
+    with pytest.raises(ThreadSettingError, match=r"pool from run\(pool=\)"):
+        session.run({"a": zeros, "b": zeros}, pool=2)
+
+
+def test_pools_survive_fork():
+    """
+    The child gets threads of its own.
+    """
+    pool = weft.Pool(intra_op=3, inter_op=3)
+    session = python_tasks([lambda: time.sleep(0.001)] * 6, pool=pool)
+    session.run(X)
+    child = os.fork()
+    if child == 0:
+        good = session.run(X) is not None and weft.Pool("child", intra_op=1) is not None
+        os._exit(0 if good else 1)
+
+    assert os.waitpid(child, 0)[1] == 0

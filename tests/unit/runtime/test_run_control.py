@@ -1,0 +1,199 @@
+"""What ends a run early, and that the session survives it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from tests.models import small
+from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
+
+import weft
+from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError
+
+ENDS_WITHIN_S = 0.5  # of 2 s and more; other load on the machine included
+
+
+@pytest.fixture(scope="module")
+def long():
+    return long_kernels()
+
+
+@pytest.mark.parametrize("intra", [1, 2])
+def test_a_timeout_ends_a_run_of_kernels(long, intra):
+    """
+    RunTimeoutError comes soon after the time is over, and the session runs on with other limits.
+    """
+    session, inputs = long
+    start = time.monotonic()
+    with pytest.raises(RunTimeoutError, match=r"did not end within timeout=0\.1 s") as caught:
+        session.run(inputs, timeout=0.1, intra_op=intra, inter_op=intra)
+
+    assert 0.1 <= time.monotonic() - start < 0.1 + ENDS_WITHIN_S
+    assert isinstance(caught.value, TimeoutError)
+    assert isinstance(caught.value, RunError)
+    with pytest.raises(RunTimeoutError):
+        session.run(inputs, timeout=0)
+
+
+def test_a_session_is_usable_after_a_timeout():
+    """
+    The next run gives right results.
+    """
+    model = small.branches()
+    session, inputs = weft.Session(model), small.inputs_for(model)
+    wanted = session.run(inputs)["y"]
+    for _ in range(20):
+        with pytest.raises(RunTimeoutError):
+            session.run(inputs, timeout=0)
+        assert np.array_equal(session.run(inputs, timeout=60)["y"], wanted)
+
+
+def test_a_token_ends_runs_in_progress_and_to_come(long):
+    """
+    One token may be given to several runs.
+    """
+    session, inputs = long
+    token = weft.CancelToken()
+    ended = []
+
+    def client():
+        with pytest.raises(RunCancelledError):
+            session.run(inputs, cancel=token)
+        ended.append(time.monotonic())
+
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    for thread in clients:
+        thread.start()
+    time.sleep(0.1)
+    assert not ended
+    start = time.monotonic()
+    token.cancel()
+    for thread in clients:
+        thread.join()
+
+    assert max(ended) - start < ENDS_WITHIN_S
+    assert token.cancelled
+    with pytest.raises(RunCancelledError):
+        session.run(inputs, cancel=token)
+
+
+def test_the_end_of_a_run_reaches_the_sessions_it_calls(long):
+    """
+    A run called from a Python task ends with the run around it, and the error keeps its type.
+    """
+    session, inputs = long
+    outer = python_tasks([lambda: session.run(inputs)])
+    start = time.monotonic()
+    with pytest.raises(RunTimeoutError):
+        outer.run(X, timeout=0.1)
+
+    assert time.monotonic() - start < 0.1 + ENDS_WITHIN_S
+
+
+def test_more_important_runs_go_first():
+    """
+    Of the runs that wait for the only place, the one with the highest priority is next, then the oldest.
+    """
+    pool = weft.Pool(intra_op=1, inter_op=1)
+    go, inside, order = threading.Event(), threading.Event(), []
+    holder = python_tasks([lambda: (inside.set(), go.wait(20))], pool=pool)
+    first = threading.Thread(target=holder.run, args=(X,))
+    first.start()
+    assert inside.wait(10)
+    clients = []
+    for number, priority in enumerate([0, 3, -1, 3]):
+        session = python_tasks([lambda number=number: order.append(number)], pool=pool)
+        clients.append(threading.Thread(target=session.run, args=(X,), kwargs={"priority": priority}))
+        clients[-1].start()
+        while pool.threads.status()["waiting"] <= number:
+            time.sleep(0.001)
+    go.set()
+    for thread in [first, *clients]:
+        thread.join()
+
+    assert order == [1, 3, 0, 2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"timeout": -1}, {"timeout": "1"}, {"timeout": float("nan")}, {"timeout": True}, {"cancel": object()},
+     {"priority": 1.5}, {"priority": 1 << 40}],
+)  # fmt: skip
+def test_impossible_arguments_are_refused(arguments):
+    """
+    The error names the argument and what came.
+    """
+    session = weft.Session(small.add())
+    inputs = {"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 3), np.float32)}
+    with pytest.raises(InputError, match=next(iter(arguments))):
+        session.run(inputs, **arguments)
+    assert session.run(inputs)["y"].shape == (2, 3)
+
+
+INTERRUPTED = """
+import os, signal, sys, threading, time
+sys.path.insert(0, os.getcwd())
+import numpy as np
+from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
+session, inputs = long_kernels()
+runs = {
+    "kernels": lambda: session.run(inputs),
+    "one thread": lambda: session.run(inputs, intra_op=1, inter_op=1),
+    "nested": lambda: nested.run(X),
+    "future": lambda: session.run_async(inputs).result(),
+}
+nested = python_tasks([lambda: session.run(inputs)] * 2)
+for name, run in runs.items():
+    sent = []
+    def interrupt():
+        time.sleep(0.15)
+        sent.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        run()
+        print(name, "was not interrupted")
+    except KeyboardInterrupt:
+        print(f"{name}: {time.monotonic() - sent[0]:.3f}", flush=True)
+    thread.join()
+small = python_tasks([lambda: None])
+assert small.run(X)
+os._exit(0)
+"""
+
+
+def test_ctrl_c_ends_runs_within_100_ms():
+    """
+    Long kernels, on one thread or several, in a nested session or a future: the handler's exception comes at once.
+    """
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=100, check=False)
+    lines = done.stdout.splitlines()
+
+    assert len(lines) == 4, done.stdout + done.stderr
+    for line in lines:
+        assert float(line.rpartition(":")[2]) < 0.1, line
+
+
+def test_signals_have_their_handlers_during_runs(long):
+    """
+    What a handler raises ends the run.
+    """
+    session, inputs = long
+
+    def handler(*_):
+        raise ZeroDivisionError
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(ZeroDivisionError):
+            session.run(inputs)
+    finally:
+        signal.signal(signal.SIGALRM, before)
