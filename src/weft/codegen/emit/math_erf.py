@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.math_base import absolute, at_most, copysign, is_double, mad, polynomial
+from weft.codegen.emit.math_erf_table import erf_by_table, has_table
 from weft.codegen.emit.math_exp import exp_normal
 from weft.codegen.emit.vectors import like
 
@@ -46,6 +47,8 @@ _ONE_FROM = {False: 4.0, True: 6.0}
 def erf(k: Kernel, x: ir.Value) -> ir.Value:
     """2 / sqrt(pi) * the integral of e ** -t**2 from 0 to x"""
     double = is_double(x)
+    if not double and has_table(k, x):
+        return erf_by_table(k, x)
     square = k.b.fmul(x, x)
     near = mad(k, x, polynomial(k, square, _NEAR[double]), x)
     size = at_most(k, absolute(k, x), _ONE_FROM[double])
