@@ -75,9 +75,10 @@ def emit_attention(k: Kernel, spec: KernelSpec) -> None:
     """out = softmax(tail(q @ k.T)) @ v, a unit being a block of query rows of one matrix of the batch.
 
     Params: dtype, vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
-    vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (what is
-    contiguous in q: see `copy_panel`), unit_depth (of k), unit_column (of v), whole_depth, whole_keys
-    (multiples of a turn of the products), batch_rank, tail, kinds (of its operands, transposed).
+    vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (of queries:
+    see `copy_panel`), whole_tiles (queries and width are multiples of the lanes), unit_depth (of k), unit_column
+    (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, tail, kinds (of its
+    operands, transposed).
     Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block.
     """
     attention = Attention(k, spec)
@@ -224,11 +225,13 @@ class Attention:
         with loop(k, 0, block.queries, side, name="query") as query, loop(k, 0, arg["width"], side, name="at") as at:
             to = k.at(target, k.add(k.mul(query.index, arg["out_row"]), at.index), dtype)
             from_ = k.at(result, k.add(k.mul(at.index, lanes_wide), query.index), dtype)
-            queries, columns = k.sub(block.queries, query.index), k.sub(arg["width"], at.index)
-            is_whole = k.less(side - 1, k.min(queries, columns))
-            with either(k, is_whole) as (whole, edge):
-                with whole:
-                    move_tile(k, to, arg["out_row"], from_, lanes_wide, dtype, side)
-                with edge:
-                    sizes = k.min(columns, side), k.min(queries, side)
-                    move_edge(k, to, arg["out_row"], from_, lanes_wide, dtype, side, sizes)
+            if self.spec["whole_tiles"]:
+                move_tile(k, to, arg["out_row"], from_, lanes_wide, dtype, side)
+            else:
+                sizes = k.sub(arg["width"], at.index), k.sub(block.queries, query.index)
+                with either(k, k.less(side - 1, k.min(*sizes))) as (whole, edge):
+                    with whole:
+                        move_tile(k, to, arg["out_row"], from_, lanes_wide, dtype, side)
+                    with edge:
+                        within = k.min(sizes[0], side), k.min(sizes[1], side)
+                        move_edge(k, to, arg["out_row"], from_, lanes_wide, dtype, side, within)

@@ -76,7 +76,8 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
         ragged=queries % lanes != 0,
         key_rows=tiles.keys.heights,
         width_rows=tiles.width.heights,
-        q_source="columns" if q.column == 1 else "rows" if q.row == 1 else "strided",
+        q_source=_source(q, whole=queries % lanes == 0 and depth % lanes == 0),
+        whole_tiles=queries % lanes == 0 and width % lanes == 0,
         unit_depth=k.column == 1,
         unit_column=v.column == 1,
         whole_depth=depth % _UNROLL == 0,
@@ -171,6 +172,13 @@ def _mask(node: Node, ctx: LowerContext, value: Value, scores: StaticShape, call
         row, column = (int(queries > 1), int(keys > 1))
     batch = tuple(0 if size == 1 else step for size, step in zip(shape[:-2], steps[:-2], strict=True))
     return _Operand(value, batch, row, column)
+
+
+def _source(q: _Operand, *, whole: bool) -> str:
+    """How the kernel copies queries into scratch; `whole` if they fall into tiles of lanes by lanes."""
+    if q.column == 1:
+        return "column_tiles" if whole else "columns"
+    return "rows" if q.row == 1 else "strided"
 
 
 def _kind(operand: _Operand) -> str:
