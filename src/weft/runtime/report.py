@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,8 @@ def cpu() -> dict[str, Any]:
 def _setting(threads: Threads, name: str) -> dict[str, Any]:
     setting = threads.setting(name)
     value = list(setting.value) if name == "cpus" else setting.value
+    if value == math.inf:
+        value = "infinite"  # which JSON has no number for
     return {"value": value, "source": setting.source}
 
 

@@ -85,6 +85,8 @@ def test_threads_shows_each_value_with_its_source() -> None:
     report = json.loads(weft("threads", "--json", env=environment).stdout)
 
     assert report["intra_op"] == {"value": 3, "source": "WEFT_INTRA_OP_THREADS"}
+    assert report["cpu"]["isa"] in ("avx512", "avx2", "generic")
+    assert [pool["name"] for pool in report["pools"]] == ["main"]
     assert "WEFT_INTRA_OP_THREADS" in weft("threads", env=environment).stdout
 
 

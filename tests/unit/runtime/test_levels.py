@@ -95,9 +95,8 @@ def test_limit_holds_inside_its_block():
     with weft.threads.limit(intra_op=2) as outer:
         assert (outer.intra_op, outer.inter_op) == (2, 4)
         assert outer.intra_source == "limit(intra_op=2)"
-        with pytest.raises(KeyError), weft.threads.limit(intra_op=1, inter_op=1) as inner:
-            assert (inner.intra_op, inner.inter_op) == (1, 1)
-            raise KeyError
+        with pytest.raises(KeyError, match="intra_op=1, inter_op=1"), weft.threads.limit(intra_op=1, inter_op=1):
+            raise KeyError(weft.threads.get())
         assert weft.threads.get().intra_op == 2
     settings = weft.threads.get()
 

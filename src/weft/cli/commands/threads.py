@@ -1,4 +1,4 @@
-"""`weft threads`: what is set, where each value came from, and what is really available."""
+"""`weft threads`: what is set, where each value came from, what is really available, and what every pool is doing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,23 @@ from weft.cli.output import print_json, table
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def threads(as_json: bool) -> None:
-    """Show the thread settings in force, the source of each, and the CPUs that are available."""
+    """Show the thread settings in force, the source of each, the machine, the build, and every pool."""
+    from weft.codegen.target import detect
+
     info = weft.threads.info()
+    info["cpu"]["isa"] = detect().isa
     if as_json:
         print_json(info)
         return
-    click.echo(table(["setting", "value"], list(flatten(info))))
+    settings = [name for name in info if isinstance(info[name], dict) and "source" in info[name]]
+    rows = [(name, text(info[name]["value"]), info[name]["source"]) for name in settings]
+    click.echo(table(["setting", "value", "source"], rows))
+    click.echo()
+    rest = {name: info[name] for name in info if name not in settings and name != "pools"}
+    click.echo(table(["fact", "value"], flatten(rest)))
+    click.echo()
+    pools = info["pools"]
+    click.echo(table(list(pools[0]), [[text(value) for value in pool.values()] for pool in pools]))
 
 
 def flatten(info: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -26,5 +37,12 @@ def flatten(info: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     rows: list[tuple[str, str]] = []
     for key, value in info.items():
         name = f"{prefix}{key}"
-        rows.extend(flatten(value, f"{name}.") if isinstance(value, dict) else [(name, str(value))])
+        rows.extend(flatten(value, f"{name}.") if isinstance(value, dict) else [(name, text(value))])
     return rows
+
+
+def text(value: Any) -> str:
+    """A fact in words: lists without brackets, a dash for nothing."""
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    return "-" if value is None else str(value)

@@ -1,0 +1,78 @@
+"""weft.threads.info(): everything about threads as plain data."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+from tests.unit.runtime.slow_models import X, python_tasks
+
+import weft
+from weft.runtime.threads import Threads
+from weft.runtime.topology import Topology
+
+
+def info(**environment):
+    return Threads("test", environment, lambda: Topology(online=8, allowed=6, quota=None, quota_source=None)).info()
+
+
+def test_every_setting_has_a_value_and_a_source():
+    """
+    Limits, spin and pinning; what the environment says is listed as it was found.
+    """
+    facts = info(WEFT_INTER_OP_THREADS="2", KMP_BLOCKTIME="1", OMP_PROC_BIND="false", PATH="x")
+
+    assert facts["intra_op"] == {"value": 6, "source": "automatic (default): affinity mask, 6 of 8 CPUs"}
+    assert facts["inter_op"] == {"value": 2, "source": "WEFT_INTER_OP_THREADS"}
+    assert facts["spin_us"] == {"value": 1000, "source": "KMP_BLOCKTIME"}
+    assert facts["cpus"] == {"value": [], "source": "OMP_PROC_BIND"}
+    assert facts["environment"] == {"WEFT_INTER_OP_THREADS": "2", "KMP_BLOCKTIME": "1", "OMP_PROC_BIND": "false"}
+
+
+def test_machine_and_build_are_named():
+    """
+    Topology, quota, CPU, compiler, backend.
+    """
+    facts = info()
+
+    assert facts["topology"]["available"] == 6
+    assert set(facts["topology"]) >= {"online", "allowed", "quota", "quota_source", "available", "reason"}
+    assert facts["cpu"]["model"]
+    assert facts["build"]["compiler"].startswith(("GCC", "Clang"))
+    assert facts["build"]["weft"] == weft.__version__
+    assert facts["build"]["backend"]
+
+
+def test_it_is_json():
+    """
+    Even where nothing ends.
+    """
+    facts = json.loads(json.dumps(info(OMP_WAIT_POLICY="active"), allow_nan=False))
+
+    assert facts["spin_us"]["value"] == "infinite"
+
+
+def test_pools_tell_what_they_are_doing():
+    """
+    Name, limits, threads, places in use, runs in progress and waiting; a pool that is gone is not listed.
+    """
+    pool = weft.Pool("busy", intra_op=1, inter_op=1)
+    go, inside = threading.Event(), threading.Event()
+    session = python_tasks([lambda: (inside.set(), go.wait(20))], pool=pool)
+    clients = [threading.Thread(target=session.run, args=(X,)) for _ in range(3)]
+    for client in clients:
+        client.start()
+    assert inside.wait(10)
+    while pool.threads.status()["runs"] < 3:
+        pass
+    facts = {entry["name"]: entry for entry in weft.threads.info()["pools"]}
+    go.set()
+    for client in clients:
+        client.join()
+
+    assert facts["busy"] == {
+        "name": "busy", "intra_op": 1, "inter_op": 1, "threads": 0, "places": 1, "spinning": 0, "runs": 3, "waiting": 2,
+    }  # fmt: skip
+    assert "main" in facts
+    del pool, session, clients, client
+    assert "busy" not in {entry["name"] for entry in weft.threads.info()["pools"]}
