@@ -1,0 +1,66 @@
+"""What the README shows works as it stands there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+
+from tests.models import small
+from tests.packaging.sources import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def vision_model() -> onnx.ModelProto:
+    """A model with the input and output that the README's example has."""
+    w = small.ModelWriter()
+    x = w.op("Conv", "x", w.random(4, 3, 3, 3))
+    w.op("GlobalAveragePool", x)
+    w.nodes[-1].output[0] = "y"
+    return w.model({"x": (small.FLOAT, [1, 3, 224, 224])}, {"y": (small.FLOAT, [1, 4, 1, 1])})
+
+
+def test_the_example_runs(tmp_path: Path) -> None:
+    """
+    The README's first block of Python is a whole program.
+    """
+    (program,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)[:1]
+    onnx.save(vision_model(), tmp_path / "model.onnx")
+
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run.json").exists()
+
+
+def test_every_file_it_points_to_exists() -> None:
+    """
+    No link leads nowhere.
+    """
+    pages = [ROOT / "README.md", *(ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"))]
+    pages += [*(ROOT / "docs").rglob("*.md"), ROOT / "native" / "README.md"]
+    broken = []
+    for page in pages:
+        targets = re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8"))
+        broken.extend(
+            f"{page.name}: {target}"
+            for target in targets
+            if not target.startswith("http") and not (page.parent / target).exists()
+        )
+
+    assert not broken
+
+
+def test_it_names_no_path_of_one_machine() -> None:
+    """
+    Nothing in the project speaks of absolute paths of the machine it was written on.
+    """
+    suffixes = {".py", ".md", ".h", ".cpp", ".toml", ".txt", ".pyi"}
+    files = subprocess.check_output(["git", "ls-files"], cwd=ROOT, text=True).split()
+    named = [name for name in files if Path(name).suffix in suffixes and "/work" + "/" in (ROOT / name).read_text()]
+
+    assert not named
