@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -76,6 +77,17 @@ class Plans:
             return list(self._plans.values())
 
 
+@dataclass(frozen=True, slots=True)
+class Last:
+    """What the last run was asked for: the outputs as they were written, as they are named, and the plan that gives
+    them for arrays of a familiar form."""
+
+    outputs: list[str] | None
+    wanted: tuple[str, ...]
+    familiar: Familiar
+    plan: Runnable
+
+
 class SessionBase:
     """The running half of a session: checks arguments, finds the plan, runs it on the team.
 
@@ -98,8 +110,7 @@ class SessionBase:
             threads.validated("inter_op", inter_op, "Session(inter_op=)"),
         )
         self._plans = Plans(compile_, knobs.get("WEFT_PLAN_CACHE"))
-        self._names = self._signature.select(None)
-        self._last: tuple[Familiar, Runnable] | None = None
+        self._last: Last | None = None
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
@@ -138,16 +149,16 @@ class SessionBase:
         """
         request = self._asked(intra_op, inter_op, timeout, cancel, priority)
         its_threads = self._threads if pool is None else threads_of(pool, "run(pool=)")
-        arrays = None
-        if outputs is None and self._last is not None:
-            familiar, plan = self._last
-            wanted, arrays = self._names, familiar.arrays(inputs)
-        if arrays is None:
-            wanted = self._signature.select(outputs)
-            arrays = self._signature.arrays(inputs)
-            plan = self._plans.get(tuple(array.shape for array in arrays), wanted)
-            if outputs is None:
-                self._last = Familiar(self.inputs, arrays), plan
+        last = self._last
+        if last is not None and (outputs is None or type(outputs) is list) and outputs == last.outputs:
+            arrays = last.familiar.arrays(inputs)
+            if arrays is not None:
+                return dict(zip(last.wanted, last.plan.run(arrays, its_threads.team(), request), strict=True))
+        wanted = self._signature.select(outputs)
+        arrays = self._signature.arrays(inputs)
+        plan = self._plans.get(tuple(array.shape for array in arrays), wanted)
+        asked = None if outputs is None else list(outputs)
+        self._last = Last(asked, wanted, Familiar(self.inputs, arrays), plan)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
 
     def run_async(

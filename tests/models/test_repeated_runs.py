@@ -1,0 +1,46 @@
+"""Runs like the last one take a shorter way; runs unlike it must not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from tests.models import small
+
+
+@pytest.fixture(scope="module")
+def session() -> weft.Session:
+    w = small.ModelWriter()
+    for op in ("Neg", "Abs"):
+        w.op(op, "x")
+        w.nodes[-1].output[0] = op.lower()
+    shape = ["n"]
+    return weft.Session(
+        w.model({"x": (small.FLOAT, shape)}, {"neg": (small.FLOAT, shape), "abs": (small.FLOAT, shape)})
+    )
+
+
+@pytest.mark.parametrize("outputs", [None, ["neg"], ["abs"], ["abs", "neg"], ("neg",)])
+def test_each_run_gives_what_it_asks_for(session: weft.Session, outputs: list[str] | None) -> None:
+    """
+    The same again, then other shapes, other memory, other outputs than the run before had.
+    """
+    for size in (3, 3, 5):
+        for x in (np.arange(size, dtype=np.float32) - 2, np.arange(3 * size, dtype=np.float32)[::3]):
+            found = session.run({"x": x}, outputs)
+
+            assert list(found) == list(outputs or ("neg", "abs"))
+            wanted = {"neg": -x, "abs": np.abs(x)}
+            assert all(np.array_equal(array, wanted[name]) for name, array in found.items())
+
+
+def test_results_of_earlier_runs_stay(session: weft.Session) -> None:
+    """
+    Each run returns memory of its own.
+    """
+    x = np.ones(4, np.float32)
+    first = session.run({"x": x})["neg"]
+    session.run({"x": 2 * x})
+
+    assert np.array_equal(first, -x)
