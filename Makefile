@@ -24,7 +24,7 @@ lint: $(STAMP)
 # Rebuilt when what is compiled or installed changes; Python files are used from src.
 $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja 'tbb-devel; sys_platform == "linux" and platform_machine == "x86_64"'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,dev]'
 	touch $(STAMP)
 

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bind.h"
+#include "weft/engine.h"
 #include "weft/team.h"
 
 namespace nb = nanobind;
@@ -11,6 +12,12 @@ NB_MODULE(_native, m) {
     bind_program(m);
     bind_team(m);
     bind_trace(m);
+    m.def(
+        "set_engine", [](std::uintptr_t address) { weft::set_engine(reinterpret_cast<weft::Engine>(address)); },
+        nb::arg("address"),
+        "Have the function at this address, of the form of GOMP_parallel, spread the chunks of ops; 0 for the team.\n"
+        "Raises RuntimeError if a run has begun with another one.");
+    m.def("engine_is_fixed", &weft::engine_is_fixed, "Whether a run has begun, so that no other engine can be set.");
     // After this no worker is left, so none meets an interpreter that is going away.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
         {

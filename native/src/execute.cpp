@@ -1,4 +1,7 @@
 // Running steps. Nothing here holds the scheduler's lock while a step runs.
+#include <algorithm>
+
+#include "weft/cost.h"
 #include "weft/scheduler.h"
 #include "weft/trace.h"
 
@@ -88,6 +91,10 @@ void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, 
     if (traced && drawn > 0) record(run, member, step, start, drawn);
 }
 
+bool pays_to_spread(const Task& task) {
+    return task.chunks > 1 && task.max_workers > 1 && task.cost_ns >= 2 * kWorthCallingSpinnerNs;
+}
+
 }  // namespace
 
 // Does the member's part in the op: afterwards nothing is left in it to begin.
@@ -129,6 +136,29 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
     } catch (...) {
         Section section(*this);
         cancel(section, run, std::current_exception());
+    }
+    return done;
+}
+
+// As walk_tasks(), but the tasks that are worth it are spread as `how` says.
+std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t from, std::uint64_t epoch,
+                                   Spreading how) {
+    const auto order = run.program.order();
+    std::size_t done = from;
+    for (; done < order.size(); ++done) {
+        if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
+        const Task& task = run.program.tasks()[order[done]];
+        Op op;
+        op.run = &run;
+        op.task = order[done];
+        op.chunks = task.chunks;
+        op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
+        const auto most = std::min<std::int64_t>({how.width, task.max_workers, task.chunks});
+        if (most > 1 && pays_to_spread(task)) {
+            spread(caller, op, {how.engine, static_cast<int>(most)});
+        } else {
+            work_on(caller, op);
+        }
     }
     return done;
 }

@@ -57,6 +57,8 @@ void Scheduler::run(Context& run, const Request& request) {
     // Who cancels later finds the run listed.
     if (request.token && request.token->cancelled()) {
         cancel(section, run, made_failure<RunCancelled>("the run was cancelled"));
+    } else if (const Engine engine = engine_in_use()) {
+        drive(section, run, caller, engine);
     } else if (may_walk(run, caller)) {
         walk(section, run, caller);
     } else {

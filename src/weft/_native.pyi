@@ -72,6 +72,15 @@ class Team:
     def close(self) -> None:
         """Wait for runs in progress and end the threads. Later runs raise RuntimeError."""
 
+def set_engine(address: int) -> None:
+    """Have the function at `address`, of the form of GOMP_parallel, spread the chunks of ops; 0 for the team.
+
+    RuntimeError if a run has begun with another one.
+    """
+
+def engine_is_fixed() -> bool:
+    """Whether a run has begun in this process, so that no other engine can be set."""
+
 class Program:
     """An immutable DAG of tasks made of steps.
 

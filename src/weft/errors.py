@@ -12,6 +12,7 @@
     │   ├── RunTimeoutError           the run did not end within its timeout
     │   └── RunCancelledError         the run's token or future was cancelled
     ├── ThreadSettingError            a thread number, pool or environment value is impossible
+    │   └── BackendError              the parallel backend is missing, or another one is in use
     ├── KnobError                     a WEFT_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
     └── InternalError                 weft's own fault, never the user's
@@ -73,6 +74,10 @@ class RunCancelledError(RunError):
 
 class ThreadSettingError(WeftError, ValueError):
     """A thread setting is impossible; the message names the setting, the value and its source."""
+
+
+class BackendError(ThreadSettingError):
+    """A parallel backend is unknown, not installed, or cannot be chosen any more."""
 
 
 class ThreadSettingWarning(UserWarning):

@@ -59,6 +59,8 @@ KNOBS: dict[str, Knob] = {
              "How much that folder may hold; kernels not used for longest are dropped."),
         Knob("WEFT_DEBUG", 0, _natural, "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
+        Knob("WEFT_PARALLEL_BACKEND", "native", _one_of("native", "openmp", "tbb"), "native, openmp or tbb",
+             "What runs the loops inside ops; fixed by the first run."),
         Knob("WEFT_PLAN_CACHE", 16, _natural, "0 or more",
              "How many plans (one for each combination of input shapes) a session keeps."),
     )

@@ -110,3 +110,13 @@ def test_processes_agree_whatever_their_environment() -> None:
 
     assert len(wanted) > len(CASES)
     assert digests_of_process(WEFT_INTRA_OP_THREADS="3", WEFT_INTER_OP_THREADS="2", WEFT_SPIN_US="0") == wanted
+
+
+@pytest.mark.parametrize("backend", ["openmp", "tbb"])
+def test_all_backends_agree(backend: str) -> None:
+    """
+    Who spreads the chunks of an op changes no bit.
+    """
+    here = digests_of_process(WEFT_INTRA_OP_THREADS="3")
+
+    assert digests_of_process(WEFT_INTRA_OP_THREADS="3", WEFT_PARALLEL_BACKEND=backend) == here

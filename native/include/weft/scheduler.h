@@ -13,6 +13,7 @@
 
 #include "weft/cancel.h"
 #include "weft/context.h"
+#include "weft/engine.h"
 #include "weft/member.h"
 #include "weft/mutex.h"
 #include "weft/places.h"
@@ -78,6 +79,7 @@ private:
     void end(Section& section, Context& run, Member& caller);
     void walk(Section& section, Context& run, Member& caller);
     void share(Section& section, Context& run, Member& caller);
+    void drive(Section& section, Context& run, Member& caller, Engine engine);
     bool may_walk(const Context& run, const Member& caller) const;
     void enlist(Context& run, std::size_t done);
     void update_caps();
@@ -130,6 +132,15 @@ private:
     // execute.cpp: running steps; without the lock
     void work_on(Member& member, Op& op);
     std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch, std::int64_t until_ns);
+
+    // engine.cpp: runs whose ops are spread by another runtime; without the lock
+    struct Spreading {
+        Engine engine;
+        int width;
+    };
+    std::size_t drive_tasks(Member& caller, Context& run, std::size_t from, std::uint64_t epoch, Spreading how);
+    void spread(Member& caller, Op& op, Spreading how);
+    void work_as_guest(Op& op);
 
     Mutex mutex_;
     // Everything below is guarded by mutex_, but for constants, epoch_ and spin_ns_.

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft import _native
+from weft.runtime import backends
 
 if TYPE_CHECKING:
     from weft.runtime.threads import Threads
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 SETTINGS = ("intra_op", "inter_op", "spin_us", "cpus")
 VARIABLES = (
     "WEFT_INTRA_OP_THREADS", "WEFT_INTER_OP_THREADS", "WEFT_SPIN_US", "WEFT_CPUS", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
-    "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "KMP_AFFINITY", "OMP_PROC_BIND",
+    "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "KMP_AFFINITY", "OMP_PROC_BIND", "WEFT_PARALLEL_BACKEND",
 )  # fmt: skip
 """The environment variables that are read."""
 
@@ -64,14 +65,14 @@ def pool(threads: Threads) -> dict[str, Any]:
 
 
 def build() -> dict[str, str]:
-    """Versions, the compiler of the native core, and what runs the loops inside ops."""
+    """Versions, the compiler of the native core, and what runs the loops inside ops (chosen, if nothing has run yet)."""
     from weft import __version__
 
     return {
         "weft": __version__,
         "compiler": _native.COMPILER,
         "python": platform.python_version(),
-        "backend": "native",
+        "backend": backends.current().name,
     }
 
 

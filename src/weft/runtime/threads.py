@@ -21,13 +21,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from weft import _native
+from weft.runtime import backends
 from weft.runtime.futures import Background
 from weft.runtime.limits import Setting, checked, chosen, from_environment
 from weft.runtime.pinning import checked_cpus, cpus_from_environment, usable
 from weft.runtime.spinning import checked_spin, spin_from_environment
 from weft.runtime.topology import Topology, read_topology
 
-__all__ = ["ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "validated"]
+__all__ = ["ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "set_backend", "validated"]
 
 Settings = dict[str, Setting]
 
@@ -131,6 +132,7 @@ class Threads:
             return team
         with self._lock:
             if self._team is None:
+                backends.load()
                 intra, inter = self._limits()
                 spin, cpus = self.setting("spin_us"), self.setting("cpus")
                 team = _native.Team(self.name, intra.value, inter.value, spin_us=spin.value)
@@ -238,3 +240,4 @@ get = process.get
 info = process.info
 validated = process.validated
 default_team = process.team
+set_backend = backends.set_backend

@@ -1,0 +1,102 @@
+// The chosen engine, and runs whose ops are spread by it.
+#include "weft/engine.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+
+#include "weft/fork.h"
+#include "weft/scheduler.h"
+
+namespace weft {
+
+namespace {
+
+// Written under context_mutex() before any run, then constant: relaxed loads suffice, as whoever starts a run has
+// synchronised with whoever set the engine, or sees the native one.
+std::atomic<Engine> chosen{nullptr};
+std::atomic<std::uint64_t> fixed_in{0};  // fork generation, plus 1, of the last process that has begun a run
+
+}  // namespace
+
+void set_engine(Engine engine) {
+    const std::lock_guard lock(context_mutex());
+    if (engine_is_fixed() && chosen.load(std::memory_order_relaxed) != engine) {
+        throw std::logic_error("engine: a run has begun with another one");
+    }
+    chosen.store(engine, std::memory_order_relaxed);
+}
+
+Engine engine_in_use() {
+    if (!engine_is_fixed()) {
+        const std::lock_guard lock(context_mutex());
+        fixed_in.store(fork_generation() + 1, std::memory_order_relaxed);
+    }
+    return chosen.load(std::memory_order_relaxed);
+}
+
+bool engine_is_fixed() {
+    return fixed_in.load(std::memory_order_relaxed) == fork_generation() + 1;  // as above
+}
+
+// The way of other runtimes: the caller walks through the program alone, and each op that is worth it is spread by the
+// engine. The team's limits on places and ops in progress do not bind here, as its workers take no part.
+void Scheduler::drive(Section& section, Context& run, Member& caller, Engine engine) {
+    run.ops = 1;
+    run.serial = true;
+    take_place(caller);
+    std::size_t done = 0;
+    while (done < run.program.order().size() && !run.cancelled.load(std::memory_order_relaxed)) {  // under the lock
+        const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
+        const int width = limits_of(run).intra_op;
+        section.unlock();
+        done = drive_tasks(caller, run, done, epoch, {engine, width});
+        section.lock();
+    }
+    run.ops = 0;
+    run.serial = false;
+    run.finished_tasks = done;
+    give_back_place(caller);
+}
+
+// Has the engine's threads draw the chunks of `op`, which only this call knows.
+void Scheduler::spread(Member& caller, Op& op, Spreading how) {
+    struct Shared {
+        Scheduler& scheduler;
+        Member& caller;
+        Op& op;
+        pthread_t thread;
+    } shared{*this, caller, op, pthread_self()};
+    const auto body = [](void* data) {
+        const Shared& its = *static_cast<Shared*>(data);
+        if (pthread_equal(pthread_self(), its.thread) != 0) {
+            its.scheduler.work_on(its.caller, its.op);
+        } else {
+            its.scheduler.work_as_guest(its.op);
+        }
+    };
+    how.engine(body, &shared, static_cast<unsigned>(how.width), 0);
+}
+
+// Draws chunks on a thread of another runtime, whose floating-point mode is left as it was found.
+void Scheduler::work_as_guest(Op& op) {
+    thread_local Block scratch;
+    Member guest(*this, Role::worker);
+    guest.traced_team = id_;
+    guest.scratch = std::move(scratch);
+    const FpMode before = guest.fp_mode;
+    {
+        const Section section(*this);
+        take_place(guest);
+    }
+    work_on(guest, op);
+    {
+        const Section section(*this);
+        give_back_place(guest);
+    }
+    if (guest.fp_mode != before) set_fp_mode(before);
+    scratch = std::move(guest.scratch);
+}
+
+}  // namespace weft

@@ -1,0 +1,25 @@
+// oneTBB's parallel loop under the one C name that weft looks for: see weft/engine.h.
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <map>
+
+namespace {
+
+// The arenas of this thread by width. TBB's workers are one pool for the whole process; an arena bounds how many of
+// them may help here.
+tbb::task_arena& arena_of(unsigned width) {
+    thread_local std::map<unsigned, tbb::task_arena> arenas;
+    const auto found = arenas.find(width);
+    if (found != arenas.end()) return found->second;
+    return arenas.try_emplace(width, static_cast<int>(width)).first->second;
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) void weft_tbb_parallel(void (*body)(void*), void* data,
+                                                                         unsigned width, unsigned /*flags*/) {
+    arena_of(width).execute([=] {
+        tbb::parallel_for(0u, width, [=](unsigned) { body(data); }, tbb::simple_partitioner());
+    });
+}

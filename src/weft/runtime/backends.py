@@ -1,0 +1,147 @@
+"""What runs the loop inside an op: weft's own team, OpenMP, or oneTBB.
+
+    weft.threads.set_backend("openmp")      before the first run; or WEFT_PARALLEL_BACKEND=openmp
+
+With `native`, the default, one team serves both levels of parallelism and intra_op and inter_op bound the whole process.
+With the other two, the thread that calls run() goes through the graph op by op and the other runtime spreads each op's
+chunks over at most intra_op of *its* threads: inter_op has no effect, and how many threads run in all is up to that
+runtime. Results are bitwise the same on all three. Both are for programs that must share that runtime's threads, and
+for comparison.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from weft import _native, knobs
+from weft.errors import BackendError
+
+NAMES = ("native", "openmp", "tbb")
+VARIABLE = "WEFT_PARALLEL_BACKEND"
+OPENMP = ("libgomp.so.1", "libomp.so", "libomp.so.5", "libiomp5.so", "libomp.dylib")
+BRIDGE = "weft_tbb.so"
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A backend, what chose it, and the library that it is; None for weft itself."""
+
+    name: str
+    source: str
+    library: str | None = None
+
+
+_lock = threading.Lock()
+_chosen: Backend | None = None
+_kept: list[ctypes.CDLL] = []
+
+
+def set_backend(name: str) -> None:
+    """Choose what runs the loops inside ops: "native", "openmp" or "tbb". Before the first run of the process.
+
+    Raises BackendError for another name, for a backend that is not installed (and says how to install it), and, once
+    a run has begun, for any backend but the one in use: two in one process would compete for the same CPUs.
+    """
+    with _lock:
+        _choose(name, f"set_backend({name!r})")
+
+
+def current() -> Backend:
+    """The backend in use, or that would be if a run began now. Raises KnobError for an impossible variable."""
+    return _chosen or Backend(knobs.get(VARIABLE), VARIABLE if os.environ.get(VARIABLE) else "default")
+
+
+def load() -> None:
+    """Make ready what the environment chooses, if nobody has chosen. Raises KnobError, BackendError."""
+    with _lock:
+        if _chosen is None:
+            wanted = current()
+            _choose(wanted.name, wanted.source)
+
+
+def _choose(name: str, source: str) -> None:
+    global _chosen  # noqa: PLW0603 - the choice is the process's
+    if name not in NAMES:
+        raise BackendError(f"backend from {source}: wanted one of {', '.join(NAMES)}, got {name!r}")
+    if _chosen is not None and name == _chosen.name:
+        return
+    if _native.engine_is_fixed() and name != current().name:
+        used = current()
+        raise BackendError(
+            f"backend from {source}: {used.name!r} ({used.source}) is in use, and two in one process would compete for "
+            f"the same CPUs; choose {name!r} before the first run, or set {VARIABLE}={name} when the process starts"
+        )
+    address, library = _LOADERS[name]()
+    _native.set_engine(address)
+    _chosen = Backend(name, source, library)
+
+
+def _load_native() -> tuple[int, None]:
+    return 0, None
+
+
+def _load_openmp() -> tuple[int, str]:
+    """GOMP_parallel of the OpenMP runtime that the process has already, else of the first that is installed."""
+    for mode in (os.RTLD_NOLOAD | os.RTLD_NOW, os.RTLD_NOW):
+        for name in OPENMP:
+            try:
+                return _entry(ctypes.CDLL(name, mode=mode), "GOMP_parallel"), name
+            except (OSError, AttributeError):
+                continue
+    raise BackendError(
+        f"backend 'openmp': no OpenMP runtime found (looked for {', '.join(OPENMP)}); install one: "
+        "`apt-get install libgomp1`, `dnf install libgomp`, or `conda install libgomp`"
+    )
+
+
+def _load_tbb() -> tuple[int, str]:
+    """The bridge beside the native module, after the libtbb of the package `tbb` or of the system."""
+    bridge = Path(_native.__file__).parent / BRIDGE
+    if not bridge.is_file():
+        raise BackendError(
+            "backend 'tbb': this build of weft has no bridge to oneTBB, as its headers were not there; "
+            "`pip install tbb-devel`, then install weft again"
+        )
+    library = _packaged_tbb() or "libtbb.so.12"
+    try:
+        _kept.append(ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL))
+        return _entry(ctypes.CDLL(str(bridge)), "weft_tbb_parallel"), library
+    except OSError as error:
+        raise BackendError(f"backend 'tbb': cannot load oneTBB ({error}); install it: `pip install tbb`") from None
+
+
+def _packaged_tbb() -> str | None:
+    try:
+        files = metadata.files("tbb") or []
+    except metadata.PackageNotFoundError:
+        return None
+    found = [file.locate() for file in files if file.name.startswith("libtbb.so.12")]
+    return str(min(found, key=lambda path: len(str(path)))) if found else None
+
+
+def _entry(library: ctypes.CDLL, name: str) -> int:
+    address = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    assert address is not None
+    _kept.append(library)
+    return address
+
+
+_LOADERS: dict[str, Callable[[], tuple[int, str | None]]] = {
+    "native": _load_native,
+    "openmp": _load_openmp,
+    "tbb": _load_tbb,
+}
+
+
+def _after_fork() -> None:
+    global _lock  # noqa: PLW0603 - whoever held it does not exist in the child
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

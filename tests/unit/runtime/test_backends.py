@@ -1,0 +1,154 @@
+"""What runs the loops inside ops: chosen once, before the first run, in each process of these tests anew."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.errors import BackendError
+from weft.runtime import backends
+
+NAMES = ["native", "openmp", "tbb"]
+
+START = """
+import numpy as np, os, threading
+import weft
+from tests.models import small
+from weft.errors import BackendError
+model = small.branches(width=256)
+inputs = small.inputs_for(model)
+def expect(error, call):
+    try: call()
+    except error as fault: return str(fault)
+    raise SystemExit("no " + error.__name__)
+def names(): return {thread: open(f"/proc/self/task/{thread}/comm").read() for thread in os.listdir("/proc/self/task")}
+"""
+
+
+def process(body: str, **environment: str) -> str:
+    """What a process that runs `body` prints; fails if it ends with an error."""
+    result = subprocess.run(
+        [sys.executable, "-c", START + body], cwd=Path(__file__).resolve().parents[3], timeout=100, check=False,
+        env=os.environ | {"WEFT_INTRA_OP_THREADS": "3"} | environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_backend_is_chosen_by_call_or_variable(name: str) -> None:
+    """
+    Both ways choose, info() says what is used, and only the native one starts workers of weft.
+    """
+    after = """
+import time
+model = small.convolutional(channels=64, size=57); inputs = small.inputs_for(model)
+print(weft.threads.info()["build"]["backend"])
+session, before, end = weft.Session(model), names(), time.monotonic() + 10
+while time.monotonic() < end and len(names()) == len(before): session.run(inputs)
+time.sleep(0.1)  # a thread that has just begun has no name of its own yet
+print(len(names()) > len(before), any(name.startswith("weft-") for name in names().values()))
+"""
+    wanted = f"{name}\nTrue {name == 'native'}\n"
+
+    assert process(f"weft.threads.set_backend({name!r})\n" + after) == wanted
+    assert process(after, WEFT_PARALLEL_BACKEND=name) == wanted
+
+
+def test_a_call_goes_before_the_variable_and_may_change_its_mind_before_the_first_run() -> None:
+    """
+    Nothing is fixed until something runs.
+    """
+    body = """
+weft.threads.set_backend("native"); weft.threads.set_backend("openmp")
+weft.Session(model).run(inputs)
+print(weft.threads.info()["build"]["backend"])
+"""
+    assert process(body, WEFT_PARALLEL_BACKEND="native") == "openmp\n"
+
+
+@pytest.mark.parametrize(("first", "second"), [("native", "openmp"), ("openmp", "native"), ("tbb", "openmp")])
+def test_a_second_backend_is_refused_once_something_has_run(first: str, second: str) -> None:
+    """
+    The error names both and says what to do; the one in use may be named again, and goes on working.
+    """
+    message = process(
+        f"""
+weft.threads.set_backend({first!r})
+session = weft.Session(model)
+before = session.run(inputs)["y"]
+print(expect(BackendError, lambda: weft.threads.set_backend({second!r})))
+weft.threads.set_backend({first!r})
+assert session.run(inputs)["y"].tobytes() == before.tobytes()
+"""
+    )
+
+    assert f"backend from set_backend({second!r}): {first!r} (set_backend({first!r})) is in use" in message
+    assert f"WEFT_PARALLEL_BACKEND={second}" in message
+
+
+@pytest.mark.parametrize("name", ["gcd", "", "OpenMP", None, 3])
+def test_unknown_backends_are_refused(name: object) -> None:
+    """
+    The error lists the known ones.
+    """
+    with pytest.raises(BackendError, match="wanted one of native, openmp, tbb, got"):
+        backends.set_backend(name)
+
+
+def test_a_variable_that_names_no_backend_is_refused_at_the_first_run() -> None:
+    """
+    It is not ignored.
+    """
+    body = "from weft.errors import KnobError\nprint(expect(KnobError, lambda: weft.Session(model).run(inputs)))"
+
+    assert "WEFT_PARALLEL_BACKEND: wanted native, openmp or tbb, got 'omp'" in process(
+        body, WEFT_PARALLEL_BACKEND="omp"
+    )
+
+
+def test_missing_backends_say_how_to_install_them(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """
+    No OpenMP runtime, no bridge to oneTBB, no oneTBB.
+    """
+    monkeypatch.setattr(backends, "OPENMP", ("libnothing.so.1",))
+    with pytest.raises(BackendError, match="apt-get install libgomp1"):
+        backends._load_openmp()
+    monkeypatch.setattr(backends, "_packaged_tbb", lambda: str(tmp_path / "libtbb.so.12"))
+    with pytest.raises(BackendError, match=r"pip install tbb`$"):
+        backends._load_tbb()
+    monkeypatch.setattr(backends, "BRIDGE", "missing.so")
+    with pytest.raises(BackendError, match="pip install tbb-devel"):
+        backends._load_tbb()
+
+
+@pytest.mark.parametrize("name", ["openmp", "tbb"])
+def test_failures_timeouts_and_clients_work_on_every_backend(name: str) -> None:
+    """
+    A failing kernel reaches the caller, a timeout ends a run, eight clients get their own results.
+    """
+    body = f"""
+from weft.errors import RunError, RunTimeoutError
+weft.threads.set_backend({name!r})
+session = weft.Session(small.convolutional(channels=64, size=57))
+feeds = small.inputs_for(small.convolutional(channels=64, size=57))
+wanted = session.run(feeds)["y"].tobytes()
+expect(RunTimeoutError, lambda: session.run(feeds, timeout=0.0))
+same = []
+def client():
+    for _ in range(5): same.append(session.run(feeds)["y"].tobytes() == wanted)
+clients = [threading.Thread(target=client) for _ in range(8)]
+for c in clients: c.start()
+for c in clients: c.join()
+w = small.ModelWriter()
+w.op("Gather", "x", "i"); w.nodes[-1].output[0] = "y"
+gather = weft.Session(w.model({{"x": (small.FLOAT, [1000, 64]), "i": (7, [5000])}}, {{"y": (small.FLOAT, [5000, 64])}}))
+expect(RunError, lambda: gather.run({{"x": np.zeros((1000, 64), np.float32), "i": np.full(5000, 9999)}}))
+assert session.run(feeds)["y"].tobytes() == wanted
+print(len(same), all(same))
+"""
+    assert process(body) == "40 True\n"
