@@ -1,0 +1,102 @@
+"""One backend in a process of its own: `worker.py BACKEND INTRA_OP SECONDS`. Prints its measurements as JSON."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.models import small
+
+import weft
+from weft import _native
+
+CLIENTS = (1, 2, 4, 8)
+FORKS = 2000
+NOTHING = 'define i32 @nothing(i8** %p, i64* %a, i64 %c, i8* %s) "target-cpu"="generic" { ret i32 0 }'
+
+
+def alive() -> set[str]:
+    """The threads of this process."""
+    return {thread.name for thread in Path("/proc/self/task").iterdir()}
+
+
+def empty_kernel() -> tuple[int, object]:
+    """The address of a kernel that does nothing, and what keeps it alive."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(NOTHING), machine)
+    engine.finalize_object()
+    return engine.get_function_address("nothing"), engine
+
+
+def fork_join_us(team: _native.Team, width: int) -> float:
+    """Microseconds for one op of `width` empty chunks that is shared, above one that is not; the median of five."""
+    address, engine = empty_kernel()
+    steps = [(address, [], [], width, 1e6) for _ in range(FORKS)]
+    tasks = [(i, 1, float(FORKS - i), False) for i in range(FORKS)]
+    program = _native.Program(steps, tasks, [[i + 1] for i in range(FORKS - 1)] + [[]], [], 0, 0)
+
+    def seconds(intra_op: int) -> float:
+        start = time.perf_counter()
+        program.run(team, [], intra_op=intra_op, inter_op=1)
+        return time.perf_counter() - start
+
+    seconds(width)
+    found = sorted(seconds(width) - seconds(1) for _ in range(5))[2]
+    assert engine is not None
+    return found / FORKS * 1e6
+
+
+def throughput(session: weft.Session, feed: dict[str, np.ndarray], clients: int, seconds: float) -> float:
+    """Runs a second by so many client threads together."""
+    end = time.perf_counter() + seconds
+    counts = [0] * clients
+
+    def client(number: int) -> None:
+        while time.perf_counter() < end:
+            session.run(feed)
+            counts[number] += 1
+
+    threads = [threading.Thread(target=client, args=(i,)) for i in range(clients)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    most = len(alive())
+    for thread in threads:
+        while thread.is_alive():
+            most = max(most, len(alive()))
+            thread.join(0.05)
+    seen[clients] = most - clients
+    return sum(counts) / (time.perf_counter() - start)
+
+
+seen: dict[int, int] = {}
+"""The most threads beside the clients, by number of clients."""
+
+
+def main(backend: str, intra_op: int, seconds: float) -> None:
+    """Measure and print."""
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
+    weft.threads.set_backend(backend)
+    weft.threads.set(intra_op=intra_op, inter_op=1)
+    model = small.convolutional(channels=64, size=57)
+    session, feed = weft.Session(model), small.inputs_for(model)
+    before = len(alive())
+    cost = fork_join_us(weft.threads.default_team(), intra_op)
+    runs = {clients: throughput(session, feed, clients, seconds) for clients in CLIENTS}
+    threads = {clients: count - before for clients, count in seen.items()}
+    print(json.dumps({"fork_join_us": cost, "runs": runs, "threads": threads}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
