@@ -185,12 +185,25 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
     }
 }
 
+void check_run() {
+    try {
+        weft::check_run();
+    } catch (const weft::RunTimeout& failure) {
+        PyErr_SetString(run_timeout, failure.what());
+        throw nb::python_error();
+    } catch (const weft::RunCancelled& failure) {
+        PyErr_SetString(run_cancelled, failure.what());
+        throw nb::python_error();
+    }
+}
+
 }  // namespace
 
 void bind_program(nb::module_& m) {
     kernel_failure = make_exception(m, "KernelFailure", "A kernel returned a non-zero code. Attributes: step, code.");
     run_timeout = make_exception(m, "RunTimeout", "A run did not end in time.");
     run_cancelled = make_exception(m, "RunCancelled", "A run was cancelled.");
+    m.def("check_run", &check_run, "Raise RunTimeout or RunCancelled if the run around the calling step has ended or should.");
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
                           "An immutable DAG of tasks. Constants' memory must be kept alive by whoever holds the program.")
         .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("slots"),

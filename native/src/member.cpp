@@ -114,6 +114,16 @@ void look(Member& member, Clock::time_point now) {
     }
 }
 
+void check_run() {
+    const Member* member = current_member();
+    if (member == nullptr || member->running == nullptr) return;
+    for (const Context* run = member->running; run != nullptr; run = run->around) {
+        if (run->cancelled.load(std::memory_order_relaxed)) throw RunCancelled("the run has ended");  // a hint
+    }
+    const auto deadline = member->running->deadline;
+    if (deadline != kNever && Clock::now() >= deadline) throw RunTimeout("the run did not end in time");
+}
+
 std::chrono::nanoseconds until_look(const Member& member, Clock::time_point now) {
     const Watch& watch = member.watch;
     if (!watch.on) return std::chrono::nanoseconds(-1);

@@ -145,6 +145,9 @@ class Program:
     def contexts(self) -> int:
         """Contexts that exist, idle and in use."""
 
+def check_run() -> None:
+    """Raise RunTimeout or RunCancelled if the run around the calling step has ended or should; nothing outside steps."""
+
 def trace_start() -> None:
     """Forget earlier events and record from now on."""
 

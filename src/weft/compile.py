@@ -26,7 +26,7 @@ from weft.passes.regions import Region, first_region
 from weft.passes.specialize import copy_graph, specialize
 from weft.plan.plan import Plan
 from weft.plan.target import Target
-from weft.runtime.control import PLAIN, Request
+from weft.runtime.control import PLAIN, Request, inside
 from weft.runtime.executable import Executable
 from weft.runtime.limits import checked
 from weft.runtime.pool import Pool
@@ -184,8 +184,8 @@ class Staged:
         results = self.first.run(inputs, team, request)
         known.update(zip(self.region.keeps, results, strict=True))
         for node in self.region.dynamic:
-            request.check()
-            run_reference(node, known)
+            with inside(request):
+                run_reference(node, known)
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)

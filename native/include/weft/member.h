@@ -86,6 +86,9 @@ void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, con
 // maybe_look() looks at the watch now and then; `done_ns` estimates the work since the last call. Throws RunTimeout,
 // RunCancelled, or what poll throws, and does not look again after that. Cheap enough for each task and chunk.
 void maybe_look(Member& member, double done_ns);
+// check_run() is for long host steps: throws RunTimeout or RunCancelled if the run that the calling thread is inside of
+// has ended or should. Does nothing outside steps.
+void check_run();
 // look() looks at once. until_look() is how long a waiting member may sleep before it has to; negative for ever.
 void look(Member& member, Clock::time_point now);
 std::chrono::nanoseconds until_look(const Member& member, Clock::time_point now);

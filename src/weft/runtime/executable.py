@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft import _native
-from weft.errors import KernelError
+from weft.errors import KernelError, RunTimeoutError
 from weft.runtime.control import PLAIN, Request
 from weft.tracing.registry import PROGRAMS, StepLabel
 
@@ -110,6 +110,8 @@ class Executable:
             label = self._layout.labels[failure.step]
             reason = self._layout.reasons.get(failure.code, f"status {failure.code}")
             raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
+        except RunTimeoutError:
+            raise request.ran_out() from None
         except _native.RunTimeout:
             raise request.ran_out() from None
         except _native.RunCancelled:

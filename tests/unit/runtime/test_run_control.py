@@ -10,11 +10,13 @@ import time
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from tests.models import small
 from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
 
 import weft
 from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError
+from weft.runtime.control import check_run
 
 ENDS_WITHIN_S = 0.5  # of 2 s and more; other load on the machine included
 
@@ -94,6 +96,40 @@ def test_the_end_of_a_run_reaches_the_sessions_it_calls(long):
         outer.run(X, timeout=0.1)
 
     assert time.monotonic() - start < 0.1 + ENDS_WITHIN_S
+
+
+def endless_loop():
+    """A session of an ONNX Loop without an end."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Identity", ["carried"], ["next"])],
+        "body",
+        [helper.make_tensor_value_info("step", TensorProto.INT64, []),
+         helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("carried", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("next", TensorProto.FLOAT, [1])],
+    )  # fmt: skip
+    w = small.ModelWriter()
+    w.op("Loop", "", w.constant(np.array(True)), "x", body=body)
+    w.nodes[-1].output[0] = "y"
+    return weft.Session(w.model({"x": (small.FLOAT, [1])}, {"y": (small.FLOAT, [1])}))
+
+
+@pytest.mark.timeout(20)
+def test_a_loop_of_python_can_be_ended():
+    """
+    Timeouts and tokens reach an ONNX Loop between its iterations.
+    """
+    session, token = endless_loop(), weft.CancelToken()
+    start = time.monotonic()
+    with pytest.raises(RunTimeoutError, match=r"timeout=0\.1 s"):
+        session.run(X, timeout=0.1)
+    threading.Timer(0.1, token.cancel).start()
+    with pytest.raises(RunCancelledError):
+        session.run(X, cancel=token)
+
+    assert time.monotonic() - start < 0.2 + ENDS_WITHIN_S
+    check_run()  # outside a run it does nothing
 
 
 def test_more_important_runs_go_first():

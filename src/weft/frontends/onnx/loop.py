@@ -12,11 +12,12 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from weft.dtypes import DType
-from weft.errors import RunError
+from weft.errors import RunCancelledError, RunError, RunTimeoutError
 from weft.frontends.onnx.faults import Fault, Unsupported
 from weft.frontends.onnx.names import captured
 from weft.frontends.onnx.reference import IR_VERSION, Fragment, first_line, tensor_of
 from weft.ops.op import Array
+from weft.runtime.control import check_run
 
 
 class LoopFunction:
@@ -67,6 +68,8 @@ class LoopFunction:
         try:
             with np.errstate(all="ignore"):
                 return self._run(given)
+        except (RunTimeoutError, RunCancelledError):
+            raise
         except Exception as error:
             raise RunError(f"{self._where}: the loop failed: {first_line(error)}") from error
 
@@ -79,6 +82,7 @@ class LoopFunction:
         scans: list[list[Array]] = [[] for _ in range(self._scans)]
         step = 0
         while going and (limit is None or step < limit):
+            check_run()
             formals = [np.array(step, np.int64), np.array(going), *state]
             results: Any = self._body.run(None, outside | dict(zip(self._formals, formals, strict=True)))
             going = bool(np.asarray(results[0]).reshape(()))
