@@ -14,6 +14,7 @@ test: $(STAMP) native-test
 
 native-test: $(STAMP)
 	scripts/native_test
+	scripts/stress --graphs 1000 --cycles 0
 
 bench: $(STAMP)
 	scripts/bench

@@ -57,7 +57,8 @@ class RandomDag {
 public:
     using Cells = std::vector<std::uint64_t>;
 
-    RandomDag(std::uint64_t seed, int count, int spin = 50) {
+    // The task numbered `failing`, if any, returns code 7 instead.
+    RandomDag(std::uint64_t seed, int count, int spin = 50, std::int64_t failing = -1) {
         std::mt19937_64 random(seed);
         Builder builder;
         wanted_.resize(static_cast<std::size_t>(count) * kMostChunks);
@@ -69,7 +70,7 @@ public:
                 ++args[2];
             }
             const auto chunks = static_cast<std::int64_t>(1 + random() % kMostChunks);
-            const auto task = builder.add_kernel(&RandomDag::kernel, args, chunks, random() % 2 ? kCostly : 100,
+            const auto task = builder.add_kernel(i == failing ? &fail : &kernel, args, chunks, random() % 2 ? kCostly : 100,
                                                  static_cast<double>(random() % 100));
             for (std::size_t k = 3; k < args.size(); ++k) builder.link(args[k], task);
             void* pointers[] = {wanted_.data()};
@@ -87,7 +88,21 @@ public:
         CHECK(cells == wanted_);
     }
 
+    void run_failing(Team& team, std::int64_t failing) {
+        Cells cells(wanted_.size());
+        void* bound[] = {cells.data()};
+        try {
+            team.run(*program_, bound);
+        } catch (const KernelFailure& failure) {
+            CHECK_EQUAL(failing, failure.step);
+            return;
+        }
+        CHECK(false && "the failure was lost");
+    }
+
 private:
+    static std::int32_t fail(void* const*, const std::int64_t*, std::int64_t, void*) { return 7; }
+
     static constexpr std::int64_t kMostChunks = 6;
 
     static std::int32_t kernel(void* const* pointers, const std::int64_t* args, std::int64_t chunk, void*) {
