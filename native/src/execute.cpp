@@ -101,7 +101,6 @@ bool pays_to_spread(const Task& task) {
 void Scheduler::work_on(Member& member, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
-    const WorkingCpus::Here here(working_cpus_);
     try {
         put_on_fp_mode(member, run);
         void* const scratch = scratch_of(member, run);

@@ -227,7 +227,7 @@ void Scheduler::spin_a_while(Member& member, Clock::time_point began) {
     const std::chrono::nanoseconds limit(spin_ns_.load(std::memory_order_relaxed));
     const auto now = Clock::now();
     const auto left = limit - (now - began);
-    if (left <= left.zero() || working_cpus_.is_shared()) {
+    if (left <= left.zero()) {
         lie_down(member);
     } else if (spin(member, now + std::min<std::chrono::nanoseconds>(left, kLongestSpin))) {
         return;

@@ -174,7 +174,6 @@ private:
     std::atomic<std::uint64_t> epoch_{0};
     // How long the idle spin. Relaxed everywhere: a setting.
     std::atomic<std::int64_t> spin_ns_;
-    WorkingCpus working_cpus_;  // not guarded: hints
 };
 
 // Section is the only way to hold the scheduler's lock.
