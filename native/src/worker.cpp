@@ -16,6 +16,12 @@ namespace {
 
 // A spinning member looks this often at what else may concern it.
 constexpr std::chrono::milliseconds kLongestSpin{5};
+
+// Where another process takes one of the CPUs, two threads of a team share the other, and who spins keeps the very
+// thread from running that it waits for. So after a spin that ran out during a run the next ones are short, until one
+// of them, or the full one that is tried now and then, is answered.
+constexpr unsigned kFutileSpinFraction = 16;
+constexpr unsigned kFutileSpinsPerProbe = 8;
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 void name_this_thread(const std::string& name) {
@@ -224,13 +230,14 @@ void Scheduler::wait(Member& member) {
 
 void Scheduler::spin_a_while(Member& member, Clock::time_point began) {
     // Relaxed: a setting. It is looked at again and again, so that a change reaches those who spin.
-    const std::chrono::nanoseconds limit(spin_ns_.load(std::memory_order_relaxed));
+    std::chrono::nanoseconds limit(spin_ns_.load(std::memory_order_relaxed));
+    if (member.futile_spins % kFutileSpinsPerProbe != 0) limit /= kFutileSpinFraction;
     const auto now = Clock::now();
     const auto left = limit - (now - began);
     if (left <= left.zero()) {
         lie_down(member);
     } else if (spin(member, now + std::min<std::chrono::nanoseconds>(left, kLongestSpin))) {
-        return;
+        member.futile_spins = 0;
     } else if (left <= kLongestSpin) {
         lie_down(member);
     }
@@ -241,6 +248,7 @@ void Scheduler::lie_down(Member& member) {
     switch (member.state.load(std::memory_order_relaxed)) {  // written under the lock we hold
         case State::spinning:
             if (!member.guest) --spinners_;
+            if (!runs_.empty()) ++member.futile_spins;
             [[fallthrough]];
         case State::lying_down:
             member.state.store(State::parked, std::memory_order_relaxed);

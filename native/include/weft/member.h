@@ -67,6 +67,7 @@ struct Member {
     Block scratch;
     const Context* running = nullptr;  // the run whose host step this thread is in
     Watch watch;
+    unsigned futile_spins = 0;         // in a row, during runs
     pthread_t thread{};
 };
 
