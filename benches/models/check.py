@@ -1,0 +1,97 @@
+"""Proves what weft promises on whole models.
+
+    python -m benches.models.check [MODEL.onnx ...]
+
+For each model: that every step is a native kernel, the relative L2 distance of its outputs from ONNX Runtime's
+(skipped where that is not installed), that they are bitwise the same for intra_op x inter_op in {1, 2, 4} x {1, 2, 4},
+and the time to load it with an empty and with a filled kernel cache, in seconds, each in a fresh process.
+Exits with 1 if a promise is broken. Without models, those of `benches.models` are built first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+import weft
+from benches.models import build
+from benches.rivals.compare import random_inputs
+
+LARGEST_ERROR = 1e-4
+COUNTS = (1, 2, 4)
+LOAD = "import sys, time, weft; weft.Session; t = time.perf_counter(); weft.Session(sys.argv[1]); print(time.perf_counter() - t)"
+
+
+def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
+    """The outputs by ONNX Runtime; None where it is not installed."""
+    try:
+        import onnxruntime
+    except ImportError:
+        return None
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+def distance(got: list[np.ndarray], wanted: list[np.ndarray]) -> float:
+    """The largest relative L2 distance of an output."""
+    return max(
+        float(np.linalg.norm(a.astype(np.float64) - b) / max(float(np.linalg.norm(b)), 1e-30))
+        for a, b in zip(got, wanted, strict=True)
+    )
+
+
+def load_seconds(model: str) -> tuple[float, float]:
+    """Seconds to load `model` with an empty cache, and again with the cache that left."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "WEFT_CACHE": str(Path(folder) / "cache")}
+        command = [sys.executable, "-c", LOAD, model]
+        cold, warm = (float(subprocess.check_output(command, env=environment)) for _ in range(2))
+    return cold, warm
+
+
+def check(model: str) -> bool:
+    """Print a row for `model`; whether all promises hold."""
+    inputs = random_inputs(model)
+    session = weft.Session(model)
+    got = list(session.run(inputs).values())
+    calls = [call for plan in session.plans() for call in plan.calls]
+    native = sum(call.spec is not None for call in calls)
+    results = set()
+    for intra, inter in product(COUNTS, COUNTS):
+        weft.threads.set(intra_op=intra, inter_op=inter)
+        results.add(tuple(array.tobytes() for array in session.run(inputs).values()))
+    weft.threads.set(intra_op=0, inter_op=0)
+    wanted = reference(model, inputs)
+    error = None if wanted is None else distance(got, wanted)
+    cold, warm = load_seconds(model)
+    cells = (
+        Path(model).stem,
+        f"{native} of {len(calls)}",
+        "-" if error is None else f"{error:.0e}",
+        "yes" if len(results) == 1 else "NO",
+        f"{cold:.1f}",
+        f"{warm:.2f}",
+    )
+    print("| " + " | ".join(cells) + " |", flush=True)
+    return native == len(calls) and len(results) == 1 and (error is None or error < LARGEST_ERROR)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    models = parser.parse_args().models or build.all_models()
+    print("| model | native steps | error | bitwise same | cold load (s) | warm load (s) |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    kept = [check(model) for model in models]
+    return 0 if all(kept) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
