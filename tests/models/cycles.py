@@ -18,7 +18,7 @@ import weft
 from tests.models import small
 
 WARM_UP = 50
-SLACK_MIB = 24
+SLACK_MIB = 8
 """Memory may grow by this much: allocators keep some."""
 
 

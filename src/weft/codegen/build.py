@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from threading import RLock
@@ -16,7 +17,10 @@ Progress = Callable[[int, int], None]
 
 _lock = RLock()
 _linked: WeakValueDictionary[tuple[str, Target], jit.Library] = WeakValueDictionary()
-"""Which library of this process holds a kernel, as long as anything uses that library."""
+"""Which library of this process holds a kernel, as long as anything uses that library or it is recent."""
+_recent: deque[jit.Library] = deque(maxlen=256)
+"""Libraries that nobody may use at the moment. LLVM frees the code of a library but not all of its tables: a process
+that makes and drops sessions of one model would grow with each, were it linked anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ def build_library(specs: Iterable[KernelSpec], target: Target, progress: Progres
         objects, compiled = _objects(list(missing.values()), target, progress) if missing else ([], 0)
         if objects:
             library = jit.Library(objects)
+            _recent.append(library)
             for text in missing:
                 held[text] = _linked[text, target] = library
     addresses = {spec: held[text].addresses[spec] for text, spec in unique.items()}

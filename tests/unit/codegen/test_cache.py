@@ -29,11 +29,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.delenv("WEFT_CACHE_MB", raising=False)
     cache._warn.cache_clear()
     build._linked.clear()
+    build._recent.clear()
     yield path
     build._linked.clear()
 
 
 def _counts(*specs: KernelSpec) -> tuple[int, int, int]:
+    build._recent.clear()
     built = build.build_library(specs, targets.detect())
     assert set(built.addresses) == set(specs)
     return built.compiled, built.loaded, built.shared
@@ -57,6 +59,17 @@ def test_kernels_in_use_are_shared() -> None:
     second = build.build_library([_SPEC, _OTHER], targets.detect())
     assert (second.compiled, second.shared) == (1, 1)
     assert first.addresses[_SPEC] == second.addresses[_SPEC]
+
+
+def test_kernels_used_lately_are_shared() -> None:
+    """
+    What nobody uses any more stays linked for a while: sessions that come and go link nothing.
+    """
+    address = build.build_library([_SPEC], targets.detect()).addresses[_SPEC]
+    gc.collect()
+    again = build.build_library([_SPEC], targets.detect())
+
+    assert (again.shared, again.addresses[_SPEC]) == (1, address)
 
 
 def test_no_kernels_are_no_library() -> None:
