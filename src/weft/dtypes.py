@@ -25,7 +25,8 @@ class DType:
         if self.name == "bf16":
             import ml_dtypes
 
-            return np.dtype(ml_dtypes.bfloat16)
+            dtype: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+            return dtype
         return np.dtype(_NUMPY[self.name])
 
     @property

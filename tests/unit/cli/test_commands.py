@@ -17,7 +17,9 @@ from tests.models import small
 
 
 def weft(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "weft", *arguments], capture_output=True, text=True, check=False, **options)
+    return subprocess.run(
+        [sys.executable, "-m", "weft", *arguments], capture_output=True, text=True, check=False, **options
+    )
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,12 @@ def test_a_forked_child_gets_a_fresh_team():
 
 @pytest.mark.parametrize(
     "ending",
-    ["pass", "sys.exit(0)", "team.close()", "threading.Thread(target=lambda: program.run(team, []), daemon=True).start()"],
+    [
+        "pass",
+        "sys.exit(0)",
+        "team.close()",
+        "threading.Thread(target=lambda: program.run(team, []), daemon=True).start()",
+    ],
 )
 def test_the_interpreter_ends_cleanly(ending):
     """

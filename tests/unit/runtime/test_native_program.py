@@ -75,9 +75,7 @@ def test_kernels_by_address_run_every_chunk(team):
         return 0
 
     address = ctypes.cast(kernel, ctypes.c_void_p).value
-    program = _native.Program(
-        [(address, [(0, 0)], [7], 32, 1e6)], [(0, 1, 1.0, False)], [[]], [("bound", 0)], 0, 0
-    )
+    program = _native.Program([(address, [(0, 0)], [7], 32, 1e6)], [(0, 1, 1.0, False)], [[]], [("bound", 0)], 0, 0)
     program.run(team, [counts.ctypes.data])
 
     assert counts.tolist() == [7] * 32
@@ -88,9 +86,7 @@ def test_tasks_run_after_their_predecessors(team):
     A diamond: the last sees both middles, they see the first.
     """
     done = []
-    program = build(
-        [step(lambda _, i=i: done.append(i)) for i in range(4)], edges=[(0, 1), (0, 2), (1, 3), (2, 3)]
-    )
+    program = build([step(lambda _, i=i: done.append(i)) for i in range(4)], edges=[(0, 1), (0, 2), (1, 3), (2, 3)])
     program.run(team, [])
 
     assert (done[0], done[3], sorted(done)) == (0, 3, [0, 1, 2, 3])

@@ -100,7 +100,9 @@ def test_impossible_values_are_refused_when_set_and_change_nothing(value):
     """
     subject = threads()
 
-    with pytest.raises(ThreadSettingError, match=r"inter_op from set\(inter_op=\): wanted an int in 0\.\.4096") as caught:
+    with pytest.raises(
+        ThreadSettingError, match=r"inter_op from set\(inter_op=\): wanted an int in 0\.\.4096"
+    ) as caught:
         subject.set(intra_op=1, inter_op=value)
 
     assert repr(value) in str(caught.value)

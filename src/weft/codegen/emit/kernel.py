@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from llvmlite import ir
 
 from weft.codegen.emit.types import I32, I64, POINTER, scalar
 from weft.dtypes import DType
 from weft.plan.target import Target
 
-Index = ir.Value | int
+Index: TypeAlias = "ir.Value | int"
 
 
 class Kernel:

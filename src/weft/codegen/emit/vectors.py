@@ -17,7 +17,9 @@ def splat(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
         return value
     type_ = ir.VectorType(value.type, lanes)
     one = k.b.insert_element(ir.Constant(type_, ir.Undefined), value, I32(0))
-    return k.b.shuffle_vector(one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), [0] * lanes))
+    return k.b.shuffle_vector(
+        one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
+    )
 
 
 def constant(dtype: DType, value: float, lanes: int = 1) -> ir.Constant:

@@ -127,8 +127,8 @@ class Tiles:
                     for j, value in enumerate(pixels(i)):
                         store(k, value, k.scratch, (i * width + j) * self.lanes, self.dtype)
                 last_row, last_column = k.min(rows, height), k.min(columns, width)
-                with loop(k, 0, last_row, name="row") as row, loop(k, 0, last_column, name="column") as column:
-                    at = k.mul(k.add(k.mul(row.index, width), column.index), self.lanes)
-                    to = k.add(out, k.add(k.mul(row.index, line), k.mul(column.index, self.lanes)))
+                with loop(k, 0, last_row, name="row") as lines, loop(k, 0, last_column, name="column") as cells:
+                    at = k.mul(k.add(k.mul(lines.index, width), cells.index), self.lanes)
+                    to = k.add(out, k.add(k.mul(lines.index, line), k.mul(cells.index, self.lanes)))
                     value = load(k, k.scratch, at, self.dtype, self.lanes)
                     tail.store_block([value], place.image, channel, [to])

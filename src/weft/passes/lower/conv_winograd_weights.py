@@ -36,5 +36,5 @@ def transform_weights(weights: Array, points: tuple[Sequence[float], Sequence[fl
     padded = np.zeros((groups * width, channels, matrix.shape[1]), np.float64)
     padded[:outputs] = weights.reshape(outputs, channels, -1)
     by_tap = padded.reshape(groups, width, channels, -1).transpose(0, 3, 2, 1)
-    at_points = np.einsum("pt,gtx->gpx", matrix, by_tap.reshape(groups, -1, channels * width))
+    at_points: Array = np.einsum("pt,gtx->gpx", matrix, by_tap.reshape(groups, -1, channels * width))
     return at_points.astype(weights.dtype).reshape(-1)
