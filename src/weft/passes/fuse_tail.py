@@ -15,14 +15,18 @@ from weft.errors import ShapeError
 from weft.graph.graph import Graph
 from weft.graph.node import Node, smallest_cap
 from weft.graph.order import topological
-from weft.graph.shape import broadcast
+from weft.graph.shape import broadcast, elements
 from weft.graph.value import Value
+from weft.ops.matmul import operand_shape
 from weft.passes.base import Limits, PassContext
 from weft.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
 from weft.passes.match import Edit, join_names, sweep
 from weft.passes.track_dependence import Dependence
 
 _OWN_INPUTS = {"conv": 3, "matmul": 2}
+
+WORTH_A_WORKER = 1 << 22
+"""Multiplications (some 30 us of one core) from which on two independent producers are better left independent."""
 
 
 class FuseTail:
@@ -31,7 +35,8 @@ class FuseTail:
     The largest set of scalar nodes that leaves by one value is taken: every reader of an inner value
     is inside. Other operands must broadcast to the result and must not depend on the producer. Where
     two producers could take the same nodes, the one with more convolutions and matmuls before it does:
-    it is ready later, so that the other still runs beside its predecessors.
+    it is ready later, so that the other still runs beside its predecessors. Where both are ready at the same
+    time and large enough to be worth a worker each, neither does: it would have to wait for the other.
     """
 
     name = "fuse_tail"
@@ -44,7 +49,8 @@ class FuseTail:
         depth = {node: dependence.before[node].bit_count() for node in producers}
         removed: set[Node] = set()
         for producer in sorted(producers, key=lambda node: (-depth[node], -place[node])):
-            region = _region(graph, producer, dependence, place, context.limits)
+            rivals = _rivals(producer, producers, depth, dependence)
+            region = _region(graph, producer, dependence, place, context.limits, rivals)
             if not region:
                 continue
             _fuse(graph, producer, region, dependence)
@@ -59,8 +65,29 @@ def _can_have_tail(node: Node) -> bool:
     return value.dtype is not None and value.dtype.is_float and value.shape is not None and "tail" not in node.attrs
 
 
-def _region(graph: Graph, producer: Node, dependence: Dependence, place: dict[Node, int], limits: Limits) -> list[Node]:
-    """The largest prefix of the scalar nodes behind `producer`, in order, that leaves by its last value alone."""
+def _work(node: Node) -> int:
+    """How many multiplications a convolution or matmul takes."""
+    result, weight = node.output.static_shape, node.operand(1).static_shape
+    if node.op == "conv":
+        return elements(result) * elements(weight[1:])
+    return elements(result) * operand_shape(node.attrs, "a", node.operand(0).static_shape)[-1]
+
+
+def _rivals(producer: Node, producers: Sequence[Node], depth: dict[Node, int], dependence: Dependence) -> int:
+    """The set of large producers, independent of the large `producer`, that are ready no earlier than it."""
+    if _work(producer) < WORTH_A_WORKER:
+        return 0
+    late = [node for node in producers if depth[node] >= depth[producer] and _work(node) >= WORTH_A_WORKER]
+    return sum(dependence.bit[node] for node in late if node is not producer) & ~dependence.before[producer]
+
+
+def _region(
+    graph: Graph, producer: Node, dependence: Dependence, place: dict[Node, int], limits: Limits, rivals: int
+) -> list[Node]:
+    """The largest prefix of the scalar nodes behind `producer`, in order, that leaves by its last value alone.
+
+    No operand from outside depends on one of `rivals`.
+    """
     start = producer.output
     inside: list[Node] = []
     open_uses = {start: len(start.users) + graph.is_output(start)}
@@ -72,7 +99,7 @@ def _region(graph: Graph, producer: Node, dependence: Dependence, place: dict[No
         if not reachable:
             break
         node = min(reachable, key=place.__getitem__)
-        if not _fits(node, producer, set(open_uses), dependence):
+        if not _fits(node, producer, set(open_uses), dependence, rivals):
             refused.add(node)
             continue
         steps += count_steps(node)
@@ -89,7 +116,7 @@ def _region(graph: Graph, producer: Node, dependence: Dependence, place: dict[No
     return inside[:best]
 
 
-def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence) -> bool:
+def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence, rivals: int) -> bool:
     if not is_scalar(node) or len(node.outputs) != 1:
         return False
     shape = producer.output.static_shape
@@ -101,7 +128,7 @@ def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence)
             return False
         if value in inner or value is node.output:
             continue
-        if not _broadcasts_to(value, shape) or dependence.of_value(value) & dependence.bit[producer]:
+        if not _broadcasts_to(value, shape) or dependence.of_value(value) & (dependence.bit[producer] | rivals):
             return False
     return True
 

@@ -101,6 +101,22 @@ def test_deeper_producer_takes_the_residual_add(write, apply):
     assert tail_ops(graph.nodes[-1]) == ["add", "relu"]
 
 
+def test_large_products_that_are_ready_together_stay_independent(write, apply):
+    """
+    A sum of two large products is in the tail of neither, so that both can run at once; small ones are fused.
+    """
+
+    def total(size):
+        x = write.input(size, size)
+        return write.op("add", write.matmul(x, write.weights(size, size)), write.matmul(x, write.weights(size, size)))
+
+    large, small = total(256), total(16)
+    graph = write.done(large, small)
+
+    assert sorted(apply(graph, FuseTail())) == ["add", "matmul", "matmul", "matmul", "matmul"]
+    assert sum("tail" in node.attrs for node in graph.nodes) == 1
+
+
 def test_two_residuals_make_no_cycle(write, apply):
     """
     Producers that could each take what needs the other are fused without a cycle.
