@@ -1,0 +1,1 @@
+"""Facades with the names that users of other systems know. Each translates; none computes."""

@@ -1,0 +1,32 @@
+"""What is said of a name that the facade does not have."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_INSTEAD = {
+    "load": "load the model's ONNX export with weft.Session('model.onnx')",
+    "save": "keep the source of the model, and its state_dict with numpy.savez",
+    "cuda": "weft runs on CPUs; leave the device out",
+    "optim": "weft runs models and does not train them; train with PyTorch and convert with .numpy()",
+    "autograd": "weft runs models and does not train them",
+    "compile": "torch.jit.script(model) compiles here",
+    "distributed": "start one process a machine; in one process all threads are one team",
+    "vmap": "write the batch axis into the code, or use torch.einsum",
+    "_C": "weft has no PyTorch inside; names from torch._C have no counterpart",
+    "script_if_tracing": "torch.jit.script",
+    "conv_transpose1d": "conv_transpose2d with an axis of length 1",
+}
+
+
+def refuse(module: str, name: str, offered: Iterable[str]) -> AttributeError:
+    """The error for `module.name`, saying what to use."""
+    near = difflib.get_close_matches(name, list(offered), n=3)
+    if name in _INSTEAD:
+        advice = _INSTEAD[name]
+    elif near:
+        advice = "did you mean " + " or ".join(f"{module}.{other}" for other in near) + "?"
+    else:
+        advice = f"dir({module}) lists what there is; x.numpy() and torch.from_numpy(array) go to NumPy and back without a copy"
+    return AttributeError(f"weft's {module} has no {name!r}: {advice}")

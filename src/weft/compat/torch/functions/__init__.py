@@ -1,0 +1,1 @@
+"""Tensor functions, one file a family; `weft.compat.torch.table` lists them all."""

@@ -1,0 +1,132 @@
+"""Activations, all of one tensor."""
+
+from __future__ import annotations
+
+import math
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
+from weft.compat.torch.functions.arithmetic import (
+    abs_,
+    add,
+    cast,
+    clamp,
+    div,
+    erf,
+    exp,
+    gt,
+    minimum,
+    mul,
+    sub,
+    unary,
+    where,
+)
+from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.tensor import Tensor
+
+relu, sigmoid, tanh = unary("relu", floats=False), unary("sigmoid"), unary("tanh")
+
+
+@tensor_function
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x P(X <= x) for a normal X; `approximate` "tanh" for the approximation by tanh."""
+    if approximate == "tanh":
+        inner = mul(add(input, mul(mul(mul(input, input), input), 0.044715)), math.sqrt(2 / math.pi))
+        return mul(mul(input, 0.5), add(tanh(inner), 1))
+    if approximate != "none":
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return mul(mul(input, 0.5), add(erf(mul(input, math.sqrt(0.5))), 1))
+
+
+@tensor_function
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x sigmoid(x)."""
+    return mul(input, sigmoid(input))
+
+
+@tensor_function
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
+    scaled = mul(input, beta)
+    return where(gt(scaled, threshold), input, div(emit("softplus", scaled), beta))
+
+
+@tensor_function
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x tanh(softplus x)."""
+    return mul(input, tanh(emit("softplus", input)))
+
+
+@tensor_function
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where it is positive, else negative_slope x."""
+    return where(gt(input, 0), input, mul(input, negative_slope))
+
+
+@tensor_function
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where it is positive, else alpha (exp x - 1)."""
+    return where(gt(input, 0), input, mul(sub(exp(minimum(input, 0)), 1), alpha))
+
+
+@tensor_function
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """Limited to [min_val, max_val]."""
+    return clamp(input, min_val, max_val)
+
+
+@tensor_function
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """Limited to [0, 6]."""
+    return clamp(input, 0, 6)
+
+
+@tensor_function
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """x / 6 + 1 / 2, limited to [0, 1]."""
+    return clamp(add(div(input, 6), 0.5), 0, 1)
+
+
+@tensor_function
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x hardsigmoid(x)."""
+    return mul(input, hardsigmoid(input))
+
+
+@tensor_function
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return div(input, add(abs_(input), 1))
+
+
+@tensor_function
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x))."""
+    return emit("neg", emit("softplus", emit("neg", input)))
+
+
+@tensor_function
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """The first half along `dim` times the sigmoid of the second."""
+    axis = axis_of(input, dim)
+    half = input.shape[axis] // 2
+    first, second = (input[(*(slice(None),) * axis, part)] for part in (slice(0, half), slice(half, 2 * half)))
+    return mul(first, sigmoid(second))
+
+
+@tensor_function
+def softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) -> Tensor:
+    """exp(x) / sum(exp(x)) along `dim`."""
+    return _along("softmax", input, dim, dtype)
+
+
+@tensor_function
+def log_softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) -> Tensor:
+    """x - log(sum(exp(x))) along `dim`."""
+    return _along("log_softmax", input, dim, dtype)
+
+
+def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
+    wide = cast(x, to or (x.dtype if x.dtype.is_floating_point else dtypes.float32))
+    return emit(op, wide, axis=axis_of(x, -1 if dim is None else dim))

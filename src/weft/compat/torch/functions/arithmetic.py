@@ -1,0 +1,242 @@
+"""Elementwise arithmetic, comparison and logic, with PyTorch's promotion of element types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dtypes import dtype
+from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.tensor import Tensor
+
+Operand = Any
+"""A Tensor, an array or a Python number."""
+
+
+def as_tensor(value: Operand) -> Tensor:
+    """`value` as a tensor; a number gets the element type it has among tensors."""
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, np.ndarray):
+        return Tensor(value)
+    if isinstance(value, bool | int | float | np.generic):
+        return Tensor(np.asarray(value, dtypes.of_number(value).numpy))  # type: ignore[arg-type]
+    raise TypeError(f"wanted a Tensor or a number, got {type(value).__name__}")
+
+
+def cast(x: Tensor, to: dtype) -> Tensor:
+    """`x` with the element type `to`."""
+    return x if x.dtype is to else emit("cast", x, to=to.core)
+
+
+def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dtype]:
+    """The operands in their common element type (at least of the category of `least`), and that type.
+
+    Numbers become constant arrays.
+    """
+    tensors = [Tensor(v) if isinstance(v, np.ndarray) else v for v in values]
+    dimensioned = [t.dtype for t in tensors if isinstance(t, Tensor) and t.ndim]
+    scalars = [t.dtype for t in tensors if isinstance(t, Tensor) and not t.ndim]
+    numbers = [dtypes.of_number(t) for t in tensors if not isinstance(t, Tensor)]
+    to = dtypes.promoted(dimensioned, scalars, numbers)
+    if least is not None and to.category < least.category:
+        to = least
+    return [cast(t, to) if isinstance(t, Tensor) else np.asarray(t, to.numpy) for t in tensors], to
+
+
+def scalar(x: Tensor, number: float) -> Any:
+    """A constant of the element type of `x`."""
+    return np.asarray(number, x.dtype.numpy)
+
+
+def unary(op: str, name: str = "", *, floats: bool = True) -> Callable[..., Tensor]:
+    """The function of one scalar op; with `floats` integers become floats first."""
+
+    def function(input: Tensor, *, inplace: bool = False) -> Tensor:
+        (x,), _ = common(as_tensor(input), least=dtypes.float32 if floats else None)
+        return emit(op, x)
+
+    function.__name__ = name or op
+    return tensor_function(function)
+
+
+def binary(op: str, name: str = "", *, least: dtype | None = None) -> Callable[..., Tensor]:
+    """The function of a scalar op with two operands."""
+
+    def function(input: Operand, other: Operand) -> Tensor:
+        operands, _ = common(input, other, least=least)
+        return emit(op, *operands)
+
+    function.__name__ = name or op
+    return tensor_function(function)
+
+
+def _scaled(other: Operand, alpha: float) -> Operand:
+    return other if alpha == 1 else mul(other, alpha)
+
+
+@tensor_function
+def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
+    """input + alpha * other; of bools, or."""
+    operands, to = common(input, _scaled(other, alpha))
+    return emit("or" if to is dtypes.bool_ else "add", *operands)
+
+
+@tensor_function
+def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
+    """input - alpha * other."""
+    operands, to = common(input, _scaled(other, alpha))
+    if to is dtypes.bool_:
+        raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use `^` instead.")
+    return emit("sub", *operands)
+
+
+@tensor_function
+def mul(input: Operand, other: Operand) -> Tensor:
+    """input * other; of bools, and."""
+    operands, to = common(input, other)
+    return emit("and" if to is dtypes.bool_ else "mul", *operands)
+
+
+@tensor_function
+def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other as floats; `rounding_mode` "trunc" or "floor" keeps integers integers."""
+    if rounding_mode not in (None, "trunc", "floor"):
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
+        )
+    (a, b), to = common(input, other, least=dtypes.float32 if rounding_mode is None else None)
+    quotient = emit("div", a, b)
+    if rounding_mode is None:
+        return quotient
+    if to.is_floating_point:
+        return emit("floor", quotient) if rounding_mode == "floor" else trunc(quotient)
+    if rounding_mode == "trunc":
+        return quotient
+    return emit("div", emit("sub", a, emit("mod", a, b)), b)
+
+
+@tensor_function
+def floor_divide(input: Operand, other: Operand) -> Tensor:
+    """input // other, rounded down."""
+    return div(input, other, rounding_mode="floor")
+
+
+@tensor_function
+def trunc(input: Tensor) -> Tensor:
+    """Rounded toward zero."""
+    return where(lt(input, 0), ceil(input), floor(input)) if input.dtype.is_floating_point else input
+
+
+@tensor_function
+def square(input: Tensor) -> Tensor:
+    """input * input."""
+    return mul(input, input)
+
+
+@tensor_function
+def log2(input: Tensor) -> Tensor:
+    """The logarithm to base 2."""
+    return mul(log(input), 1 / math.log(2))
+
+
+@tensor_function
+def log1p(input: Tensor) -> Tensor:
+    """log(1 + input)."""
+    return log(add(input, 1))
+
+
+@tensor_function
+def bitwise_not(input: Tensor) -> Tensor:
+    """~input; of bools, not."""
+    return emit("not" if input.dtype is dtypes.bool_ else "bitwise_not", input)
+
+
+def _bitwise(word: str) -> Callable[..., Tensor]:
+    def function(input: Operand, other: Operand) -> Tensor:
+        operands, to = common(input, other)
+        return emit(word if to is dtypes.bool_ else f"bitwise_{word}", *operands)
+
+    function.__name__ = f"bitwise_{word}"
+    return tensor_function(function)
+
+
+def _logical(word: str) -> Callable[..., Tensor]:
+    def function(input: Operand, *other: Operand) -> Tensor:
+        return emit(word, *(cast(as_tensor(each), dtypes.bool_) for each in (input, *other)))
+
+    function.__name__ = f"logical_{word}"
+    return tensor_function(function)
+
+
+@tensor_function
+def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
+    """input where the condition holds, else other."""
+    operands, _ = common(input, other)
+    return emit("where", cast(condition, dtypes.bool_), *operands)
+
+
+@tensor_function
+def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """value where the mask holds, else input; of the element type of input."""
+    return where(mask, cast(as_tensor(value), input.dtype), input)
+
+
+@tensor_function
+def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
+    """Limited to [min, max]; None is no limit."""
+    if min is None and max is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    result = input if min is None else maximum(input, min)
+    return result if max is None else minimum(result, max)
+
+
+@tensor_function
+def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
+    """input + weight * (end - input)."""
+    return add(input, mul(weight, sub(end, input)))
+
+
+@tensor_function
+def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Whether |input - other| <= atol + rtol |other| everywhere."""
+    return bool(np.allclose(input.numpy(), other.numpy(), rtol, atol, equal_nan))
+
+
+@tensor_function
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether shapes and elements are the same."""
+    return bool(np.array_equal(input.numpy(), other.numpy()))
+
+
+@tensor_function
+def isfinite(input: Tensor) -> Tensor:
+    """Whether an element is neither infinite nor NaN."""
+    return bitwise_not(logical_or(isinf(input), isnan(input)))
+
+
+maximum, minimum = binary("max", "maximum"), binary("min", "minimum")
+pow_, remainder, fmod = binary("pow"), binary("mod", "remainder"), binary("fmod")
+eq, ne, lt, le, gt, ge = (binary(op) for op in ("eq", "ne", "lt", "le", "gt", "ge"))
+bitwise_and, bitwise_or, bitwise_xor = (_bitwise(word) for word in ("and", "or", "xor"))
+logical_and, logical_or, logical_xor, logical_not = (_logical(word) for word in ("and", "or", "xor", "not"))
+neg, abs_, sign = (unary(op, floats=False) for op in ("neg", "abs", "sign"))
+exp, log, sqrt, rsqrt, reciprocal, floor, ceil, round_ = (
+    unary(op) for op in ("exp", "log", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round")
+)
+sin, cos, tan, asin, acos, atan, sinh, cosh, erf = (
+    unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "erf")
+)
+isnan, isinf = unary("isnan"), unary("isinf")
+
+
+def total(parts: Sequence[Tensor]) -> Tensor:
+    """The sum of tensors, from left to right."""
+    result = parts[0]
+    for part in parts[1:]:
+        result = add(result, part)
+    return result

@@ -1,0 +1,157 @@
+"""New tensors: of Python numbers, of arrays without copies, of one number, of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
+from weft.compat.torch.functions.arithmetic import cast
+from weft.compat.torch.functions.shape import sizes
+from weft.compat.torch.recording import tensor_function
+from weft.compat.torch.tensor import Tensor, device
+from weft.ops.op import Array
+
+_RANDOM = np.random.default_rng()
+
+
+def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
+    """A new tensor of numbers, nested lists, an array or a tensor; Python floats become float32."""
+    _allow(device, requires_grad)
+    if isinstance(data, list | tuple) and any(isinstance(each, Tensor) for each in data):
+        data = [each.numpy() for each in data]
+    array = np.array(data.numpy() if isinstance(data, Tensor) else data)
+    given = isinstance(data, Tensor | np.ndarray | np.generic)
+    if dtype is None and not given and array.dtype == np.float64:
+        dtype = dtypes.float32
+    return Tensor(array if dtype is None else array.astype(dtype.numpy))
+
+
+def _allow(where: Any, requires_grad: bool) -> None:
+    device("cpu" if where is None else where)
+    if requires_grad:
+        raise NotImplementedError("requires_grad=True: weft runs models and does not train them; leave it out")
+
+
+def from_numpy(ndarray: Array) -> Tensor:
+    """A tensor that shares memory with the array."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return Tensor(ndarray)
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+    """`data` without a copy if it is a tensor or an array of that element type."""
+    if isinstance(data, Tensor | np.ndarray):
+        found = data if isinstance(data, Tensor) else Tensor(data)
+        return found if dtype is None or found.dtype is dtype else to(found, dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack."""
+    return Tensor(np.from_dlpack(ext_tensor))
+
+
+def _filled(
+    name: str, make: Callable[[tuple[int, ...], Any], Array]
+) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    def new(*size: Any, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
+        _allow(device, requires_grad)
+        return Tensor(np.asarray(make(sizes(size), (dtype or dtypes.float32).numpy)))
+
+    def like(input: Tensor, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+        return (
+            new(*input.shape, dtype=dtype or input.dtype, device=device)
+            if input.ndim
+            else new((), dtype=dtype or input.dtype)
+        )
+
+    new.__name__, like.__name__ = name, f"{name}_like"
+    return new, like
+
+
+zeros, zeros_like = _filled("zeros", np.zeros)
+ones, ones_like = _filled("ones", np.ones)
+empty, empty_like = _filled("empty", np.zeros)
+rand, rand_like = _filled("rand", lambda shape, to: np.asarray(_RANDOM.random(shape)).astype(to))
+randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_RANDOM.standard_normal(shape)).astype(to))
+
+
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+    """One number everywhere."""
+    _allow(device, requires_grad=False)
+    return Tensor(np.full(tuple(size), fill_value, (dtype or dtypes.of_number(fill_value)).numpy))
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """One number everywhere, in the shape and element type of `input`."""
+    return full(input.shape, fill_value, dtype=dtype or input.dtype)
+
+
+def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+    """start (0), start + step (1), ... below end."""
+    _allow(device, requires_grad=False)
+    numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
+    floats = any(isinstance(number, float) for number in numbers)
+    return Tensor(np.arange(*numbers).astype((dtype or (dtypes.float32 if floats else dtypes.int64)).numpy))
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
+    """`steps` numbers from start to end, both included."""
+    return Tensor(np.linspace(start, end, steps).astype((dtype or dtypes.float32).numpy))
+
+
+def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """1 on the diagonal."""
+    return Tensor(np.eye(n, m, dtype=(dtype or dtypes.float32).numpy))
+
+
+def randint(low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None) -> Tensor:
+    """Integers in [low, high); randint(high, size) begins at 0."""
+    if not isinstance(high, int):
+        low, high, size = 0, low, high if size is None else size
+    return Tensor(_RANDOM.integers(low, high, tuple(size)).astype((dtype or dtypes.int64).numpy))
+
+
+def randperm(n: int) -> Tensor:
+    """0 .. n - 1 in random order."""
+    return Tensor(_RANDOM.permutation(n).astype(np.int64))
+
+
+def manual_seed(seed: int) -> None:
+    """Begin the random numbers anew. They are NumPy's: for one seed PyTorch gives others."""
+    global _RANDOM  # noqa: PLW0603 - one stream a process is what the name promises
+    _RANDOM = np.random.default_rng(seed % (1 << 64))
+
+
+@tensor_function
+def to(input: Tensor, *wanted: Any, dtype: DType | None = None, device: Any = None, copy: bool = False) -> Tensor:
+    """As another element type; a device must be the CPU."""
+    for each in (*wanted, dtype, device):
+        if isinstance(each, DType):
+            dtype = each
+        elif isinstance(each, Tensor):
+            dtype = each.dtype
+        elif each is not None and not isinstance(each, bool):
+            _allow(each, requires_grad=False)
+    if dtype is None or dtype is input.dtype:
+        return Tensor(input.numpy().copy()) if copy else input
+    return cast(input, dtype)
+
+
+def _conversion(name: str) -> Callable[[Tensor], Tensor]:
+    def function(input: Tensor) -> Tensor:
+        return cast(input, dtypes.NAMES[name])
+
+    function.__name__ = name
+    return tensor_function(function)
+
+
+CONVERSIONS = {
+    name: _conversion(name) for name in ("float", "double", "half", "bfloat16", "long", "int", "short", "bool")
+}
+"""x.float() and its like."""

@@ -1,0 +1,93 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.compat.torch.functions.arithmetic import add, common, mul
+from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.tensor import Tensor
+
+
+def _product(a: Tensor, b: Tensor, **attrs: Any) -> Tensor:
+    if a.dtype is not b.dtype:
+        raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}")
+    return emit("matmul", a, b, transpose_a=False, transpose_b=attrs.get("transpose_b", False))
+
+
+@tensor_function
+def mm(input: Tensor, mat2: Tensor) -> Tensor:
+    """[n, m] times [m, p]."""
+    for name, x in (("self", input), ("mat2", mat2)):
+        if x.ndim != 2:
+            raise RuntimeError(f"{name} must be a matrix")
+    (n, m), (k, p) = input.shape, mat2.shape
+    if m != k:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{m} and {k}x{p})")
+    return _product(input, mat2)
+
+
+@tensor_function
+def bmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """[b, n, m] times [b, m, p]."""
+    for name, x in (("batch1", input), ("batch2", mat2)):
+        if x.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor")
+    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
+        raise RuntimeError(
+            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] "
+            f"but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
+        )
+    return _product(input, mat2)
+
+
+@tensor_function
+def matmul(input: Tensor, other: Tensor) -> Tensor:
+    """NumPy's matrix product: vectors, matrices, batches that broadcast."""
+    return _product(input, other)
+
+
+@tensor_function
+def mv(input: Tensor, vec: Tensor) -> Tensor:
+    """[n, m] times [m]."""
+    if input.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
+    return _product(input, vec)
+
+
+@tensor_function
+def dot(input: Tensor, tensor: Tensor) -> Tensor:
+    """[n] times [n], a number."""
+    if input.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
+    return _product(input, tensor)
+
+
+@tensor_function
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    product = mm(mat1, mat2)
+    return add(product if alpha == 1 else mul(product, alpha), input if beta == 1 else mul(input, beta))
+
+
+@tensor_function
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta * input + alpha * (batch1 @ batch2)."""
+    product = bmm(batch1, batch2)
+    return add(product if alpha == 1 else mul(product, alpha), input if beta == 1 else mul(input, beta))
+
+
+@tensor_function
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias."""
+    product = _product(input, weight, transpose_b=weight.ndim > 1)
+    return product if bias is None else add(product, bias)
+
+
+@tensor_function
+def einsum(equation: str, *operands: Any) -> Tensor:
+    """Sums of products in Einstein's notation."""
+    if len(operands) == 1 and isinstance(operands[0], list | tuple):
+        operands = tuple(operands[0])
+    tensors, _ = common(*operands)
+    return emit("einsum", *tensors, equation=equation)

@@ -1,0 +1,203 @@
+"""Reductions, and positions and orders of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
+from weft.compat.torch.functions.arithmetic import add, cast, div, exp, log, maximum, minimum, mul, ne, sqrt, sub
+from weft.compat.torch.recording import emit, emit_many, tensor_function
+from weft.compat.torch.tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+
+class Extreme(NamedTuple):
+    """Values along an axis and where they were found."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def axis_of(x: Tensor, dim: int) -> int:
+    """`dim` counted from the front. Raises IndexError if `x` does not have it."""
+    rank = max(1, x.ndim)
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim % rank
+
+
+def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
+    """The axes to reduce; None for all of them."""
+    if dim is None or dim == ():
+        return None
+    return tuple(sorted(axis_of(x, d) for d in ([dim] if isinstance(dim, int) else dim)))
+
+
+def _reduced(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    axes = axes_of(x, dim)
+    return x if not x.ndim else emit(op, x, axes=axes, keepdims=keepdim)
+
+
+def _summable(x: Tensor, to: DType | None) -> Tensor:
+    return cast(x, to or (x.dtype if x.dtype.is_floating_point else dtypes.int64))
+
+
+@tensor_function
+def sum_(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The sum over `dim` (None: all axes); of integers and bools an int64."""
+    return _reduced("reduce_sum", _summable(input, dtype), dim, keepdim)
+
+
+@tensor_function
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The mean over `dim` (None: all axes)."""
+    x = input if dtype is None else cast(input, dtype)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype}"
+        )
+    return _reduced("reduce_mean", x, dim, keepdim)
+
+
+@tensor_function
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The product over one axis, or all."""
+    return _reduced("reduce_prod", _summable(input, dtype), dim, keepdim)
+
+
+@tensor_function
+def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The largest element over `dim`."""
+    return _reduced("reduce_max", input, dim, keepdim)
+
+
+@tensor_function
+def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The smallest element over `dim`."""
+    return _reduced("reduce_min", input, dim, keepdim)
+
+
+@tensor_function
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the largest element is; with `dim` None, in the flattened tensor."""
+    return _arg("argmax", input, dim, keepdim)
+
+
+@tensor_function
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the smallest element is; with `dim` None, in the flattened tensor."""
+    return _arg("argmin", input, dim, keepdim)
+
+
+def _arg(op: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if dim is None:
+        x, dim, keepdim = emit("reshape", x, np.asarray([-1], np.int64), allowzero=False), 0, False
+    return emit(op, x, axis=axis_of(x, dim), keepdims=keepdim, last=False)
+
+
+def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]) -> Callable[..., Any]:
+    def function(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+        if isinstance(dim, Tensor):
+            dim, other = None, dim
+        if other is not None:
+            return two(input, other)
+        if dim is None:
+            return whole(input)
+        return Extreme(whole(input, dim, keepdim), _arg(f"arg{name}", input, dim, keepdim))
+
+    function.__name__ = name
+    return tensor_function(function)
+
+
+max_, min_ = _extreme("max", amax, maximum), _extreme("min", amin, minimum)
+
+
+@tensor_function
+def var(
+    input: Tensor, dim: Dims = None, *, unbiased: bool = True, keepdim: bool = False, correction: int | None = None
+) -> Tensor:
+    """The variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False)."""
+    axes = axes_of(input, dim)
+    count = int(np.prod([input.shape[a] for a in (range(input.ndim) if axes is None else axes)], dtype=np.int64))
+    less = correction if correction is not None else int(unbiased)
+    apart = sub(input, _reduced("reduce_mean", input, dim, keepdim=True))
+    return div(_reduced("reduce_sum", mul(apart, apart), dim, keepdim), max(0, count - less))
+
+
+@tensor_function
+def std(
+    input: Tensor, dim: Dims = None, *, unbiased: bool = True, keepdim: bool = False, correction: int | None = None
+) -> Tensor:
+    """The square root of `var`."""
+    return sqrt(var(input, dim, unbiased=unbiased, keepdim=keepdim, correction=correction))
+
+
+@tensor_function
+def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The Euclidean norm (p 2 or "fro"), or that of p 1 or infinity."""
+    if p in (2, 2.0, "fro"):
+        return sqrt(_reduced("reduce_sum", mul(input, input), dim, keepdim))
+    size = emit("abs", input)
+    if p == 1:
+        return _reduced("reduce_sum", size, dim, keepdim)
+    if p == float("inf"):
+        return _reduced("reduce_max", size, dim, keepdim)
+    raise RuntimeError(f"norm: p must be 1, 2, 'fro' or inf, got {p!r}; write (x.abs() ** p).sum(dim) ** (1 / p)")
+
+
+@tensor_function
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(input))) without overflow."""
+    largest = _reduced("reduce_max", input, dim, keepdim=True)
+    rest = log(_reduced("reduce_sum", exp(sub(input, largest)), dim, keepdim))
+    return add(rest, largest if keepdim else _reduced("reduce_max", input, dim, keepdim=False))
+
+
+@tensor_function
+def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether every element holds."""
+    return cast(_reduced("reduce_min", _flags(input), dim, keepdim), dtypes.bool_)
+
+
+@tensor_function
+def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether an element holds."""
+    return cast(_reduced("reduce_max", _flags(input), dim, keepdim), dtypes.bool_)
+
+
+def _flags(x: Tensor) -> Tensor:
+    return cast(x if x.dtype is dtypes.bool_ else ne(x, 0), dtypes.int32)
+
+
+@tensor_function
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Running sums along `dim`."""
+    return emit("cumsum", _summable(input, dtype), axis=axis_of(input, dim), exclusive=False, reverse=False)
+
+
+@tensor_function
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
+    """The k largest (or smallest) elements along `dim`, in order, and where they are."""
+    axis = axis_of(input, dim)
+    if not 0 <= k <= input.shape[axis]:
+        raise RuntimeError("selected index k out of range")
+    count = np.asarray([k], np.int64)
+    return Extreme(*emit_many("top_k", input, count, outputs=2, axis=axis, largest=largest, sorted=sorted))
+
+
+@tensor_function
+def sort(input: Tensor, dim: int = -1, descending: bool = False) -> Extreme:
+    """All elements along `dim` in order, and where they were."""
+    return topk(input, input.shape[axis_of(input, dim)], dim, largest=descending)
+
+
+@tensor_function
+def argsort(input: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+    """Where the elements of `sort` were."""
+    return sort(input, dim, descending).indices

@@ -1,0 +1,227 @@
+"""Other views of the same elements. Outside scripts they share memory with their operand, as PyTorch's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.recording import current, emit, tensor_function
+from weft.compat.torch.tensor import Tensor
+from weft.ops.op import Array
+
+
+def ints(values: Sequence[int]) -> Array:
+    """Numbers as a constant operand."""
+    return np.asarray(list(values), np.int64)
+
+
+def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """`f(2, 3)` and `f((2, 3))` mean the same."""
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = tuple(given[0])
+    return tuple(int(size) for size in given)
+
+
+def view_function(view: Callable[..., Array]) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Outside recordings the function is `view` of the array; inside, it emits ops."""
+
+    def decorate(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        recorded = tensor_function(function)
+
+        @wraps(function)
+        def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            if current() is None and input.array is not None:
+                return Tensor(view(input, input.array, *args, **kwargs))
+            return recorded(input, *args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    """`shape` with its -1 filled in. Raises RuntimeError if x has another number of elements."""
+    count, known = x.numel(), int(np.prod([size for size in shape if size != -1], dtype=np.int64))
+    found = tuple(count // max(1, known) if size == -1 else size for size in shape)
+    if list(shape).count(-1) > 1 or int(np.prod(found, dtype=np.int64)) != count:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
+    return found
+
+
+@view_function(lambda x, array, *shape: array.reshape(full_shape(x, sizes(shape))))
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    """The elements in another shape; one size may be -1."""
+    return emit("reshape", input, ints(full_shape(input, sizes(shape))), allowzero=True)
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from `start_dim` to `end_dim` as one."""
+    if not input.ndim:
+        return reshape(input, 1)
+    first, last = axis_of(input, start_dim), axis_of(input, end_dim)
+    middle = int(np.prod(input.shape[first : last + 1], dtype=np.int64))
+    return reshape(input, (*input.shape[:first], middle, *input.shape[last + 1 :]))
+
+
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One axis as several."""
+    axis = axis_of(input, dim)
+    return reshape(input, (*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
+
+
+@view_function(lambda x, array, *dims: array.transpose([axis_of(x, d) for d in sizes(dims)]))
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """The axes in another order."""
+    perm = tuple(axis_of(input, dim) for dim in sizes(dims))
+    if sorted(perm) != list(range(input.ndim)):
+        raise RuntimeError(f"permute(sparse_coo): number of dimensions {input.ndim} and dims {list(perm)} do not fit")
+    return emit("transpose", input, perm=perm)
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes swapped."""
+    perm = list(range(input.ndim))
+    a, b = axis_of(input, dim0), axis_of(input, dim1)
+    if perm:
+        perm[a], perm[b] = perm[b], perm[a]
+    return permute(input, perm)
+
+
+def t(input: Tensor) -> Tensor:
+    """The transposed matrix."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose(input, 0, 1) if input.ndim == 2 else input
+
+
+def squeeze(input: Tensor, dim: int | None = None) -> Tensor:
+    """Without axes of length 1: all of them, or `dim`."""
+    if dim is None:
+        return reshape(input, [size for size in input.shape if size != 1])
+    axis = axis_of(input, dim)
+    return reshape(input, [size for at, size in enumerate(input.shape) if at != axis or size != 1])
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """With an axis of length 1 put in at `dim`."""
+    at = dim % (input.ndim + 1)
+    return reshape(input, (*input.shape[:at], 1, *input.shape[at:]))
+
+
+def _expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    lead = len(shape) - x.ndim
+    return tuple(x.shape[at - lead] if size == -1 else size for at, size in enumerate(shape))
+
+
+@view_function(lambda x, array, *shape: np.broadcast_to(array, _expanded(x, sizes(shape))))
+def expand(input: Tensor, *shape: Any) -> Tensor:
+    """Axes of length 1 repeated; -1 keeps an axis."""
+    return emit("expand", input, ints(_expanded(input, sizes(shape))))
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Expanded to the shape of `other`."""
+    return expand(input, other.shape)
+
+
+@tensor_function
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """Copies along each axis."""
+    counts = sizes(repeats)
+    lead = (1,) * (len(counts) - input.ndim)
+    return emit("tile", reshape(input, (*lead, *input.shape)), ints(counts))
+
+
+@tensor_function
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor in row-major memory; itself if it is."""
+    return input if input.is_contiguous() else Tensor(np.ascontiguousarray(input.numpy()))
+
+
+@tensor_function
+def clone(input: Tensor) -> Tensor:
+    """A copy."""
+    return input if input.array is None else Tensor(input.array.copy())
+
+
+@tensor_function
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after another along `dim`, in their common element type."""
+    from weft.compat.torch.functions.arithmetic import common
+
+    if not len(tensors):
+        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+    operands, _ = common(*tensors)
+    return emit("concat", *operands, axis=axis_of(tensors[0], dim))
+
+
+@tensor_function
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    if not len(tensors):
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for index, each in enumerate(tensors):
+        if each.shape != tensors[0].shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 "
+                f"and {list(each.shape)} at entry {index}"
+            )
+    return cat([unsqueeze(each, dim) for each in tensors], dim)
+
+
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of a size (the last may be shorter), or of the sizes given."""
+    axis = axis_of(tensor, dim)
+    length, given = tensor.shape[axis], split_size_or_sections
+    pieces = [min(given, length - at) for at in range(0, length, given)] if isinstance(given, int) else list(given)
+    if sum(pieces) != length:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {length} "
+            f"(input tensor's size at dimension {dim}), but got split_sizes={pieces}"
+        )
+    starts = np.cumsum([0, *pieces])
+    return tuple(narrow(tensor, axis, int(start), size) for start, size in zip(starts, pieces, strict=False))
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` equal pieces, the last perhaps shorter."""
+    return split(input, max(1, -(-input.shape[axis_of(input, dim)] // chunks)), dim)
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`length` entries along `dim`, from `start` on."""
+    axis = axis_of(input, dim)
+    return input[(*(slice(None),) * axis, slice(start, start + length))]
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """One entry along `dim`."""
+    return input[(*(slice(None),) * axis_of(input, dim), index)]
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Every entry along `dim`."""
+    return tuple(select(input, dim, index) for index in range(input.shape[axis_of(input, dim)]))
+
+
+@tensor_function
+def flip(input: Tensor, *dims: Any) -> Tensor:
+    """Axes in reverse."""
+    axes = [axis_of(input, dim) for dim in sizes(dims)]
+    ends = [-(2**62)] * len(axes)
+    return emit("slice", input, ints([-1] * len(axes)), ints(ends), ints(axes), ints([-1] * len(axes)))
+
+
+def _triangle(name: str, *, upper: bool) -> Callable[..., Tensor]:
+    def function(input: Tensor, diagonal: int = 0) -> Tensor:
+        return emit("trilu", input, np.asarray(diagonal, np.int64), upper=upper)
+
+    function.__name__ = name
+    return tensor_function(function)
+
+
+tril, triu = _triangle("tril", upper=False), _triangle("triu", upper=True)

@@ -1,0 +1,45 @@
+"""Futures: results of forked calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class Future:
+    """The result of a forked call, there once the call has ended; `wait()` gives it or raises what the call raised."""
+
+    def __init__(self) -> None:
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+
+    def done(self) -> bool:
+        """Whether the call has ended."""
+        return self._done
+
+    def set_result(self, result: Any) -> None:
+        """End with a result. Raises RuntimeError if it has ended already."""
+        self._end(result, None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """End with an exception. Raises RuntimeError if it has ended already."""
+        self._end(None, error)
+
+    def _end(self, value: Any, error: BaseException | None) -> None:
+        if self._done:
+            raise RuntimeError("Future can only be completed once.")
+        self._done, self._value, self._error = True, value, error
+
+    def value(self) -> Any:
+        """The result of a call that has ended. Raises what the call raised."""
+        if not self._done:
+            raise RuntimeError("this future has not ended; wait for it with torch.jit.wait(future)")
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def wait(self) -> Any:
+        """The result, once it is there. Inside scripts other tasks go on meanwhile."""
+        from weft.compat.torch.tasks import wait_now
+
+        return wait_now(self)

@@ -1,0 +1,27 @@
+"""torch.nn: modules, containers, layers, functional."""
+
+from typing import Any
+
+from weft.compat.torch.absent import refuse
+from weft.compat.torch.nn import container as _container
+from weft.compat.torch.nn import functional as functional
+from weft.compat.torch.nn import layers as _layers
+from weft.compat.torch.nn.module import Module as Module
+from weft.compat.torch.nn.module import Parameter as Parameter
+
+_MODULES = {
+    name: kind
+    for source in (_container, _layers)
+    for name, kind in vars(source).items()
+    if isinstance(kind, type) and issubclass(kind, Module) and not name.startswith("_")
+}
+globals().update(_MODULES)
+__all__ = sorted({*_MODULES, "Module", "Parameter", "functional"})  # noqa: PLE0605
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise refuse("torch.nn", name, __all__)

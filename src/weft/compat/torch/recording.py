@@ -1,0 +1,251 @@
+"""Straight-line tensor code on its way to become one compiled graph.
+
+While a recording is current in a thread, tensor functions only note what is to be computed; the tensors they return
+are pending. `flush` compiles what was noted (once for each form of code, dtypes and shapes) and runs it on the team, so
+that whatever has no path between it runs at once. A call outside any recording makes one of its own and flushes it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from weft.compile import Session
+from weft.dtypes import from_numpy
+from weft.errors import LimitError, ShapeError
+from weft.graph.graph import Graph
+from weft.graph.value import Value
+from weft.ops.op import Array, Info
+from weft.ops.table import OPS
+
+if TYPE_CHECKING:
+    from weft.compat.torch.tensor import Tensor
+
+MOST_COMPILED = 1024
+"""How many compiled pieces of code are kept; those not used for longest go first."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One op: operands and results are numbers of values of its recording."""
+
+    op: str
+    operands: tuple[int | None, ...]
+    attrs: dict[str, Any]
+    results: tuple[int, ...]
+    name: str
+
+
+class Compiled:
+    """Sessions by form of code. Threads that need the same new one may compile it twice; one stays."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[Any, Session] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: Any, build: Callable[[], Graph]) -> Session:
+        """The session for `key`, compiled from `build()` if it is not there."""
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is not None:
+                self._sessions.move_to_end(key)
+                return found
+        made = Session(build())
+        with self._lock:
+            self._sessions[key] = made
+            while len(self._sessions) > MOST_COMPILED:
+                self._sessions.popitem(last=False)
+        return made
+
+
+COMPILED = Compiled()
+
+
+class Recording:
+    """What one thread has noted and not computed yet.
+
+    With `keep` (tracing) nothing is forgotten by a flush: values that were computed on the way stay part of the code.
+    """
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self.keep = keep
+        self.scopes: list[str] = []
+        self.function = ""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.infos: list[Info] = []
+        self.entries: list[Entry] = []
+        self.inputs: dict[int, Tensor] = {}  # value number -> the tensor with the array
+        self.constants: dict[int, Array] = {}
+        self._numbers: dict[int, int] = {}  # id of a tensor -> value number
+        self._key: list[Any] = []
+        self._pending: list[tuple[int, weakref.ref[Tensor]]] = []
+
+    def emit(
+        self, op: str, operands: Sequence[Tensor | Array | None], attrs: dict[str, Any], outputs: int
+    ) -> list[Tensor]:
+        """Note `op` on `operands` (arrays are constants) and return its pending results.
+
+        Results whose shape depends on data are computed at once. Raises RuntimeError if the operands do not fit.
+        """
+        from weft.compat.torch.tensor import Tensor
+
+        numbers = tuple(None if each is None else self._number(each) for each in operands)
+        try:
+            infos = OPS[op].infer(attrs, [None if n is None else self.infos[n] for n in numbers], outputs)
+        except (ShapeError, LimitError) as error:
+            raise RuntimeError(f"{self.function or op}: {error}") from error
+        first = len(self.infos)
+        results = tuple(range(first, first + outputs))
+        self.infos.extend(infos)
+        name = "/".join([*self.scopes, self.function or op])
+        self.entries.append(Entry(op, numbers, attrs, results, name))
+        self._key.append((op, numbers, _frozen(attrs), outputs, name))
+        tensors = [Tensor.pending(self, n) for n in results]
+        self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
+        if any(info.shape is None for info in infos):
+            self.flush()
+        return tensors
+
+    def _number(self, operand: Tensor | Array) -> int:
+        """The number of `operand`, which joins the inputs or constants when it is met for the first time."""
+        if isinstance(operand, np.ndarray):
+            return self._constant(operand, operand.tobytes())
+        if operand.recording is self and (self.keep or operand.array is None):
+            return operand.number
+        found = self._numbers.get(id(operand))
+        if found is None:
+            array = operand.numpy()
+            if operand.frozen:
+                return self._constant(array, id(array))
+            found = len(self.infos)
+            info = Info(from_numpy(array.dtype), array.shape)
+            self.infos.append(info)
+            self.inputs[found] = operand  # also keeps its id from being given to another
+            self._numbers[id(operand)] = found
+            self._key.append((found, info.dtype.name, info.shape))
+        return found
+
+    def _constant(self, array: Array, content: Any) -> int:
+        number = len(self.infos)
+        self.infos.append(Info(from_numpy(array.dtype), array.shape, array))
+        self.constants[number] = array
+        self._key.append((number, array.dtype.str, array.shape, content))
+        return number
+
+    def flush(self) -> None:
+        """Compute every pending tensor that is still in use."""
+        wanted = [(number, tensor) for number, ref in self._pending if (tensor := ref()) is not None]
+        wanted = [(number, tensor) for number, tensor in wanted if tensor.array is None]
+        if wanted:
+            results = self.session([number for number, _ in wanted]).run(self.feed())
+            for (number, tensor), array in zip(wanted, results.values(), strict=True):
+                assert number >= 0
+                tensor.settle(array, keep=self.keep)
+        if self.keep:
+            self._pending = []
+        else:
+            self._clear()
+
+    def session(self, outputs: Sequence[int]) -> Session:
+        """The compiled form of what was noted, giving the values numbered `outputs`."""
+        return COMPILED.get((tuple(self._key), tuple(outputs)), lambda: self._graph(outputs))
+
+    def feed(self) -> dict[str, Array]:
+        """The arrays of the inputs, by the names they have in `session`."""
+        return {f"v{number}": tensor.numpy() for number, tensor in self.inputs.items()}
+
+    def _graph(self, outputs: Sequence[int]) -> Graph:
+        graph = Graph("torch")
+        values: dict[int, Value] = {}
+        for number in self.inputs:
+            info = self.infos[number]
+            values[number] = graph.input(f"v{number}", info.dtype, info.shape or ())
+        for number, array in self.constants.items():
+            values[number] = graph.constant(np.ascontiguousarray(array).reshape(array.shape), f"v{number}")
+        for entry in self.entries:
+            results = [graph.value(f"v{number}") for number in entry.results]
+            values.update(zip(entry.results, results, strict=True))
+            operands = [None if n is None else values[n] for n in entry.operands]
+            graph.add(entry.op, operands, entry.attrs, name=entry.name, outputs=results)
+        graph.outputs = [values[number] for number in outputs]
+        return graph
+
+
+def _frozen(attrs: dict[str, Any]) -> Any:
+    return tuple(
+        (name, (value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value)
+        for name, value in attrs.items()
+    )
+
+
+class _State(threading.local):
+    recording: Recording | None = None
+
+
+_STATE = _State()
+
+
+def current() -> Recording | None:
+    """The recording of the calling thread, if it is inside one."""
+    return _STATE.recording
+
+
+@contextmanager
+def recording_into(recording: Recording | None) -> Iterator[None]:
+    """Make `recording` (None: none) the calling thread's while the block runs."""
+    before = _STATE.recording
+    _STATE.recording = recording
+    try:
+        yield
+    finally:
+        _STATE.recording = before
+
+
+def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
+    """Make `function`, which emits ops, one that users call: its results are computed unless a recording is current."""
+    name = function.__name__.strip("_")
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        recording = _STATE.recording
+        if recording is None:
+            recording = Recording()
+            with recording_into(recording):
+                recording.function = name
+                result = function(*args, **kwargs)
+                recording.flush()
+            return result
+        if recording.function:
+            return function(*args, **kwargs)
+        recording.function = name
+        try:
+            return function(*args, **kwargs)
+        finally:
+            recording.function = ""
+
+    return call
+
+
+def emit(op: str, *operands: Tensor | Array | None, **attrs: Any) -> Tensor:
+    """One op with one result, in the current recording."""
+    return emit_many(op, *operands, outputs=1, **attrs)[0]
+
+
+def emit_many(op: str, *operands: Tensor | Array | None, outputs: int, **attrs: Any) -> list[Tensor]:
+    """One op with several results, in the current recording."""
+    recording = _STATE.recording
+    assert recording is not None, f"{op} was emitted outside a tensor function"
+    return recording.emit(op, operands, attrs, outputs)

@@ -1,0 +1,277 @@
+"""Tensors: NumPy arrays under PyTorch's names, or values that a recording has yet to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dtypes import dtype
+from weft.compat.torch.recording import Recording, current
+from weft.ops.op import Array
+
+METHODS: dict[str, Callable[..., Any]] = {}
+"""Functions that are also methods, by name; `table` fills it."""
+
+
+class Size(tuple[int, ...]):
+    """A shape."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self, dtype=np.int64))
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+
+class device:  # noqa: N801 - PyTorch's name
+    """Where tensors are: the CPU."""
+
+    def __init__(self, name: str | device = "cpu", index: int | None = None) -> None:
+        text = str(name)
+        if text.split(":", maxsplit=1)[0] != "cpu":
+            raise RuntimeError(f"device {text!r}: weft runs on CPUs; write device='cpu', or leave it out")
+        self.type = "cpu"
+        self.index = index
+
+    def __str__(self) -> str:
+        return "cpu"
+
+    def __repr__(self) -> str:
+        return "device(type='cpu')"
+
+    def __eq__(self, other: object) -> bool:
+        return str(other) == "cpu"
+
+    def __hash__(self) -> int:
+        return hash("cpu")
+
+
+class Tensor:
+    """A tensor over the memory of a NumPy array: `Tensor(array)`, or one of `torch.tensor`, `torch.from_numpy`, ...
+
+    `array` is None while a recording has yet to compute it. `frozen` tensors are constants of compiled code.
+    """
+
+    __array_priority__ = 1000
+    __slots__ = ("__weakref__", "array", "frozen", "number", "recording")
+
+    def __init__(self, array: Any) -> None:
+        self.array: Array | None = array if isinstance(array, np.ndarray) else np.asarray(array)
+        self.recording: Recording | None = None
+        self.number = -1
+        self.frozen = False
+        dtypes.of_array(self.array)
+
+    @classmethod
+    def pending(cls, recording: Recording, number: int) -> Tensor:
+        """The value `number` of a recording."""
+        tensor = Tensor.__new__(Tensor)
+        tensor.array, tensor.recording, tensor.number, tensor.frozen = None, recording, number, False
+        return tensor
+
+    def settle(self, array: Array, *, keep: bool) -> None:
+        """Take the array that the recording computed."""
+        self.array = array
+        if not keep:
+            self.recording, self.number = None, -1
+
+    def numpy(self) -> Array:
+        """The array, sharing memory; computed now if it is pending."""
+        if self.array is None:
+            assert self.recording is not None
+            self.recording.flush()
+        assert self.array is not None
+        return self.array
+
+    @property
+    def shape(self) -> Size:
+        """The lengths of the axes."""
+        if self.array is not None:
+            return Size(self.array.shape)
+        assert self.recording is not None
+        return Size(self.recording.infos[self.number].shape or ())
+
+    @property
+    def dtype(self) -> dtype:
+        """The element type."""
+        if self.array is not None:
+            return dtypes.of_array(self.array)
+        assert self.recording is not None
+        return dtypes.of_core(self.recording.infos[self.number].dtype)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def device(self) -> device:
+        return device("cpu")
+
+    @property
+    def requires_grad(self) -> bool:
+        """False: weft runs models, it does not train them."""
+        return False
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    @property
+    def data(self) -> Tensor:
+        return self
+
+    @property
+    def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
+        return METHODS["permute"](self, *reversed(range(self.ndim)))  # type: ignore[no-any-return]
+
+    @property
+    def mT(self) -> Tensor:  # noqa: N802 - PyTorch's name
+        return METHODS["transpose"](self, -2, -1)  # type: ignore[no-any-return]
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the length of one axis."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        """The number of axes."""
+        return self.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.shape.numel()
+
+    def element_size(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.is_floating_point
+
+    def is_contiguous(self) -> bool:
+        return self.array is None or self.array.flags.c_contiguous
+
+    def data_ptr(self) -> int:
+        """The address of the first element."""
+        return int(self.numpy().ctypes.data)
+
+    def item(self) -> Any:
+        """The one element as a Python number."""
+        array = self.numpy()
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        return array.reshape(()).item()
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self.numpy().tolist()
+
+    def cpu(self) -> Tensor:
+        return self
+
+    def detach(self) -> Tensor:
+        return self
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        return bool(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.is_floating_point:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[index] for index in range(self.shape[0])])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.numpy(), dtype=dtype) if copy else np.asarray(self.numpy(), dtype=dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.numpy().__dlpack_device__()
+
+    def __getitem__(self, index: Any) -> Tensor:
+        return METHODS["_index"](self, index)  # type: ignore[no-any-return]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        METHODS["_set_index"](self, index, value)
+
+    def __getattr__(self, name: str) -> Any:
+        method = METHODS.get(name)
+        if method is None or name.startswith("_"):
+            raise AttributeError(
+                f"weft's Tensor has no {name!r}; it has {', '.join(n for n in dir(self) if n[0] != '_')}"
+            )
+        return partial(method, self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *(name for name in METHODS if not name.startswith("_"))})
+
+    def __repr__(self) -> str:
+        if self.array is None:
+            return f"tensor(<pending>, size={tuple(self.shape)}, dtype={self.dtype})"
+        text = np.array2string(self.array, separator=", ", precision=4, prefix="tensor(")
+        plain = self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_)
+        return f"tensor({text}{'' if plain else f', dtype={self.dtype}'})"
+
+    __hash__ = object.__hash__
+
+
+def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
+    def operator(self: Tensor, *others: Any) -> Any:
+        if any(not isinstance(other, Tensor | bool | int | float | np.ndarray | np.generic) for other in others):
+            return NotImplemented
+        function = METHODS[name]
+        return function(*others, self) if swapped else function(self, *others)
+
+    return operator
+
+
+def _in_place(name: str) -> Callable[..., Any]:
+    """`x += y` writes into x as PyTorch does; a pending x has no memory yet and becomes another tensor."""
+    plain = _operator(name)
+
+    def operator(self: Tensor, other: Any) -> Any:
+        result = plain(self, other)
+        if result is NotImplemented or current() is not None:
+            return result
+        return METHODS["copy_"](self, result)
+
+    return operator
+
+
+_OPERATORS = {
+    "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
+    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+}  # fmt: skip
+for _name, _function in _OPERATORS.items():
+    setattr(Tensor, f"__{_name}__", _operator(_function))
+    setattr(Tensor, f"__r{_name}__", _operator(_function, swapped=True))
+    setattr(Tensor, f"__i{_name}__", _in_place(_function))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Tensor, f"__{_name}__", _operator(_name))
+for _name, _function in {"neg": "neg", "abs": "abs", "invert": "bitwise_not"}.items():
+    setattr(Tensor, f"__{_name}__", _operator(_function))

@@ -1,0 +1,238 @@
+"""fork and wait: side by side on the team, in every form TorchScript programs use them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import weft
+import weft.compat.torch as torch
+from weft.tracing.record import record
+
+
+@pytest.fixture(autouse=True)
+def threads_as_before() -> Iterator[None]:
+    with weft.threads.limit(intra_op=weft.threads.get().intra_op, inter_op=weft.threads.get().inter_op):
+        before = weft.threads.get()
+        yield
+        weft.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
+
+
+class Products(torch.nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.w_y = torch.nn.Parameter(torch.rand(size, size))
+        self.w_z = torch.nn.Parameter(torch.rand(size, size))
+
+    def compute_z(self, x):
+        return torch.mm(x, self.w_z)
+
+    def forward(self, x):
+        fut = torch.jit._fork(self.compute_z, x)
+        y = torch.mm(x, self.w_y)
+        z = torch.jit._wait(fut)
+        return y + z
+
+
+def close(found: torch.Tensor, wanted: np.ndarray) -> None:
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_the_module_that_forks_a_product_and_waits_for_it() -> None:
+    """
+    The program of PyTorch's page on CPU threading, with one import changed.
+    """
+    module = torch.jit.script(Products(16))
+    x = torch.rand(16, 16)
+
+    close(module(x), x.numpy() @ module.w_y.numpy() + x.numpy() @ module.w_z.numpy())
+
+
+def test_a_forked_body_and_the_main_body_overlap() -> None:
+    """
+    With one worker an op and two ops at once, both products are in flight at the same time, on two workers.
+    """
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(2)
+    module = torch.jit.script(Products(768))
+    x = torch.rand(768, 768)
+    module(x)
+
+    def overlap() -> int:
+        with record() as recording:
+            module(x)
+        forked = [event for event in recording.events if event.node.startswith("compute_z/mm")]
+        main = [event for event in recording.events if event.node == "Products/mm"]
+        assert forked
+        assert main
+        return max(min(a.end, b.end) - max(a.start, b.start) for a in forked for b in main if a.worker != b.worker)
+
+    assert any(overlap() > 0 for _ in range(20))
+
+
+def test_an_attribute_that_changes_between_calls_is_seen() -> None:
+    """
+    Parameters are read at each call, not compiled in.
+    """
+    module = torch.jit.script(Products(4))
+    x = torch.rand(4, 4)
+    module(x)
+    module.w_y = torch.nn.Parameter(torch.zeros(4, 4))
+
+    close(module(x), x.numpy() @ module.w_z.numpy())
+
+
+def test_a_frozen_module_keeps_its_parameters() -> None:
+    """
+    What freeze returns does not see later changes.
+    """
+    module = torch.jit.script(Products(4)).eval()
+    frozen = torch.jit.freeze(module)
+    x = torch.rand(4, 4)
+    wanted = module(x).numpy()
+    module.w_y.zero_()
+
+    close(frozen(x), wanted)
+
+
+def twice(x):
+    return x * 2
+
+
+def nested(x):
+    inner = torch.jit.fork(twice, x)
+    outer = torch.jit.fork(twice, x + 1)
+    return torch.jit.wait(inner) + torch.jit.wait(outer)
+
+
+def test_forks_nest() -> None:
+    """
+    A forked body may fork.
+    """
+
+    @torch.jit.script
+    def program(x):
+        futures = [torch.jit.fork(nested, x * k) for k in range(4)]
+        return torch.stack([torch.jit.wait(future) for future in futures])
+
+    x = np.arange(6, dtype=np.float32)
+
+    close(program(torch.from_numpy(x)), np.stack([4 * x * k + 2 for k in range(4)]))
+
+
+def until(x, limit: float):
+    while x.sum() < limit:
+        x = x * 2
+    return x
+
+
+def test_forks_whose_control_flow_reads_tensors_go_on_together() -> None:
+    """
+    Each round computes the next step of every body that waits for a value: as many runs as the longest body has.
+    """
+
+    @torch.jit.script
+    def program(x):
+        futures: list[torch.jit.Future] = []
+        for limit in (1.0, 10.0, 100.0, 1000.0):
+            futures.append(torch.jit.fork(until, x, limit))  # noqa: PERF401 - as such programs are written
+        total = torch.zeros(2)
+        for future in futures:
+            total = total + future.wait()
+        return total
+
+    x = np.ones(2, np.float32)
+    with record() as recording:
+        found = program(torch.from_numpy(x))
+
+    close(found, x * (1 + 8 + 64 + 512))
+    assert len({event.run for event in recording.events}) <= 12
+
+
+def passes_on(future):
+    return torch.jit.wait(future) + 1
+
+
+def test_a_future_may_be_waited_for_in_another_fork() -> None:
+    """
+    Waiting sets a body aside; the one it waits for goes on.
+    """
+
+    @torch.jit.script
+    def program(x):
+        first = torch.jit.fork(until, x, 50.0)
+        second = torch.jit.fork(passes_on, first)
+        third = torch.jit.fork(passes_on, second)
+        return third.wait(), second.wait(), first.wait()
+
+    found = program(torch.ones(2))
+
+    assert [each.tolist() for each in found] == [[34.0, 34.0], [33.0, 33.0], [32.0, 32.0]]
+
+
+def fails(x):
+    if x.sum() > 0:
+        raise ValueError("too much")
+    return x
+
+
+def test_an_exception_comes_through_wait() -> None:
+    """
+    What a forked body raises is raised where it is waited for, and not before.
+    """
+
+    @torch.jit.script
+    def program(x):
+        future = torch.jit.fork(fails, x)
+        y = x + 1
+        return y + torch.jit.wait(future)
+
+    with pytest.raises(ValueError, match="too much"):
+        program(torch.ones(2))
+    assert program(-torch.ones(2)).tolist() == [-1.0, -1.0]
+
+
+def test_outside_scripts_fork_calls_at_once() -> None:
+    """
+    The future has the result, or the exception, already.
+    """
+    good, bad = torch.jit.fork(twice, torch.ones(2)), torch.jit.fork(fails, torch.ones(2))
+
+    assert good.done()
+    assert torch.jit.wait(good).tolist() == [2.0, 2.0]
+    with pytest.raises(ValueError, match="too much"):
+        bad.wait()
+
+
+def test_waiting_for_something_else_is_refused() -> None:
+    """
+    Only futures can be waited for.
+    """
+    with pytest.raises(TypeError, match="takes a Future"):
+        torch.jit.wait(3)
+
+
+def test_several_threads_run_one_script_at_once() -> None:
+    """
+    Each call has its own tasks; all runs share the process's one team.
+    """
+    module = torch.jit.script(Products(64))
+    inputs = [torch.rand(64, 64) for _ in range(4)]
+    wanted = [x.numpy() @ module.w_y.numpy() + x.numpy() @ module.w_z.numpy() for x in inputs]
+    found: dict[int, np.ndarray] = {}
+
+    def client(index: int) -> None:
+        for _ in range(20):
+            found[index] = module(inputs[index]).numpy()
+
+    clients = [threading.Thread(target=client, args=(index,)) for index in range(4)]
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+
+    for index, each in enumerate(wanted):
+        np.testing.assert_allclose(found[index], each, rtol=1e-4)
