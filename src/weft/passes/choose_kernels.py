@@ -20,7 +20,7 @@ from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
 PYTHON_NS = 20_000.0
-"""What a Python task is assumed to cost at least."""
+"""What a Python task is assumed to cost at least, unless its node says otherwise (attribute `cost`, in ns)."""
 
 Array = np.ndarray[Any, Any]
 
@@ -82,7 +82,7 @@ def python_calls(node: Node) -> list[Call]:
             writes=tuple(node.outputs),
             reads=reads,
             function=function,
-            cost=PYTHON_NS + moved,
+            cost=float(node.attrs.get("cost", PYTHON_NS)) + moved,
             traffic=moved,
             blocking=bool(node.attrs.get("blocking", False)),
         )

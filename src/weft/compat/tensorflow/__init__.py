@@ -1,0 +1,26 @@
+"""TensorFlow's front door: `import weft.compat.tensorflow as tf`.
+
+Graphs, sessions, variables, control flow, Python functions and the ops that programs use, run by weft: with thread
+settings that may change at any time, one team of threads for all sessions, and results that do not depend on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.compat.tensorflow import names as _names
+from weft.compat.tensorflow.compat import v1 as _v1
+
+__version__ = "2.21.0"
+_MEMBERS = {**_names.tree(_names.PUBLIC, "tf"), "compat": _names.Namespace("tf.compat", {"v1": _v1})}
+
+
+def __getattr__(name: str) -> Any:
+    raise _names.absent("tf", name, list(_MEMBERS))
+
+
+def __dir__() -> list[str]:
+    return sorted(_MEMBERS)
+
+
+globals().update(_MEMBERS)

@@ -1,0 +1,173 @@
+"""Ordering, branches and loops. Branches and loops run from Python, each of their parts compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from weft.compat.tensorflow import context, nest
+from weft.compat.tensorflow.convert import convert_to_tensor
+from weft.compat.tensorflow.func_graph import Subgraph
+from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
+from weft.compat.tensorflow.shape import TensorShape
+from weft.compat.tensorflow.state import Run
+from weft.compat.tensorflow.tensor import Tensor
+from weft.ops.op import Array
+
+
+def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContextManager[None]:
+    """Ops made in the block run after these; eagerly everything runs in order anyway."""
+    graph = context.current_graph()
+    return nullcontext() if graph is None else graph.control_dependencies(control_inputs)
+
+
+def group(*inputs: Any, name: str | None = None) -> Any:
+    """An operation that is done when all of `inputs` are; None eagerly, where they are done already."""
+    graph = context.current_graph()
+    before = [op for op in map(operation_of, nest.flatten(list(inputs))) if op is not None]
+    if graph is None:
+        if not before:
+            return None
+        graph = before[0].graph
+    op = graph.create_op("NoOp", (), lambda _e, _v: [], name or "group_deps", outputs=[])
+    op.control_inputs.extend(other for other in before if other not in op.control_inputs)
+    return op
+
+
+def no_op(name: str | None = None) -> Any:
+    """An operation that does nothing."""
+    return group(name=name or "NoOp")
+
+
+def tuple_(tensors: Sequence[Any], name: str | None = None) -> list[Any]:
+    """The tensors, each there only when all are."""
+    from weft.compat.tensorflow.tensor import call
+
+    with control_dependencies(tensors):
+        return [call("identity", tensor) for tensor in tensors]
+
+
+def cond(
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> Any:
+    """true_fn() if `pred` holds, else false_fn(); only the one taken runs. Both must give the same structure."""
+    if true_fn is None or false_fn is None:
+        raise TypeError("cond(): wanted 'true_fn' and 'false_fn'")
+    test = convert_to_tensor(pred)
+    if not isinstance(test, Tensor):
+        return true_fn() if bool(test) else false_fn()
+    graph = context.current_graph() or test.graph
+    yes, no = (Subgraph(graph, function, (), ()) for function in (true_fn, false_fn))
+    ours, theirs = yes.graph.results, no.graph.results
+    if [t.dtype for t in ours] != [t.dtype for t in theirs]:
+        raise TypeError(
+            f"true_fn and false_fn must return the same number and types of tensors, got {ours} and {theirs}"
+        )
+    count = len(yes.captured)
+
+    def choose(run: Run, arrays: list[Array]) -> list[Array]:
+        taken = arrays[1 : 1 + count] if arrays[0].item() else arrays[1 + count :]
+        return (yes if arrays[0].item() else no).run(run, (), taken)
+
+    forms = [
+        placeholder_forms(a.dtype.core, a.shape if a.shape == b.shape else TensorShape(None))
+        for a, b in zip(ours, theirs, strict=True)
+    ]
+    op = graph.create_op(
+        "If", [test, *yes.captured, *no.captured], lambda e, v: e.python(op, v, choose), name or "cond", outputs=forms
+    )
+    return _returned(yes.graph.structure, op)
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Repeat loop_vars = body(*loop_vars) while cond(*loop_vars) holds; returns the last loop_vars."""
+    given = [convert_to_tensor(leaf) for leaf in nest.flatten(loop_vars)]
+    limit = None if maximum_iterations is None else int(maximum_iterations)
+    graph = context.current_graph() or next((tensor.graph for tensor in given if isinstance(tensor, Tensor)), None)
+    if graph is None:
+        return _eager_loop(cond, body, nest.pack_sequence_as(loop_vars, given), limit)
+    first = [graph.enter(tensor) if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in given]
+    shapes = [tensor.shape for tensor in first] if shape_invariants is None else _shapes(shape_invariants)
+    forms = [placeholder_forms(tensor.dtype.core, shape) for tensor, shape in zip(first, shapes, strict=True)]
+    parameters = [(form, f"loop_{number}") for number, form in enumerate(forms)]
+    test = Subgraph(graph, cond, parameters, loop_vars)
+    step = Subgraph(graph, body, parameters, loop_vars)
+    _must_fit(step.graph.results, first, shapes)
+    count, tested = len(first), len(test.captured)
+
+    def repeat(run: Run, arrays: list[Array]) -> list[Array]:
+        state, of_test, of_step = arrays[:count], arrays[count : count + tested], arrays[count + tested :]
+        done = 0
+        while (limit is None or done < limit) and bool(np.asarray(test.run(run, state, of_test)[0])):
+            state = step.run(run, state, of_step)
+            done += 1
+        return state
+
+    op = graph.create_op(
+        "While",
+        [*first, *test.captured, *step.captured],
+        lambda e, v: e.python(op, v, repeat),
+        name or "while",
+        outputs=forms,
+    )
+    return nest.pack_sequence_as(loop_vars, op.outputs)
+
+
+def _eager_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Any, limit: int | None) -> Any:
+    done = 0
+    while (limit is None or done < limit) and bool(cond(*state)):
+        found = body(*state)
+        state = nest.pack_sequence_as(state, [convert_to_tensor(leaf) for leaf in nest.flatten(found)])
+        done += 1
+    return state
+
+
+def _must_fit(results: Sequence[Tensor], first: Sequence[Tensor], shapes: Sequence[TensorShape]) -> None:
+    if len(results) != len(first):
+        raise ValueError(f"The body returns {len(results)} tensors, but there are {len(first)} loop variables.")
+    for result, start, shape in zip(results, first, shapes, strict=True):
+        if result.dtype != start.dtype:
+            raise TypeError(
+                f"The loop variable {start.name} is {start.dtype.name}, but {result.dtype.name} after a step."
+            )
+        if any(a is not None and a != b for a, b in zip(shape.dims or (), result.shape.dims or (), strict=False)):
+            raise ValueError(
+                f"The loop variable {start.name} has shape {shape}, but {result.shape} after a step; "
+                "say what stays the same with shape_invariants"
+            )
+
+
+def _shapes(structure: Any) -> list[TensorShape]:
+    return [structure] if isinstance(structure, TensorShape) else [s for item in structure for s in _shapes(item)]
+
+
+def _constant(graph: Any, tensor: Any) -> Tensor:
+    with context.entered(graph):
+        found = convert_to_tensor(np.asarray(tensor))
+    assert isinstance(found, Tensor)
+    return found
+
+
+def _returned(structure: Any, op: Operation) -> Any:
+    """The outputs of `op` in the form in which the function returned them."""
+    leaves = nest.flatten(structure)
+    outputs = iter(op.outputs)
+    return nest.pack_sequence_as(
+        structure, [None if leaf is None else op if isinstance(leaf, Operation) else next(outputs) for leaf in leaves]
+    )

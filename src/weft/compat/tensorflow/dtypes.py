@@ -1,0 +1,89 @@
+"""Element types under TensorFlow's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes as core
+
+
+class DType:
+    """An element type: `tf.float32`. Equal to whatever stands for the same type ("float32", np.float32)."""
+
+    __slots__ = ("core", "name")
+
+    def __init__(self, name: str, core_dtype: core.DType) -> None:
+        self.name = name
+        self.core = core_dtype
+
+    @property
+    def as_numpy_dtype(self) -> Any:
+        """The NumPy scalar type."""
+        return self.core.numpy.type
+
+    @property
+    def is_floating(self) -> bool:
+        return self.core.is_float
+
+    @property
+    def is_integer(self) -> bool:
+        return self.core.is_integer
+
+    @property
+    def is_bool(self) -> bool:
+        return self.core is core.boolean
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.core.size
+
+    @property
+    def base_dtype(self) -> DType:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return as_dtype(other).core == self.core
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.core)
+
+    def __repr__(self) -> str:
+        return f"tf.{self.name}"
+
+
+_NAMES = {
+    "float16": core.f16, "bfloat16": core.bf16, "float32": core.f32, "float64": core.f64, "int8": core.i8,
+    "int16": core.i16, "int32": core.i32, "int64": core.i64, "uint8": core.u8, "uint16": core.u16, "uint32": core.u32,
+    "uint64": core.u64, "bool": core.boolean, "string": core.string,
+}  # fmt: skip
+BY_NAME: dict[str, DType] = {name: DType(name, dtype) for name, dtype in _NAMES.items()}
+_BY_CORE: dict[core.DType, DType] = {dtype.core: dtype for dtype in BY_NAME.values()}
+_ALIASES = {"half": "float16", "float": "float32", "double": "float64", "str": "string"}
+
+
+def as_dtype(value: Any) -> DType:
+    """The type that `value` stands for: a tf.DType, a name, or a NumPy or Python type. Raises TypeError."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, core.DType):
+        return _BY_CORE[value]
+    if isinstance(value, str):
+        found = BY_NAME.get(_ALIASES.get(value, value))
+        if found is not None:
+            return found
+    if value is None:
+        raise TypeError("Cannot convert value None to a TensorFlow DType.")
+    if value is float:
+        return BY_NAME["float32"]
+    if value is int:
+        return BY_NAME["int32"]
+    try:
+        return _BY_CORE[core.from_numpy(np.dtype(value))]
+    except TypeError:
+        raise TypeError(f"Cannot convert {value!r} to a TensorFlow DType; there are {', '.join(BY_NAME)}") from None

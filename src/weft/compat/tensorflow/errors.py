@@ -1,0 +1,111 @@
+"""tf.errors: what went wrong, in TensorFlow's kinds, made of weft's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft import errors as core
+
+
+class OpError(Exception):
+    """Base of all errors of a run. `op` is the Operation at fault, if known; `message` says what happened."""
+
+    code = 2
+
+    def __init__(self, node_def: Any, op: Any, message: str, *details: Any) -> None:
+        super().__init__(message)
+        self.node_def = node_def
+        self.op = op
+        self.message = message
+        self.details = details
+
+    @property
+    def error_code(self) -> int:
+        """The number of the kind, as in google.rpc.Code."""
+        return self.code
+
+
+class CancelledError(OpError):
+    code = 1
+
+
+class UnknownError(OpError):
+    code = 2
+
+
+class InvalidArgumentError(OpError):
+    code = 3
+
+
+class DeadlineExceededError(OpError):
+    code = 4
+
+
+class NotFoundError(OpError):
+    code = 5
+
+
+class ResourceExhaustedError(OpError):
+    code = 8
+
+
+class FailedPreconditionError(OpError):
+    code = 9
+
+
+class OutOfRangeError(OpError):
+    code = 11
+
+
+class UnimplementedError(OpError):
+    code = 12
+
+
+class InternalError(OpError):
+    code = 13
+
+
+_OF_PYTHON: tuple[tuple[type[BaseException], type[OpError]], ...] = (
+    (NotImplementedError, UnimplementedError),
+    (MemoryError, ResourceExhaustedError),
+    (StopIteration, OutOfRangeError),
+    ((ValueError), InvalidArgumentError),
+    (TypeError, InvalidArgumentError),
+)
+"""Kinds of exceptions raised in Python functions and what TensorFlow makes of them; UnknownError of all others."""
+
+_OF_WEFT: tuple[tuple[type[core.WeftError], type[OpError]], ...] = (
+    (core.RunTimeoutError, DeadlineExceededError),
+    (core.RunCancelledError, CancelledError),
+    (core.LimitError, ResourceExhaustedError),
+    (core.InternalError, InternalError),
+    (core.KernelError, InvalidArgumentError),
+    (core.ShapeError, InvalidArgumentError),
+    (core.InputError, InvalidArgumentError),
+    (core.ThreadSettingError, InvalidArgumentError),
+)
+
+
+def kind_for(table: Any, error: BaseException) -> type[OpError]:
+    """The first kind of `table` that `error` is of."""
+    return next((kind for cause, kind in table if isinstance(error, cause)), UnknownError)
+
+
+def translated(error: core.WeftError) -> OpError:
+    """`error` as TensorFlow would raise it. Chain it to what python_cause() finds."""
+    if isinstance(error, core.RunTimeoutError):
+        return DeadlineExceededError(None, None, f"Timed out waiting for notification: {error}")
+    cause = python_cause(error)
+    if isinstance(error, core.RunError) and cause is not error:
+        if isinstance(cause, OpError):
+            return type(cause)(cause.node_def, cause.op, cause.message)
+        return kind_for(_OF_PYTHON, cause)(None, None, f"{type(cause).__name__}: {cause}\n{error}")
+    return kind_for(_OF_WEFT, error)(None, None, str(error))
+
+
+def python_cause(error: BaseException) -> BaseException:
+    """What a Python function raised, if that is behind `error`; else `error`."""
+    found = error
+    while isinstance(found, core.WeftError) and found.__cause__ is not None:
+        found = found.__cause__
+    return found

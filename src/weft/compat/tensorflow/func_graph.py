@@ -1,0 +1,107 @@
+"""Graphs of functions: branches, loop bodies and traced functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.compat.tensorflow import context, nest
+from weft.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
+from weft.compat.tensorflow.errors import InvalidArgumentError
+from weft.compat.tensorflow.graph import Graph, Operation
+from weft.compat.tensorflow.program import Program, closure
+from weft.compat.tensorflow.state import Run
+from weft.compat.tensorflow.tensor import Tensor
+from weft.ops.op import Array, Info
+
+
+class FuncGraph(Graph):
+    """The graph of a function. With an `outer` graph, tensors of that graph that it reads become its captures."""
+
+    def __init__(self, outer: Graph | None) -> None:
+        super().__init__()
+        self.outer = outer
+        self.eager_variables = outer is None
+        self.captures: dict[Tensor, Tensor] = {}
+        self.parameters: list[Tensor] = []
+        self.results: list[Tensor] = []
+        self.structure: Any = None
+        self.seed = None if outer is None else outer.seed
+
+    def parameter(self, forms: tuple[Info, Info], name: str) -> Tensor:
+        """A new input of the function."""
+        unknown = tuple(Info(form.dtype, form.shape) for form in forms)
+        return self.create_op("Placeholder", (), _unfed, name, outputs=[unknown]).outputs[0]  # type: ignore[list-item]
+
+    def enter(self, tensor: Tensor) -> Tensor:
+        """`tensor` as a tensor of this graph; captured if it is of a graph around it."""
+        if tensor.graph is self:
+            return tensor
+        if tensor in self.captures:
+            return self.captures[tensor]
+        if self.outer is None:
+            return super().enter(tensor)
+        outside = self.outer.enter(tensor)
+        known = constant_value(outside)
+        if known is not None:
+            return constant_in(self, known)
+        if outside not in self.captures:
+            self.captures[outside] = self.parameter(outside.forms, f"capture_{len(self.captures)}")
+        return self.captures[outside]
+
+    def trace(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Call `function` with this graph as the current one; what it returns are the results."""
+        with self.as_default():
+            self.structure = function(*args, **kwargs)
+            leaves = nest.flatten(self.structure)
+            self.results = [
+                self.enter(_tensor(leaf)) for leaf in leaves if not isinstance(leaf, Operation) and leaf is not None
+            ]
+
+    def program(self, *, effects: bool) -> Program:
+        """What computes the results; with `effects` assignments and Python functions too that no result needs."""
+        targets = [op for op in self.get_operations() if op.type in EFFECTS or op.type.startswith("Assign")]
+        ops = closure(self.results, targets if effects else (), ())
+        given = [*self.parameters, *self.captures.values()]
+        return Program([op for op in ops if op.type != "Placeholder"], given, self.results)
+
+
+EFFECTS = ("EagerPyFunc", "PyFunc", "Print", "If", "While", "Assert")
+"""Kinds of operations, beside assignments, that run even if no result needs them."""
+
+
+def _unfed(e: Any, _: Any) -> Any:
+    raise InvalidArgumentError(None, None, f"You must feed a value for placeholder tensor '{e.name}'")
+
+
+def _tensor(leaf: Any) -> Tensor:
+    found = convert_to_tensor(leaf)
+    assert isinstance(found, Tensor)
+    return found
+
+
+class Subgraph:
+    """A traced branch or loop body, run from Python with the arrays of its parameters and captures."""
+
+    def __init__(
+        self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Any, str]], args: Any
+    ) -> None:
+        self.graph = FuncGraph(outer)
+        with context.entered(self.graph):
+            self.graph.parameters = [self.graph.parameter(forms, name) for forms, name in parameters]
+        given = nest.pack_sequence_as(args, self.graph.parameters)
+        self.graph.trace(function, *given)
+        self._program: Program | None = None
+
+    @property
+    def captured(self) -> list[Tensor]:
+        """The tensors of the outer graph that it reads."""
+        return list(self.graph.captures)
+
+    def run(self, run: Run, parameters: Sequence[Array], captures: Sequence[Array]) -> list[Array]:
+        """Its results."""
+        if self._program is None:
+            self._program = self.graph.program(effects=True)
+        given = [*self.graph.parameters, *self.graph.captures.values()]
+        found = self._program.run(dict(zip(given, [*parameters, *captures], strict=True)), run.nested())
+        return [found[tensor] for tensor in self.graph.results]

@@ -1,0 +1,239 @@
+"""Graphs of operations, built by calling ops while a graph is current."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from weft import dtypes
+from weft.compat.tensorflow import context
+from weft.compat.tensorflow.devices import placed
+from weft.compat.tensorflow.emitter import Emitter, NeedsShapeError
+from weft.compat.tensorflow.shape import TensorShape
+from weft.compat.tensorflow.tensor import Tensor
+from weft.errors import KernelError, LimitError, ShapeError
+from weft.graph.graph import Graph as CoreGraph
+from weft.graph.value import Value
+from weft.ops.op import Array, Info
+
+Emit = Callable[[Any, Sequence[Value]], Any]
+"""(emitter, values of the inputs) -> value, or values, of the outputs."""
+
+SIZES = (120, 240)
+"""What unknown sizes are set to while a graph is built: dimensions that come out equal both times are known."""
+
+
+def placeholder_forms(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, Info]:
+    """What is known of a tensor of this dtype and (partly known) shape, for either of SIZES."""
+    if shape.dims is None:
+        return (Info(dtype, None),) * 2
+    first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in SIZES)
+    return Info(dtype, first), Info(dtype, second)
+
+
+class Operation:
+    """A node of a graph. `emit` makes its core nodes; `kind` tells apart what programs treat in ways of their own."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        kind: str,
+        name: str,
+        inputs: Sequence[Tensor],
+        emit: Emit,
+        attrs: dict[str, Any],
+    ) -> None:
+        self.graph = graph
+        self.type = kind
+        self.name = name
+        self.inputs = tuple(inputs)
+        self.emit = emit
+        self.attrs = attrs
+        self.control_inputs: list[Operation] = []
+        self.outputs: list[Tensor] = []
+        self.number = 0
+        self.device = ""
+
+    def get_attr(self, name: str) -> Any:
+        """An attribute. Raises ValueError if there is none of this name."""
+        if name not in self.attrs:
+            raise ValueError(f"Operation {self.name!r} has no attr named {name!r}; it has {', '.join(self.attrs)}")
+        return self.attrs[name]
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Run it in `session`, or in the default session."""
+        from weft.compat.tensorflow.session import default_session
+
+        default_session(session).run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<tf.Operation {self.name!r} type={self.type}>"
+
+
+class Graph:
+    """Operations in the order in which they were made, which is a topological one."""
+
+    def __init__(self) -> None:
+        self._operations: list[Operation] = []
+        self._by_name: dict[str, Operation] = {}
+        self._names: dict[str, int] = {}
+        self._scope = ""
+        self._control: list[list[Operation]] = []
+        self._lock = threading.RLock()
+        self.seed: int | None = None
+        self.collections: dict[str, list[Any]] = {}
+
+    def as_default(self) -> AbstractContextManager[Graph]:
+        """Make this the graph that ops are added to, in this thread, while the block runs."""
+        return context.entered(self)
+
+    def get_operations(self) -> list[Operation]:
+        return list(self._operations)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """Raises KeyError if there is none."""
+        if name not in self._by_name:
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
+        return self._by_name[name]
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """The tensor "<operation>:<index>". Raises ValueError for a malformed name, KeyError if there is none."""
+        operation, colon, index = name.partition(":")
+        if not colon or not index.isdigit():
+            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor; wanted '<op name>:<index>'")
+        outputs = self.get_operation_by_name(operation).outputs
+        if int(index) >= len(outputs):
+            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist.")
+        return outputs[int(index)]
+
+    def get_collection(self, key: str) -> list[Any]:
+        return list(self.collections.get(key, ()))
+
+    def add_to_collection(self, key: str, value: Any) -> None:
+        self.collections.setdefault(key, []).append(value)
+
+    def unique_name(self, name: str) -> str:
+        """`name` inside the current scope, with _1, _2, ... if it is taken; now taken."""
+        wanted = name[:-1] if name.endswith("/") else f"{self._scope}{name}"
+        with self._lock:
+            count = self._names.get(wanted, 0)
+            self._names[wanted] = count + 1
+            if not count:
+                return wanted
+            found = f"{wanted}_{count}"
+            while found in self._names:
+                count += 1
+                found = f"{wanted}_{count}"
+            self._names[wanted], self._names[found] = count + 1, 1
+            return found
+
+    @contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Ops made in the block have names that begin with "<name>/"."""
+        before = self._scope
+        self._scope = "" if not name else name if name.endswith("/") else f"{self.unique_name(name)}/"
+        try:
+            yield self._scope
+        finally:
+            self._scope = before
+
+    @contextmanager
+    def control_dependencies(self, inputs: Sequence[Any] | None) -> Iterator[None]:
+        """Ops made in the block run after `inputs`; None clears what blocks around this one ask for."""
+        before = self._control
+        if inputs is None:
+            self._control = []
+        else:
+            found = [item for item in map(operation_of, inputs) if item is not None and item.graph is self]
+            self._control = [*before, found]
+        try:
+            yield
+        finally:
+            self._control = before
+
+    def device(self, name: Any) -> AbstractContextManager[None]:
+        """Ask for a device for the ops made in the block."""
+        return context.on_device("" if name is None else str(name))
+
+    def enter(self, tensor: Tensor) -> Tensor:
+        """`tensor` as a tensor of this graph. Raises ValueError if it belongs to another."""
+        if tensor.graph is not self:
+            raise ValueError(f"{tensor!r} must be from the same graph as the op that reads it")
+        return tensor
+
+    def create_op(
+        self,
+        kind: str,
+        inputs: Sequence[Tensor],
+        emit: Emit,
+        name: str | None = None,
+        *,
+        outputs: Sequence[tuple[Info, Info]] | None = None,
+        attrs: dict[str, Any] | None = None,
+    ) -> Operation:
+        """Add an operation. Without `outputs` its rule is tried out to learn their dtypes and shapes.
+
+        Raises ValueError if the operands do not fit it.
+        """
+        op = Operation(self, kind, self.unique_name(name or kind), [self.enter(t) for t in inputs], emit, attrs or {})
+        op.control_inputs = list(dict.fromkeys(other for group in self._control for other in group))
+        op.device = placed(context.current_device())
+        found = tried(op) if outputs is None else outputs
+        op.outputs = [Tensor(op, index, forms) for index, forms in enumerate(found)]
+        with self._lock:
+            op.number = len(self._operations)
+            self._operations.append(op)
+            self._by_name[op.name] = op
+        return op
+
+
+def operation_of(item: Any) -> Operation | None:
+    """The operation behind a tensor, an operation or a variable; None for an eager tensor."""
+    if isinstance(item, Operation):
+        return item
+    if isinstance(item, Tensor):
+        return item.op
+    return getattr(item, "initializer", None)
+
+
+def tried(op: Operation) -> list[tuple[Info, Info]]:
+    """What is known of the outputs of `op`. Raises ValueError if its operands do not fit."""
+    both = [(tensor.forms[0], tensor.forms[1]) for tensor in op.inputs]
+    first = _try(op, [a for a, _ in both])
+    same = all(a.shape == b.shape and _same(a.value, b.value) for a, b in both)
+    second = first if same else _try(op, [b for _, b in both])
+    return list(zip(first, second, strict=True))
+
+
+def _same(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and a.shape == b.shape and bool((a == b).all()))
+
+
+def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
+    try:
+        return _outputs(op, infos)
+    except (NeedsShapeError, LimitError):
+        pass
+    except (ShapeError, KernelError, ValueError) as error:
+        if all(tensor.shape.is_fully_defined() for tensor in op.inputs):
+            raise ValueError(f"{op.name}: {error}") from None
+    for rank in range(6):
+        guess = [
+            Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value) for info in infos
+        ]
+        try:
+            return [Info(info.dtype, None) for info in _outputs(op, guess)]
+        except (NeedsShapeError, LimitError, ShapeError, KernelError, ValueError):
+            continue
+    return [Info(op.inputs[0].dtype.core if op.inputs else dtypes.f32, None)]
+
+
+def _outputs(op: Operation, infos: Sequence[Info]) -> list[Info]:
+    emitter = Emitter(CoreGraph())
+    emitter.name = op.name
+    values = [Value(f"input{number}", info.dtype, info.shape, data=info.value) for number, info in enumerate(infos)]
+    found = op.emit(emitter, values)
+    results = found if isinstance(found, (list, tuple)) else [found]
+    return [Info(value.known_dtype, value.shape, value.data) for value in results]

@@ -1,0 +1,191 @@
+"""Every public name of the facade and what it is: the namespaces tf, tf.nn, tf.compat.v1, ... are made of this table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.compat.tensorflow import (
+    config,
+    context,
+    control_flow,
+    convert,
+    devices,
+    dtypes,
+    errors,
+    function,
+    graph,
+    initializers,
+    nest,
+    placeholders,
+    python_ops,
+    random,
+    session,
+    shape,
+    tensor,
+    threading,
+    variable,
+)
+from weft.compat.tensorflow.table import OPS, names
+
+
+class Namespace:
+    """A part of the facade: `tf.nn`. dir() lists what works; what does not exist says what does."""
+
+    def __init__(self, path: str, members: dict[str, Any]) -> None:
+        self.__name__ = path
+        self.__dict__.update(members)
+
+    def __getattr__(self, name: str) -> Any:
+        raise absent(self.__name__, name, list(self.__dict__))
+
+    def __dir__(self) -> list[str]:
+        return sorted(name for name in self.__dict__ if not name.startswith("_"))
+
+    def __repr__(self) -> str:
+        return f"<namespace {self.__name__}: {', '.join(dir(self))}>"
+
+
+INSTEAD = {
+    "keras": "build the layers of tf.nn ops and tf.Variable, or export the model to ONNX and use weft.Session",
+    "data": "iterate over NumPy arrays in Python",
+    "GradientTape": "train elsewhere: weft runs graphs and computes no gradients",
+    "gradients": "train elsewhere: weft runs graphs and computes no gradients",
+    "train": "train elsewhere: weft runs graphs and computes no gradients",
+    "layers": "use tf.nn ops with tf.Variable or tf.compat.v1.get_variable",
+    "contrib": "use tf.nn ops",
+    "distribute": "run one process for each part, or several sessions: all share one team of threads",
+    "saved_model": "export the model to ONNX and use weft.Session",
+    "GPUOptions": "leave it out: weft runs on CPUs",
+}
+"""Well-known names that the facade does not have, and what to do instead."""
+
+
+def absent(path: str, name: str, there: list[str]) -> AttributeError:
+    """The error for a name that does not exist: where it is instead, or what is like it."""
+    import difflib
+
+    elsewhere = [full for full in PUBLIC if full.rpartition(".")[2] == name]
+    close = difflib.get_close_matches(name, there, 3)
+    if name in INSTEAD:
+        advice = INSTEAD[name]
+    elif elsewhere:
+        advice = f"use {' or '.join(f'tf.{full}' for full in elsewhere[:3])}"
+    elif close:
+        advice = f"did you mean {' or '.join(close)}?"
+    else:
+        advice = "dir() lists what there is; tf.py_function runs anything in Python"
+    return AttributeError(f"{path} of weft has no {name!r}: {advice}", name=name)
+
+
+_ERRORS = {f"errors.{name}": kind for name, kind in vars(errors).items() if isinstance(kind, type)}
+
+BOTH: dict[str, Any] = {
+    **{name: OPS[op.name] for op in OPS.values() for name in names(op) if not name.startswith("_")},
+    **dtypes.BY_NAME,
+    **{name: kind for name, kind in _ERRORS.items() if issubclass(kind, errors.OpError)},
+    "DType": dtypes.DType,
+    "Graph": graph.Graph,
+    "Operation": graph.Operation,
+    "Tensor": tensor.TensorLike,
+    "TensorShape": shape.TensorShape,
+    "Variable": variable.Variable,
+    "as_dtype": dtypes.as_dtype,
+    "cond": control_flow.cond,
+    "constant": convert.constant,
+    "control_dependencies": control_flow.control_dependencies,
+    "convert_to_tensor": convert.convert_to_tensor,
+    "device": devices.device,
+    "executing_eagerly": context.executing_eagerly,
+    "function": function.function,
+    "get_static_value": convert.constant_value,
+    "group": control_flow.group,
+    "is_tensor": convert.is_tensor,
+    "nest.flatten": nest.flatten,
+    "nest.pack_sequence_as": nest.pack_sequence_as,
+    "nn.dropout": random.dropout,
+    "no_op": control_flow.no_op,
+    "numpy_function": python_ops.numpy_function,
+    "print": python_ops.print_,
+    "py_function": python_ops.py_function,
+    "random.normal": random.normal,
+    "random.set_seed": random.set_seed,
+    "random.shuffle": random.shuffle,
+    "random.truncated_normal": random.truncated_normal,
+    "random.uniform": random.uniform,
+    "tuple": control_flow.tuple_,
+    "while_loop": control_flow.while_loop,
+    "config.get_soft_device_placement": devices.get_soft_device_placement,
+    "config.list_logical_devices": devices.list_logical_devices,
+    "config.list_physical_devices": devices.list_physical_devices,
+    "config.set_soft_device_placement": devices.set_soft_device_placement,
+    "config.threading.get_inter_op_parallelism_threads": threading.get_inter_op_parallelism_threads,
+    "config.threading.get_intra_op_parallelism_threads": threading.get_intra_op_parallelism_threads,
+    "config.threading.set_inter_op_parallelism_threads": threading.set_inter_op_parallelism_threads,
+    "config.threading.set_intra_op_parallelism_threads": threading.set_intra_op_parallelism_threads,
+    "constant_initializer": initializers.Constant,
+    "ones_initializer": initializers.Ones,
+    "random_normal_initializer": initializers.RandomNormal,
+    "random_uniform_initializer": initializers.RandomUniform,
+    "zeros_initializer": initializers.Zeros,
+}
+"""Names of tf and of tf.compat.v1 alike."""
+
+
+def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Any:
+    """Ops made in the block have names that begin with "<name>/"; eagerly nothing has a name."""
+    from contextlib import nullcontext
+
+    current = context.current_graph()
+    return nullcontext(name) if current is None else current.name_scope(name or default_name)
+
+
+V1: dict[str, Any] = {
+    "ConfigProto": config.ConfigProto,
+    "InteractiveSession": session.InteractiveSession,
+    "RunMetadata": config.RunMetadata,
+    "RunOptions": config.RunOptions,
+    "Session": session.Session,
+    "ThreadPoolOptionProto": config.ThreadPoolOptionProto,
+    "ceil": OPS["ceil"],
+    "disable_eager_execution": context.disable_eager_execution,
+    "disable_v2_behavior": context.disable_eager_execution,
+    "enable_eager_execution": context.enable_eager_execution,
+    "get_default_graph": context.get_default_graph,
+    "get_default_session": session.get_default_session,
+    "get_variable": variable.get_variable,
+    "glorot_uniform_initializer": initializers.GlorotUniform,
+    "global_variables": variable.global_variables,
+    "global_variables_initializer": variable.global_variables_initializer,
+    "initializers.global_variables": variable.global_variables_initializer,
+    "log": OPS["log"],
+    "placeholder": placeholders.placeholder,
+    "placeholder_with_default": placeholders.placeholder_with_default,
+    "py_func": python_ops.py_func,
+    "random_normal": random.normal,
+    "random_shuffle": random.shuffle,
+    "random_uniform": random.uniform,
+    "reset_default_graph": context.reset_default_graph,
+    "set_random_seed": random.set_seed,
+    "trainable_variables": variable.trainable_variables,
+    "truncated_normal": random.truncated_normal,
+    "truncated_normal_initializer": initializers.TruncatedNormal,
+    "variables_initializer": variable.variables_initializer,
+}
+"""Names of TensorFlow 1: in tf.compat.v1, and in tf itself."""
+
+BOTH["name_scope"] = name_scope
+PUBLIC: dict[str, Any] = {**BOTH, **V1}
+
+
+def tree(members: dict[str, Any], path: str) -> dict[str, Any]:
+    """`members` by their first name; those with dots become namespaces."""
+    found: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for name, member in members.items():
+        head, dot, rest = name.partition(".")
+        if dot:
+            nested.setdefault(head, {})[rest] = member
+        else:
+            found[head] = member
+    found.update((head, Namespace(f"{path}.{head}", tree(inner, f"{path}.{head}"))) for head, inner in nested.items())
+    return found

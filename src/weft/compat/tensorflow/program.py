@@ -1,0 +1,194 @@
+"""Programs: what a run has to do, compiled in as few stages as the shapes allow.
+
+A stage ends where only a run can tell a shape: behind Python functions without a declared shape, loops, and ops such
+as boolean_mask. The stages behind it are built when their shapes are known, and kept for the next run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from weft.compat.tensorflow.emitter import NeedsShapeError
+from weft.compat.tensorflow.errors import InvalidArgumentError
+from weft.compat.tensorflow.graph import Operation
+from weft.compat.tensorflow.stage import StageEmitter
+from weft.compat.tensorflow.state import RUNS, Run, Store
+from weft.compat.tensorflow.tensor import Tensor
+from weft.compile import Session
+from weft.errors import ShapeError
+from weft.graph.shape import is_static
+from weft.graph.value import Value
+from weft.ops.op import Array
+
+MOST_STAGES = 16
+"""How many combinations of shapes a program keeps its first stage for."""
+
+
+def closure(wanted: Iterable[Tensor], targets: Iterable[Operation], fed: Iterable[Tensor]) -> list[Operation]:
+    """The operations that a run needs, in the order in which they were made."""
+    given = set(fed)
+    found: set[Operation] = set()
+    open_ = [tensor.op for tensor in wanted if tensor not in given] + list(targets)
+    while open_:
+        op = open_.pop()
+        if op not in found:
+            found.add(op)
+            open_.extend(tensor.op for tensor in op.inputs if tensor not in given)
+            open_.extend(op.control_inputs)
+    return sorted(found, key=lambda op: op.number)
+
+
+@dataclass(slots=True)
+class Stage:
+    """A compiled stage: where its inputs come from, where its results go, and what is left to do."""
+
+    session: Session | None
+    inputs: dict[str, Tensor]
+    reads: dict[str, Any]
+    run: str | None
+    outputs: dict[Tensor, str]
+    assigns: dict[Any, str]
+    dynamic: list[Operation]
+    rest: Program | None
+
+
+class Program:
+    """Operations that compute `wanted` from `given` tensors. `fixed` ones of these are compiled in by value."""
+
+    def __init__(
+        self,
+        ops: Sequence[Operation],
+        given: Sequence[Tensor],
+        wanted: Sequence[Tensor],
+        fixed: frozenset[Tensor] = frozenset(),
+    ) -> None:
+        self.ops = list(ops)
+        self.given = tuple(dict.fromkeys(given))
+        self.wanted = tuple(dict.fromkeys(wanted))
+        self.fixed = fixed
+        self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
+        self.writes = any(op.type.startswith("Assign") for op in ops)
+        self._stages: dict[Any, Stage] = {}
+        self._lock = threading.Lock()
+
+    def run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
+        """The wanted tensors, from arrays of the given ones. Raises weft's errors and tf.errors."""
+        RUNS[run.number] = run
+        try:
+            if not self.writes:
+                return self._run(arrays, run)
+            with run.store.lock:
+                return self._run(arrays, run)
+        finally:
+            del RUNS[run.number]
+
+    def _run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
+        stage = self._stage(arrays, run.store)
+        values = run.store.values
+        known = {tensor: arrays[tensor] for tensor in self.given}
+        if stage.session is not None:
+            inputs: dict[str, Any] = {name: arrays[tensor] for name, tensor in stage.inputs.items()}
+            inputs.update((name, values[variable]) for name, variable in stage.reads.items())
+            if stage.run is not None:
+                inputs[stage.run] = run.number
+            found = stage.session.run(inputs, **run.arguments())
+            known.update((tensor, found[name]) for tensor, name in stage.outputs.items())
+            values.update((variable, found[name]) for variable, name in stage.assigns.items())
+        for op in stage.dynamic:
+            known.update(zip(op.outputs, run.results.pop(op), strict=True))
+        if stage.rest is not None:
+            known.update(stage.rest._run({t: known[t] for t in stage.rest.given}, run))  # noqa: SLF001 - one of its kind
+        return {tensor: known[tensor] for tensor in self.wanted}
+
+    def _stage(self, arrays: dict[Tensor, Array], store: Store) -> Stage:
+        fed = tuple(
+            (arrays[tensor].shape, arrays[tensor].tobytes() if tensor in self.fixed else None) for tensor in self.given
+        )
+        held = (store.values.get(variable) for variable in self.variables)
+        key = (fed, tuple(None if array is None else array.shape for array in held))
+        with self._lock:
+            if key not in self._stages:
+                if len(self._stages) >= MOST_STAGES:
+                    self._stages.pop(next(iter(self._stages)))
+                self._stages[key] = self._build(arrays, store)
+            return self._stages[key]
+
+    def _build(self, arrays: dict[Tensor, Array], store: Store) -> Stage:
+        e = StageEmitter(store)
+        values: dict[Tensor, Value] = {}
+        for tensor in self.given:
+            if tensor in self.fixed:
+                values[tensor] = e.graph.constant(arrays[tensor], tensor.name)
+            else:
+                values[tensor] = e.graph.input(tensor.name, tensor.dtype.core, arrays[tensor].shape)
+        inputs = {value.name: tensor for tensor, value in values.items() if not value.is_constant}
+        later, fixed = self._emit(e, values)
+        made = {tensor: value for tensor, value in values.items() if tensor not in self.given}
+        dynamic = {tensor for op in e.dynamic for tensor in op.outputs}
+        left = set(later)
+        needed = [t for op in later for t in op.inputs if t.op not in left or t in self.given] + list(self.wanted)
+        ready = [t for t in dict.fromkeys(needed) if t in values or t in dynamic]
+        rest = (
+            Program(later, ready, [t for t in self.wanted if t.op in left and t not in values], fixed)
+            if later
+            else None
+        )
+        if rest is not None and len(later) == len(self.ops) and fixed <= self.fixed:
+            raise InvalidArgumentError(
+                None, later[0], f"{later[0].name}: its shape depends on values that only a run tells"
+            )
+        outputs = {tensor: made[tensor] for tensor in ready if tensor in made}
+        results = [*outputs.values(), *e.assigned.values(), *e.tokens]
+        e.graph.outputs = list(dict.fromkeys(results))
+        return Stage(
+            session=Session(e.graph) if results else None,
+            inputs=inputs,
+            reads={value.name: variable for variable, value in e.reads.items()},
+            run=None if e.run is None else e.run.name,
+            outputs={tensor: value.name for tensor, value in outputs.items()},
+            assigns={variable: value.name for variable, value in e.assigned.items()},
+            dynamic=e.dynamic,
+            rest=rest,
+        )
+
+    def _emit(self, e: StageEmitter, values: dict[Tensor, Value]) -> tuple[list[Operation], frozenset[Tensor]]:
+        """Make nodes of what can be made now; returns what cannot, and which tensors must be known by value for it."""
+        later: dict[Operation, None] = {}
+        fixed = set(self.fixed)
+        blocked: set[Any] = set()
+        effects: dict[Operation, dict[Value, None]] = {}
+        for op in self.ops:
+            before = [other for other in (*(t.op for t in op.inputs), *op.control_inputs) if other in effects]
+            effects[op] = {value: None for other in before for value in effects[other]}
+            waits = any(not _known(values.get(t)) for t in op.inputs) or any(o in later for o in op.control_inputs)
+            if waits or op.attrs.get("variable") in blocked:
+                self._defer(op, later, blocked)
+                continue
+            e.name, e.after, count = op.name, list(effects[op]), len(e.tokens)
+            try:
+                found = op.emit(e, [values[tensor] for tensor in op.inputs])
+            except NeedsShapeError:
+                fixed.update(tensor for tensor in op.inputs if tensor.dtype.is_integer)
+                self._defer(op, later, blocked)
+                continue
+            except (ShapeError, ValueError) as error:
+                raise InvalidArgumentError(None, op, f"{error}\n\t [[node {op.name} ({op.type})]]") from error
+            results = found if isinstance(found, (list, tuple)) else [] if found is None else [found]
+            fresh = {t: value for t, value in zip(op.outputs, results, strict=False) if t not in values}
+            values.update(fresh)
+            if e.tokens[count:]:
+                effects[op] = dict.fromkeys(e.tokens[count:])
+        return list(later), frozenset(fixed)
+
+    @staticmethod
+    def _defer(op: Operation, later: dict[Operation, None], blocked: set[Any]) -> None:
+        later[op] = None
+        if op.type.startswith("Assign"):
+            blocked.add(op.attrs["variable"])
+
+
+def _known(value: Value | None) -> bool:
+    return value is not None and value.shape is not None and is_static(value.shape)

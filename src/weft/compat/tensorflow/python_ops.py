@@ -1,0 +1,101 @@
+"""Python functions as ops: tasks of the graph like any other, independent ones in progress at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft.compat.tensorflow import context
+from weft.compat.tensorflow.convert import array_of, convert_to_tensor, frozen
+from weft.compat.tensorflow.dtypes import as_dtype
+from weft.compat.tensorflow.graph import placeholder_forms
+from weft.compat.tensorflow.shape import TensorShape
+from weft.compat.tensorflow.state import Run
+from weft.compat.tensorflow.tensor import EagerTensor, Tensor
+from weft.ops.op import Array
+
+
+def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
+    """func(*inp), called with eager tensors. `Tout`: the dtype of the result, or a list of dtypes.
+
+    In a graph, say the shape of the result with set_shape() if you know it: the ops behind it are then compiled with it.
+    """
+    return _python("EagerPyFunc", lambda *arrays: func(*map(EagerTensor, arrays)), inp, Tout, name)
+
+
+def numpy_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
+    """func(*inp), called with NumPy arrays. `Tout` and shapes as for py_function."""
+    return _python(
+        "PyFunc", lambda *arrays: func(*(array if array.ndim else array[()] for array in arrays)), inp, Tout, name
+    )
+
+
+def py_func(
+    func: Callable[..., Any],
+    inp: Sequence[Any],
+    Tout: Any,  # noqa: N803
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """TensorFlow 1's name of numpy_function."""
+    return numpy_function(func, inp, Tout, name)
+
+
+def _python(kind: str, function: Callable[..., Any], inp: Sequence[Any], wanted: Any, name: str | None) -> Any:
+    several = isinstance(wanted, (list, tuple))
+    types = [as_dtype(dtype) for dtype in (wanted if several else [] if wanted is None else [wanted])]
+
+    def call(_: Run | None, arrays: list[Array]) -> list[Array]:
+        with context.eagerly():
+            found = function(*arrays)
+            results = list(found) if isinstance(found, (list, tuple)) and (several or not types) else [found]
+            results = results if types else []
+            if len(results) != len(types):
+                raise ValueError(f"the function returned {len(results)} values; Tout has {len(types)}")
+            return [_as(result, dtype) for result, dtype in zip(results, types, strict=True)]
+
+    tensors = [convert_to_tensor(item) for item in inp]
+    graph = context.current_graph() or next((tensor.graph for tensor in tensors if isinstance(tensor, Tensor)), None)
+    if graph is None:
+        found = [EagerTensor(frozen(array)) for array in call(None, [np.array(tensor) for tensor in tensors])]
+        return found if several else found[0] if found else None
+    inputs = [tensor if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in tensors]
+    forms = [placeholder_forms(dtype.core, TensorShape(None)) for dtype in types]
+    op = graph.create_op(kind, inputs, lambda e, values: e.python(op, values, call), name or kind, outputs=forms)
+    return list(op.outputs) if several and types else op.outputs[0] if types else op
+
+
+def _as(result: Any, dtype: Any) -> Array:
+    """A result as an array of `dtype`. Raises TypeError for an array of another; Python numbers are converted."""
+    array = array_of(result)
+    if as_dtype(array.dtype) == dtype:
+        return array
+    if hasattr(result, "dtype") and not isinstance(result, np.generic):
+        raise TypeError(f"the function returned {array.dtype}; Tout says {dtype.name}")
+    return array.astype(dtype.core.numpy)
+
+
+def _constant(graph: Any, tensor: Any) -> Tensor:
+    with context.entered(graph):
+        found = convert_to_tensor(np.asarray(tensor))
+    assert isinstance(found, Tensor)
+    return found
+
+
+def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = " ") -> Any:
+    """Print `inputs` (to stderr, as TensorFlow does); in a graph an operation that prints when it runs."""
+    tensors = [item for item in inputs if isinstance(item, Tensor) or hasattr(item, "read_value")]
+
+    def show(*arrays: Array) -> None:
+        values = iter(arrays)
+        texts = [str(next(values)) if any(item is t for t in tensors) else _text(item) for item in inputs]
+        (output_stream or sys.stderr).write(sep.join(texts) + end)
+
+    return _python("Print", show, tensors, None, "print")
+
+
+def _text(item: Any) -> str:
+    return str(item.numpy()) if isinstance(item, EagerTensor) else str(item)

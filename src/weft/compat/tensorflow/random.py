@@ -1,0 +1,149 @@
+"""Random tensors: NumPy's Philox generators, one an op, that start with the seeds given."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from weft.compat.tensorflow import context
+from weft.compat.tensorflow.api import attribute
+from weft.compat.tensorflow.convert import frozen
+from weft.compat.tensorflow.dtypes import as_dtype
+from weft.compat.tensorflow.graph import Operation
+from weft.compat.tensorflow.state import EAGER, Store
+from weft.compat.tensorflow.tensor import EagerTensor
+from weft.ops.op import Array, Info
+
+Draw = Callable[[np.random.Generator], Array]
+
+
+class _Seeds:
+    def __init__(self) -> None:
+        self.process: int | None = None
+        self.eager = 0
+
+
+_seeds = _Seeds()
+
+
+def set_seed(seed: int | None) -> None:
+    """Set the seed of the current graph, or of eager execution: its ops then give the same numbers every time."""
+    graph = context.current_graph()
+    if graph is not None:
+        graph.seed = seed
+        return
+    _seeds.process, _seeds.eager = seed, 0
+    EAGER.generators.clear()
+
+
+def _combined(graph_seed: int | None, seed: int | None, name: str) -> int | None:
+    """The seed of an op: None where neither is given; without its own, its name tells it from others."""
+    if graph_seed is None and seed is None:
+        return None
+    own = zlib.crc32(name.encode()) if seed is None else seed
+    return ((graph_seed or 0) & 0xFFFFFFFF) << 32 | own & 0xFFFFFFFF
+
+
+def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | None, draw: Callable[..., Array]) -> Any:
+    dims = tuple(int(dim) for dim in attribute(shape, f"{kind}(shape=)")) if not isinstance(shape, int) else (shape,)
+    element = as_dtype(dtype).core
+    graph = context.current_graph()
+    if graph is None:
+        _seeds.eager += 1
+        label = f"{kind}_{_seeds.eager}"
+        generator = EAGER.generator((seed, label), _combined(_seeds.process, seed, label))
+        return EagerTensor(frozen(draw(generator, dims).astype(element.numpy)))
+
+    def emit(e: Any, _: Any) -> Any:
+        return e.python(op, (), lambda run, __: [_drawn(run.store, op, seed, draw, dims)])
+
+    info = Info(element, dims)
+    op = graph.create_op(kind, (), emit, name, outputs=[(info, info)], attrs={"seed": seed})
+    return op.outputs[0]
+
+
+def _drawn(store: Store, op: Operation, seed: int | None, draw: Callable[..., Array], dims: tuple[int, ...]) -> Array:
+    generator = store.generator(op, _combined(op.graph.seed, seed, op.name))
+    with store.lock:
+        return draw(generator, dims)
+
+
+def normal(
+    shape: Any,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Numbers of the normal distribution."""
+    return _random("random_normal", shape, dtype, seed, name, lambda g, dims: g.normal(mean, stddev, dims))
+
+
+def truncated_normal(
+    shape: Any,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Numbers of the normal distribution at most two standard deviations from the mean."""
+
+    def draw(generator: np.random.Generator, dims: tuple[int, ...]) -> Array:
+        found = generator.standard_normal(dims)
+        while (far := np.abs(found) > 2).any():
+            found = np.where(far, generator.standard_normal(dims), found)
+        return np.asarray(found * stddev + mean)
+
+    return _random("truncated_normal", shape, dtype, seed, name, draw)
+
+
+def uniform(
+    shape: Any,
+    minval: float = 0,
+    maxval: float | None = None,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Numbers evenly spread over [minval, maxval); integers need a maxval."""
+    if as_dtype(dtype).is_integer:
+        if maxval is None:
+            raise ValueError(f"Must specify maxval for integer dtype {as_dtype(dtype)!r}")
+        return _random("random_uniform", shape, dtype, seed, name, lambda g, dims: g.integers(minval, maxval, dims))
+    top = 1.0 if maxval is None else maxval
+    return _random("random_uniform", shape, dtype, seed, name, lambda g, dims: g.uniform(minval, top, dims))
+
+
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """The rows of `value` in a random order."""
+    from weft.compat.tensorflow.convert import convert_to_tensor
+    from weft.compat.tensorflow.tensor import call
+
+    tensor = convert_to_tensor(value)
+    rows = tensor.shape[0]
+    order = _random("random_shuffle", (rows,), "int64", seed, name, lambda g, dims: g.permutation(dims[0]))
+    return call("gather", tensor, order)
+
+
+def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+    """Each element with probability `rate` 0, else divided by 1 - rate; at rate 0 (inference) x itself."""
+    from weft.compat.tensorflow.convert import convert_to_tensor
+    from weft.compat.tensorflow.tensor import call
+
+    tensor = convert_to_tensor(x)
+    given = rate if rate is not None else None if keep_prob is None else 1 - keep_prob
+    if given is None:
+        raise ValueError("You must provide a rate to dropout.")
+    if isinstance(given, (int, float)):
+        if not 0 <= given < 1:
+            raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {given:g}")
+        if given == 0:
+            return call("identity", tensor, name=name)
+    drawn = uniform(tensor.shape, dtype=tensor.dtype, seed=seed)
+    kept = call("cast", call("greater_equal", drawn, given), tensor.dtype)
+    return call("multiply", call("truediv", tensor, call("subtract", 1.0, given)), kept, name=name)

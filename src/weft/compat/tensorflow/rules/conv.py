@@ -1,0 +1,134 @@
+"""Convolution and pooling, in TensorFlow's layouts: channels last unless data_format says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft.compat.tensorflow.emitter import Emitter
+from weft.compat.tensorflow.rules.kinds import Same, Value
+from weft.graph.shape import StaticShape
+
+Padding = str | Sequence[Sequence[int]]
+
+
+class Layout:
+    """Where the channels of a tensor of some rank are, and how it gets to where the core has them and back."""
+
+    def __init__(self, rank: int, data_format: str | None) -> None:
+        self.rank = rank
+        self.last = data_format is None or not data_format.upper().startswith("NC")
+
+    def enter(self, e: Emitter, x: Value) -> Value:
+        """[N, C, *S] of `x`."""
+        return e.transpose(x, (0, self.rank - 1, *range(1, self.rank - 1))) if self.last else x
+
+    def leave(self, e: Emitter, x: Value) -> Value:
+        """TensorFlow's layout of `x` [N, C, *S]."""
+        return e.transpose(x, (0, *range(2, self.rank), 1)) if self.last else x
+
+    def spatial(self, numbers: Any) -> tuple[int, ...]:
+        """One number a spatial axis, of a number, such numbers, or numbers for all axes. Raises ValueError."""
+        count = self.rank - 2
+        found = [1] if numbers is None else [numbers] if isinstance(numbers, int) else [int(n) for n in numbers]
+        if len(found) == self.rank:
+            found = found[1:-1] if self.last else found[2:]
+        if len(found) == 1:
+            found *= count
+        if len(found) != count:
+            raise ValueError(f"wanted 1, {count} or {self.rank} numbers for {count} spatial axes, got {numbers!r}")
+        return tuple(found)
+
+    def pads(
+        self, padding: Padding, sizes: StaticShape, window: Sequence[int], strides: Sequence[int], rates: Sequence[int]
+    ) -> tuple[int, ...]:
+        """Pads before and after each spatial axis of `sizes`: all begins, then all ends. Raises ValueError."""
+        if not isinstance(padding, str):
+            pairs = [tuple(pair) for pair in padding]
+            pairs = pairs[1:-1] if self.last else pairs[2:]
+            return (*(begin for begin, _ in pairs), *(end for _, end in pairs))
+        if padding.upper() == "VALID":
+            return (0,) * (2 * len(sizes))
+        if padding.upper() != "SAME":
+            raise ValueError(f"padding: wanted 'SAME', 'VALID' or a list of pairs, got {padding!r}")
+        total = [
+            max(0, (-(-size // stride) - 1) * stride + (kernel - 1) * rate + 1 - size)
+            for size, kernel, stride, rate in zip(sizes, window, strides, rates, strict=True)
+        ]
+        return (*(pad // 2 for pad in total), *(pad - pad // 2 for pad in total))
+
+
+def conv(
+    e: Emitter,
+    input: Same,
+    filters: Same,
+    strides: Any = None,
+    padding: Padding = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Value:
+    """input [N, *S, C], filters [*K, C / groups, M] -> [N, *out, M]."""
+    rank = e.rank(input)
+    layout = Layout(rank, data_format)
+    x = layout.enter(e, input)
+    window = e.shape(filters)
+    steps, rates = layout.spatial(strides), layout.spatial(dilations)
+    pads = layout.pads(padding, e.shape(x)[2:], window[:-2], steps, rates)
+    weights = e.transpose(filters, (rank - 1, rank - 2, *range(rank - 2)))
+    groups = max(1, e.shape(x)[1] // window[-2])
+    found = e.add("conv", x, weights, None, strides=steps, pads=pads, dilations=rates, groups=groups)
+    return layout.leave(e, found)
+
+
+def depthwise_conv2d(
+    e: Emitter,
+    input: Same,
+    filter: Same,
+    strides: Any,
+    padding: Padding,
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Value:
+    """input [N, H, W, C], filter [h, w, C, m] -> [N, H', W', C * m]."""
+    layout = Layout(4, data_format)
+    x = layout.enter(e, input)
+    height, width, channels, multiplier = e.shape(filter)
+    steps, rates = layout.spatial(strides), layout.spatial(dilations)
+    pads = layout.pads(padding, e.shape(x)[2:], (height, width), steps, rates)
+    weights = e.reshape(e.transpose(filter, (2, 3, 0, 1)), (channels * multiplier, 1, height, width))
+    found = e.add("conv", x, weights, None, strides=steps, pads=pads, dilations=rates, groups=channels)
+    return layout.leave(e, found)
+
+
+def max_pool(
+    e: Emitter,
+    input: Same,
+    ksize: Any,
+    strides: Any,
+    padding: Padding,
+    data_format: str | None = None,
+) -> Value:
+    return _pool(e, "max_pool", input, (ksize, strides, padding, data_format))
+
+
+def avg_pool(
+    e: Emitter,
+    input: Same,
+    ksize: Any,
+    strides: Any,
+    padding: Padding,
+    data_format: str | None = None,
+) -> Value:
+    """The mean of the elements that the window meets; padding does not count."""
+    return _pool(e, "avg_pool", input, (ksize, strides, padding, data_format), count_include_pad=False)
+
+
+def _pool(e: Emitter, op: str, value: Value, how: tuple[Any, Any, Padding, str | None], **attrs: Any) -> Value:
+    ksize, strides, padding, data_format = how
+    layout = Layout(e.rank(value), data_format)
+    x = layout.enter(e, value)
+    kernel, steps = layout.spatial(ksize), layout.spatial(strides)
+    rates = (1,) * len(kernel)
+    pads = layout.pads(padding, e.shape(x)[2:], kernel, steps, rates)
+    found = e.add(op, x, kernel=kernel, strides=steps, pads=pads, dilations=rates, ceil_mode=False, **attrs)
+    return layout.leave(e, found)

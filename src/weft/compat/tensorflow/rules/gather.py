@@ -1,0 +1,129 @@
+"""Parts of tensors picked by index or by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.compat.tensorflow.emitter import Emitter
+from weft.compat.tensorflow.rules.kinds import Same, Shape, Value
+
+FAR = 1 << 60
+
+
+def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims: int = 0) -> Value:
+    if batch_dims:
+        if batch_dims != 1 or axis not in (0, 1) or e.rank(indices) != 2:
+            raise ValueError(f"gather: wanted batch_dims=0, or 1 with axis=1 and indices [b, n], got {batch_dims}")
+        return e.add("gather_nd", params, e.add("unsqueeze", indices, e.integers([2])), batch_dims=1)
+    return e.add("gather", params, indices, axis=e.axis(params, int(axis)))
+
+
+def embedding_lookup(e: Emitter, params: Value, ids: Value) -> Value:
+    return e.add("gather", params, ids, axis=0)
+
+
+def gather_nd(e: Emitter, params: Value, indices: Value, batch_dims: int = 0) -> Value:
+    return e.add("gather_nd", params, indices, batch_dims=int(batch_dims))
+
+
+def scatter_nd(e: Emitter, indices: Value, updates: Same, shape: Shape) -> Value:
+    """Zeros of `shape` with `updates` added where `indices` say."""
+    blank = e.constant(np.zeros(e.numbers(shape), updates.known_dtype.numpy))
+    return e.add("scatter_nd", blank, e.cast(indices, dtypes.i64), updates, reduction="add")
+
+
+def tensor_scatter_nd_update(e: Emitter, tensor: Same, indices: Value, updates: Same) -> Value:
+    return e.add("scatter_nd", tensor, e.cast(indices, dtypes.i64), updates, reduction="none")
+
+
+def boolean_mask(e: Emitter, tensor: Value, mask: Value) -> Value:
+    return e.add("gather_nd", tensor, e.transpose(e.add("non_zero", mask), (1, 0)), batch_dims=0)
+
+
+def slice_(e: Emitter, input_: Value, begin: Shape, size: Shape) -> Value:
+    """size[i] elements of axis i from begin[i] on; -1 means all that are left."""
+    starts, sizes = e.numbers(begin), e.numbers(size)
+    ends = [FAR if count < 0 else start + count for start, count in zip(starts, sizes, strict=True)]
+    return e.add("slice", input_, e.integers(starts), e.integers(ends))
+
+
+@dataclass(slots=True)
+class Cut:
+    """What an index asks of a tensor: slices of axes, elements of axes, and axes that go or come."""
+
+    bounds: Sequence[Value]
+    axes: list[int] = field(default_factory=list)
+    starts: list[Value] = field(default_factory=list)
+    ends: list[Value] = field(default_factory=list)
+    steps: list[Value] = field(default_factory=list)
+    gathers: list[tuple[int, Value]] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
+
+    def add(self, axis: int, start: Value, end: Value, step: Value) -> None:
+        """Ask for a slice of `axis`; all of them one number in a vector."""
+        self.axes.append(axis)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.steps.append(step)
+
+    def element(self, e: Emitter, axis: int, number: int, length: int) -> None:
+        """Ask for one element of `axis` of `length`, without the axis. Raises ValueError if it is not there."""
+        self.dropped.append(axis)
+        where = self.bounds[number]
+        if where.data is None:
+            self.gathers.append((axis, where))
+            return
+        at = int(where.data)
+        if not -length <= at < length:
+            raise ValueError(f"slice index {at} of dimension {axis} out of bounds.")
+        self.add(axis, e.integers([at]), e.integers([at + 1 if at != -1 else FAR]), e.integers([1]))
+
+    def part(self, e: Emitter, axis: int, numbers: Sequence[int | None]) -> None:
+        """Ask for a slice of `axis`."""
+        begin, end, step = (None if number is None else self.bounds[number] for number in numbers)
+        back = step is not None and e.static(step).item() < 0
+        presets = ((begin, FAR if back else 0), (end, -FAR if back else FAR), (step, 1))
+        self.add(axis, *(e.integers([preset]) if value is None else _one(e, value) for value, preset in presets))
+
+    def made(self, e: Emitter, tensor: Value) -> Value:
+        """All of it."""
+        if self.axes:
+            starts, ends, steps = (e.add("concat", *found, axis=0) for found in (self.starts, self.ends, self.steps))
+            tensor = e.add("slice", tensor, starts, ends, e.integers(self.axes), steps)
+        for axis, where in self.gathers:
+            tensor = e.add("gather", tensor, e.reshape(where, [1]), axis=axis)
+        return e.add("squeeze", tensor, e.integers(self.dropped)) if self.dropped else tensor
+
+
+def index(e: Emitter, tensor: Value, bounds: Sequence[Shape], items: Any) -> Value:
+    """tensor[items]: ("at", n), ("slice", begin, end, step), ("new",) or ("rest",); a number n stands for bounds[n]."""
+    shape = e.shape(tensor)
+    used = sum(item[0] in ("at", "slice") for item in items)
+    if used > len(shape):
+        raise ValueError(f"Too many indices ({used}) for a tensor of rank {len(shape)}")
+    cut = Cut(bounds)
+    new: list[int] = []
+    axis = place = 0
+    for kind, *numbers in items:
+        if kind == "new":
+            new.append(place)
+        elif kind == "rest":
+            axis, place = axis + len(shape) - used, place + len(shape) - used - 1
+        elif kind == "at":
+            cut.element(e, axis, numbers[0], shape[axis])
+            axis, place = axis + 1, place - 1
+        else:
+            cut.part(e, axis, numbers)
+            axis += 1
+        place += 1
+    result = cut.made(e, tensor)
+    return e.add("unsqueeze", result, e.integers(new)) if new else result
+
+
+def _one(e: Emitter, value: Value) -> Value:
+    return e.reshape(e.cast(value, dtypes.i64), [1])

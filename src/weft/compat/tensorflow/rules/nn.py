@@ -1,0 +1,137 @@
+"""Activations, normalisations and losses."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from weft.compat.tensorflow.emitter import Emitter
+from weft.compat.tensorflow.rules.kinds import Same, Value
+
+
+def relu6(e: Emitter, features: Same) -> Value:
+    return e.add("min", e.add("relu", features), e.scalar(6, features))
+
+
+def leaky_relu(e: Emitter, features: Same, alpha: float = 0.2) -> Value:
+    return e.add("max", e.add("mul", features, e.scalar(alpha, features)), features)
+
+
+def elu(e: Emitter, features: Same) -> Value:
+    negative = e.add("sub", e.add("exp", e.add("min", features, e.scalar(0, features))), e.scalar(1, features))
+    return e.add("where", e.add("gt", features, e.scalar(0, features)), features, negative)
+
+
+def selu(e: Emitter, features: Same) -> Value:
+    scale, alpha = 1.0507009873554805, 1.6732632423543772
+    negative = e.add("sub", e.add("exp", e.add("min", features, e.scalar(0, features))), e.scalar(1, features))
+    bent = e.add("mul", negative, e.scalar(alpha, features))
+    both = e.add("where", e.add("gt", features, e.scalar(0, features)), features, bent)
+    return e.add("mul", both, e.scalar(scale, features))
+
+
+def gelu(e: Emitter, features: Same, approximate: bool = False) -> Value:
+    half = e.add("mul", features, e.scalar(0.5, features))
+    if approximate:
+        cube = e.add("mul", e.add("mul", features, features), features)
+        inner = e.add("add", features, e.add("mul", cube, e.scalar(0.044715, features)))
+        bend = e.add("tanh", e.add("mul", inner, e.scalar(math.sqrt(2 / math.pi), features)))
+    else:
+        bend = e.add("erf", e.add("div", features, e.scalar(math.sqrt(2), features)))
+    return e.add("mul", half, e.add("add", bend, e.scalar(1, features)))
+
+
+def swish(e: Emitter, features: Same) -> Value:
+    return e.add("mul", features, e.add("sigmoid", features))
+
+
+def softsign(e: Emitter, features: Same) -> Value:
+    return e.add("div", features, e.add("add", e.add("abs", features), e.scalar(1, features)))
+
+
+def softmax(e: Emitter, logits: Same, axis: int = -1) -> Value:
+    return e.add("softmax", logits, axis=e.axis(logits, int(axis)))
+
+
+def log_softmax(e: Emitter, logits: Same, axis: int = -1) -> Value:
+    return e.add("log_softmax", logits, axis=e.axis(logits, int(axis)))
+
+
+def bias_add(e: Emitter, value: Same, bias: Same, data_format: str | None = None) -> Value:
+    if data_format is not None and data_format.startswith("NC"):
+        bias = e.reshape(bias, (-1, *(1,) * (e.rank(value) - 2)))
+    return e.add("add", value, bias)
+
+
+def batch_normalization(
+    e: Emitter,
+    x: Same,
+    mean: Same,
+    variance: Same,
+    offset: Same | None,
+    scale: Same | None,
+    variance_epsilon: float,
+) -> Value:
+    """(x - mean) / sqrt(variance + epsilon) * scale + offset, all of which broadcast."""
+    factor = e.add("rsqrt", e.add("add", variance, e.scalar(variance_epsilon, x)))
+    if scale is not None:
+        factor = e.add("mul", factor, scale)
+    scaled = e.add("mul", e.add("sub", x, mean), factor)
+    return scaled if offset is None else e.add("add", scaled, offset)
+
+
+def fused_batch_norm(
+    e: Emitter,
+    x: Same,
+    scale: Same,
+    offset: Same,
+    mean: Same,
+    variance: Same,
+    epsilon: float = 0.001,
+    data_format: str = "NHWC",
+    is_training: bool = False,
+) -> list[Value]:
+    """At inference: the given mean and variance are used and returned."""
+    if is_training:
+        raise ValueError("fused_batch_norm: weft runs inference; wanted is_training=False")
+    last = not data_format.startswith("NC")
+    order = (0, e.rank(x) - 1, *range(1, e.rank(x) - 1))
+    inner = e.transpose(x, order) if last else x
+    found = e.add("batch_norm", inner, scale, offset, mean, variance, epsilon=float(epsilon))
+    back = (0, *range(2, e.rank(x)), 1)
+    return [e.transpose(found, back) if last else found, e.add("identity", mean), e.add("identity", variance)]
+
+
+def layer_normalization(
+    e: Emitter,
+    x: Same,
+    scale: Same | None = None,
+    offset: Same | None = None,
+    axis: int = -1,
+    epsilon: float = 0.001,
+) -> Value:
+    """Over the axes from `axis` to the last."""
+    return e.add("layer_norm", x, scale, offset, axis=e.axis(x, int(axis)), epsilon=float(epsilon))
+
+
+def l2_normalize(e: Emitter, x: Same, axis: Any = None, epsilon: float = 1e-12) -> Value:
+    axes = None if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+    squares = e.add("reduce_sum", e.add("mul", x, x), axes=axes, keepdims=True)
+    return e.add("mul", x, e.add("rsqrt", e.add("max", squares, e.scalar(epsilon, x))))
+
+
+def softmax_cross_entropy_with_logits(e: Emitter, labels: Same, logits: Same, axis: int = -1) -> Value:
+    products = e.add("mul", labels, log_softmax(e, logits, axis))
+    return e.add("neg", e.add("reduce_sum", products, axes=(int(axis),), keepdims=False))
+
+
+def sparse_softmax_cross_entropy_with_logits(e: Emitter, labels: Value, logits: Same) -> Value:
+    at = e.rank(logits) - 1
+    picked = e.add("gather_elements", log_softmax(e, logits), e.add("unsqueeze", labels, e.integers([at])), axis=at)
+    return e.add("neg", e.add("squeeze", picked, e.integers([at])))
+
+
+def sigmoid_cross_entropy_with_logits(e: Emitter, labels: Same, logits: Same) -> Value:
+    """max(x, 0) - x * labels + log(1 + exp(-|x|))."""
+    tail = e.add("softplus", e.add("neg", e.add("abs", logits)))
+    return e.add("add", e.add("sub", e.add("relu", logits), e.add("mul", logits, labels)), tail)

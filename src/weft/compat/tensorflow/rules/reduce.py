@@ -1,0 +1,95 @@
+"""Reductions along axes, and where extremes are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.compat.tensorflow.dtypes import as_dtype
+from weft.compat.tensorflow.emitter import Emitter
+from weft.compat.tensorflow.rules.kinds import Same, Value
+
+Axes = int | Sequence[int] | None
+
+
+def axes_of(axis: Any) -> tuple[int, ...] | None:
+    """An axis, several, or all (None), as core reductions take them."""
+    return None if axis is None else tuple(int(number) for number in np.atleast_1d(axis))
+
+
+def reduction(op: str) -> Callable[..., Any]:
+    """The rule of a reduction that is the core op `op`."""
+
+    def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+        return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
+
+    return rule
+
+
+def logical(op: str) -> Callable[..., Any]:
+    """The rule of reduce_all and reduce_any, through the core reduction `op` of integers."""
+
+    def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+        number = e.cast(input_tensor, dtypes.i32)
+        return e.cast(e.add(op, number, axes=axes_of(axis), keepdims=bool(keepdims)), dtypes.boolean)
+
+    return rule
+
+
+def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    most = e.add("reduce_max", input_tensor, axes=axes_of(axis), keepdims=True)
+    powers = e.add("exp", e.add("sub", input_tensor, most))
+    total = e.add("log", e.add("reduce_sum", powers, axes=axes_of(axis), keepdims=True))
+    found = e.add("add", total, most)
+    return found if keepdims else e.add("reduce_sum", found, axes=axes_of(axis), keepdims=False)
+
+
+def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    mean = e.add("reduce_mean", input_tensor, axes=axes_of(axis), keepdims=True)
+    away = e.add("sub", input_tensor, mean)
+    return e.add("reduce_mean", e.add("mul", away, away), axes=axes_of(axis), keepdims=bool(keepdims))
+
+
+def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    return e.add("sqrt", reduce_variance(e, input_tensor, axis, keepdims))
+
+
+def norm(e: Emitter, tensor: Same, ord: str = "euclidean", axis: Axes = None, keepdims: bool = False) -> Value:
+    """The Euclidean norm ("euclidean" or 2) or the sum of magnitudes (1)."""
+    if ord in (1, "1"):
+        return e.add("reduce_sum", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
+    if ord not in ("euclidean", 2):
+        raise ValueError(f"norm: wanted ord='euclidean', 2 or 1, got {ord!r}")
+    squares = e.add("mul", tensor, tensor)
+    return e.add("sqrt", e.add("reduce_sum", squares, axes=axes_of(axis), keepdims=bool(keepdims)))
+
+
+def moments(e: Emitter, x: Same, axes: Axes, keepdims: bool = False) -> list[Value]:
+    """Mean and variance."""
+    mean = e.add("reduce_mean", x, axes=axes_of(axes), keepdims=bool(keepdims))
+    return [mean, reduce_variance(e, x, axes, keepdims)]
+
+
+def arg_reduce(op: str) -> Callable[..., Any]:
+    """The rule of argmax and argmin."""
+
+    def rule(e: Emitter, input: Same, axis: int | None = None, output_type: Any = "int64") -> Value:
+        at = e.axis(input, 0 if axis is None else int(axis))
+        return e.cast(e.add(op, input, axis=at, keepdims=False, last=False), as_dtype(output_type).core)
+
+    return rule
+
+
+def cumsum(e: Emitter, x: Same, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Value:
+    return e.add("cumsum", x, axis=e.axis(x, int(axis)), exclusive=exclusive, reverse=reverse)
+
+
+def top_k(e: Emitter, input: Same, k: int = 1, sorted: bool = True) -> list[Value]:
+    """The k largest along the last axis, and where they are (int32)."""
+    values, indices = e.add_many(
+        "top_k", [input, e.integers([int(k)])], 2, axis=e.rank(input) - 1, largest=True, sorted=bool(sorted)
+    )
+    return [values, e.cast(indices, dtypes.i32)]

@@ -1,0 +1,158 @@
+"""Shapes and moves: what rearranges elements without computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from weft import dtypes
+from weft.compat.tensorflow.dtypes import as_dtype
+from weft.compat.tensorflow.emitter import Emitter
+from weft.compat.tensorflow.rules.kinds import Same, Shape, Value
+
+
+def identity(e: Emitter, input: Value) -> Value:
+    return e.add("identity", input)
+
+
+def shape(e: Emitter, input: Value, out_type: Any = "int32") -> Value:
+    return e.constant(np.array(e.shape(input), as_dtype(out_type).as_numpy_dtype))
+
+
+def size(e: Emitter, input: Value, out_type: Any = "int32") -> Value:
+    return e.constant(np.array(np.prod(e.shape(input), dtype=np.int64), as_dtype(out_type).as_numpy_dtype))
+
+
+def rank(e: Emitter, input: Value) -> Value:
+    return e.constant(np.array(e.rank(input), np.int32))
+
+
+def reshape(e: Emitter, tensor: Value, shape: Shape) -> Value:
+    return e.add("reshape", tensor, e.cast(shape, dtypes.i64), allowzero=True)
+
+
+def transpose(e: Emitter, a: Value, perm: Sequence[int] | None = None) -> Value:
+    axes = range(e.rank(a))[::-1] if perm is None else [e.axis(a, int(axis)) for axis in perm]
+    return e.transpose(a, axes)
+
+
+def expand_dims(e: Emitter, input: Value, axis: int = -1) -> Value:
+    return e.add("unsqueeze", input, e.integers([int(axis)]))
+
+
+def squeeze(e: Emitter, input: Value, axis: Any = None) -> Value:
+    axes = None if axis is None or axis == () else e.integers(np.atleast_1d(axis).tolist())
+    return e.add("squeeze", input, axes)
+
+
+def concat(e: Emitter, values: Sequence[Same], axis: int) -> Value:
+    return e.add("concat", *values, axis=e.axis(values[0], int(axis)))
+
+
+def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
+    at = int(axis) % (e.rank(values[0]) + 1)
+    return e.add("concat", *(e.add("unsqueeze", value, e.integers([at])) for value in values), axis=at)
+
+
+def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> list[Value]:
+    at = e.axis(value, int(axis))
+    parts = e.shape(value)[at]
+    if num is not None and num != parts:
+        raise ValueError(f"unstack: axis {axis} has {parts} elements, got num={num}")
+    pieces = e.add_many("split", [value], parts, axis=at, parts=parts)
+    return [e.add("squeeze", piece, e.integers([at])) for piece in pieces]
+
+
+def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0) -> list[Value]:
+    at = e.axis(value, int(axis))
+    length = e.shape(value)[at]
+    if isinstance(num_or_size_splits, int):
+        parts = num_or_size_splits
+        if parts < 1 or length % parts:
+            raise ValueError(f"split: {parts} equal parts do not fill axis {axis} of size {length}")
+        return e.add_many("split", [value], parts, axis=at, parts=parts)
+    sizes = [int(number) for number in num_or_size_splits]
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = length - sum(sizes) - 1
+    return e.add_many("split", [value, e.integers(sizes)], len(sizes), axis=at)
+
+
+def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", constant_values: float = 0) -> Value:
+    widths = e.static(paddings).astype(np.int64)
+    modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
+    if mode.upper() not in modes:
+        raise ValueError(f"pad: wanted mode 'CONSTANT' or 'REFLECT', got {mode!r}")
+    value = e.scalar(constant_values, tensor)
+    return e.add("pad", tensor, e.constant(widths.T.reshape(-1)), value, mode=modes[mode.upper()])
+
+
+def tile(e: Emitter, input: Value, multiples: Shape) -> Value:
+    return e.add("tile", input, e.cast(multiples, dtypes.i64))
+
+
+def broadcast_to(e: Emitter, input: Value, shape: Shape) -> Value:
+    return e.add("expand", input, e.cast(shape, dtypes.i64))
+
+
+def fill(e: Emitter, dims: Shape, value: Value) -> Value:
+    return e.add("expand", value, e.cast(dims, dtypes.i64))
+
+
+def zeros(e: Emitter, shape: Shape, dtype: Any = "float32") -> Value:
+    return e.constant(np.zeros(e.numbers(shape), as_dtype(dtype).core.numpy))
+
+
+def ones(e: Emitter, shape: Shape, dtype: Any = "float32") -> Value:
+    return e.constant(np.ones(e.numbers(shape), as_dtype(dtype).core.numpy))
+
+
+def zeros_like(e: Emitter, input: Value, dtype: Any = None) -> Value:
+    return e.constant(np.zeros(e.shape(input), (input.known_dtype if dtype is None else as_dtype(dtype).core).numpy))
+
+
+def ones_like(e: Emitter, input: Value, dtype: Any = None) -> Value:
+    return e.constant(np.ones(e.shape(input), (input.known_dtype if dtype is None else as_dtype(dtype).core).numpy))
+
+
+def eye(e: Emitter, num_rows: int, num_columns: int | None = None, dtype: Any = "float32") -> Value:
+    return e.constant(np.eye(num_rows, num_columns, dtype=as_dtype(dtype).core.numpy))
+
+
+def range_(e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None) -> Value:
+    """start, start + delta, ... below `limit`; one number alone is the limit."""
+    first, last = (e.scalar(0, start), start) if limit is None else (start, limit)
+    return e.add("range", first, last, e.scalar(1, start) if delta is None else delta)
+
+
+def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
+    first, last = e.static(start), e.static(stop)
+    return e.constant(np.linspace(first, last, int(num), dtype=start.known_dtype.numpy))
+
+
+def one_hot(
+    e: Emitter,
+    indices: Value,
+    depth: int,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int = -1,
+    dtype: Any = "float32",
+) -> Value:
+    """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere."""
+    at = int(axis) % (e.rank(indices) + 1)
+    places = np.arange(int(depth)).reshape(-1, *(1,) * (e.rank(indices) - at))
+    hit = e.add(
+        "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
+    )
+    kind = as_dtype(dtype).core.numpy
+    on, off = (np.array(preset if value is None else value, kind) for value, preset in ((on_value, 1), (off_value, 0)))
+    return e.add("where", hit, e.constant(on), e.constant(off))
+
+
+def reverse(e: Emitter, tensor: Value, axis: Any) -> Value:
+    axes = [e.axis(tensor, int(number)) for number in np.atleast_1d(axis)]
+    ends = [-(1 << 60)] * len(axes)
+    lists = ([-1] * len(axes), ends, axes, [-1] * len(axes))
+    return e.add("slice", tensor, *(e.integers(numbers) for numbers in lists))

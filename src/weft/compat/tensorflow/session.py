@@ -1,0 +1,246 @@
+"""Sessions: runs of a graph, with the state of its variables."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, Self
+
+import numpy as np
+
+from weft.compat.tensorflow import context, devices, nest
+from weft.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
+from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
+from weft.compat.tensorflow.graph import Graph, Operation
+from weft.compat.tensorflow.program import Program, closure
+from weft.compat.tensorflow.state import Run, Store
+from weft.compat.tensorflow.step_stats import recorded
+from weft.compat.tensorflow.tensor import EagerTensor, Tensor
+from weft.compat.tensorflow.threading import adopt, pools_of
+from weft.compat.tensorflow.variable import Variable
+from weft.errors import WeftError
+from weft.ops.op import Array
+from weft.runtime.pool import Pool
+
+DEFAULT = RunOptions()
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+
+
+_local = _Local()
+
+
+def get_default_session() -> Session | None:
+    """The innermost session of this thread's `with` blocks."""
+    return _local.sessions[-1] if _local.sessions else None
+
+
+def default_session(session: Session | None) -> Session:
+    """`session`, else the default one. Raises ValueError if there is none."""
+    found = session or get_default_session()
+    if found is None:
+        raise ValueError("Cannot use the default session: no session is open; write `with tf.Session() as session:`")
+    return found
+
+
+class Session:
+    """Runs a graph (the default one for None). Safe to use from many threads.
+
+    While a session that was made outside any graph is open, ops outside graphs go into the default graph.
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
+        if target:
+            raise InvalidArgumentError(
+                None, None, f"Session(target=): wanted '', got {target!r}: weft runs in this process"
+            )
+        self._config = ConfigProto() if config is None else config
+        self._pools: list[Pool] = pools_of(self._config)
+        if not self._pools:
+            adopt(self._config)
+        self._cpus = max(1, self._config.device_count.get("CPU", 1))
+        if "CPU" in self._config.device_count:
+            devices.set_logical_cpus(self._cpus)
+        self._holds_mode = graph is None and context.current_graph() is None
+        self.graph = context.get_default_graph() if graph is None else graph
+        if self._holds_mode:
+            context.session_opened()
+        self.store = Store()
+        self._programs: dict[Any, Program] = {}
+        self._reads: dict[Variable, Tensor] = {}
+        self._placed: set[Operation] = set()
+        self._lock = threading.RLock()
+        self._entered: list[ExitStack] = []
+        self._closed = False
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: RunOptions | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> Any:
+        """The values of `fetches`, in their structure: tensors, operations (None), variables or names of these.
+
+        `feed_dict` replaces any tensors by values. Raises tf.errors.OpError and its kinds.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        how = DEFAULT if options is None else options
+        leaves = [self._resolved(leaf) for leaf in nest.flatten(fetches)]
+        feeds = {self._fed(key): value for key, value in (feed_dict or {}).items()}
+        arrays = {tensor: fed_array(tensor, value) for tensor, value in feeds.items()}
+        traced = how.trace_level != NO_TRACE and run_metadata is not None
+        try:
+            program = self._program(leaves, tuple(feeds))
+            with recorded(run_metadata) if traced and run_metadata is not None else _untraced():
+                found = program.run({tensor: arrays[tensor] for tensor in program.given}, self._run(how))
+        except WeftError as error:
+            raise translated(error) from python_cause(error)
+        return nest.pack_sequence_as(fetches, [result(leaf, found) for leaf in leaves])
+
+    def _run(self, how: RunOptions) -> Run:
+        milliseconds = how.timeout_in_ms or self._config.operation_timeout_in_ms
+        timeout = milliseconds / 1000 if milliseconds > 0 else None
+        number = how.inter_op_thread_pool
+        negative = self._config.inter_op_parallelism_threads < 0
+        if number == -1:
+            return Run(self.store, 1, None, timeout)
+        if number < -1 or number >= max(1, len(self._pools)):
+            raise InvalidArgumentError(None, None, f"Invalid inter_op_thread_pool: {number}")
+        return Run(self.store, 1 if negative else None, self._pools[number] if self._pools else None, timeout)
+
+    def _resolved(self, leaf: Any) -> Any:
+        if isinstance(leaf, str):
+            return self.graph.get_tensor_by_name(leaf) if ":" in leaf else self.graph.get_operation_by_name(leaf)
+        if isinstance(leaf, Variable):
+            with self._lock:
+                if leaf not in self._reads:
+                    with self.graph.as_default(), self.graph.control_dependencies(None):
+                        self._reads[leaf] = leaf.read_value()
+                return self._reads[leaf]
+        if not isinstance(leaf, (Tensor, Operation, EagerTensor)):
+            raise TypeError(
+                f"Fetch argument {leaf!r} has invalid type {type(leaf).__name__}, must be a string, Tensor, Operation or "
+                "Variable, or a list, tuple or dict of these."
+            )
+        if not isinstance(leaf, EagerTensor) and leaf.graph is not self.graph:
+            raise ValueError(f"Fetch argument {leaf!r} is not an element of this session's graph.")
+        return leaf
+
+    def _fed(self, key: Any) -> Tensor:
+        found = self._resolved(key)
+        if not isinstance(found, Tensor):
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r}")
+        return found
+
+    def _program(self, leaves: list[Any], fed: tuple[Tensor, ...]) -> Program:
+        key = (tuple(leaf for leaf in leaves if not isinstance(leaf, EagerTensor)), frozenset(fed))
+        with self._lock:
+            found = self._programs.get(key)
+            if found is None:
+                wanted = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+                ops = closure(wanted, [leaf for leaf in leaves if isinstance(leaf, Operation)], fed)
+                self._place(ops)
+                read = {tensor for op in ops for tensor in op.inputs} | set(wanted)
+                found = self._programs[key] = Program(ops, [tensor for tensor in fed if tensor in read], wanted)
+            return found
+
+    def _place(self, ops: list[Operation]) -> None:
+        soft = self._config.allow_soft_placement
+        for op in ops:
+            device = devices.checked(op.device, op.name, soft=soft, cpus=self._cpus)
+            if self._config.log_device_placement and op not in self._placed:
+                self._placed.add(op)
+                sys.stderr.write(f"{op.name}: ({op.type}): {device}\n")
+
+    def list_devices(self) -> list[devices.LogicalDevice]:
+        """The session's logical CPUs."""
+        return [devices.LogicalDevice(devices.full_name(number), "CPU") for number in range(self._cpus)]
+
+    def as_default(self) -> AbstractContextManager[Session]:
+        """Make it the default session, and its graph the default one, while the block runs."""
+        return _Entered(self)
+
+    def close(self) -> None:
+        """Free what it holds; later runs raise RuntimeError."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._holds_mode:
+            context.session_closed()
+        self._programs.clear()
+        self.store = Store()
+
+    def __enter__(self) -> Self:
+        stack = ExitStack()
+        stack.enter_context(_Entered(self))
+        self._entered.append(stack)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.pop().close()
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_entered"):
+            self.close()
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from the start until it is closed."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
+        super().__init__(target, graph, config)
+        _local.sessions.append(self)
+
+    def close(self) -> None:
+        """Free what it holds; it is no longer the default session."""
+        _local.sessions = [session for session in _local.sessions if session is not self]
+        super().close()
+
+
+class _Entered(AbstractContextManager[Session]):
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._graph = session.graph.as_default()
+
+    def __enter__(self) -> Session:
+        _local.sessions.append(self._session)
+        self._graph.__enter__()
+        return self._session
+
+    def __exit__(self, *_: object) -> None:
+        self._graph.__exit__(None, None, None)
+        _local.sessions.pop()
+
+
+def _untraced() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def fed_array(tensor: Tensor, value: Any) -> Array:
+    """A fed value as an array of the tensor's dtype. Raises TypeError or ValueError if it does not fit."""
+    if isinstance(value, Tensor):
+        raise TypeError("The value of a feed cannot be a tf.Tensor object; run it first and feed the result.")
+    array = np.asarray(value, dtype=tensor.dtype.core.numpy, order="C")
+    if not tensor.shape.is_compatible_with(array.shape):
+        raise ValueError(
+            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
+        )
+    return array
+
+
+def result(leaf: Any, found: dict[Tensor, Array]) -> Any:
+    """What a fetch gives: None for an operation, a NumPy scalar or array for a tensor."""
+    if isinstance(leaf, Operation):
+        return None
+    if isinstance(leaf, EagerTensor):
+        return leaf.numpy()
+    array = found[leaf]
+    return array if array.ndim else array[()]

@@ -1,0 +1,70 @@
+"""The state of sessions, and what one run carries with it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.errors import RunTimeoutError
+from weft.ops.op import Array
+from weft.runtime.pool import Pool
+
+if TYPE_CHECKING:
+    from weft.compat.tensorflow.graph import Operation
+
+
+class Store:
+    """Values of variables, and random generators, of one session (or of eager execution)."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Array] = {}
+        self.generators: dict[Any, np.random.Generator] = {}
+        self.lock = threading.RLock()
+
+    def generator(self, key: Any, seed: int | None) -> np.random.Generator:
+        """The generator of an op: its numbers go on from run to run, and start again with a new session."""
+        with self.lock:
+            if key not in self.generators:
+                self.generators[key] = np.random.Generator(np.random.Philox(seed))
+            return self.generators[key]
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: its state, limits, and results of Python functions whose shapes nobody knew before."""
+
+    store: Store
+    inter_op: int | None = None
+    pool: Pool | None = None
+    timeout: float | None = None
+    results: dict[Operation, list[Array]] = field(default_factory=dict)
+    number: int = 0
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        self.number = next(_numbers)
+        self.deadline = None if self.timeout is None else time.monotonic() + self.timeout
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of weft.Session.run. Raises RunTimeoutError if the time is over."""
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise RunTimeoutError(f"the run did not end within {self.timeout:g} s")
+        return {"inter_op": self.inter_op, "pool": self.pool, "timeout": left}
+
+    def nested(self) -> Run:
+        """A run inside this one, with its own results."""
+        return Run(self.store, self.inter_op, self.pool, None if self.deadline is None else self.arguments()["timeout"])
+
+
+_numbers = itertools.count(1)
+RUNS: dict[int, Run] = {}
+"""The runs under way, by number: how Python functions inside a graph find the run that they are part of."""
+
+EAGER = Store()
+"""The state of eager execution."""

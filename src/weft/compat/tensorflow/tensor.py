@@ -1,0 +1,201 @@
+"""Tensors: symbolic ones of a graph, and eager ones that hold an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.compat.tensorflow.dtypes import DType, as_dtype
+from weft.compat.tensorflow.shape import TensorShape
+from weft.ops.op import Info
+
+if TYPE_CHECKING:
+    from weft.compat.tensorflow.graph import Graph, Operation
+
+Array = np.ndarray[Any, Any]
+
+
+def call(op: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of the op of the table that is called `op`."""
+    from weft.compat.tensorflow.table import OPS
+
+    return OPS[op](*args, **kwargs)
+
+
+class TensorLike:
+    """What tensors and variables share: operators, indexing, how NumPy must treat them."""
+
+    __array_priority__ = 100
+
+    @property
+    def shape(self) -> TensorShape:
+        raise NotImplementedError
+
+    def get_shape(self) -> TensorShape:
+        """The same as `shape`."""
+        return self.shape
+
+    def __getitem__(self, key: Any) -> Any:
+        from weft.compat.tensorflow.indexing import indexed
+
+        return indexed(self, key)
+
+    def __len__(self) -> int:
+        length = self.shape[0] if self.shape.rank else None
+        if length is None:
+            raise TypeError(f"len is not well defined for a tensor of shape {self.shape}")
+        return int(length)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __neg__(self) -> Any:
+        return call("negative", self)
+
+    def __abs__(self) -> Any:
+        return call("abs", self)
+
+    def __invert__(self) -> Any:
+        return call("logical_not", self)
+
+    __hash__ = object.__hash__
+
+
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv", "mod": "floormod",
+    "pow": "pow", "matmul": "matmul", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
+}  # fmt: skip
+_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+
+
+def _install(method: str, op: str) -> None:
+    setattr(TensorLike, f"__{method}__", lambda self, other: call(op, self, other))
+
+
+for _method, _op in (_OPERATORS | _COMPARISONS).items():
+    _install(_method, _op)
+for _method, _op in _OPERATORS.items():
+    setattr(TensorLike, f"__r{_method}__", lambda self, other, op=_op: call(op, other, self))
+
+
+class Tensor(TensorLike):
+    """Result number `index` of an Operation. `forms` is what is known of it with unknown sizes set in two ways."""
+
+    def __init__(self, op: Operation, index: int, forms: tuple[Info, Info]) -> None:
+        self.op = op
+        self.value_index = index
+        self.forms = forms
+        self._shape = _common(forms)
+
+    @property
+    def graph(self) -> Graph:
+        return self.op.graph
+
+    @property
+    def name(self) -> str:
+        """ "<operation>:<index>"."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(self.forms[0].dtype)
+
+    @property
+    def device(self) -> str:
+        return self.op.device
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Promise that every run gives this shape. Raises ValueError if it contradicts what is known."""
+        from weft.compat.tensorflow.graph import placeholder_forms
+
+        self._shape = self._shape.merge_with(shape)
+        self.forms = placeholder_forms(self.dtype.core, self._shape)
+
+    def consumers(self) -> list[Operation]:
+        """The operations that read this tensor."""
+        return [op for op in self.graph.get_operations() if any(value is self for value in op.inputs)]
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Its value in `session`, or in the default session."""
+        from weft.compat.tensorflow.session import default_session
+
+        return default_session(session).run(self, feed_dict)
+
+    def __bool__(self) -> bool:
+        raise TypeError("Using a symbolic `tf.Tensor` as a Python `bool` is not allowed; use tf.cond or tf.while_loop")
+
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        raise NotImplementedError(f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array; run it first")
+
+    def __repr__(self) -> str:
+        return f'<tf.Tensor "{self.name}" shape={self.shape} dtype={self.dtype.name}>'
+
+
+def _common(forms: tuple[Info, Info]) -> TensorShape:
+    a, b = (form.shape for form in forms)
+    if a is None or b is None or len(a) != len(b):
+        return TensorShape(None)
+    return TensorShape([x if x == y else None for x, y in zip(a, b, strict=True)])
+
+
+class EagerTensor(TensorLike):
+    """A tensor that has its value. Immutable."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(self._array.dtype)
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._array.shape)
+
+    @property
+    def device(self) -> str:
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def numpy(self) -> Any:
+        """A NumPy array; a NumPy scalar for rank 0."""
+        return self._array.copy() if self._array.ndim else self._array[()]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self._array if dtype is None else self._array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __bool__(self) -> bool:
+        return bool(self._array)
+
+    def __int__(self) -> int:
+        return int(self._array)
+
+    def __float__(self) -> float:
+        return float(self._array)
+
+    def __index__(self) -> int:
+        return self._array.__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if spec else str(self)
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={self.numpy()!r}>"
+
+    def __str__(self) -> str:
+        return f"tf.Tensor({self.numpy()}, shape={self.shape}, dtype={self.dtype.name})"
+
+
+def _equality(op: str) -> Any:
+    return lambda self, other: call(op, self, other)
+
+
+EagerTensor.__eq__ = _equality("equal")  # type: ignore[method-assign]
+EagerTensor.__ne__ = _equality("not_equal")  # type: ignore[method-assign]
+EagerTensor.__hash__ = None  # type: ignore[assignment]

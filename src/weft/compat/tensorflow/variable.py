@@ -1,0 +1,229 @@
+"""Variables: state that a session (or eager execution) holds, read into graphs and written from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.compat.tensorflow import context
+from weft.compat.tensorflow.convert import convert_to_tensor, frozen
+from weft.compat.tensorflow.dtypes import DType, as_dtype
+from weft.compat.tensorflow.errors import UnimplementedError
+from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
+from weft.compat.tensorflow.shape import TensorShape
+from weft.compat.tensorflow.state import EAGER
+from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call
+
+GLOBAL = "variables"
+TRAINABLE = "trainable_variables"
+
+
+class Variable(TensorLike):
+    """A tensor that can be assigned to.
+
+    `initial_value` is a value, or a function of none that gives one. In a graph its `initializer` must run first (see
+    global_variables_initializer); eagerly it has its value at once. Each use reads it at that point of the program:
+    after the assignments that the use depends on, or that were made earlier.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        name: str | None = None,
+        shape: Any = None,
+        collections: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        self.trainable = bool(trainable)
+        graph = context.current_graph()
+        wanted = as_dtype(dtype) if dtype is not None else None
+        if graph is not None and getattr(graph, "eager_variables", False):
+            raise ValueError("tf.function only supports variables made outside of it: make it before the first call")
+        self.op_name = (name or "Variable") if graph is None else graph.unique_name(name or "Variable")
+        value = initial_value() if callable(initial_value) else initial_value
+        first = convert_to_tensor(value) if isinstance(value, TensorLike) else convert_to_tensor(value, wanted)
+        if wanted is not None and first.dtype != wanted:
+            first = call("cast", first, wanted)
+        self._dtype = first.dtype
+        self._shape = first.shape if shape is None else TensorShape(shape)
+        self._graph = graph
+        self._initial = first
+        self._initializer: Operation | None = None
+        if isinstance(first, EagerTensor):
+            EAGER.values[self] = np.asarray(first)
+        else:
+            self._initializer = self._write("Assign", first, lambda e, values: e.assign(self, values[0])).op
+            keys = [GLOBAL, *([TRAINABLE] if trainable else [])] if collections is None else collections
+            for key in keys:
+                first.graph.add_to_collection(key, self)
+
+    def __del__(self) -> None:
+        EAGER.values.pop(self, None)
+
+    @property
+    def name(self) -> str:
+        return f"{self.op_name}:0"
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def graph(self) -> Graph | None:
+        return self._graph
+
+    @property
+    def initializer(self) -> Operation | None:
+        """The operation that gives it its first value; None for an eager variable."""
+        return self._initializer
+
+    @property
+    def initial_value(self) -> Any:
+        return self._initial
+
+    def initialized_value(self) -> Any:
+        """The first value, for the initialisers of other variables."""
+        return self._initial
+
+    def numpy(self) -> Any:
+        """The value of an eager variable."""
+        return self.read_value().numpy()
+
+    def read_value(self) -> Any:
+        """Its value at this point of the program."""
+        graph = context.current_graph() if self._graph is None else context.current_graph() or self._graph
+        if graph is None:
+            return EagerTensor(EAGER.values[self])
+        outer = getattr(graph, "outer", None)
+        if outer is not None:
+            with context.entered(outer):
+                return graph.enter(self.read_value())
+        forms = placeholder_forms(self._dtype.core, self._shape)
+        return graph.create_op(
+            "ReadVariableOp",
+            (),
+            lambda e, _: e.read(self),
+            f"{self.op_name}/read",
+            outputs=[forms],
+            attrs={"variable": self},
+        ).outputs[0]
+
+    value = read_value
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Give it another value, returned."""
+        return self._changed("Assign", value, lambda _, new: new)
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Add `delta`."""
+        return self._changed("AssignAdd", delta, lambda old, new: ("add", old(), new))
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Subtract `delta`."""
+        return self._changed("AssignSub", delta, lambda old, new: ("sub", old(), new))
+
+    def _changed(self, kind: str, value: Any, what: Any) -> Any:
+        given = convert_to_tensor(value, self._dtype)
+        if not self._shape.is_compatible_with(given.shape if kind == "Assign" else None):
+            raise ValueError(f"Cannot assign to {self.name} of shape {self._shape} a value of shape {given.shape}")
+        if isinstance(given, EagerTensor):
+            new = np.asarray(given)
+            with EAGER.lock:
+                if kind != "Assign":
+                    held = EAGER.values[self]
+                    new = frozen((held + new if kind == "AssignAdd" else held - new).astype(held.dtype))
+                EAGER.values[self] = new
+            return self
+
+        def emit(e: Any, values: Any) -> Any:
+            made = what(lambda: e.read(self), values[0])
+            return e.assign(self, e.add(*made) if isinstance(made, tuple) else made)
+
+        return self._write(kind, given, emit)
+
+    def _write(self, kind: str, value: Tensor, emit: Any) -> Tensor:
+        if getattr(value.graph, "outer", None) is not None:
+            raise UnimplementedError(
+                None,
+                None,
+                f"{self.name} is assigned to inside cond or while_loop; return the new value and assign it outside",
+            )
+        forms = placeholder_forms(self._dtype.core, self._shape)
+        return value.graph.create_op(
+            kind, [value], emit, f"{self.op_name}/{kind}", outputs=[forms], attrs={"variable": self}
+        ).outputs[0]
+
+    def eval(self, session: Any = None) -> Any:
+        """Its value in `session`, or in the default session."""
+        from weft.compat.tensorflow.session import default_session
+
+        return default_session(session).run(self)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Give it a value in `session` without a graph."""
+        from weft.compat.tensorflow.session import default_session
+
+        store = default_session(session).store
+        store.values[self] = frozen(np.asarray(value, self._dtype.core.numpy))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.read_value(), dtype)
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable {self.name!r} shape={self._shape} dtype={self._dtype.name}>"
+
+
+def global_variables() -> list[Variable]:
+    """The variables of the current graph."""
+    return context.get_default_graph().get_collection(GLOBAL)
+
+
+def trainable_variables() -> list[Variable]:
+    """Those of them that are not said to stay as they are."""
+    return context.get_default_graph().get_collection(TRAINABLE)
+
+
+def variables_initializer(variables: Any, name: str = "init") -> Operation:
+    """An operation that initialises `variables`."""
+    from weft.compat.tensorflow.control_flow import group
+
+    op: Operation = group(*(variable.initializer for variable in variables), name=name)
+    return op
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that initialises every variable of the current graph."""
+    return variables_initializer(global_variables())
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = "float32",
+    initializer: Any = None,
+    trainable: bool = True,
+) -> Variable:
+    """A new variable, first set by `initializer` (a value, or a function of shape and dtype; default Glorot's)."""
+    from weft.compat.tensorflow.initializers import GlorotUniform
+
+    if any(variable.op_name == name for variable in global_variables()):
+        raise ValueError(f"Variable {name} already exists, disallowed.")
+    if initializer is None or callable(initializer):
+        if shape is None:
+            raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead was <unknown>.")
+        first = (initializer or GlorotUniform())(shape, dtype)
+    else:
+        first = initializer
+    return Variable(first, trainable=trainable, dtype=dtype, name=name)

@@ -1,0 +1,23 @@
+"""Each test starts as a fresh program would: eager, with an empty default graph and no first session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import weft
+import weft.compat.tensorflow as tf
+from weft.compat.tensorflow import devices
+from weft.compat.tensorflow.threading import forget_first_session
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    yield
+    tf.compat.v1.enable_eager_execution()
+    tf.compat.v1.reset_default_graph()
+    forget_first_session()
+    devices.set_soft_device_placement(True)
+    devices.set_logical_cpus(1)
+    weft.threads.set(intra_op=0, inter_op=0)
