@@ -54,6 +54,7 @@ CASES = {
         np.sin(A) * np.cos(A) + np.arctan(A),
     ),
     "where": (lambda: torch.where(t(A) > 0, t(A), 0.0), np.where(A > 0, A, 0)),
+    "where as a method": (lambda: t(A).where(t(A) > 0, t(B)), np.where(A > 0, A, B)),
     "masked_fill": (lambda: t(A).masked_fill(t(A) > 0, -1), np.where(A > 0, -1, A)),
     "clamp": (lambda: t(A).clamp(-0.5, 0.5), A.clip(-0.5, 0.5)),
     "maximum": (lambda: torch.maximum(t(A), t(B)), np.maximum(A, B)),

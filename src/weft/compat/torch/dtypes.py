@@ -66,6 +66,7 @@ NAMES: dict[str, dtype] = {each.name: each for each in ALL} | {
 """Every name of an element type, aliases included."""
 
 _BY_CORE = {each.core: each for each in ALL}
+_BY_NUMPY: dict[np.dtype[Any], dtype] = {}
 
 
 def of_core(core: DType) -> dtype:
@@ -78,7 +79,10 @@ def of_core(core: DType) -> dtype:
 
 def of_array(array: np.ndarray[Any, Any]) -> dtype:
     """The element type of an array. Raises TypeError for one that no tensor can have."""
-    return of_core(core.from_numpy(array.dtype))
+    found = _BY_NUMPY.get(array.dtype)
+    if found is None:
+        found = _BY_NUMPY[array.dtype] = of_core(core.from_numpy(array.dtype))
+    return found
 
 
 def of_number(number: Number) -> dtype:

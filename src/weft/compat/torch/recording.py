@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from weft.compat.torch.dtypes import of_array
 from weft.compile import Session
-from weft.dtypes import from_numpy
 from weft.errors import LimitError, ShapeError
 from weft.graph.graph import Graph
 from weft.graph.value import Value
@@ -131,7 +131,7 @@ class Recording:
             if operand.frozen:
                 return self._constant(array, id(array))
             found = len(self.infos)
-            info = Info(from_numpy(array.dtype), array.shape)
+            info = Info(of_array(array).core, array.shape)
             self.infos.append(info)
             self.inputs[found] = operand  # also keeps its id from being given to another
             self._numbers[id(operand)] = found
@@ -140,7 +140,7 @@ class Recording:
 
     def _constant(self, array: Array, content: Any) -> int:
         number = len(self.infos)
-        self.infos.append(Info(from_numpy(array.dtype), array.shape, array))
+        self.infos.append(Info(of_array(array).core, array.shape, array))
         self.constants[number] = array
         self._key.append((number, array.dtype.str, array.shape, content))
         return number

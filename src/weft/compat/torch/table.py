@@ -122,6 +122,7 @@ METHODS.update(
         **_of(shape, "expand expand_as repeat contiguous"),
         **_of(indexing, "copy_ fill_ zero_"),
         "view": shape.reshape,
+        "where": lambda x, condition, other: arithmetic.where(condition, x, other),
         "to": creation.to,
         "_index": indexing.index_,
         "_set_index": indexing.set_index,

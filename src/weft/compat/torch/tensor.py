@@ -17,6 +17,10 @@ METHODS: dict[str, Callable[..., Any]] = {}
 """Functions that are also methods, by name; `table` fills it."""
 
 
+_INNER = {"array", "frozen", "number", "pending", "recording", "settle"}
+"""Attributes of Tensor that are weft's own affair."""
+
+
 class Size(tuple[int, ...]):
     """A shape."""
 
@@ -228,7 +232,7 @@ class Tensor:
         return partial(method, self)
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *(name for name in METHODS if not name.startswith("_"))})
+        return sorted({*dir(type(self)), *(name for name in METHODS if not name.startswith("_"))} - _INNER)
 
     def __repr__(self) -> str:
         if self.array is None:

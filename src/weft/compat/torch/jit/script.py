@@ -41,6 +41,8 @@ def rewritten(function: types.FunctionType) -> Callable[..., Body]:
 
 def _scriptable(function: Any) -> bool:
     """Whether a plain Python function that a script calls becomes part of it."""
+    if isinstance(function, types.FunctionType) and function in _REWRITTEN:
+        return function not in _IGNORED
     if not isinstance(function, types.FunctionType) or function in _IGNORED:
         return False
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):

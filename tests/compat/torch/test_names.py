@@ -1,0 +1,85 @@
+"""Thread settings, the names on offer, and what is said of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import weft
+import weft.compat.torch as torch
+from tests.packaging.sources import ROOT
+
+
+def test_thread_numbers_can_be_set_at_any_time() -> None:
+    """
+    Also a second time, and after work has begun, which PyTorch refuses.
+    """
+    before = weft.threads.get()
+    torch.ones(2) + 1
+    try:
+        for number in (2, 3, 1):
+            torch.set_num_threads(number)
+            torch.set_num_interop_threads(number + 1)
+            assert (torch.get_num_threads(), torch.get_num_interop_threads()) == (number, number + 1)
+            assert weft.threads.get() == weft.threads.get().__class__(number, number + 1, "", "")
+        text = torch.__config__.parallel_info()
+        assert "at::get_num_threads() : 1 (" in text
+        assert "at::get_num_interop_threads() : 2 (" in text
+        assert "OMP_NUM_THREADS : " in text
+    finally:
+        weft.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
+
+
+@pytest.mark.parametrize("name", ["set_num_threads", "set_num_interop_threads"])
+def test_impossible_numbers_are_refused_in_pytorchs_words(name: str) -> None:
+    """
+    RuntimeError with the text PyTorch has.
+    """
+    with pytest.raises(RuntimeError, match=f"^{name} expects a positive integer$"):
+        getattr(torch, name)(0)
+    with pytest.raises(RuntimeError, match=f"^{name} expects an int, but got str$"):
+        getattr(torch, name)("two")
+
+
+@pytest.mark.parametrize("module", [torch, torch.nn, torch.nn.functional, torch.jit])
+def test_every_name_on_offer_exists(module) -> None:
+    """
+    dir() lists what works, and nothing else.
+    """
+    assert dir(module) == sorted(module.__all__)
+    for name in dir(module):
+        assert getattr(module, name) is not None
+
+
+def test_absent_names_say_what_to_use() -> None:
+    """
+    A near name, a way to do without, or where to look.
+    """
+    for access, text in (
+        (lambda: torch.sofmax, r"did you mean torch\.softmax"),
+        (lambda: torch.cuda, "weft runs on CPUs"),
+        (lambda: torch.optim, "does not train"),
+        (lambda: torch.jit.load, "ONNX"),
+        (lambda: torch.nn.LSTM, r"dir\(torch.nn\)"),
+        (lambda: torch.ones(2).backward, "weft's Tensor has no 'backward'"),
+    ):
+        with pytest.raises(AttributeError, match=text):
+            access()
+
+
+def test_the_table_in_the_guide_is_current() -> None:
+    """
+    `scripts/docs` writes it from the names on offer.
+    """
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    path = ROOT / "docs" / "torch_table.py"
+    spec = spec_from_file_location("torch_table", path)
+    assert spec is not None
+    assert spec.loader is not None
+    generator = module_from_spec(spec)
+    spec.loader.exec_module(generator)
+    guide = (Path(ROOT) / "docs" / "guide" / "pytorch.md").read_text(encoding="utf-8")
+
+    assert generator.with_table(guide) == guide

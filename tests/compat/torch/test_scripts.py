@@ -1,0 +1,313 @@
+"""torch.jit.script, torch.jit.trace and modules: what programs of that kind are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft.compat.torch as torch
+import weft.compat.torch.nn.functional as F  # noqa: N812
+from weft.compat.torch import nn
+from weft.tracing.record import record
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
+
+
+def runs_of(program, *args) -> int:
+    """How many graphs a call runs."""
+    program(*args)
+    with record() as recording:
+        program(*args)
+    return len({event.run for event in recording.events})
+
+
+@torch.jit.script
+def branches(x, flag: bool = True):
+    if x.sum() > 0 and flag:
+        y = x + 1
+    elif flag:
+        y = x - 1
+    else:
+        y = x
+    return y
+
+
+def test_if_over_tensors_and_python_values() -> None:
+    """
+    Conditions may be tensors, numbers, or both.
+    """
+    x = torch.from_numpy(X)
+
+    assert branches(x).tolist() == (X + 1).tolist()
+    assert branches(-x).tolist() == (-X - 1).tolist()
+    assert branches(x, flag=False).tolist() == X.tolist()
+
+
+@torch.jit.script
+def loops(x, n: int):
+    parts: list[torch.Tensor] = []
+    for i in range(n):
+        if i == 3:
+            continue
+        parts.append(x * i)
+    total = torch.zeros_like(x)
+    for part in parts:
+        total += part
+    for row in x:
+        total = total + row
+    k = 0
+    while k < n:
+        k += 1
+        if k > 3:
+            break
+    return total, (k, [part.sum() for part in parts], {"last": parts[-1]})
+
+
+def test_loops_lists_tuples_and_dicts() -> None:
+    """
+    A body over Python values alone is one graph, whatever it unrolls to.
+    """
+    total, (k, sums, named) = loops(torch.from_numpy(X), 5)
+
+    np.testing.assert_allclose(total.numpy(), X * (0 + 1 + 2 + 4) + X.sum(0))
+    assert k == 4
+    assert [each.item() for each in sums] == [X.sum() * i for i in (0, 1, 2, 4)]
+    assert named["last"].tolist() == (4 * X).tolist()
+    assert runs_of(loops, torch.from_numpy(X), 5) == 1
+
+
+def halve(x):
+    steps = 0
+    while x.abs().max() > 1:
+        x = x / 2
+        steps += 1
+    return x, steps
+
+
+def test_while_over_tensors_and_calls_of_other_functions() -> None:
+    """
+    Functions that a script calls are scripted too; multiple results are tuples.
+    """
+
+    @torch.jit.script
+    def program(x):
+        y, steps = halve(x)
+        return y if steps > 1 else -y
+
+    assert program(torch.from_numpy(X)).tolist() == (X / 4).tolist()
+    assert program(torch.from_numpy(X / 6)).tolist() == (-X / 6).tolist()
+
+
+def test_keyword_arguments_defaults_and_closures() -> None:
+    """
+    They are those of the original function.
+    """
+    factor = 3.0
+
+    @torch.jit.script
+    def program(x, *, shift: float = 1.0):
+        return x * factor + shift
+
+    assert program(torch.from_numpy(X), shift=0.5).tolist() == (X * 3 + 0.5).tolist()
+    assert program(torch.from_numpy(X)).tolist() == (X * 3 + 1).tolist()
+
+
+def test_what_cannot_be_scripted_is_named_with_its_line() -> None:
+    """
+    The error says file, function, line and what to do.
+    """
+
+    def generator(x):
+        yield x
+
+    with pytest.raises(
+        RuntimeError, match=r"test_scripts.py, .*generator, line \d+: torch.jit.script does not take yield"
+    ):
+        torch.jit.script(generator)
+    with pytest.raises(RuntimeError, match="consider passing an instance instead"):
+        torch.jit.script(nn.Linear)
+
+
+def test_errors_keep_their_line() -> None:
+    """
+    Tracebacks show the line of the script that failed.
+    """
+
+    @torch.jit.script
+    def program(x):
+        y = x + 1
+        return torch.mm(y, y)  # the line
+
+    with pytest.raises(RuntimeError, match="cannot be multiplied") as caught:
+        program(torch.from_numpy(X))
+
+    assert any("# the line" in str(entry.statement) for entry in caught.traceback)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.norm = nn.BatchNorm2d(4)
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(4 * 4 * 4, 5), nn.ReLU(), nn.Dropout(0.5))
+        self.table = nn.ModuleList([nn.Linear(5, 5), nn.Linear(5, 5)])
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.conv(x)))
+        x = self.head(F.max_pool2d(x, 2))
+        for layer in self.table:
+            x = torch.tanh(layer(x)) + x
+        return F.log_softmax(x, dim=-1)
+
+    @torch.jit.export
+    def doubled(self, x):
+        return self.forward(x) * 2
+
+
+def test_modules_run_alike_plain_scripted_frozen_and_traced() -> None:
+    """
+    Layers, containers, functionals; the whole is one graph.
+    """
+    net = Net().eval()
+    x = torch.rand(2, 3, 8, 8)
+    wanted = net(x).numpy()
+    scripted = torch.jit.script(net)
+
+    np.testing.assert_allclose(scripted(x).numpy(), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scripted.doubled(x).numpy(), 2 * wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(torch.jit.freeze(scripted)(x).numpy(), wanted, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(torch.jit.trace(net, x)(x).numpy(), wanted, rtol=1e-4, atol=1e-5)
+    assert runs_of(scripted, x) == 1
+    assert isinstance(scripted, Net)
+
+
+def test_state_goes_from_one_module_to_another() -> None:
+    """
+    Names are dotted as PyTorch's; arrays are taken as well as tensors; faults are listed.
+    """
+    a, b = Net().eval(), Net().eval()
+    b.load_state_dict({name: tensor.numpy() for name, tensor in a.state_dict().items()})
+    x = torch.rand(1, 3, 8, 8)
+
+    np.testing.assert_array_equal(a(x).numpy(), b(x).numpy())
+    assert {"conv.weight", "norm.running_var", "head.1.bias", "table.0.weight"} <= set(a.state_dict())
+    with pytest.raises(RuntimeError, match=r"Missing key.*'conv.weight'"):
+        b.load_state_dict({})
+
+
+def test_layers_that_only_training_needs_say_so() -> None:
+    """
+    Dropout and batch statistics refuse to run in training mode.
+    """
+    with pytest.raises(NotImplementedError, match=r"module.eval\(\)"):
+        nn.Dropout(0.5)(torch.ones(2))
+    with pytest.raises(NotImplementedError, match="does not train"):
+        torch.tensor([1.0], requires_grad=True)
+
+
+def test_writing_into_a_tensor_inside_a_script_is_refused() -> None:
+    """
+    Rather than computing something else than PyTorch.
+    """
+
+    @torch.jit.script
+    def program(x):
+        x[0] = 1
+        return x
+
+    with pytest.raises(NotImplementedError, match=r"torch.where"):
+        program(torch.zeros(2))
+
+
+def test_a_trace_keeps_the_branch_and_takes_other_shapes() -> None:
+    """
+    Control flow stays as it went with the example; forks are part of the graph; parameters are read at each call.
+    """
+    layer = nn.Linear(3, 3)
+
+    def program(x):
+        future = torch.jit.fork(torch.relu, x)
+        y = layer(x)
+        if x.sum() > 0:
+            return {"y": y + torch.jit.wait(future), "x": x}
+        return y
+
+    traced = torch.jit.trace(program, torch.ones(2, 3))
+    layer.bias.zero_()
+    x = -np.ones((2, 3), np.float32)
+
+    np.testing.assert_allclose(traced(torch.from_numpy(x))["y"].numpy(), x @ layer.weight.numpy().T, rtol=1e-5)
+    assert traced(torch.ones(4, 3))["x"].shape == (4, 3)
+
+
+def test_ignored_functions_run_as_python() -> None:
+    """
+    torch.jit.ignore leaves a function alone, so NumPy may be used in it.
+    """
+
+    @torch.jit.ignore
+    def outside(x):
+        return torch.from_numpy(np.cbrt(x.numpy()))
+
+    @torch.jit.script
+    def program(x):
+        return outside(x * 8) + 1
+
+    np.testing.assert_allclose(program(torch.ones(2)).numpy(), [3, 3])
+
+
+class Base(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.linear(x)
+
+    @staticmethod
+    def plus(a, b):
+        return a + b
+
+    @property
+    def count(self):
+        return 3
+
+    def fails(self, x):
+        raise ValueError(f"{x.shape[0]} rows")
+
+
+class Python(Base):
+    def forward(self, x: torch.Tensor, y: torch.Tensor | None = None) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """Much of the language in one body."""
+        with torch.no_grad():
+            z = super().forward(x)
+        out: list[torch.Tensor] = []
+        for i, (a, b) in enumerate(zip([z, x], [x, z], strict=True)):
+            out.append(self.plus(a, b) * i)
+        assert x.shape[0] == 2, f"{x.shape[0]} rows"
+        try:
+            q = self.fails(x)
+        except ValueError:
+            q = x
+        if y is not None and y.sum() > 0:
+            q = q + y
+        rows = [[each * k for each in out if each.sum() != 0] for k in range(self.count)]
+        both = (x, x)
+        named = {str(n): self.plus(*both) for n in range(2)}
+        shifted = (lambda t: t + 1)(named["1"])  # noqa: PLC3002
+        largest = max(each.sum().item() for each in out)
+        return q, [*out, shifted, *[each for row in rows for each in row], torch.tensor(largest)]
+
+
+def test_scripts_are_python() -> None:
+    """
+    super(), static methods, properties, try, with, lambda, nested comprehensions: as in the module itself.
+    """
+    module = Python()
+    x = torch.rand(2, 3)
+    (q, wanted), (scripted_q, found) = module(x, x), torch.jit.script(module)(x, x)
+
+    np.testing.assert_allclose(scripted_q.numpy(), q.numpy(), rtol=1e-5)
+    assert len(found) == len(wanted)
+    for each, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(each.numpy(), other.numpy(), rtol=1e-4, atol=1e-5)
