@@ -236,3 +236,36 @@ def test_several_threads_run_one_script_at_once() -> None:
 
     for index, each in enumerate(wanted):
         np.testing.assert_allclose(found[index], each, rtol=1e-4)
+
+
+def tree(x, depth: int):
+    if depth == 0:
+        return torch.mm(x, x)
+    left = torch.jit.fork(tree, x, depth - 1)
+    right = torch.jit.fork(tree, x * 0.5, depth - 1)
+    return torch.jit.wait(left) + torch.jit.wait(right)
+
+
+def test_deeply_nested_forks_from_several_threads_while_settings_change() -> None:
+    """
+    Nothing hangs, and every result has the same bits, at every number of threads.
+    """
+    program = torch.jit.script(tree)
+    x = torch.rand(8, 8)
+    wanted = program(x, 5).numpy()
+    found: list[bool] = []
+
+    def client() -> None:
+        found.extend(np.array_equal(program(x, 5).numpy(), wanted) for _ in range(3))
+
+    clients = [threading.Thread(target=client) for _ in range(4)]
+    for each in clients:
+        each.start()
+    number = 0
+    while any(each.is_alive() for each in clients):
+        torch.set_num_threads(1 + number % 2)
+        torch.set_num_interop_threads(1 + number // 2 % 2)
+        number += 1
+        clients[number % 4].join(0.002)
+
+    assert found == [True] * 12

@@ -42,6 +42,15 @@ def test_impossible_numbers_are_refused_in_pytorchs_words(name: str) -> None:
         getattr(torch, name)("two")
 
 
+def test_backends_tell_what_computes() -> None:
+    """
+    No library of kernels is behind the names, and the instruction set is named as PyTorch does.
+    """
+    assert not torch.backends.mkl.is_available()
+    assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
+    assert "weft" in torch.backends.weft.provider()
+
+
 @pytest.mark.parametrize("module", [torch, torch.nn, torch.nn.functional, torch.jit])
 def test_every_name_on_offer_exists(module) -> None:
     """

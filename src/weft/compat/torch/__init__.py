@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from weft.compat.torch import backends as backends
 from weft.compat.torch import jit as jit
 from weft.compat.torch import nn as nn
 from weft.compat.torch import threads as _threads
@@ -48,7 +49,7 @@ inference_mode = no_grad
 globals().update(_FUNCTIONS)
 globals().update(_DTYPES)
 __all__ = sorted({  # noqa: PLE0605
-    *_FUNCTIONS, *_DTYPES, "Size", "Tensor", "__config__", "device", "dtype", "e", "get_num_interop_threads",
+    *_FUNCTIONS, *_DTYPES, "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
     "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "nan", "nn", "no_grad", "numel", "pi",
     "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip

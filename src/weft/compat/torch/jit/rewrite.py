@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 CALL, TRUTH = "__weft_call", "__weft_truth"
-_OUTER = "__weft_outer"
+_OUTER, _BODY = "__weft_outer", "__weft_body"
 
 
 class ScriptError(RuntimeError):
@@ -178,6 +178,7 @@ def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., 
                          if definition.decorator_list else function.__code__.co_firstlineno - definition.lineno)  # fmt: skip
     rewrite = _Rewrite(where)
     definition.decorator_list, definition.returns = [], None
+    definition.name = _BODY  # not its own, which may stand for something else where it was defined
     for argument in ast.walk(definition.args):
         if isinstance(argument, ast.arg):
             argument.annotation = None
@@ -205,9 +206,10 @@ def _bound(function: types.FunctionType, definition: ast.FunctionDef, helpers: d
     module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, definition)], []))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
     outer_code = next(each for each in code.co_consts if isinstance(each, types.CodeType))
-    inner = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name)
+    inner = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _BODY)
+    code = inner.replace(co_name=function.__code__.co_name)
     made = types.FunctionType(
-        inner,
+        code,
         function.__globals__,
         function.__name__,
         function.__defaults__,
