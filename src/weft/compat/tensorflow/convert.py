@@ -77,9 +77,11 @@ def convert_to_tensor(
             raise TypeError(f"Tensor conversion requested dtype {wanted.name} for {value!r}")
         return value
     graph = context.current_graph()
-    inside = [item for item in value if isinstance(item, TensorLike)] if isinstance(value, (list, tuple)) else []
-    if not all(isinstance(item, EagerTensor) for item in inside):
-        return convert_to_tensor(call("stack", list(value)), wanted)
+    first = _first_tensor(value)
+    if first is not None:
+        hint = first.dtype if wanted is None else wanted
+        rows = [convert_to_tensor(item, dtype_hint=hint) for item in value]
+        return convert_to_tensor(call("stack", rows), wanted)
     if wanted is None and dtype_hint is not None and not hasattr(value, "dtype"):
         try:
             array = array_of(value, as_dtype(dtype_hint))
@@ -90,6 +92,14 @@ def convert_to_tensor(
     if graph is None:
         return value if isinstance(value, EagerTensor) else EagerTensor(frozen(array))
     return constant_in(graph, frozen(array), name)
+
+
+def _first_tensor(value: Any) -> Any:
+    """The first tensor in nested lists, if `value` is such."""
+    if not isinstance(value, (list, tuple)):
+        return None
+    found = (item if isinstance(item, TensorLike) else _first_tensor(item) for item in value)
+    return next((item for item in found if item is not None), None)
 
 
 def frozen(array: Array) -> Array:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from itertools import product
 from typing import Any
+
+import numpy as np
 
 from weft import dtypes
 from weft.compat.tensorflow import context
@@ -219,15 +222,19 @@ def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
     except (ShapeError, KernelError, ValueError) as error:
         if all(tensor.shape.is_fully_defined() for tensor in op.inputs):
             raise ValueError(f"{op.name}: {error}") from None
-    for rank in range(6):
-        guess = [
-            Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value) for info in infos
-        ]
+    for rank, numbers in product(range(6), (None, (1,), (), (1, 2))):
         try:
-            return [Info(info.dtype, None) for info in _outputs(op, guess)]
+            return [Info(info.dtype, None) for info in _outputs(op, [_guess(info, rank, numbers) for info in infos])]
         except (NeedsShapeError, LimitError, ShapeError, KernelError, ValueError):
             continue
     return [Info(op.inputs[0].dtype.core if op.inputs else dtypes.f32, None)]
+
+
+def _guess(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
+    """A tensor that `info` may be: of this rank if its own is unknown; integers without a value are ones of a shape."""
+    if numbers is not None and info.dtype.is_integer and info.value is None:
+        return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))
+    return Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value)
 
 
 def _outputs(op: Operation, infos: Sequence[Info]) -> list[Info]:

@@ -1,0 +1,17 @@
+"""The guide says what is true."""
+
+from __future__ import annotations
+
+import runpy
+
+from tests.packaging.sources import ROOT
+
+
+def test_the_table_of_the_guide_is_current() -> None:
+    """
+    `scripts/docs` would change nothing.
+    """
+    guide = (ROOT / "docs" / "guide" / "tensorflow.md").read_text(encoding="utf-8")
+    writer = runpy.run_path(str(ROOT / "docs" / "tensorflow_table.py"))
+
+    assert writer["with_table"](guide) == guide

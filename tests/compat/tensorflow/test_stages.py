@@ -1,0 +1,109 @@
+"""Graphs whose shapes only a run tells, and runs inside runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft.compat.tensorflow as tf
+import weft.compat.tensorflow.compat.v1 as tf1
+
+
+def test_shapes_may_be_fed() -> None:
+    """
+    A fed shape decides the shapes of other tensors; the next run may feed another.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float32, [None])
+        shape = tf1.placeholder(tf.int32, [None])
+        fetches = [tf.reshape(x, shape) + 1, tf.zeros(shape) + 1, tf.pad(x, [[shape[0], 0]])]
+        for wanted in ([2, 3], [3, 2], [2, 3]):
+            found = session.run(fetches, {x: np.arange(6), shape: wanted})
+            np.testing.assert_array_equal(found[0], np.arange(1, 7).reshape(wanted))
+            np.testing.assert_array_equal(found[1], np.ones(wanted))
+            np.testing.assert_array_equal(found[2], np.pad(np.arange(6), (wanted[0], 0)))
+
+
+def test_indices_may_be_tensors() -> None:
+    """
+    Elements and slices at places that only a run tells.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float32, [None])
+        i = tf1.placeholder(tf.int32, [])
+        found = session.run([x[i], x[i : i + 2], x[:i]], {x: np.arange(6), i: 3})
+
+    for got, wanted in zip(found, (3, [3, 4], [0, 1, 2]), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_impossible_indices_are_an_invalid_argument() -> None:
+    """
+    The error names the node.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float32, [None])
+        y = tf.gather(x, [9], name="pick")
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"pick.*out of range"):
+            session.run(y, {x: np.arange(6)})
+
+
+@pytest.mark.parametrize("inter", [1, 2])
+def test_loops_side_by_side_and_functions_that_run_sessions_end(inter: int) -> None:
+    """
+    Nested runs share the one team and never wait for one another in a circle.
+    """
+    config = tf1.ConfigProto(inter_op_parallelism_threads=inter, use_per_session_threads=True)
+    with tf.Graph().as_default(), tf1.Session(config=config) as session:
+        x = tf1.placeholder(tf.float32, [32, 32])
+        product = tf.matmul(x, x)
+
+        @tf.function
+        def traced(a: tf.Tensor) -> tf.Tensor:
+            return tf.reduce_sum(tf.matmul(a, a))
+
+        def nested(a: tf.Tensor) -> tf.Tensor:
+            return traced(a) + session.run(product, {x: a.numpy()}).sum()
+
+        loops = [tf.while_loop(lambda i, a: i < 5, lambda i, a: (i + 1, tf.matmul(a, x)), (0, x))[1] for _ in range(3)]
+        y = tf.add_n([tf.reduce_sum(loop) for loop in loops]) + tf.py_function(nested, [x], tf.float32)
+        eye = np.eye(32, dtype=np.float32)
+
+        assert session.run(y, {x: eye}) == 3 * 32 + 2 * 32
+
+
+def test_effects_keep_their_order() -> None:
+    """
+    Python functions under control dependencies run one after the other, also without results.
+    """
+    order: list[int] = []
+    with tf.Graph().as_default(), tf1.Session() as session:
+        first = tf.py_function(lambda: order.append(1), [], [])
+        with tf.control_dependencies([first]):
+            second = tf.identity(tf.constant(1.0))
+        with tf.control_dependencies([second]):
+            third = tf.py_function(lambda: order.append(3), [], [])
+        for _ in range(5):
+            session.run(third)
+
+    assert order == [1, 3] * 5
+
+
+def test_independent_ops_share_one_team() -> None:
+    """
+    The trace of independent products and sums shows no more workers than the numbers allow.
+    """
+    x = np.ones((256, 256), np.float32)
+    for intra, inter in ((1, 1), (2, 1), (1, 2), (2, 2)):
+        config = tf1.ConfigProto(
+            intra_op_parallelism_threads=intra, inter_op_parallelism_threads=inter, use_per_session_threads=True
+        )
+        metadata = tf1.RunMetadata()
+        with tf.Graph().as_default(), tf1.Session(config=config) as session:
+            place = tf1.placeholder(tf.float32, [256, 256])
+            sums = [tf.reduce_sum(tf.matmul(place, place + float(n))) for n in range(4)]
+            session.run(sums, {place: x})
+            session.run(sums, {place: x}, tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE), metadata)
+        (device,) = metadata.step_stats.dev_stats
+        workers = {stats.thread_id for stats in device.node_stats}
+        assert 1 <= len(workers) <= max(intra, inter)
