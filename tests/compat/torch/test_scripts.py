@@ -272,6 +272,12 @@ class Base(nn.Module):
     def count(self):
         return 3
 
+    def __hidden(self, x):
+        return x * 1
+
+    def shown(self, x):
+        return self.__hidden(x)
+
     def fails(self, x):
         raise ValueError(f"{x.shape[0]} rows")
 
@@ -292,7 +298,7 @@ class Python(Base):
         if y is not None and y.sum() > 0:
             q = q + y
         rows = [[each * k for each in out if each.sum() != 0] for k in range(self.count)]
-        both = (x, x)
+        both = (x, self.shown(x))
         named = {str(n): self.plus(*both) for n in range(2)}
         shifted = (lambda t: t + 1)(named["1"])  # noqa: PLC3002
         largest = max(each.sum().item() for each in out)
@@ -301,7 +307,7 @@ class Python(Base):
 
 def test_scripts_are_python() -> None:
     """
-    super(), static methods, properties, try, with, lambda, nested comprehensions: as in the module itself.
+    super(), static methods, private methods, properties, try, with, lambda, nested comprehensions: as in the module itself.
     """
     module = Python()
     x = torch.rand(2, 3)

@@ -22,14 +22,28 @@ class ScriptError(RuntimeError):
 
 
 class _Rewrite(ast.NodeTransformer):
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, owner: str) -> None:
         self.where = where
+        self.owner = owner.lstrip("_")  # the class around the function, which private names belong to
         self.before: list[ast.stmt] = []  # functions that stand for comprehensions of the statement at hand
         self.count = 0
 
     def _yielding(self, helper: str, args: list[ast.expr], keywords: list[ast.keyword], at: ast.expr) -> ast.expr:
         call = ast.Call(ast.Name(helper, ast.Load()), args, keywords)
         return ast.fix_missing_locations(ast.copy_location(ast.YieldFrom(call), at))
+
+    def _mangled(self, name: str) -> str:
+        private = self.owner and name.startswith("__") and not name.endswith("__") and not name.startswith("__weft")
+        return f"_{self.owner}{name}" if private else name
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        node.attr = self._mangled(node.attr)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        node.id = self._mangled(node.id)
+        return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -176,7 +190,8 @@ def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., 
         raise ScriptError(f"{where}: torch.jit.script takes functions written with def, and modules")
     ast.increment_lineno(tree, function.__code__.co_firstlineno - definition.decorator_list[0].lineno
                          if definition.decorator_list else function.__code__.co_firstlineno - definition.lineno)  # fmt: skip
-    rewrite = _Rewrite(where)
+    around = function.__qualname__.split(".")[-2:-1]
+    rewrite = _Rewrite(where, "".join(around).replace("<locals>", ""))
     definition.decorator_list, definition.returns = [], None
     definition.name = _BODY  # not its own, which may stand for something else where it was defined
     for argument in ast.walk(definition.args):
