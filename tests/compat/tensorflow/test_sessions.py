@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
@@ -244,6 +246,31 @@ def test_eager_variables_change_at_once() -> None:
 
     np.testing.assert_array_equal((v * 2).numpy(), [0, 4])
     np.testing.assert_array_equal(v[1].numpy(), 2)
+
+
+def test_nothing_outlives_its_last_reference() -> None:
+    """
+    Sessions and variables are freed, and with them their state.
+    """
+    v, session = tf.Variable([1.0]), tf1.Session(graph=tf.Graph())
+    seen = weakref.ref(v), weakref.ref(session)
+    del v, session
+    gc.collect()
+
+    assert [ref() for ref in seen] == [None, None]
+
+
+def test_eager_random_numbers_follow_the_seed() -> None:
+    """
+    Setting the seed again starts the same numbers again; without it they differ.
+    """
+    found = []
+    for _ in range(2):
+        tf.random.set_seed(5)
+        found.append((tf.random.normal([3]).numpy(), tf.random.normal([3]).numpy()))
+
+    np.testing.assert_array_equal(found[0], found[1])
+    assert not np.array_equal(*found[0])
 
 
 def test_names_follow_scopes() -> None:

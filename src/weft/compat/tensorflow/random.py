@@ -13,7 +13,7 @@ from weft.compat.tensorflow.api import attribute
 from weft.compat.tensorflow.convert import frozen
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Operation
-from weft.compat.tensorflow.state import EAGER, Store
+from weft.compat.tensorflow.state import Store
 from weft.compat.tensorflow.tensor import EagerTensor
 from weft.ops.op import Array, Info
 
@@ -36,7 +36,6 @@ def set_seed(seed: int | None) -> None:
         graph.seed = seed
         return
     _seeds.process, _seeds.eager = seed, 0
-    EAGER.generators.clear()
 
 
 def _combined(graph_seed: int | None, seed: int | None, name: str) -> int | None:
@@ -54,7 +53,7 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
     if graph is None:
         _seeds.eager += 1
         label = f"{kind}_{_seeds.eager}"
-        generator = EAGER.generator((seed, label), _combined(_seeds.process, seed, label))
+        generator = np.random.Generator(np.random.Philox(_combined(_seeds.process, seed, label)))
         return EagerTensor(frozen(draw(generator, dims).astype(element.numpy)))
 
     def emit(e: Any, _: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import weakref
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,11 @@ class Store:
     """Values of variables, and random generators, of one session (or of eager execution)."""
 
     def __init__(self) -> None:
-        self.values: dict[Any, Array] = {}
-        self.generators: dict[Any, np.random.Generator] = {}
+        self.values: weakref.WeakKeyDictionary[Any, Array] = weakref.WeakKeyDictionary()
+        self.generators: weakref.WeakKeyDictionary[Any, np.random.Generator] = weakref.WeakKeyDictionary()
         self.lock = threading.RLock()
 
-    def generator(self, key: Any, seed: int | None) -> np.random.Generator:
+    def generator(self, key: Operation, seed: int | None) -> np.random.Generator:
         """The generator of an op: its numbers go on from run to run, and start again with a new session."""
         with self.lock:
             if key not in self.generators:

@@ -61,9 +61,6 @@ class Variable(TensorLike):
             for key in keys:
                 first.graph.add_to_collection(key, self)
 
-    def __del__(self) -> None:
-        EAGER.values.pop(self, None)
-
     @property
     def name(self) -> str:
         return f"{self.op_name}:0"
