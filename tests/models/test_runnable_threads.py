@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 
 SECONDS = 3
-LOOKS, BETWEEN = 5, 0.002
-"""A thread counts as runnable if it is so at each of several looks over 10 ms, far longer than changing hands takes."""
+LOOKS, BETWEEN = 6, 0.004
+"""A thread counts as runnable if it is so at each of several looks over 20 ms, far longer than changing hands takes."""
+WORKED_NS = 500_000
+"""And if it worked in that time: where other processes want the CPUs too, a thread may wait long for the moment of CPU
+that it needs to go to sleep."""
 
 pytestmark = pytest.mark.skipif(
-    not Path("/proc/self/task").is_dir(), reason="threads are counted through Linux's /proc"
+    not Path("/proc/self/schedstat").is_file(), reason="threads are counted through Linux's /proc"
 )
 
 
@@ -33,26 +36,28 @@ def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
             assert process.wait(60) == 0
 
 
-def runnable(process: int) -> set[str]:
-    """The threads in state R."""
-    found = set()
+def runnable(process: int) -> dict[str, int]:
+    """The threads in state R, and the CPU time in ns that each has had."""
+    found = {}
     for thread in Path(f"/proc/{process}/task").iterdir():
         try:
             fields = (thread / "stat").read_text().rpartition(")")[2].split()
+            worked = int((thread / "schedstat").read_text().split()[0])
         except OSError:  # it has just ended
             continue
         if fields[0] == "R":
-            found.add(thread.name)
+            found[thread.name] = worked
     return found
 
 
 def steadily_runnable(process: int) -> int:
-    """How many threads are runnable at every one of some looks."""
+    """How many threads are runnable at every one of some looks, and work meanwhile."""
     looks = []
     for _ in range(LOOKS):
         looks.append(runnable(process))
         time.sleep(BETWEEN)
-    return len(set.intersection(*looks))
+    steady = set.intersection(*map(set, looks))
+    return sum(looks[-1][thread] - looks[0][thread] > WORKED_NS for thread in steady)
 
 
 def samples(process: int) -> list[int]:
