@@ -24,6 +24,20 @@ def test_shapes_may_be_fed() -> None:
             np.testing.assert_array_equal(found[2], np.pad(np.arange(6), (wanted[0], 0)))
 
 
+def test_random_tensors_may_have_fed_shapes() -> None:
+    """
+    Dropout of a batch of unknown size keeps about the share it is asked to, rescaled.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float32, [None, 50])
+        y = tf.nn.dropout(x, rate=tf1.placeholder_with_default(0.5, []), seed=1)
+        found = session.run(y, {x: np.ones((40, 50))})
+
+    assert found.shape == (40, 50)
+    assert set(np.unique(found)) == {0.0, 2.0}
+    assert 0.45 < (found > 0).mean() < 0.55
+
+
 def test_indices_may_be_tensors() -> None:
     """
     Elements and slices at places that only a run tells.

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.compat.tensorflow import context
-from weft.compat.tensorflow.api import attribute
-from weft.compat.tensorflow.convert import frozen
+from weft.compat.tensorflow.convert import constant_value, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
-from weft.compat.tensorflow.graph import Operation
+from weft.compat.tensorflow.graph import Operation, placeholder_forms
+from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import Store
 from weft.compat.tensorflow.tensor import EagerTensor
-from weft.ops.op import Array, Info
+from weft.ops.op import Array
 
 Draw = Callable[[np.random.Generator], Array]
 
@@ -47,26 +47,28 @@ def _combined(graph_seed: int | None, seed: int | None, name: str) -> int | None
 
 
 def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | None, draw: Callable[..., Array]) -> Any:
-    dims = tuple(int(dim) for dim in attribute(shape, f"{kind}(shape=)")) if not isinstance(shape, int) else (shape,)
+    where = convert_to_tensor(shape, dtype_hint="int32")
     element = as_dtype(dtype).core
-    graph = context.current_graph()
-    if graph is None:
+    if isinstance(where, EagerTensor):
         _seeds.eager += 1
         label = f"{kind}_{_seeds.eager}"
         generator = np.random.Generator(np.random.Philox(_combined(_seeds.process, seed, label)))
-        return EagerTensor(frozen(draw(generator, dims).astype(element.numpy)))
+        return EagerTensor(frozen(draw(generator, tuple(np.asarray(where).reshape(-1))).astype(element.numpy)))
 
-    def emit(e: Any, _: Any) -> Any:
-        return e.python(op, (), lambda run, __: [_drawn(run.store, op, seed, draw, dims)])
+    def emit(e: Any, values: Any) -> Any:
+        dims = tuple(e.numbers(values[0]))
+        return e.python(op, (), lambda run, __: [_drawn(run.store, op, seed, draw, dims)], dims)
 
-    info = Info(element, dims)
-    op = graph.create_op(kind, (), emit, name, outputs=[(info, info)], attrs={"seed": seed})
+    known, length = constant_value(where), where.shape.num_elements()
+    dims = TensorShape(None if length is None else [None] * length if known is None else known.reshape(-1))
+    forms = placeholder_forms(element, dims)
+    op = where.graph.create_op(kind, [where], emit, name, outputs=[forms], attrs={"seed": seed})
     return op.outputs[0]
 
 
 def _drawn(store: Store, op: Operation, seed: int | None, draw: Callable[..., Array], dims: tuple[int, ...]) -> Array:
     generator = store.generator(op, _combined(op.graph.seed, seed, op.name))
-    with store.lock:
+    with store.drawing:
         return draw(generator, dims)
 
 
@@ -120,7 +122,6 @@ def uniform(
 
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
     """The rows of `value` in a random order."""
-    from weft.compat.tensorflow.convert import convert_to_tensor
     from weft.compat.tensorflow.tensor import call
 
     tensor = convert_to_tensor(value)
@@ -131,7 +132,6 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any
 
 def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:
     """Each element with probability `rate` 0, else divided by 1 - rate; at rate 0 (inference) x itself."""
-    from weft.compat.tensorflow.convert import convert_to_tensor
     from weft.compat.tensorflow.tensor import call
 
     tensor = convert_to_tensor(x)
@@ -143,6 +143,6 @@ def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = 
             raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {given:g}")
         if given == 0:
             return call("identity", tensor, name=name)
-    drawn = uniform(tensor.shape, dtype=tensor.dtype, seed=seed)
+    drawn = uniform(call("shape", tensor), dtype=tensor.dtype, seed=seed)
     kept = call("cast", call("greater_equal", drawn, given), tensor.dtype)
     return call("multiply", call("truediv", tensor, call("subtract", 1.0, given)), kept, name=name)

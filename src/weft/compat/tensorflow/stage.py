@@ -65,12 +65,19 @@ class StageEmitter(Emitter):
         self.assigned[variable] = value
         return value
 
-    def python(self, op: Operation, inputs: Sequence[Value], function: Function) -> list[Value] | None:
-        """The results of `function` as a step of the graph; None if their shapes are known only when it has run."""
+    def python(
+        self, op: Operation, inputs: Sequence[Value], function: Function, shape: Sequence[int] | None = None
+    ) -> list[Value] | None:
+        """The results of `function` as a step of the graph; None if their shapes are known only when it has run.
+
+        `shape` is that of every result, if this stage knows more than the graph.
+        """
         count = len(inputs)
         if self.run is None:
             self.run = self.graph.input("run", dtypes.i64, ())
-        fixed = all(tensor.shape.is_fully_defined() for tensor in op.outputs) and bool(op.outputs)
+        fixed = shape is not None or (
+            all(tensor.shape.is_fully_defined() for tensor in op.outputs) and bool(op.outputs)
+        )
         wanted = [as_dtype(tensor.dtype).core.numpy for tensor in op.outputs]
 
         def step(arrays: list[Array]) -> list[Array]:
@@ -83,7 +90,7 @@ class StageEmitter(Emitter):
             return [DONE]
 
         known = (
-            [Info(tensor.dtype.core, tensor.shape.static()) for tensor in op.outputs]
+            [Info(tensor.dtype.core, tensor.shape.static() if shape is None else tuple(shape)) for tensor in op.outputs]
             if fixed
             else [Info(dtypes.u8, ())]
         )

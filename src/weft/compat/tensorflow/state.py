@@ -26,10 +26,11 @@ class Store:
         self.values: weakref.WeakKeyDictionary[Any, Array] = weakref.WeakKeyDictionary()
         self.generators: weakref.WeakKeyDictionary[Any, np.random.Generator] = weakref.WeakKeyDictionary()
         self.lock = threading.RLock()
+        self.drawing = threading.Lock()  # its own: a run that holds `lock` draws on other threads
 
     def generator(self, key: Operation, seed: int | None) -> np.random.Generator:
         """The generator of an op: its numbers go on from run to run, and start again with a new session."""
-        with self.lock:
+        with self.drawing:
             if key not in self.generators:
                 self.generators[key] = np.random.Generator(np.random.Philox(seed))
             return self.generators[key]
