@@ -33,12 +33,6 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
-def _flag(text: str) -> bool:
-    if text not in ("0", "1"):
-        raise ValueError(text)
-    return text == "1"
-
-
 def _natural(text: str) -> int:
     value = int(text)
     if value < 0:

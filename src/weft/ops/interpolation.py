@@ -36,12 +36,6 @@ class AxisWeights:
     weights: Array
     outside: Array
 
-    @property
-    def is_identity(self) -> bool:
-        """Whether the axis stays as it is."""
-        out, taps = self.indices.shape
-        return taps == 1 and not self.outside.any() and np.array_equal(self.indices[:, 0], np.arange(out))
-
 
 def source_coordinates(
     size: int,

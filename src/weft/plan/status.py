@@ -1,6 +1,5 @@
-"""What the status codes that kernels return mean."""
+"""What the status codes that kernels return mean; 0 is success."""
 
-OK = 0
 INDEX_OUT_OF_RANGE = 1
 DIVISION_BY_ZERO = 2
 

@@ -56,14 +56,6 @@ class Kernel:
             self._cache[key] = self._entry.load(place, name=f"a{number}", typ=I64)
         return self._cache[key]
 
-    def pointer_at(self, number: Index) -> ir.Value:
-        """Pointer `number`, where the number is only known when the kernel runs."""
-        return self.b.load(self.b.gep(self._pointers, [as_i64(number)], source_etype=POINTER), typ=POINTER)
-
-    def arg_at(self, number: Index) -> ir.Value:
-        """Argument `number`, where the number is only known when the kernel runs."""
-        return self.b.load(self.b.gep(self._args, [as_i64(number)], source_etype=I64), typ=I64)
-
     def at(self, base: ir.Value, index: Index, dtype: DType) -> ir.Value:
         """The address of element `index` of the array of `dtype` at `base`."""
         if isinstance(index, int) and index == 0:

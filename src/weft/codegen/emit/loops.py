@@ -81,8 +81,3 @@ def either(
     """if (condition) { ... } else { ... }: gives the two branches, each to be entered once."""
     with k.b.if_else(condition) as branches:
         yield branches
-
-
-def choose(k: Kernel, condition: ir.Value, then: Sequence[ir.Value], otherwise: Sequence[ir.Value]) -> list[ir.Value]:
-    """condition ? then : otherwise, value by value, both sides already computed."""
-    return [k.b.select(condition, a, c) for a, c in zip(then, otherwise, strict=True)]
