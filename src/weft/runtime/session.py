@@ -142,7 +142,7 @@ class SessionBase:
         `intra_op` and `inter_op` limit this run (0: automatic; None: as the session has it), `pool` runs it on
         that pool. `timeout` in seconds counts from the call, waiting for a turn and compiling included; it and
         `cancel` end the run at the next chunk or Python step. Of runs that wait the one with the highest
-        `priority` goes first, then the oldest; a run under way gives way at its next op.
+        `priority` goes first; equal ones take turns, the oldest first. A run under way gives way at its next op.
 
         Raises InputError for arguments that do not fit, ThreadSettingError for impossible limits, RunError if a
         node fails, RunTimeoutError, RunCancelledError, KeyboardInterrupt; the session stays usable.
