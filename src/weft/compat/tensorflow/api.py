@@ -10,10 +10,11 @@ import numpy as np
 
 from weft.compat.tensorflow import context, eager
 from weft.compat.tensorflow.convert import constant_value, convert_to_tensor
-from weft.compat.tensorflow.emitter import Emitter
+from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Graph
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike
+from weft.frontends.tensorflow.emitter import Emitter
 from weft.graph.value import Value
 
 SPELLINGS = {"keep_dims": "keepdims", "reduction_indices": "axis", "dim": "axis", "filter": "filters", "value": "input"}
@@ -32,6 +33,7 @@ class Op:
         self._rule = rule
         found = list(inspect.signature(rule).parameters.values())[1:]
         self._kinds = {parameter.name: kind_of(str(parameter.annotation)) for parameter in found}
+        self._dtypes = {p.name for p in found if str(p.annotation).startswith("DType")}
         self._spread = next((p.name for p in found if p.kind is inspect.Parameter.VAR_POSITIONAL), None)
         self.__signature__ = inspect.Signature(found)
         self.__name__ = name
@@ -86,7 +88,8 @@ class Op:
             given: dict[str, Any] = {}
             for parameter, count, value in plan:
                 if count is None:
-                    given[parameter] = value
+                    is_dtype = parameter in self._dtypes and value is not None
+                    given[parameter] = as_dtype(value).core if is_dtype else value
                 elif count < 0:
                     given[parameter] = None
                 elif value == "one":

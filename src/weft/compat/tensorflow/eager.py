@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.compat.tensorflow.emitter import Emitter, NeedsShapeError
 from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
 from weft.compile import Session
 from weft.errors import WeftError
+from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.ops.op import Array

@@ -13,10 +13,10 @@ import numpy as np
 from weft import dtypes
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.devices import placed
-from weft.compat.tensorflow.emitter import Emitter, NeedsShapeError
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import Tensor
 from weft.errors import KernelError, LimitError, ShapeError
+from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from weft.graph.graph import Graph as CoreGraph
 from weft.graph.value import Value
 from weft.ops.op import Array, Info

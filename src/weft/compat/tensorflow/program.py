@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.compat.tensorflow.emitter import NeedsShapeError
 from weft.compat.tensorflow.errors import InvalidArgumentError
 from weft.compat.tensorflow.graph import Operation
 from weft.compat.tensorflow.stage import StageEmitter
@@ -19,6 +18,7 @@ from weft.compat.tensorflow.state import RUNS, Run, Store
 from weft.compat.tensorflow.tensor import Tensor
 from weft.compile import Session
 from weft.errors import ShapeError
+from weft.frontends.tensorflow.emitter import NeedsShapeError
 from weft.graph.shape import is_static
 from weft.graph.value import Value
 from weft.ops.op import Array

@@ -9,10 +9,10 @@ import numpy as np
 
 from weft import dtypes
 from weft.compat.tensorflow.dtypes import as_dtype
-from weft.compat.tensorflow.emitter import Emitter
 from weft.compat.tensorflow.errors import FailedPreconditionError, InvalidArgumentError
 from weft.compat.tensorflow.graph import Operation
 from weft.compat.tensorflow.state import RUNS, Run, Store
+from weft.frontends.tensorflow.emitter import Emitter
 from weft.graph.graph import Graph, link
 from weft.graph.value import Value
 from weft.ops.op import Array, Info

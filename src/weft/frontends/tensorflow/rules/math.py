@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.compat.tensorflow.dtypes import as_dtype
-from weft.compat.tensorflow.emitter import Emitter
-from weft.compat.tensorflow.rules.kinds import Same, Value
+from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.rules.kinds import DType, Same, Value
 
 Rule = Callable[..., Any]
 
@@ -96,8 +95,8 @@ def add_n(e: Emitter, inputs: Sequence[Same]) -> Value:
     return total if len(inputs) > 1 else e.add("identity", total)
 
 
-def cast(e: Emitter, x: Value, dtype: Any) -> Value:
-    return e.cast(x, as_dtype(dtype).core)
+def cast(e: Emitter, x: Value, dtype: DType) -> Value:
+    return e.cast(x, dtype)
 
 
 def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:

@@ -1,5 +1,6 @@
-"""Annotations by which a rule says what its parameters are; every other parameter is an attribute, a Python value."""
+"""Annotations by which a rule says what its parameters are; every other parameter is an attribute, a Python value (DType: an element type)."""
 
+from weft.dtypes import DType
 from weft.graph.value import Value
 
 Same = Value
@@ -8,4 +9,4 @@ Same = Value
 Shape = Value
 """A tensor of few integers (a shape, axes, paddings), whose value decides the shape of the result."""
 
-__all__ = ["Same", "Shape", "Value"]
+__all__ = ["DType", "Same", "Shape", "Value"]

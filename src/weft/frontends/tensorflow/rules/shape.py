@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.compat.tensorflow.dtypes import as_dtype
-from weft.compat.tensorflow.emitter import Emitter
-from weft.compat.tensorflow.rules.kinds import Same, Shape, Value
+from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
 
 
 def identity(e: Emitter, input: Value) -> Value:
     return e.add("identity", input)
 
 
-def shape(e: Emitter, input: Value, out_type: Any = "int32") -> Value:
-    return e.constant(np.array(e.shape(input), as_dtype(out_type).as_numpy_dtype))
+def shape(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
+    return e.constant(np.array(e.shape(input), out_type.numpy))
 
 
-def size(e: Emitter, input: Value, out_type: Any = "int32") -> Value:
-    return e.constant(np.array(np.prod(e.shape(input), dtype=np.int64), as_dtype(out_type).as_numpy_dtype))
+def size(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
+    return e.constant(np.array(np.prod(e.shape(input), dtype=np.int64), out_type.numpy))
 
 
 def rank(e: Emitter, input: Value) -> Value:
@@ -100,24 +99,24 @@ def fill(e: Emitter, dims: Shape, value: Value) -> Value:
     return e.add("expand", value, e.cast(dims, dtypes.i64))
 
 
-def zeros(e: Emitter, shape: Shape, dtype: Any = "float32") -> Value:
-    return e.constant(np.zeros(e.numbers(shape), as_dtype(dtype).core.numpy))
+def zeros(e: Emitter, shape: Shape, dtype: DType = dtypes.f32) -> Value:
+    return e.full(e.numbers(shape), 0, dtype)
 
 
-def ones(e: Emitter, shape: Shape, dtype: Any = "float32") -> Value:
-    return e.constant(np.ones(e.numbers(shape), as_dtype(dtype).core.numpy))
+def ones(e: Emitter, shape: Shape, dtype: DType = dtypes.f32) -> Value:
+    return e.full(e.numbers(shape), 1, dtype)
 
 
-def zeros_like(e: Emitter, input: Value, dtype: Any = None) -> Value:
-    return e.constant(np.zeros(e.shape(input), (input.known_dtype if dtype is None else as_dtype(dtype).core).numpy))
+def zeros_like(e: Emitter, input: Value, dtype: DType | None = None) -> Value:
+    return e.full(e.shape(input), 0, dtype or input.known_dtype)
 
 
-def ones_like(e: Emitter, input: Value, dtype: Any = None) -> Value:
-    return e.constant(np.ones(e.shape(input), (input.known_dtype if dtype is None else as_dtype(dtype).core).numpy))
+def ones_like(e: Emitter, input: Value, dtype: DType | None = None) -> Value:
+    return e.full(e.shape(input), 1, dtype or input.known_dtype)
 
 
-def eye(e: Emitter, num_rows: int, num_columns: int | None = None, dtype: Any = "float32") -> Value:
-    return e.constant(np.eye(num_rows, num_columns, dtype=as_dtype(dtype).core.numpy))
+def eye(e: Emitter, num_rows: int, num_columns: int | None = None, dtype: DType = dtypes.f32) -> Value:
+    return e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
 
 
 def range_(e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None) -> Value:
@@ -138,7 +137,7 @@ def one_hot(
     on_value: Any = None,
     off_value: Any = None,
     axis: int = -1,
-    dtype: Any = "float32",
+    dtype: DType = dtypes.f32,
 ) -> Value:
     """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere."""
     at = int(axis) % (e.rank(indices) + 1)
@@ -146,7 +145,7 @@ def one_hot(
     hit = e.add(
         "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
     )
-    kind = as_dtype(dtype).core.numpy
+    kind = dtype.numpy
     on, off = (np.array(preset if value is None else value, kind) for value, preset in ((on_value, 1), (off_value, 0)))
     return e.add("where", hit, e.constant(on), e.constant(off))
 

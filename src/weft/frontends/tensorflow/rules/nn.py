@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from weft.compat.tensorflow.emitter import Emitter
-from weft.compat.tensorflow.rules.kinds import Same, Value
+from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.rules.kinds import Same, Value
 
 
 def relu6(e: Emitter, features: Same) -> Value:

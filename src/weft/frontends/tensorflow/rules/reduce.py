@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.compat.tensorflow.dtypes import as_dtype
-from weft.compat.tensorflow.emitter import Emitter
-from weft.compat.tensorflow.rules.kinds import Same, Value
+from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.rules.kinds import DType, Same, Value
 
 Axes = int | Sequence[int] | None
 
@@ -76,9 +75,9 @@ def moments(e: Emitter, x: Same, axes: Axes, keepdims: bool = False) -> list[Val
 def arg_reduce(op: str) -> Callable[..., Any]:
     """The rule of argmax and argmin."""
 
-    def rule(e: Emitter, input: Same, axis: int | None = None, output_type: Any = "int64") -> Value:
+    def rule(e: Emitter, input: Same, axis: int | None = None, output_type: DType = dtypes.i64) -> Value:
         at = e.axis(input, 0 if axis is None else int(axis))
-        return e.cast(e.add(op, input, axis=at, keepdims=False, last=False), as_dtype(output_type).core)
+        return e.cast(e.add(op, input, axis=at, keepdims=False, last=False), output_type)
 
     return rule
 

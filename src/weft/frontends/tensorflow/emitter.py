@@ -61,6 +61,10 @@ class Emitter:
         """A new constant of rank 0 with the dtype of `like`."""
         return self.constant(np.asarray(number).astype(like.known_dtype.numpy))
 
+    def full(self, shape: Sequence[int], number: float, dtype: DType) -> Value:
+        """A tensor of `shape` whose elements are all `number`."""
+        return self.add("expand", self.constant(np.asarray(number).astype(dtype.numpy)), self.integers(shape))
+
     def cast(self, value: Value, to: DType) -> Value:
         """`value` as `to`."""
         return value if value.dtype == to else self.add("cast", value, to=to)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from weft import dtypes
-from weft.compat.tensorflow.emitter import Emitter
-from weft.compat.tensorflow.rules.kinds import Same, Shape, Value
+from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.rules.kinds import Same, Shape, Value
 
 FAR = 1 << 60
 
@@ -33,7 +31,7 @@ def gather_nd(e: Emitter, params: Value, indices: Value, batch_dims: int = 0) ->
 
 def scatter_nd(e: Emitter, indices: Value, updates: Same, shape: Shape) -> Value:
     """Zeros of `shape` with `updates` added where `indices` say."""
-    blank = e.constant(np.zeros(e.numbers(shape), updates.known_dtype.numpy))
+    blank = e.full(e.numbers(shape), 0, updates.known_dtype)
     return e.add("scatter_nd", blank, e.cast(indices, dtypes.i64), updates, reduction="add")
 
 
