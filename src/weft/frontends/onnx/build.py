@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from weft.dtypes import DType
-from weft.frontends.onnx.faults import Fault
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.known import Known
 from weft.graph.graph import Graph, link
 from weft.graph.node import Node

@@ -6,7 +6,7 @@ import onnx
 from onnx import AttributeProto, TensorProto
 
 from weft.errors import LimitError
-from weft.frontends.onnx.faults import Fault, Faults, Unsupported
+from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.onnx.functions import Functions, Key, key_of
 from weft.frontends.onnx.names import Cycle, captured, execution_order, graphs_of, node_name, place
 from weft.frontends.onnx.opsets import Signature, domain_of, signature, title

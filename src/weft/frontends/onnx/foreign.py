@@ -12,8 +12,8 @@ import onnx
 from onnx import helper
 
 from weft.dtypes import DType
+from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.onnx.build import Builder, Function
-from weft.frontends.onnx.faults import Fault, Unsupported
 from weft.frontends.onnx.functions import Functions
 from weft.frontends.onnx.loop import LoopFunction
 from weft.frontends.onnx.names import captured, graphs_of, place

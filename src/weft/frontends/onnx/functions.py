@@ -6,7 +6,7 @@ import onnx
 from onnx import AttributeProto
 
 from weft.errors import LimitError
-from weft.frontends.onnx.faults import Fault
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.names import graphs_of
 from weft.frontends.onnx.opsets import domain_of, title
 

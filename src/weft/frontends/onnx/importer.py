@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import onnx
 
+from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.caps import cap_workers
 from weft.frontends.onnx.check import check_model
-from weft.frontends.onnx.faults import Fault, Faults, Unsupported
 from weft.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
 from weft.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from weft.frontends.onnx.known import Known

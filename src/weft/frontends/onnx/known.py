@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import KernelError, LimitError, ShapeError
-from weft.frontends.onnx.faults import Fault
+from weft.frontends.faults import Fault
 from weft.graph.node import Node
 from weft.graph.shape import Shape, StaticShape, elements
 from weft.graph.value import Value

@@ -13,7 +13,7 @@ from onnx.reference import ReferenceEvaluator
 
 from weft.dtypes import DType
 from weft.errors import RunCancelledError, RunError, RunTimeoutError
-from weft.frontends.onnx.faults import Fault, Unsupported
+from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.onnx.names import captured
 from weft.frontends.onnx.reference import IR_VERSION, Fragment, first_line, tensor_of
 from weft.ops.op import Array

@@ -7,7 +7,7 @@ from onnx import AttributeProto
 
 from weft.dtypes import DType
 from weft.errors import LimitError, ShapeError
-from weft.frontends.onnx.faults import Fault
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.known import Dims, Known
 from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.tensors import to_array

@@ -8,7 +8,7 @@ from typing import Any, cast
 import onnx
 from onnx import defs
 
-from weft.frontends.onnx.faults import Fault, Unsupported
+from weft.frontends.faults import Fault, Unsupported
 
 OLDEST = 7
 """The oldest version of the default domain: before it, operators had other broadcasting rules."""

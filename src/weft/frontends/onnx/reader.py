@@ -14,11 +14,12 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from weft.errors import ModelFormatError
+from weft.frontends.faults import Fault
+from weft.frontends.files import check_size, read_file
 from weft.frontends.onnx.encoding import check_text
-from weft.frontends.onnx.faults import Fault
 
-MAX_BYTES = 2**31 - 1
-"""The most a protobuf message can hold."""
+WANTED = "an ONNX file"
+TOO_LARGE = "save the model with external data (onnx.save_model(..., save_as_external_data=True))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,36 +118,11 @@ def read(model: Any) -> Source:
         return _checked(_parse(bytes(model), title), title, External(None))
     path = os.fspath(model)
     title = f"the model {Path(path).name!r}"
-    return _checked(_parse(_file(path, title), title), title, External(str(Path(path).parent)))
-
-
-def _file(path: str, title: str) -> bytes:
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise ModelFormatError(f"{title} is no regular file; wanted an ONNX file")
-            _check_size(status.st_size, title)
-            return file.read(status.st_size)
-    except OSError as error:
-        raise ModelFormatError(
-            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path and its permissions"
-        ) from None
-    except ValueError as error:  # a path with a NUL character
-        raise ModelFormatError(f"{title} cannot be read: {error}") from None
-
-
-def _check_size(size: int, title: str) -> None:
-    if size > MAX_BYTES:
-        raise ModelFormatError(
-            f"{title} has {size} bytes; an ONNX file has at most {MAX_BYTES} (2 GiB): "
-            "save the model with external data (onnx.save_model(..., save_as_external_data=True))"
-        )
+    return _checked(_parse(read_file(path, title, WANTED, TOO_LARGE), title), title, External(str(Path(path).parent)))
 
 
 def _parse(content: bytes, title: str) -> onnx.ModelProto:
-    _check_size(len(content), title)
+    check_size(len(content), title, WANTED, TOO_LARGE)
     if not content:
         raise ModelFormatError(f"{title} is empty; wanted an ONNX model")
     model = onnx.ModelProto()

@@ -11,7 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from weft.dtypes import DType
 from weft.errors import RunError
-from weft.frontends.onnx.faults import Unsupported
+from weft.frontends.faults import Unsupported
 from weft.frontends.onnx.names import graphs_of
 from weft.ops.op import Array
 

@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 from weft.errors import LimitError, ShapeError
-from weft.frontends.onnx.faults import Fault
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.types import DTYPES, element_type_name
 from weft.graph.shape import elements

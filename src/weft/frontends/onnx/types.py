@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.frontends.onnx.faults import Fault, Unsupported
+from weft.frontends.faults import Fault, Unsupported
 from weft.graph.shape import Dim, Shape
 
 DTYPES: dict[int, DType] = {

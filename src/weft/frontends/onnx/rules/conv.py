@@ -1,7 +1,7 @@
 """Conv."""
 
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
-from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.window import window_of
 from weft.graph.value import Value

@@ -1,7 +1,7 @@
 """ConvTranspose."""
 
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
-from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.conv import kernel_of
 from weft.frontends.onnx.rules.window import halved, per_axis

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
-from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 from weft.graph.value import Value
 

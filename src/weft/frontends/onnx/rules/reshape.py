@@ -1,8 +1,8 @@
 """Operators that rearrange elements: reshapes, transposes, concatenation, slices, splits, pads."""
 
 from weft import dtypes
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
-from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 from weft.graph.value import Value
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft import dtypes
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
-from weft.frontends.onnx.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.tensors import MAX_SPARSE_BYTES, sparse_to_array

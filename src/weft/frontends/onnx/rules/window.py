@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weft.frontends.onnx.faults import Fault
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.node import OnnxNode
 
 MAX_EXTENT = 1 << 31

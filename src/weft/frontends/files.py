@@ -1,0 +1,39 @@
+"""Model files: read whole, and only if they are regular files of a possible size."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from weft.errors import ModelFormatError
+
+MAX_BYTES = 2**31 - 1
+"""The most a protobuf message can hold."""
+
+
+def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
+    """The content of the file `path`, called `title` in messages.
+
+    Raises ModelFormatError if it cannot be read, is no regular file (`wanted` says what it should be) or is larger
+    than protobuf allows (`advice` says what to do then).
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelFormatError(f"{title} is no regular file; wanted {wanted}")
+            check_size(status.st_size, title, wanted, advice)
+            return file.read(status.st_size)
+    except OSError as error:
+        raise ModelFormatError(
+            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path and its permissions"
+        ) from None
+    except ValueError as error:  # a path with a NUL character
+        raise ModelFormatError(f"{title} cannot be read: {error}") from None
+
+
+def check_size(size: int, title: str, wanted: str, advice: str) -> None:
+    """Raise ModelFormatError if `size` bytes are more than protobuf allows."""
+    if size > MAX_BYTES:
+        raise ModelFormatError(f"{title} has {size} bytes; {wanted} has at most {MAX_BYTES} (2 GiB): {advice}")
