@@ -12,12 +12,15 @@ import numpy as np
 from weft import _native, dtypes
 from weft.codegen import target as targets
 from weft.codegen.assemble import assemble
-from weft.errors import RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WeftError
+from weft.dtypes import DType
+from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WeftError
 from weft.frontends import load
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, is_static
+from weft.graph.template import Template
 from weft.graph.value import Value
+from weft.ops.call import Body, Nested
 from weft.ops.table import OPS
 from weft.passes.base import Math, PassContext
 from weft.passes.make_plan import make_plan
@@ -31,7 +34,7 @@ from weft.runtime.executable import Executable
 from weft.runtime.limits import checked
 from weft.runtime.pool import Pool
 from weft.runtime.session import Runnable, SessionBase
-from weft.runtime.signature import Signature, Tensor
+from weft.runtime.signature import Form, Signature, Tensor
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
@@ -48,13 +51,16 @@ class Options:
     target: Target
     math: Math = "fast"
     progress: Progress | None = None
+    nested: Callable[[Any], Session] | None = None
+    """Makes the sessions that bodies of branches and loops run in."""
 
 
 class Session(SessionBase):
     """A model ready to run.
 
-    `model` is a path, the bytes of a model, an onnx.ModelProto or a weft Graph. `intra_op` and `inter_op`
-    limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
+    `model` is a path, the bytes of a model, an onnx.ModelProto, a torch.nn.Module, a torch.export.ExportedProgram, or a
+    weft Graph or Template. A module needs `example_inputs`, its positional arguments as a tuple, and may have
+    `dynamic_shapes`, as torch.export takes them. `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
     caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does. `math="exact"` forbids
     reassociation and fast algorithms with other rounding; both are deterministic. `progress(done, total)`
     is called while kernels are compiled.
@@ -67,6 +73,8 @@ class Session(SessionBase):
     def __init__(
         self,
         model: Any,
+        example_inputs: Any = None,
+        dynamic_shapes: Any = None,
         *,
         intra_op: int | None = None,
         inter_op: int | None = None,
@@ -77,13 +85,43 @@ class Session(SessionBase):
     ) -> None:
         if math not in ("fast", "exact"):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
-        self.graph = load(model) if node_intra_op is None else capped(load(model), node_intra_op)
-        options = Options(targets.detect(), math, progress)
-        compile_ = partial(compile_for, self.graph, options)
-        super().__init__(signature_of(self.graph), compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
-        shapes = tuple(value.shape for value in self.graph.inputs)
-        if all(shape is not None and is_static(shape) for shape in shapes):
+        source = load(model, example_inputs, dynamic_shapes)
+        self._node_intra_op = node_intra_op
+        self._graph: Graph | None = None
+        if isinstance(source, Graph):
+            self._graph = self._capped(source)
+        nested = partial(Session, intra_op=intra_op, inter_op=inter_op, pool=pool, math=math)
+        self._options = Options(targets.detect(), math, progress, nested)
+        compile_ = self._instantiate if isinstance(source, Template) else self._specialize
+        self._source = source
+        super().__init__(signature_of(source), compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
+        shapes = tuple(value.shape for value in source.inputs)
+        if isinstance(source, Graph) and all(shape is not None and is_static(shape) for shape in shapes):
             self._plans.get(shapes, self._signature.select(None))  # type: ignore[arg-type]
+
+    @property
+    def graph(self) -> Graph:
+        """The model's graph as the front end made it; of a Template, that for the inputs met last.
+
+        Raises InputError for a Template that has met no inputs yet.
+        """
+        if self._graph is None:
+            raise InputError("the model has no graph before it meets inputs: its dtypes and shapes follow from theirs")
+        return self._graph
+
+    def _capped(self, graph: Graph) -> Graph:
+        return graph if self._node_intra_op is None else capped(graph, self._node_intra_op)
+
+    def _specialize(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
+        return compile_for(self.graph, self._options, [_shape_of(form) for form in forms], outputs)
+
+    def _instantiate(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
+        assert isinstance(self._source, Template)
+        told = [
+            (_dtype_of(form, value), _shape_of(form)) for value, form in zip(self._source.inputs, forms, strict=True)
+        ]
+        self._graph = graph = self._capped(self._source.build(told))
+        return compile_for(graph, self._options, [shape for _, shape in told], outputs)
 
     def plans(self) -> list[Plan]:
         """The plans compiled so far, the latest used last; a graph cut by data-dependent shapes has several."""
@@ -116,10 +154,20 @@ def capped(graph: Graph, caps: Mapping[str, int]) -> Graph:
     return copy
 
 
-def signature_of(graph: Graph) -> Signature:
+def _shape_of(form: Form) -> StaticShape:
+    return form[1] if form and isinstance(form[0], np.dtype) else form
+
+
+def _dtype_of(form: Form, value: Value) -> DType:
+    return dtypes.from_numpy(form[0]) if form and isinstance(form[0], np.dtype) else value.known_dtype
+
+
+def signature_of(graph: Graph | Template) -> Signature:
     """What a session of `graph` takes and gives."""
 
     def tensor(value: Value) -> Tensor:
+        if value.dtype is None and isinstance(graph, Template):
+            return Tensor(value.name, None, value.shape)
         dtype = value.dtype if value.dtype is not None else dtypes.f32
         return Tensor(value.name, dtype.numpy, value.shape)
 
@@ -136,6 +184,7 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
     """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
+    bind_bodies(graph, options)
     context = PassContext(options.target, options.math)
     infer(graph, context)
     region = first_region(graph)
@@ -146,6 +195,19 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
         return compiled
     inputs = tuple(value.name for value in graph.inputs)
     return Staged(compiled, region, inputs, tuple(value.name for value in graph.outputs), options)
+
+
+def bind_bodies(graph: Graph, options: Options) -> None:
+    """Give the branches and loops of `graph` what runs their bodies."""
+    for node in graph.nodes:
+        function = node.attrs.get("function")
+        if isinstance(function, Nested) and options.nested is not None:
+            function.bind([_body(options.nested(template)) for template in function.templates])
+
+
+def _body(session: Session) -> Body:
+    names = [tensor.name for tensor in session.inputs]
+    return lambda arrays: list(session.run(dict(zip(names, arrays, strict=True))).values())
 
 
 @dataclass(frozen=True, slots=True)

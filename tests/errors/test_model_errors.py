@@ -80,7 +80,8 @@ class TestFiles:
         with pytest.raises(ModelFormatError) as caught:
             frontends.load(17)
         assert str(caught.value) == (
-            "cannot load a model from an object of type int; wanted a path, bytes, an onnx.ModelProto or a weft Graph"
+            "cannot load a model from an object of type int; wanted a path, bytes, an onnx.ModelProto, "
+            "a torch.nn.Module, a torch.export.ExportedProgram or a weft Graph"
         )
 
 

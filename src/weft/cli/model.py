@@ -93,8 +93,9 @@ def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
         if not isinstance(array, np.ndarray):
             raise InputError(f"--input {tensor.name}: {file!r} is an archive; wanted a .npy file of one array")
         return array
-    if tensor.shape is None:
-        raise InputError(f"input {tensor.name!r} has no declared rank; give it with --input {tensor.name}=FILE.npy")
+    if tensor.shape is None or tensor.dtype is None:
+        lacks = "rank" if tensor.dtype is not None else "rank and dtype"
+        raise InputError(f"input {tensor.name!r} has no declared {lacks}; give it with --input {tensor.name}=FILE.npy")
     shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
     rng = np.random.default_rng(0)
     kind = tensor.dtype.kind

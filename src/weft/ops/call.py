@@ -1,9 +1,28 @@
 """call: a Python function as a node, for ops that have no core op and for control flow."""
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 
 from weft.errors import ShapeError
-from weft.ops.op import Attrs, Info
+from weft.graph.template import Template
+from weft.ops.op import Array, Attrs, Info
+
+Body = Callable[[Sequence[Array]], list[Array]]
+"""Runs the body of a branch or loop: arrays in the order of its inputs to those of its outputs."""
+
+
+class Nested(ABC):
+    """The function of a `call` that decides, while it runs, which of its `templates` run and how often."""
+
+    templates: Sequence[Template]
+
+    @abstractmethod
+    def bind(self, bodies: Sequence[Body]) -> None:
+        """Take what runs each of `templates`. Called before the first call, perhaps more than once."""
+
+    @abstractmethod
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """The results on `arrays`."""
 
 
 def infer_call(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:

@@ -11,13 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from weft import _native, knobs
-from weft.graph.shape import StaticShape
+from weft import _native, forking, knobs
 from weft.runtime import threads
 from weft.runtime.control import PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
 from weft.runtime.futures import RunFuture
 from weft.runtime.pool import Pool, threads_of
-from weft.runtime.signature import Familiar, Signature, Tensor
+from weft.runtime.signature import Familiar, Form, Signature, Tensor
 from weft.runtime.threads import Threads
 
 Array = np.ndarray[Any, Any]
@@ -35,8 +34,8 @@ class Runnable(Protocol):
         ...
 
 
-Compile = Callable[[tuple[StaticShape, ...], tuple[str, ...]], Runnable]
-"""(shape of each input, names of the outputs) -> what computes them."""
+Compile = Callable[[tuple[Form, ...], tuple[str, ...]], Runnable]
+"""(form of each input, names of the outputs) -> what computes them."""
 
 
 class Plans:
@@ -46,23 +45,23 @@ class Plans:
         self._compile = compile_
         self._capacity = max(1, capacity)
         self._plans: OrderedDict[tuple[Any, ...], Runnable] = OrderedDict()
-        self._pending: dict[tuple[Any, ...], threading.Lock] = {}
-        self._lock = threading.Lock()
+        self._pending: dict[tuple[Any, ...], threading.RLock] = {}
+        self._lock = forking.lock()
 
-    def get(self, shapes: tuple[StaticShape, ...], outputs: tuple[str, ...]) -> Runnable:
-        """The plan for input `shapes` and `outputs`, compiled now if it is not there."""
-        key = (shapes, outputs)
+    def get(self, forms: tuple[Form, ...], outputs: tuple[str, ...]) -> Runnable:
+        """The plan for inputs of these `forms` and `outputs`, compiled now if it is not there."""
+        key = (forms, outputs)
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
                 self._plans.move_to_end(key)
                 return found
-            pending = self._pending.setdefault(key, threading.Lock())
+            pending = self._pending.setdefault(key, forking.lock())
         with pending:
             with self._lock:
                 found = self._plans.get(key)
             if found is None:
-                found = self._compile(shapes, outputs)
+                found = self._compile(forms, outputs)
                 with self._lock:
                     self._plans[key] = found
                     while len(self._plans) > self._capacity:
@@ -156,7 +155,7 @@ class SessionBase:
                 return dict(zip(last.wanted, last.plan.run(arrays, its_threads.team(), request), strict=True))
         wanted = self._signature.select(outputs)
         arrays = self._signature.arrays(inputs)
-        plan = self._plans.get(tuple(array.shape for array in arrays), wanted)
+        plan = self._plans.get(self._signature.forms(arrays), wanted)
         asked = None if outputs is None else list(outputs)
         self._last = Last(asked, wanted, Familiar(self.inputs, arrays), plan)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
@@ -192,7 +191,7 @@ class SessionBase:
     def _run(
         self, arrays: list[Array], wanted: tuple[str, ...], its_threads: Threads, request: Request
     ) -> dict[str, Array]:
-        plan = self._plans.get(tuple(array.shape for array in arrays), wanted)
+        plan = self._plans.get(self._signature.forms(arrays), wanted)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
 
     def _asked(self, intra_op: Any, inter_op: Any, timeout: Any, cancel: Any, priority: Any) -> Request:

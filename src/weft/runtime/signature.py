@@ -15,21 +15,24 @@ from weft.errors import InputError
 from weft.graph.shape import Shape, StaticShape, text
 
 Array = np.ndarray[Any, Any]
+Form = StaticShape | tuple[np.dtype[Any], StaticShape]
+"""What a plan hangs on of one input: its shape, and its dtype where none is declared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A named input or output of a session.
 
-    `shape` holds a number or the name of a symbol for each axis; None where even the rank is unknown.
+    `dtype` is None where any will do (a TorchScript file does not say). `shape` holds a number or the name of a symbol
+    for each axis; None where even the rank is unknown.
     """
 
     name: str
-    dtype: np.dtype[Any]
+    dtype: np.dtype[Any] | None
     shape: Shape | None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}{'[...]' if self.shape is None else text(self.shape)}"
+        return f"{self.name}: {self.dtype or 'any'}{'[...]' if self.shape is None else text(self.shape)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ class Signature:
         if faults:
             raise InputError("\n".join(faults))
         return arrays
+
+    def forms(self, arrays: Sequence[Array]) -> tuple[Form, ...]:
+        """What a plan for `arrays` hangs on: their shapes, and the dtypes of those whose dtype is not declared."""
+        return tuple(
+            array.shape if tensor.dtype is not None else (array.dtype, array.shape)
+            for tensor, array in zip(self.inputs, arrays, strict=True)
+        )
 
     def select(self, wanted: Sequence[str] | None) -> tuple[str, ...]:
         """The names of the outputs asked for: all of them for None. Raises InputError for unknown names."""
@@ -117,6 +127,8 @@ def fit(given: Any, tensor: Tensor) -> Array:
     no dtype of their own and take the declared one if they can without loss.
     """
     where = f"input {tensor.name!r}"
+    if tensor.dtype is None:
+        return of_any_dtype(given, tensor, where)
     wanted = dtypes.from_numpy(tensor.dtype)
     if isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__"):
         array = np.asarray(given)
@@ -132,6 +144,21 @@ def fit(given: Any, tensor: Tensor) -> Array:
         check_shape(array.shape, tensor.shape, where)
     if array.dtype != tensor.dtype:
         array = array.astype(tensor.dtype)
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
+    """`given`, which must have a dtype of its own, as a C-contiguous array that fits `tensor`."""
+    if not (isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")):
+        raise InputError(f"{where}: wanted an array (its dtype is not declared), got {type(given).__name__}")
+    array = np.asarray(given)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    try:
+        dtypes.from_numpy(array.dtype)
+    except TypeError as error:
+        raise InputError(f"{where}: {error}") from None
+    if tensor.shape is not None:
+        check_shape(array.shape, tensor.shape, where)
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
