@@ -1,58 +1,35 @@
-"""The driver: model to Graph to Plan to Executable. The one module that sees every stage."""
+"""Sessions: a model, compiled for the inputs it meets.
+
+The stages that compile are imported when something has to be compiled: a model whose compiled form is kept on disk
+is ready before they would be.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from weft import _native, dtypes
-from weft.codegen import target as targets
-from weft.codegen.assemble import assemble
+from weft import dtypes
+from weft.codegen.target import detect
 from weft.dtypes import DType
-from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WeftError
+from weft.errors import InputError, ThreadSettingError, WeftError
 from weft.frontends import load
 from weft.graph.graph import Graph
-from weft.graph.node import Node
 from weft.graph.shape import StaticShape, is_static
 from weft.graph.template import Template
 from weft.graph.value import Value
-from weft.ops.call import Body, Nested
-from weft.ops.table import OPS
-from weft.passes.base import Math, PassContext
-from weft.passes.make_plan import make_plan
-from weft.passes.pipeline import infer, optimize
-from weft.passes.regions import Region, first_region
-from weft.passes.specialize import copy_graph, specialize
+from weft.passes.base import Math
 from weft.plan.plan import Plan
-from weft.plan.target import Target
-from weft.runtime.control import PLAIN, Request, inside
-from weft.runtime.executable import Executable
 from weft.runtime.limits import checked
 from weft.runtime.pool import Pool
 from weft.runtime.session import Runnable, SessionBase
 from weft.runtime.signature import Form, Signature, Tensor
 
-Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
 """(kernels done, kernels in all), called while kernels are compiled."""
-
-MAX_STAGED_PLANS = 16
-"""How many plans are kept for the part of a graph behind a data-dependent shape."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How to compile: for which machine, with which mathematics."""
-
-    target: Target
-    math: Math = "fast"
-    progress: Progress | None = None
-    nested: Callable[[Any], Session] | None = None
-    """Makes the sessions that bodies of branches and loops run in."""
 
 
 class Session(SessionBase):
@@ -83,6 +60,8 @@ class Session(SessionBase):
         math: Math = "fast",
         progress: Progress | None = None,
     ) -> None:
+        from weft.driver import Options
+
         if math not in ("fast", "exact"):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
         source = load(model, example_inputs, dynamic_shapes)
@@ -91,7 +70,7 @@ class Session(SessionBase):
         if isinstance(source, Graph):
             self._graph = self._capped(source)
         nested = partial(Session, intra_op=intra_op, inter_op=inter_op, pool=pool, math=math)
-        self._options = Options(targets.detect(), math, progress, nested)
+        self._options = Options(detect(), math, progress, nested)
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
         self._source = source
         super().__init__(signature_of(source), compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
@@ -113,9 +92,13 @@ class Session(SessionBase):
         return graph if self._node_intra_op is None else capped(graph, self._node_intra_op)
 
     def _specialize(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
+        from weft.driver import compile_for
+
         return compile_for(self.graph, self._options, [_shape_of(form) for form in forms], outputs)
 
     def _instantiate(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
+        from weft.driver import compile_for
+
         assert isinstance(self._source, Template)
         told = [
             (_dtype_of(form, value), _shape_of(form)) for value, form in zip(self._source.inputs, forms, strict=True)
@@ -125,10 +108,14 @@ class Session(SessionBase):
 
     def plans(self) -> list[Plan]:
         """The plans compiled so far, the latest used last; a graph cut by data-dependent shapes has several."""
+        from weft.driver import plans_of
+
         return [plan for runnable in self._plans.all() for plan in plans_of(runnable)]
 
     def plans_for(self, inputs: Mapping[str, Any]) -> list[Plan]:
         """The plans by which `inputs` are run, compiled now if need be (and run, where shapes depend on data)."""
+        from weft.driver import plans_of
+
         self.run(inputs)
         return plans_of(self._plans.all()[-1])
 
@@ -139,6 +126,8 @@ def capped(graph: Graph, caps: Mapping[str, int]) -> Graph:
     A node that became several has them named `<name>` or `<name>/...`. Raises ThreadSettingError for an impossible
     number or a name that no node has.
     """
+    from weft.passes.specialize import copy_graph
+
     copy = copy_graph(graph)
     for name, value in caps.items():
         cap = checked("intra_op", value, f"Session(node_intra_op=) for node {name!r}")
@@ -172,130 +161,3 @@ def signature_of(graph: Graph | Template) -> Signature:
         return Tensor(value.name, dtype.numpy, value.shape)
 
     return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)))
-
-
-def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
-    """Compile `graph` for concrete input `shapes` and the named `outputs`."""
-    bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
-    by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
-    bound.outputs = [by_name[name] for name in outputs]
-    return compile_specialized(bound, options)
-
-
-def compile_specialized(graph: Graph, options: Options) -> Runnable:
-    """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
-    bind_bodies(graph, options)
-    context = PassContext(options.target, options.math)
-    infer(graph, context)
-    region = first_region(graph)
-    optimize(region.graph, context)
-    plan = make_plan(region.graph, options.target, options.math)
-    compiled = Compiled(plan, assemble(plan, options.progress))
-    if region.graph is graph:
-        return compiled
-    inputs = tuple(value.name for value in graph.inputs)
-    return Staged(compiled, region, inputs, tuple(value.name for value in graph.outputs), options)
-
-
-def bind_bodies(graph: Graph, options: Options) -> None:
-    """Give the branches and loops of `graph` what runs their bodies."""
-    for node in graph.nodes:
-        function = node.attrs.get("function")
-        if isinstance(function, Nested) and options.nested is not None:
-            function.bind([_body(options.nested(template)) for template in function.templates])
-
-
-def _body(session: Session) -> Body:
-    names = [tensor.name for tensor in session.inputs]
-    return lambda arrays: list(session.run(dict(zip(names, arrays, strict=True))).values())
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A plan and the executable made of it."""
-
-    plan: Plan
-    executable: Executable
-
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
-        """Run the executable."""
-        return self.executable.run(inputs, team, request)
-
-    def trim(self) -> None:
-        """Free the memory that no run uses at the moment."""
-        self.executable.trim()
-
-
-@dataclass(slots=True)
-class Staged:
-    """A graph cut where a shape depends on data: the first part is compiled, the rest once shapes are known."""
-
-    first: Compiled
-    region: Region
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    options: Options
-    rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
-
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
-        """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
-        known: dict[str, Array] = dict(zip(self.inputs, inputs, strict=True))
-        for value in self.region.constants.values():
-            assert value.data is not None
-            known[value.name] = value.data
-        results = self.first.run(inputs, team, request)
-        known.update(zip(self.region.keeps, results, strict=True))
-        for node in self.region.dynamic:
-            with inside(request):
-                run_reference(node, known)
-        if self.region.rest is not None:
-            arrays = [known[value.name] for value in self.region.rest.inputs]
-            plan = self._plan_rest(self.region.rest, arrays)
-            results = plan.run(arrays, team, request)
-            known.update(zip(self.region.rest_outputs, results, strict=True))
-        return [np.array(known[name]) for name in self.outputs]
-
-    def _plan_rest(self, rest: Graph, arrays: Sequence[Array]) -> Runnable:
-        shapes = tuple(array.shape for array in arrays)
-        found = self.rest.get(shapes)
-        if found is None:
-            bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
-            if len(self.rest) >= MAX_STAGED_PLANS:
-                self.rest.pop(next(iter(self.rest)))
-            known = {
-                value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
-            }
-            found = self.rest[shapes] = compile_specialized(specialize(rest, bound, known), self.options)
-        return found
-
-    def trim(self) -> None:
-        """Free the memory that no run uses at the moment."""
-        for part in (self.first, *self.rest.values()):
-            part.trim()
-
-
-def run_reference(node: Node, known: dict[str, Array]) -> None:
-    """Run `node` by its NumPy reference; operands are constants or in `known`, where the results go."""
-    operands = [
-        None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
-    ]
-    try:
-        evaluate = OPS[node.op].evaluate
-        results = evaluate(node.attrs, operands) if evaluate else node.attrs["function"](operands)
-    except (RunTimeoutError, RunCancelledError):
-        raise
-    except WeftError as error:
-        raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
-    except Exception as error:
-        raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
-    known.update(
-        (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
-    )
-
-
-def plans_of(runnable: Runnable) -> list[Plan]:
-    """The plans of one compilation, first stage first."""
-    if isinstance(runnable, Staged):
-        return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
-    assert isinstance(runnable, Compiled)
-    return [runnable.plan]

@@ -16,7 +16,7 @@ from tests.ops.case import graph_of
 from tests.ops.suite import CASES
 from weft import _native
 from weft.codegen.target import detect
-from weft.compile import Options, compile_specialized
+from weft.driver import Options, compile_specialized
 from weft.runtime import threads
 from weft.runtime.control import Request
 

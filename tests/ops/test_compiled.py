@@ -8,7 +8,7 @@ import pytest
 from tests.ops.case import Case, graph_of
 from tests.ops.suite import CASES
 from weft import _native
-from weft.compile import Options, compile_specialized, plans_of
+from weft.driver import Options, compile_specialized, plans_of
 from weft.errors import RunError
 from weft.graph.graph import Graph
 from weft.ops.evaluate import evaluate

@@ -11,6 +11,7 @@ LAYERS: list[set[str]] = [
     {"serve", "distributed", "tune"},
     {"compat"},
     {"compile"},
+    {"driver"},
     {"frontends", "passes", "codegen"},
     {"ops"},
     {"plan", "runtime"},

@@ -18,7 +18,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import llvmlite
-from llvmlite import binding
 
 from weft import __version__, knobs
 from weft.plan.kernel_spec import KernelSpec
@@ -164,8 +163,16 @@ def _header(key: str, code: bytes) -> bytes:
 
 def kernel_key(spec: KernelSpec, target: Target) -> str:
     """A name for the kernel's code that changes with everything that the code depends on."""
-    parts = (str(spec), repr(target), __version__, generator_hash(), llvmlite.__version__, binding.llvm_version_info)
+    parts = (str(spec), repr(target), __version__, generator_hash(), *compiler_version())
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def compiler_version() -> tuple[str, ...]:
+    """What tells one LLVM from another, without loading it: llvmlite's version and the size of its library."""
+    folder = Path(llvmlite.__file__).parent / "binding"
+    sizes = [f"{file.name} {file.stat().st_size}" for file in sorted(folder.glob("*llvmlite.*"))]
+    return (llvmlite.__version__, *sizes)
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from llvmlite import binding
-
 from weft import knobs
+from weft.codegen.host import host
 from weft.errors import KnobError
 from weft.plan.target import Target
 
@@ -37,9 +36,8 @@ def best_isa() -> str:
 @lru_cache(maxsize=1)
 def available_isas() -> tuple[str, ...]:
     """The instruction sets kernels can be generated for and run on this CPU, best first."""
-    host = binding.get_host_cpu_features()
-    tiers = _FEATURES.get(binding.get_process_triple().split("-")[0], {})
-    found = [isa for isa, needs in tiers.items() if all(host.get(need, False) for need in needs)]
+    tiers = _FEATURES.get(host().triple.split("-")[0], {})
+    found = [isa for isa, needs in tiers.items() if all(host().features.get(need, False) for need in needs)]
     return (*found, "generic")
 
 
@@ -48,20 +46,21 @@ def for_isa(isa: str) -> Target:
     """The target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
     if isa not in available_isas():
         raise KnobError(f"WEFT_ISA={isa}: this CPU offers only {', '.join(available_isas())}; unset WEFT_ISA")
-    triple = binding.get_process_triple()
+    triple = host().triple
     l1, l2, l3 = (cache_bytes(level) for level in (1, 2, 3))
     if isa == "generic":
         arm = triple.startswith(("aarch64", "arm64"))
         return Target(isa, triple, "generic" if arm else "x86-64", "", 16, 32 if arm else 16, l1, l2, l3)
     vector_bytes, registers = _SHAPE[isa]
-    features = binding.get_host_cpu_features()
+    features = dict(host().features)
     if isa != "avx512":
         for name in list(features):
             if name.startswith(("avx512", "evex", "avx10")):
                 features[name] = False
     else:
         features["prefer-256-bit"] = False
-    return Target(isa, triple, binding.get_host_cpu_name(), features.flatten(), vector_bytes, registers, l1, l2, l3)
+    flags = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
+    return Target(isa, triple, host().cpu, flags, vector_bytes, registers, l1, l2, l3)
 
 
 def cache_bytes(level: int) -> int:

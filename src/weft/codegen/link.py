@@ -1,0 +1,170 @@
+"""Compiled kernels made ready to call without LLVM, which takes longer to load than most kernels take to link.
+
+Understands what kernels on x86-64 consist of: code and constants that refer to each other relative to their place, and
+calls of functions of the C library. Everything else is left to LLVM's linker (`jit.Library`). Source: System V ABI,
+AMD64 supplement, chapter 4 (relocation types); ELF-64 object file format 1.5.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
+_IDENTITY = b"\x7fELF\x02\x01\x01"
+_RELOCATABLE, _X86_64 = 1, 62
+_PROGBITS, _SYMTAB, _RELA, _NOBITS, _UNWIND = 1, 2, 4, 8, 0x70000001
+_WRITE, _ALLOC = 1, 2
+_PC32, _PLT32 = 2, 4
+_JUMP = b"\xff\x25\x00\x00\x00\x00"
+"""jmp *0(%rip): to the address that follows."""
+_STUB_BYTES = 16
+_ALIGNMENT = 64
+_MAX_BYTES = 1 << 28
+
+
+class LinkError(Exception):
+    """The object code holds something that is not understood here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: int
+    kind: int
+    flags: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+
+
+class Code:
+    """Functions placed in executable memory; `addresses` are valid as long as this lives."""
+
+    def __init__(self, objects: Sequence[tuple[str, bytes]]) -> None:
+        """Place each object, given with the name of the function that is wanted of it. Raises LinkError."""
+        if sys.platform != "linux":
+            raise LinkError(f"made for ELF on Linux, not for {sys.platform}")
+        image = _Image()
+        places = {name: image.add(name, code) for name, code in objects}
+        content = image.finished()
+        self._memory = mmap.mmap(-1, max(len(content), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._memory[: len(content)] = content
+        base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
+            raise LinkError(f"no executable memory: errno {ctypes.get_errno()}")
+        self.addresses: dict[str, int] = {name: base + place for name, place in places.items()}
+
+
+class _Image:
+    """Sections of objects behind each other, all references resolved but those to the C library."""
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+        self._calls: list[tuple[int, int, str]] = []
+
+    def add(self, wanted: str, code: bytes) -> int:
+        """Append an object; the offset of the function `wanted` in the image."""
+        try:
+            return self._add(wanted, code)
+        except (struct.error, IndexError, ValueError) as error:
+            raise LinkError(f"{wanted}: no whole object: {error}") from None
+
+    def _add(self, wanted: str, code: bytes) -> int:
+        sections = list(_sections(code))
+        starts: dict[int, int] = {}
+        for number, section in enumerate(sections):
+            if section.flags & _ALLOC and section.kind != _UNWIND and section.size:
+                starts[number] = self._append(section, code)
+        (table,) = (section for section in sections if section.kind == _SYMTAB)
+        symbols = [_SYMBOL.unpack_from(code, at) for at in range(table.offset, table.offset + table.size, _SYMBOL.size)]
+        names = sections[table.link].offset
+        for section in sections:
+            if section.kind == _RELA and section.info in starts:
+                self._resolve(section, code, starts, symbols, names)
+        for name, _, _, home, value, _ in symbols:
+            if home in starts and _text(code, names + name) == wanted:
+                return starts[home] + int(value)
+        raise LinkError(f"the object has no function {wanted}")
+
+    def _append(self, section: _Section, code: bytes) -> int:
+        if section.flags & _WRITE or section.kind not in (_PROGBITS, _NOBITS) or section.alignment > _ALIGNMENT:
+            raise LinkError(f"a section of kind {section.kind} with flags {section.flags}")
+        if section.size > _MAX_BYTES or (section.kind == _PROGBITS and section.offset + section.size > len(code)):
+            raise LinkError("a section that reaches past the object's end")
+        self._content.extend(bytes(-len(self._content) % _ALIGNMENT))
+        start = len(self._content)
+        held = section.kind == _PROGBITS
+        self._content += code[section.offset : section.offset + section.size] if held else bytes(section.size)
+        return start
+
+    def _resolve(
+        self,
+        relocations: _Section,
+        code: bytes,
+        starts: Mapping[int, int],
+        symbols: Sequence[tuple[int, int, int, int, int, int]],
+        names: int,
+    ) -> None:
+        first, end = relocations.offset, relocations.offset + relocations.size
+        for at in range(first, end, _RELOCATION.size):
+            offset, info, addend = _RELOCATION.unpack_from(code, at)
+            kind, (name, _, _, home, value, _) = info & 0xFFFFFFFF, symbols[info >> 32]
+            place = starts[relocations.info] + offset
+            if kind not in (_PC32, _PLT32):
+                raise LinkError(f"relocation type {kind}")
+            if home in starts:
+                self._point(place, starts[home] + value + addend)
+            elif home == 0:
+                self._calls.append((place, addend, _text(code, names + name)))
+            else:
+                raise LinkError(f"a reference to section {home}")
+
+    def _point(self, place: int, target: int) -> None:
+        struct.pack_into("<i", self._content, place, target - place)
+
+    def finished(self) -> bytes:
+        """The image with a jump for each function of the C library. Raises LinkError for an unknown one."""
+        jumps: dict[str, int] = {}
+        for place, addend, name in self._calls:
+            if name not in jumps:
+                self._content.extend(bytes(-len(self._content) % _STUB_BYTES))
+                jumps[name] = len(self._content)
+                self._content += (_JUMP + struct.pack("<Q", _address(name))).ljust(_STUB_BYTES, b"\0")
+            self._point(place, jumps[name] + addend)
+        return bytes(self._content)
+
+
+def _sections(code: bytes) -> Iterator[_Section]:
+    identity, kind, machine, _, _, _, table, _, _, _, _, size, count, _ = _HEADER.unpack_from(code)
+    if not identity.startswith(_IDENTITY) or (kind, machine, size) != (_RELOCATABLE, _X86_64, _SECTION.size):
+        raise LinkError("no relocatable ELF object for x86-64")
+    for number in range(count):
+        name, kind, flags, _, offset, length, link, info, alignment, _ = _SECTION.unpack_from(
+            code, table + number * size
+        )
+        yield _Section(name, kind, flags, offset, length, link, info, alignment)
+
+
+def _text(code: bytes, at: int) -> str:
+    return code[at : code.index(b"\0", at)].decode()
+
+
+def _address(name: str) -> int:
+    """Where a function of the C library is."""
+    try:
+        found = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+    except AttributeError:
+        found = None
+    if found is None:
+        raise LinkError(f"the C library has no function {name!r}")
+    return found

@@ -1,0 +1,172 @@
+"""The driver: Graph to Plan to Executable. The one module that sees every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from weft import _native, dtypes
+from weft.codegen.assemble import assemble
+from weft.codegen.build import Progress
+from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError
+from weft.graph.graph import Graph
+from weft.graph.node import Node
+from weft.graph.shape import StaticShape
+from weft.ops.call import Body, Nested
+from weft.ops.table import OPS
+from weft.passes.base import Math, PassContext
+from weft.passes.make_plan import make_plan
+from weft.passes.pipeline import infer, optimize
+from weft.passes.regions import Region, first_region
+from weft.passes.specialize import specialize
+from weft.plan.plan import Plan
+from weft.plan.target import Target
+from weft.runtime.control import PLAIN, Request, inside
+from weft.runtime.executable import Executable
+from weft.runtime.session import Runnable, SessionBase
+
+Array = np.ndarray[Any, Any]
+
+MAX_STAGED_PLANS = 16
+"""How many plans are kept for the part of a graph behind a data-dependent shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile: for which machine, with which mathematics."""
+
+    target: Target
+    math: Math = "fast"
+    progress: Progress | None = None
+    nested: Callable[[Any], SessionBase] | None = None
+    """Makes the sessions that bodies of branches and loops run in."""
+
+
+def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
+    """Compile `graph` for concrete input `shapes` and the named `outputs`."""
+    bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
+    by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
+    bound.outputs = [by_name[name] for name in outputs]
+    return compile_specialized(bound, options)
+
+
+def compile_specialized(graph: Graph, options: Options) -> Runnable:
+    """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
+    bind_bodies(graph, options)
+    context = PassContext(options.target, options.math)
+    infer(graph, context)
+    region = first_region(graph)
+    optimize(region.graph, context)
+    plan = make_plan(region.graph, options.target, options.math)
+    compiled = Compiled(plan, assemble(plan, options.progress))
+    if region.graph is graph:
+        return compiled
+    inputs = tuple(value.name for value in graph.inputs)
+    return Staged(compiled, region, inputs, tuple(value.name for value in graph.outputs), options)
+
+
+def bind_bodies(graph: Graph, options: Options) -> None:
+    """Give the branches and loops of `graph` what runs their bodies."""
+    for node in graph.nodes:
+        function = node.attrs.get("function")
+        if isinstance(function, Nested) and options.nested is not None:
+            function.bind([_body(options.nested(template)) for template in function.templates])
+
+
+def _body(session: SessionBase) -> Body:
+    names = [tensor.name for tensor in session.inputs]
+    return lambda arrays: list(session.run(dict(zip(names, arrays, strict=True))).values())
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan and the executable made of it."""
+
+    plan: Plan
+    executable: Executable
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
+
+
+@dataclass(slots=True)
+class Staged:
+    """A graph cut where a shape depends on data: the first part is compiled, the rest once shapes are known."""
+
+    first: Compiled
+    region: Region
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    options: Options
+    rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+        """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
+        known: dict[str, Array] = dict(zip(self.inputs, inputs, strict=True))
+        for value in self.region.constants.values():
+            assert value.data is not None
+            known[value.name] = value.data
+        results = self.first.run(inputs, team, request)
+        known.update(zip(self.region.keeps, results, strict=True))
+        for node in self.region.dynamic:
+            with inside(request):
+                run_reference(node, known)
+        if self.region.rest is not None:
+            arrays = [known[value.name] for value in self.region.rest.inputs]
+            plan = self._plan_rest(self.region.rest, arrays)
+            results = plan.run(arrays, team, request)
+            known.update(zip(self.region.rest_outputs, results, strict=True))
+        return [np.array(known[name]) for name in self.outputs]
+
+    def _plan_rest(self, rest: Graph, arrays: Sequence[Array]) -> Runnable:
+        shapes = tuple(array.shape for array in arrays)
+        found = self.rest.get(shapes)
+        if found is None:
+            bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
+            if len(self.rest) >= MAX_STAGED_PLANS:
+                self.rest.pop(next(iter(self.rest)))
+            known = {
+                value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
+            }
+            found = self.rest[shapes] = compile_specialized(specialize(rest, bound, known), self.options)
+        return found
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        for part in (self.first, *self.rest.values()):
+            part.trim()
+
+
+def run_reference(node: Node, known: dict[str, Array]) -> None:
+    """Run `node` by its NumPy reference; operands are constants or in `known`, where the results go."""
+    operands = [
+        None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
+    ]
+    try:
+        evaluate = OPS[node.op].evaluate
+        results = evaluate(node.attrs, operands) if evaluate else node.attrs["function"](operands)
+    except (RunTimeoutError, RunCancelledError):
+        raise
+    except WeftError as error:
+        raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
+    except Exception as error:
+        raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
+    known.update(
+        (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
+    )
+
+
+def plans_of(runnable: Runnable) -> list[Plan]:
+    """The plans of one compilation, first stage first."""
+    if isinstance(runnable, Staged):
+        return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
+    assert isinstance(runnable, Compiled)
+    return [runnable.plan]
