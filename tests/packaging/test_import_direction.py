@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"plan", "runtime"},
     {"graph", "tracing"},
-    {"knobs"},
+    {"knobs", "forking"},
     {"dtypes"},
     {"errors"},
 ]

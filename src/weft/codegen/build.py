@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from threading import RLock
 from weakref import WeakValueDictionary
 
+from weft import forking
 from weft.codegen import jit
 from weft.codegen.cache import kernel_key, open_cache
 from weft.plan.kernel_spec import KernelSpec
@@ -15,7 +15,7 @@ from weft.plan.target import Target
 
 Progress = Callable[[int, int], None]
 
-_lock = RLock()
+_lock = forking.lock()
 _linked: WeakValueDictionary[tuple[str, Target], jit.Library] = WeakValueDictionary()
 """Which library of this process holds a kernel, as long as anything uses that library or it is recent."""
 _recent: deque[jit.Library] = deque(maxlen=256)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -16,6 +17,11 @@ from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
 _numbers = itertools.count()
+
+# Whoever forks waits for the call of LLVM that another thread is in: the child would find llvmlite's lock taken by a
+# thread that it does not have, and LLVM halfway.
+_llvm = binding.ffi.lib._lock  # noqa: SLF001 - its callbacks would leave a moment in which it is taken
+os.register_at_fork(before=_llvm.__enter__, after_in_parent=_llvm.__exit__, after_in_child=_llvm.__exit__)
 
 
 @lru_cache(maxsize=1)

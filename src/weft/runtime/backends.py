@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from weft import _native, knobs
-from weft.errors import BackendError
+from weft import _native, forking, knobs
+from weft.errors import BackendError, ThreadSettingWarning
 
 NAMES = ("native", "openmp", "tbb")
 VARIABLE = "WEFT_PARALLEL_BACKEND"
 OPENMP = ("libgomp.so.1", "libomp.so", "libomp.so.5", "libiomp5.so", "libomp.dylib")
 BRIDGE = "weft_tbb.so"
+AFTER_FORK = "fork() of a process that used OpenMP"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,11 @@ class Backend:
     library: str | None = None
 
 
-_lock = threading.Lock()
+_lock = forking.lock()
 _chosen: Backend | None = None
+_has_run_before_fork = False
+_lost: Backend | None = None  # what the process that forked used, and this one cannot
+_is_reported = True
 _kept: list[ctypes.CDLL] = []
 
 
@@ -58,8 +62,12 @@ def current() -> Backend:
 
 
 def load() -> None:
-    """Make ready what the environment chooses, if nobody has chosen. Raises KnobError, BackendError."""
+    """Make ready what the environment chooses, if nobody has chosen. Raises KnobError, BackendError.
+
+    Warns if this process was forked from one whose backend cannot go on here.
+    """
     with _lock:
+        _report_loss()
         if _chosen is None:
             wanted = current()
             _choose(wanted.name, wanted.source)
@@ -70,6 +78,8 @@ def _choose(name: str, source: str) -> None:
     if name not in NAMES:
         raise BackendError(f"backend from {source}: wanted one of {', '.join(NAMES)}, got {name!r}")
     if _chosen is not None and name == _chosen.name:
+        if _chosen.source == AFTER_FORK:
+            _chosen = Backend(name, source)
         return
     if _native.engine_is_fixed() and name != current().name:
         used = current()
@@ -77,9 +87,27 @@ def _choose(name: str, source: str) -> None:
             f"backend from {source}: {used.name!r} ({used.source}) is in use, and two in one process would compete for "
             f"the same CPUs; choose {name!r} before the first run, or set {VARIABLE}={name} when the process starts"
         )
+    if _lost is not None and name == _lost.name:
+        raise BackendError(
+            f"backend from {source}: the process that forked this one has used {name!r}, whose threads did not come "
+            "along; use 'native' here, or start processes with spawn"
+        )
     address, library = _LOADERS[name]()
     _native.set_engine(address)
     _chosen = Backend(name, source, library)
+
+
+def _report_loss() -> None:
+    global _is_reported  # noqa: PLW0603 - once a process
+    if _lost is None or _is_reported or current().source != AFTER_FORK:
+        return
+    _is_reported = True
+    warnings.warn(
+        f"backend {_lost.name!r} ({_lost.source}) is not honoured: its threads did not come along in fork(); "
+        "this process uses 'native', with the same results; choose that, or start processes with spawn",
+        ThreadSettingWarning,
+        stacklevel=2,
+    )
 
 
 def _load_native() -> tuple[int, None]:
@@ -139,9 +167,17 @@ _LOADERS: dict[str, Callable[[], tuple[int, str | None]]] = {
 }
 
 
+def _before_fork() -> None:
+    global _has_run_before_fork  # noqa: PLW0603 - the native core forgets it in the child
+    _has_run_before_fork = _native.engine_is_fixed()
+
+
 def _after_fork() -> None:
-    global _lock  # noqa: PLW0603 - whoever held it does not exist in the child
-    _lock = threading.Lock()
+    global _chosen, _lost, _is_reported
+    if _has_run_before_fork and _chosen is not None and _chosen.name == "openmp":
+        # OpenMP's runtime would wait for ever for the threads that it believes to have.
+        _native.set_engine(0)
+        _chosen, _lost, _is_reported = Backend("native", AFTER_FORK), _chosen, False
 
 
-os.register_at_fork(after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)

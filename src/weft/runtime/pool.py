@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 import weakref
 from typing import Any
 
+from weft import forking
 from weft.errors import ThreadSettingError
 from weft.runtime.limits import checked
 from weft.runtime.threads import Threads, ThreadSettings, process
 
 _numbers = itertools.count(1)
 _named: weakref.WeakValueDictionary[str, Pool] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = forking.lock()
 
 
 class Pool:
@@ -95,11 +94,3 @@ def threads_of(pool: Pool | None, source: str) -> Threads:
     if not isinstance(pool, Pool):
         raise ThreadSettingError(f"pool from {source}: wanted a weft.Pool or None, got {pool!r}")
     return pool.threads
-
-
-def _renew_lock() -> None:
-    global _lock  # noqa: PLW0603 - whoever held it does not exist in the child
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)

@@ -13,14 +13,13 @@ KMP_AFFINITY > OMP_PROC_BIND. Nothing is clamped, and nothing ignored in silence
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from weft import _native
+from weft import _native, forking
 from weft.runtime import backends
 from weft.runtime.futures import Background
 from weft.runtime.limits import Setting, checked, chosen, from_environment
@@ -57,11 +56,12 @@ class Threads:
         self.name = name
         self._environment = environment
         self._look = look
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._topology: Topology | None = None
         self._settings: Settings = {}
         self._scopes: list[Settings] = []  # of limit(), the innermost last
         self._team: _native.Team | None = None
+        self._inherited: _native.Team | None = None  # of the process that forked, until this one needs it
         self._background: Background | None = None
         Threads.everyone.add(self)
 
@@ -134,10 +134,8 @@ class Threads:
             if self._team is None:
                 backends.load()
                 intra, inter = self._limits()
-                spin, cpus = self.setting("spin_us"), self.setting("cpus")
-                team = _native.Team(self.name, intra.value, inter.value, spin_us=spin.value)
-                team.set_cpus(cpus.value)
-                self._team = team
+                self._team = self._inherited or _native.Team(self.name, intra.value, inter.value)
+                self._apply()
             return self._team
 
     def background(self) -> Background:
@@ -220,15 +218,15 @@ class Threads:
         self._team.set_spin(self.setting("spin_us").value)
         self._team.set_cpus(self.setting("cpus").value)
 
-    def renew_lock(self) -> None:
+    def forked(self) -> None:
         """For the child after fork(), where other threads do not exist."""
-        self._lock = threading.RLock()
+        self._inherited, self._team = self._team or self._inherited, None
         self._background = None
 
 
 def _after_fork() -> None:
     for threads in list(Threads.everyone):
-        threads.renew_lock()
+        threads.forked()
 
 
 os.register_at_fork(after_in_child=_after_fork)
