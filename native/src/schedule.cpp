@@ -108,7 +108,40 @@ Op* Scheduler::pick(Member& member) {
             return op;
         }
     }
+    return recall_op(member);
+}
+
+// A member that has not come yet to what it was given, and has lost that now; null if there is none that is `wanted`.
+template <typename Wanted>
+Member* Scheduler::recall(const Wanted& wanted) {
+    for (std::size_t i = 0; i < given_.size();) {
+        Member& member = *given_[i];
+        // Relaxed: a hint, as the member may leave this state at any time. Decided in take_back().
+        const bool given = member.state.load(std::memory_order_relaxed) == State::given;
+        if (given && !wanted(member)) {
+            ++i;
+            continue;
+        }
+        given_[i] = given_.back();
+        given_.pop_back();
+        member.awaited = false;
+        if (given && take_back(member)) return &member;
+    }
     return nullptr;
+}
+
+// An op that somebody else was to work on and has not come to yet.
+Op* Scheduler::recall_op(const Member& for_whom) {
+    const Member* const before = recall(
+        [&](const Member& member) { return for_whom.own == nullptr || member.op->run == for_whom.own; });
+    return before == nullptr ? nullptr : before->op;
+}
+
+// For a cancelled run: does not wait for those who have not come yet.
+void Scheduler::recall_all(Section& section, Context& run) {
+    while (const Member* member = recall([&](const Member& other) { return other.op->run == &run; })) {
+        leave(section, *member->op);
+    }
 }
 
 void Scheduler::leave(Section& section, Op& op) {
@@ -122,7 +155,13 @@ void Scheduler::leave(Section& section, Op& op) {
     } else {
         --run.workers;
         close_op(op);
-        if (--op.workers > 0) return;
+        --op.workers;
+        // Nothing is left in it to begin.
+        while (op.workers > 0 && recall([&](const Member& member) { return member.op == &op; }) != nullptr) {
+            --run.workers;
+            --op.workers;
+        }
+        if (op.workers > 0) return;
         if (op.holds_lent) {
             run.lent_free = true;
         } else {

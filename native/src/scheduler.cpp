@@ -171,7 +171,7 @@ void Scheduler::share(Section& section, Context& run, Member& caller) {
         section.unlock();
         if (op == nullptr) {
             wait(caller);
-            // Relaxed: wait() has seen this value with acquire.
+            // Relaxed: wait() has read or written this value with acquire.
             if (caller.state.load(std::memory_order_relaxed) == State::working) op = caller.op;
         }
         if (op != nullptr) work_on(caller, *op);
@@ -200,6 +200,7 @@ void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failur
     run.ready.clear();
     run.ready_ns = 0;
     std::erase_if(blocking_queue_, [&](const auto& entry) { return entry.first == &run; });
+    recall_all(section, run);
     finish_if_done(section, run);
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "weft/affinity.h"
+#include "weft/chaos.h"
 #include "weft/scheduler.h"
 
 namespace weft {
@@ -94,7 +95,7 @@ void* Scheduler::thread_main(void* argument) {
 void Scheduler::worker_loop(Member& member) {
     for (;;) {
         wait(member);
-        // Relaxed: wait() has seen this value with acquire.
+        // Relaxed: wait() has read or written this value with acquire.
         if (member.state.load(std::memory_order_relaxed) == State::dismissed) return;
         for (Op* op = member.op; op != nullptr;) {
             work_on(member, *op);
@@ -133,19 +134,18 @@ void Scheduler::give_back_place(Member& member) {
     member.place = -1;
 }
 
+bool Scheduler::may_spin(const Member& member, int places_used) const {
+    if (member.role == Role::blocking) return false;
+    if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // a setting
+    return member.guest || places_used + spinners_ < places_cap_;
+}
+
 void Scheduler::go_idle(Section& section, Member& member) {
     member.idle = true;
-    State state = State::parked;
-    if (member.role == Role::blocking) {
-        idle_blocking_.push_back(&member);
-    } else {
-        idle_.push_back(&member);
-        if (spin_ns_.load(std::memory_order_relaxed) > 0 && (member.guest || places_.used() + spinners_ < places_cap_)) {
-            state = State::spinning;
-            if (!member.guest) ++spinners_;
-        }
-    }
-    set_state(section, member, state);
+    (member.role == Role::blocking ? idle_blocking_ : idle_).push_back(&member);
+    const bool spins = may_spin(member, places_.used());
+    if (spins && !member.guest) ++spinners_;
+    set_state(section, member, spins ? State::spinning : State::parked);
     if (workers_.size() > workers_wanted_) retire_surplus(section);
 }
 
@@ -161,7 +161,39 @@ void Scheduler::give(Section& section, Member& member, Op* op) {
     stop_idling(member);
     take_place(member);
     member.op = op;
-    set_state(section, member, State::working);
+    set_state(section, member, State::given);
+    if (member.awaited || member.role == Role::blocking) return;
+    member.awaited = true;
+    given_.push_back(&member);
+}
+
+// Takes back what a member was given and has not come to yet: it has no CPU, or is still waking up. False if it has
+// come meanwhile. As it will run in any case, it spins then, so that the next gift costs no wake-up; but others are
+// preferred.
+bool Scheduler::take_back(Member& member) {
+    const int without_it = places_.used() - (member.guest ? 0 : 1);
+    const bool spins = may_spin(member, without_it);
+    chaos_point();
+    State given = State::given;
+    // Relaxed: the member has written nothing, and reads what the next gift holds by its own exchange in take_up().
+    if (!member.state.compare_exchange_strong(given, spins ? State::spinning : State::parked,
+                                              std::memory_order_relaxed)) {
+        return false;
+    }
+    give_back_place(member);
+    member.idle = true;
+    idle_.insert(idle_.begin(), &member);
+    if (spins && !member.guest) ++spinners_;
+    return true;
+}
+
+// Whether the member has its gift; false if that has been taken back.
+bool Scheduler::take_up(Member& member) {
+    chaos_point();
+    State given = State::given;
+    // Acquire: pairs with the exchange in set_state(); Member::op is read after it.
+    return member.state.compare_exchange_strong(given, State::working, std::memory_order_acquire,
+                                                std::memory_order_relaxed);
 }
 
 void Scheduler::dismiss(Section& section, Member& member) {
@@ -171,7 +203,7 @@ void Scheduler::dismiss(Section& section, Member& member) {
 
 void Scheduler::set_state(Section& section, Member& member, State state) {
     chaos_point();
-    // Release: pairs with the acquire loads in spin() and wait(), which then read Member::op.
+    // Release: pairs with take_up(), which lets the member read Member::op, and with wait() for who is dismissed.
     const State before = member.state.exchange(state, std::memory_order_release);
     if (before == State::parked && state != State::parked) section.wake_later(member);
 }
@@ -205,11 +237,11 @@ void Scheduler::join_retired(Section& section) {
     for (auto& member : ending) joined_.push_back(std::move(member));
 }
 
-// Returns once the member has been given an op or has been dismissed. Called without the lock by idle members.
+// Returns once the member has taken up an op or has been dismissed. Called without the lock by idle members.
 void Scheduler::wait(Member& member) {
-    const auto began = Clock::now();
+    auto began = Clock::now();
     for (;;) {
-        // Pairs with the exchange in set_state(): Member::op is read after it.
+        // Acquire: pairs with the exchange in set_state(), for who is dismissed.
         switch (member.state.load(std::memory_order_acquire)) {
             case State::spinning:
                 spin_a_while(member, began);
@@ -219,7 +251,11 @@ void Scheduler::wait(Member& member) {
                 break;
             case State::parked:
                 sleep_while_parked(member, until_look(member, member.watch.on ? Clock::now() : Clock::time_point()));
+                began = Clock::now();
                 break;
+            case State::given:
+                if (take_up(member)) return;
+                continue;
             case State::working:
             case State::dismissed:
                 return;

@@ -17,13 +17,14 @@ class Scheduler;
 struct Context;
 struct Op;
 
-// State of a member. Only the member itself leaves the last three; only a holder of the scheduler's lock leaves the
-// first three.
+// State of a member. Only the member itself leaves the last two; only a holder of the scheduler's lock leaves the
+// first three. Both may leave `given`, by compare-and-exchange: the member to `working`, the holder to `parked`.
 enum class State : std::uint32_t {
     spinning,   // idle, watching this word
     lying_down, // idle, told to park because runnable threads would exceed the places
     parked,     // idle, asleep in the kernel until this word changes
-    working,    // has been given Member::op
+    given,      // has been given Member::op, and loses it again if somebody is free before it comes
+    working,    // has taken up Member::op
     dismissed,  // its run has finished (a caller), or it must end (a worker)
 };
 
@@ -60,7 +61,8 @@ struct Member {
     int traced_team = 0;      // team of `place`: not the scheduler's own for a guest
     // On a line of their own, as a spinning member reads them all the time.
     alignas(64) std::atomic<State> state{State::parked};
-    Op* op = nullptr;         // written before state becomes `working`, then the member's
+    Op* op = nullptr;         // written before state becomes `given`; read by the member once it is `working`
+    bool awaited = false;     // listed in Scheduler::given_
 
     // Used by the thread itself alone.
     alignas(64) FpMode fp_mode = get_fp_mode();

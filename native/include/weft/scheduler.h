@@ -93,6 +93,10 @@ private:
     Op* pick(Member& member);
     Op* best_to_join(const Context& run, double worth) const;
     void leave(Section& section, Op& op);
+    template <typename Wanted>
+    Member* recall(const Wanted& wanted);
+    Op* recall_op(const Member& for_whom);
+    void recall_all(Section& section, Context& run);
     Op* after(Section& section, Member& member, Op& op);
     void dispatch(Section& section);
     bool dispatch_start(Section& section, Context& run);
@@ -115,9 +119,12 @@ private:
     bool has_place_for(const Member& member) const;
     void take_place(Member& member);
     void give_back_place(Member& member);
+    bool may_spin(const Member& member, int places_used) const;
     void go_idle(Section& section, Member& member);
     void stop_idling(Member& member);
     void give(Section& section, Member& member, Op* op);
+    bool take_back(Member& member);
+    static bool take_up(Member& member);
     void dismiss(Section& section, Member& member);
     void set_state(Section& section, Member& member, State state);
     void calm_spinners();
@@ -160,6 +167,7 @@ private:
     std::deque<Context*> runs_;  // in the order they are served: by priority, then by whose turn began first
     std::vector<Member*> idle_;  // callers and workers; the last one became idle last
     std::vector<Member*> idle_blocking_;
+    std::vector<Member*> given_;  // all members in the state `given`, and some that have left it
     std::deque<std::pair<Context*, std::uint32_t>> blocking_queue_;
     std::vector<std::unique_ptr<Member>> caller_members_;
     std::vector<Member*> free_callers_;
