@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -73,7 +73,7 @@ class KernelTimer:
         self.target = target
         self._libraries: list[jit.Library] = []
         repeat = KernelSpec.of("repeat")
-        text = _REPEAT.format(triple=target.triple, name=jit.symbol(repeat))
+        text = _REPEAT.format(triple=target.triple, name=repeat.symbol)
         self._repeat = self._link(repeat, jit.compile_ir(text, target))
 
     def _link(self, spec: KernelSpec, code: bytes) -> int:
@@ -113,6 +113,22 @@ class KernelTimer:
         spec = KernelSpec.of("fma_limit", dtype=dtype, sums=sums)
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         return 2.0 * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
+
+    def fma_call(self, dtype: DType, turns: int) -> tuple[Callable[[], object], int]:
+        """A call that multiplies and adds on registers alone, and how many operations it does."""
+        lanes = self.target.lanes(dtype)
+        sums = self.target.registers - 4
+        KERNELS["fma_limit"] = _emit_fma_limit
+        spec = KernelSpec.of("fma_limit", dtype=dtype, sums=sums)
+        kernel = _Kernel(self._link(spec, jit.compile_kernel(spec, self.target)))
+        data = aligned(((sums + 2) * lanes,), dtype.numpy)
+        pointers, numbers = (ctypes.c_void_p * 1)(data.ctypes.data), (ctypes.c_int64 * 1)(turns)
+
+        def call() -> object:
+            assert self._libraries and data.size  # alive for as long as the call is
+            return kernel(ctypes.addressof(pointers), ctypes.addressof(numbers), 0, None)
+
+        return call, 2 * sums * lanes * turns
 
     def graph_seconds(self, graph: Graph, inputs: dict[str, Array], budget: float = 0.3) -> tuple[float, list[Call]]:
         """Sum of the best times of the calls of `graph`, and the calls."""

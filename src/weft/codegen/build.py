@@ -3,22 +3,49 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from weft import forking
-from weft.codegen import jit
 from weft.codegen.cache import kernel_key, open_cache
+from weft.codegen.link import Code, LinkError
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
 Progress = Callable[[int, int], None]
 
+
+@dataclass(frozen=True, slots=True)
+class ObjectCode:
+    """A compiled kernel: its spec's text, the name of its function, and the object file."""
+
+    spec: str
+    symbol: str
+    content: bytes
+
+
+class Library:
+    """Kernels linked into this process: addresses by the text of their specs, valid as long as the library lives."""
+
+    def __init__(self, objects: Sequence[ObjectCode]) -> None:
+        named = [(one.symbol, one.content) for one in objects]
+        try:
+            self._held: object = (linked := Code(named))
+            addresses = linked.addresses
+        except LinkError:
+            from weft.codegen.jit import Linked
+
+            self._held = (others := Linked(named))
+            addresses = others.addresses
+        self.addresses = {one.spec: addresses[one.symbol] for one in objects}
+        self.objects = {one.spec: one for one in objects}
+
+
 _lock = forking.lock()
-_linked: WeakValueDictionary[tuple[str, Target], jit.Library] = WeakValueDictionary()
+_linked: WeakValueDictionary[tuple[str, Target], Library] = WeakValueDictionary()
 """Which library of this process holds a kernel, as long as anything uses that library or it is recent."""
-_recent: deque[jit.Library] = deque(maxlen=256)
+_recent: deque[Library] = deque(maxlen=256)
 """Libraries that nobody may use at the moment. LLVM frees the code of a library but not all of its tables: a process
 that makes and drops sessions of one model would grow with each, were it linked anew."""
 
@@ -32,10 +59,11 @@ class KernelSet:
     """
 
     addresses: dict[KernelSpec, int]
+    objects: tuple[ObjectCode, ...] = field(default=(), repr=False)
     compiled: int = 0
     loaded: int = 0
     shared: int = 0
-    libraries: tuple[jit.Library, ...] = field(default=(), repr=False)
+    libraries: tuple[Library, ...] = field(default=(), repr=False)
 
 
 def build_library(specs: Iterable[KernelSpec], target: Target, progress: Progress | None = None) -> KernelSet:
@@ -46,17 +74,13 @@ def build_library(specs: Iterable[KernelSpec], target: Target, progress: Progres
     """
     unique = {str(spec): spec for spec in specs}
     with _lock:
-        held = {text: library for text in unique if (library := _linked.get((text, target))) is not None}
+        held = link([], unique, target)
         missing = {text: spec for text, spec in unique.items() if text not in held}
         objects, compiled = _objects(list(missing.values()), target, progress) if missing else ([], 0)
-        if objects:
-            library = jit.Library(objects)
-            _recent.append(library)
-            for text in missing:
-                held[text] = _linked[text, target] = library
-    addresses = {spec: held[text].addresses[spec] for text, spec in unique.items()}
+        held |= link(objects, missing, target)
     return KernelSet(
-        addresses=addresses,
+        addresses={spec: held[text].addresses[text] for text, spec in unique.items()},
+        objects=tuple(held[text].objects[text] for text in unique),
         compiled=compiled,
         loaded=len(missing) - compiled,
         shared=len(unique) - len(missing),
@@ -64,9 +88,23 @@ def build_library(specs: Iterable[KernelSpec], target: Target, progress: Progres
     )
 
 
-def _objects(
-    specs: list[KernelSpec], target: Target, progress: Progress | None
-) -> tuple[list[tuple[KernelSpec, bytes]], int]:
+def link(objects: Sequence[ObjectCode], wanted: Iterable[str], target: Target) -> dict[str, Library]:
+    """For the text of each spec in `wanted` the library that holds its kernel.
+
+    What this process does not have yet is linked from `objects`. Safe from many threads.
+    """
+    with _lock:
+        held = {text: library for text in wanted if (library := _linked.get((text, target))) is not None}
+        fresh = [one for one in objects if one.spec not in held]
+        if fresh:
+            library = Library(fresh)
+            _recent.append(library)
+            for one in fresh:
+                held[one.spec] = _linked[one.spec, target] = library
+    return held
+
+
+def _objects(specs: list[KernelSpec], target: Target, progress: Progress | None) -> tuple[list[ObjectCode], int]:
     """The object code of `specs`, and how many had to be compiled."""
     with open_cache() as cache:
         keys = [kernel_key(spec, target) for spec in specs]
@@ -75,6 +113,8 @@ def _objects(
         for index, code in enumerate(codes):
             if code is not None:
                 continue
+            from weft.codegen import jit
+
             if progress is not None and done == 0:
                 progress(0, total)
             fresh = codes[index] = jit.compile_kernel(specs[index], target)
@@ -83,4 +123,5 @@ def _objects(
             done += 1
             if progress is not None:
                 progress(done, total)
-    return [(spec, code) for spec, code in zip(specs, codes, strict=True) if code is not None], total
+    kept = [code for code in codes if code is not None]
+    return [ObjectCode(str(spec), spec.symbol, code) for spec, code in zip(specs, kept, strict=True)], total

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from llvmlite import binding
@@ -45,14 +44,9 @@ def _engine() -> binding.LLJIT:
     return binding.create_lljit_compiler()
 
 
-def symbol(spec: KernelSpec) -> str:
-    """The name of the kernel's function: its family and a hash of its parameters."""
-    return f"weft_{spec.family}_{hashlib.sha256(str(spec).encode()).hexdigest()[:16]}"
-
-
 def emit_ir(spec: KernelSpec, target: Target) -> str:
     """The LLVM IR of the kernel, as its generator wrote it."""
-    k = Kernel(symbol(spec), target)
+    k = Kernel(spec.symbol, target)
     KERNELS[spec.family](k, spec)
     return k.finish()
 
@@ -87,14 +81,20 @@ class Library:
     """Kernels linked into this process. Their addresses are valid as long as the library lives."""
 
     def __init__(self, objects: Iterable[tuple[KernelSpec, bytes]]) -> None:
+        given = list(objects)
+        self._linked = Linked([(spec.symbol, code) for spec, code in given])
+        self.addresses: dict[KernelSpec, int] = {spec: self._linked.addresses[spec.symbol] for spec, _ in given}
+
+
+class Linked:
+    """Functions that LLVM linked into this process; `addresses` are valid as long as this lives."""
+
+    def __init__(self, objects: Sequence[tuple[str, bytes]]) -> None:
+        """Link each object, given with the name of the function that is wanted of it."""
         builder = binding.JITLibraryBuilder()
-        names: dict[KernelSpec, str] = {}
-        for spec, code in objects:
-            names[spec] = symbol(spec)
+        for name, code in objects:
             builder.add_object_img(code)
-            builder.export_symbol(names[spec])
+            builder.export_symbol(name)
         builder.add_current_process()
-        self._tracker = builder.link(_engine(), f"weft{next(_numbers)}") if names else None
-        self.addresses: dict[KernelSpec, int] = {
-            spec: self._tracker[name] for spec, name in names.items() if self._tracker is not None
-        }
+        self._tracker = builder.link(_engine(), f"weft{next(_numbers)}") if objects else None
+        self.addresses: dict[str, int] = {name: self._tracker[name] for name, _ in objects if self._tracker is not None}

@@ -1,5 +1,6 @@
 """Kernel specs: everything a generator needs to emit a kernel, and nothing else."""
 
+import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
@@ -29,3 +30,8 @@ class KernelSpec:
 
     def __str__(self) -> str:
         return f"{self.family}({', '.join(f'{key}={value!r}' for key, value in self.params)})"
+
+    @property
+    def symbol(self) -> str:
+        """The name of the kernel's function: its family and a hash of its parameters."""
+        return f"weft_{self.family}_{hashlib.sha256(str(self).encode()).hexdigest()[:16]}"
