@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,14 +49,17 @@ def from_environment(setting: str, environment: Mapping[str, str], topology: Top
         if not text:
             continue
         # OpenMP allows one number for each level of nesting: the first is the outermost.
-        number = text.split(",")[0] if variable == "OMP_NUM_THREADS" else text
-        source = f"environment variable {variable}"
-        try:
-            value = int(number)
-        except ValueError:
-            raise impossible(setting, text, source, f"an int in 0..{MOST} (0 = automatic)") from None
-        return chosen(checked(setting, value, source), variable, topology)
+        numbers = text.split(",") if variable == "OMP_NUM_THREADS" else [text]
+        values = [whole(number) for number in numbers]
+        if any(value is None or value > MOST for value in values):
+            raise impossible(setting, text, f"environment variable {variable}", f"an int in 0..{MOST} (0 = automatic)")
+        return chosen(values[0] or 0, variable, topology)
     return chosen(0, "default", topology)
+
+
+def whole(text: str) -> int | None:
+    """The number that `text` writes in decimal digits and nothing else; None if it is none, or longer than any limit."""
+    return int(text) if re.fullmatch(r"\s*\+?[0-9]{1,18}\s*", text) else None
 
 
 def impossible(setting: str, value: Any, source: str, wanted: str) -> ThreadSettingError:

@@ -55,10 +55,17 @@ def cpus_from_environment(environment: Mapping[str, str], root: Path = Path("/")
         if text:
             source = f"environment variable {variable}"
             cpus = parse(text, source, root)
+            if variable == "OMP_PROC_BIND":
+                _report_places(environment)
             return Setting(usable(cpus, source, text), variable)
-    if environment.get("OMP_PLACES", "").strip():
-        report("environment variable OMP_PLACES", environment["OMP_PLACES"], "places are not offered; use WEFT_CPUS")
+    _report_places(environment)
     return Setting((), "default")
+
+
+def _report_places(environment: Mapping[str, str]) -> None:
+    places = environment.get("OMP_PLACES", "")
+    if places.strip():
+        report("environment variable OMP_PLACES", places, "places are not offered; use WEFT_CPUS")
 
 
 def report(source: str, value: str, fault: str) -> None:
@@ -107,15 +114,15 @@ def _explicit(text: str, source: str, _root: Path) -> tuple[int, ...]:
 
 
 def _proc_bind(text: str, source: str, root: Path) -> tuple[int, ...]:
-    policy = text.split(",", maxsplit=1)[0].strip().lower()  # one for each level of nesting
-    if policy == "false":
-        return ()
-    if policy in ("true", "close", "spread"):
-        return ordered_cpus(root, scattered=policy == "spread")
+    policies = [policy.strip().lower() for policy in text.split(",")]
+    if not set(policies) <= {"false", "true", "close", "spread", "primary", "master"}:
+        raise impossible("cpus", text, source, "'false', 'true', 'close', 'spread', 'primary' or 'master'")
+    policy = policies[0]  # of the outermost level of nesting
     if policy in ("primary", "master"):
         report(source, text, "workers on the caller's own CPU would take turns with it")
+    if policy in ("false", "primary", "master"):
         return ()
-    raise impossible("cpus", text, source, "'false', 'true', 'close', 'spread', 'primary' or 'master'")
+    return ordered_cpus(root, scattered=policy == "spread")
 
 
 def _kmp_affinity(text: str, source: str, root: Path) -> tuple[int, ...]:
@@ -123,7 +130,7 @@ def _kmp_affinity(text: str, source: str, root: Path) -> tuple[int, ...]:
     words = [word.strip().lower() for word in re.sub(r"proclist=\[[^\]]*\]", "", text).split(",") if word.strip()]
     kinds = [word for word in words if word in _KINDS]
     unknown = [word for word in words if word not in _KINDS and word not in _HARMLESS]
-    foreign = [word for word in unknown if word.isdigit() or word.startswith("granularity=")]
+    foreign = [word for word in unknown if word.isdecimal() or word in _COARSE]
     if len(kinds) > 1 or len(unknown) > len(foreign) or not (kinds or lists or unknown or words):
         raise impossible("cpus", text, source, "a KMP_AFFINITY such as 'compact' or 'explicit,proclist=[0,2-3]'")
     if foreign:
@@ -147,6 +154,10 @@ _HARMLESS = (
     "verbose", "noverbose", "warnings", "nowarnings", "respect", "norespect", "reset", "noreset",
     "granularity=fine", "granularity=thread",
 )  # fmt: skip
+_COARSE = tuple(
+    f"granularity={unit}"
+    for unit in ("core", "tile", "module", "die", "node", "group", "socket", "package", "numa_domain", "ll_cache")
+)
 _PARSERS = {"WEFT_CPUS": _explicit, "KMP_AFFINITY": _kmp_affinity, "OMP_PROC_BIND": _proc_bind}
 
 

@@ -7,19 +7,25 @@ spin or work than a team has places, whatever is set here.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from weft import _native
-from weft.runtime.limits import Setting, impossible
+from weft.runtime.limits import Setting, impossible, whole
 
-WANTED = "microseconds, 0 or more, or infinity"
+MOST_US = 1e12
+WANTED = f"microseconds in 0..{MOST_US:g}, or infinity"
 _UNITS = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
 
 def checked_spin(value: Any, source: str) -> float:
     """`value` as microseconds. Raises ThreadSettingError naming value and source."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not (0 <= value <= MOST_US or value == math.inf)
+    ):
         raise impossible("spin_us", value, source, WANTED)
     return float(value)
 
@@ -34,24 +40,22 @@ def spin_from_environment(environment: Mapping[str, str]) -> Setting:
 
 
 def _microseconds(text: str, source: str) -> float:
-    try:
-        return checked_spin(float(text), source)
-    except ValueError:
-        raise impossible("spin_us", text, source, WANTED) from None
+    if not re.fullmatch(r"[0-9]+(\.[0-9]*)?(e[0-9]{1,2})?|inf(inity)?", text.lower()):
+        raise impossible("spin_us", text, source, WANTED)
+    if math.isfinite(float(text)) and float(text) > MOST_US:
+        raise impossible("spin_us", text, source, WANTED)
+    return float(text)
 
 
 def _block_time(text: str, source: str) -> float:
     """KMP_BLOCKTIME: milliseconds, or a number with the unit us, ms or s, or `infinite`."""
     if text.lower() in ("infinite", "infinity"):
         return math.inf
-    number = text.lower().rstrip("smu")
-    try:
-        value = int(number) * _UNITS[text.lower()[len(number) :].strip() or "ms"]
-    except (ValueError, KeyError):
-        value = -1.0
-    if value < 0:
+    found = re.fullmatch(r"(.*?)(us|ms|s|)", text.lower())
+    number = whole(found[1]) if found else None
+    if found is None or number is None or number > MOST_US:
         raise impossible("spin_us", text, source, "milliseconds, 0 or more, or 'infinite'")
-    return value
+    return number * _UNITS[found[2] or "ms"]
 
 
 def _wait_policy(text: str, source: str) -> float:

@@ -39,8 +39,9 @@ def test_variables_have_an_order(environment, microseconds, source):
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("WEFT_SPIN_US", "-1"), ("WEFT_SPIN_US", "fast"), ("WEFT_SPIN_US", "nan"), ("KMP_BLOCKTIME", "-3"),
-     ("KMP_BLOCKTIME", "1h"), ("KMP_BLOCKTIME", "x"), ("OMP_WAIT_POLICY", "maybe")],
+    [("WEFT_SPIN_US", "-1"), ("WEFT_SPIN_US", "fast"), ("WEFT_SPIN_US", "nan"), ("WEFT_SPIN_US", "1_0"),
+     ("WEFT_SPIN_US", "1e400"), ("WEFT_SPIN_US", "9" * 20), ("KMP_BLOCKTIME", "-3"), ("KMP_BLOCKTIME", "1h"),
+     ("KMP_BLOCKTIME", "x"), ("KMP_BLOCKTIME", "5mus"), ("KMP_BLOCKTIME", "9" * 15), ("OMP_WAIT_POLICY", "maybe")],
 )  # fmt: skip
 def test_impossible_values_are_refused(variable, text):
     """
@@ -51,7 +52,7 @@ def test_impossible_values_are_refused(variable, text):
     assert repr(text) in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [-1, "1", True, math.nan])
+@pytest.mark.parametrize("value", [-1, "1", True, math.nan, 1e30])
 def test_impossible_spins_are_refused_when_set(value):
     """
     And nothing changes.

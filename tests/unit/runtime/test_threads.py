@@ -1,5 +1,6 @@
 """Thread settings: precedence, sources, refusals."""
 
+import re
 import threading
 
 import numpy as np
@@ -109,16 +110,25 @@ def test_impossible_values_are_refused_when_set_and_change_nothing(value):
     assert values(subject.get()) == (6, 6)
 
 
-@pytest.mark.parametrize("text", ["abc", "-2", "5000", "2.5", "1,2", "0x2"])
-def test_impossible_environment_values_are_refused_when_read(text):
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [("WEFT_INTRA_OP_THREADS", text) for text in ("abc", "-2", "5000", "2.5", "1,2", "0x2", "1_0", "٣", "9" * 5000)]
+    + [
+        ("MKL_NUM_THREADS", "2,2"),
+        ("OMP_NUM_THREADS", "4,abc"),
+        ("OMP_NUM_THREADS", "4,"),
+        ("OMP_NUM_THREADS", "4,-1"),
+    ],
+)
+def test_impossible_environment_values_are_refused_when_read(variable, text):
     """
-    They are not ignored and do not end the process.
+    They are not ignored and do not end the process; of a list each number counts.
     """
-    subject = threads(WEFT_INTRA_OP_THREADS=text)
+    subject = threads(**{variable: text})
 
-    with pytest.raises(ThreadSettingError, match="WEFT_INTRA_OP_THREADS"):
+    with pytest.raises(ThreadSettingError, match=f"intra_op from environment variable {variable}: .*{re.escape(text)}"):
         subject.get()
-    with pytest.raises(ThreadSettingError, match="WEFT_INTRA_OP_THREADS"):
+    with pytest.raises(ThreadSettingError, match=variable):
         subject.team()
 
 
