@@ -20,16 +20,18 @@ if TYPE_CHECKING:
     from weft.runtime import threads as threads
     from weft.runtime.control import CancelToken as CancelToken
     from weft.runtime.pool import Pool as Pool
+    from weft.runtime.python_ops.executor import python_ops as python_ops
     from weft.tracing.record import trace as trace
 
 __version__ = "0.1.0"
-__all__ = ["CancelToken", "Pool", "Session", "__version__", "errors", "threads", "trace"]
+__all__ = ["CancelToken", "Pool", "Session", "__version__", "errors", "python_ops", "threads", "trace"]
 
 _HOMES = {
     "CancelToken": ("weft.runtime.control", "CancelToken"),
     "Pool": ("weft.runtime.pool", "Pool"),
     "Session": ("weft.compile", "Session"),
     "errors": ("weft.errors", None),
+    "python_ops": ("weft.runtime.python_ops.executor", "python_ops"),
     "threads": ("weft.runtime.threads", None),
     "trace": ("weft.tracing.record", "trace"),
 }

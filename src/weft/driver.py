@@ -11,11 +11,11 @@ import numpy as np
 from weft import _native, dtypes
 from weft.codegen.assemble import assemble
 from weft.codegen.build import Progress
-from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError
+from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape
-from weft.ops.call import Body, Nested
+from weft.ops.call import Body, Nested, call_function
 from weft.ops.table import OPS
 from weft.passes.base import Math, PassContext
 from weft.passes.make_plan import make_plan
@@ -152,9 +152,11 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     ]
     try:
         evaluate = OPS[node.op].evaluate
-        results = evaluate(node.attrs, operands) if evaluate else node.attrs["function"](operands)
+        results = evaluate(node.attrs, operands) if evaluate else call_function(node.attrs, operands)
     except (RunTimeoutError, RunCancelledError):
         raise
+    except WorkerError as error:
+        raise WorkerError(f"node {node.name!r} ({node.op}): {error}") from error
     except WeftError as error:
         raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
     except Exception as error:

@@ -9,6 +9,7 @@
     ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
     ├── RunError                      a node failed while it ran
     │   ├── KernelError               a kernel reported bad data (an index out of range, ...)
+    │   ├── WorkerError               a worker process could not run a Python function, or died in it
     │   ├── RunTimeoutError           the run did not end within its timeout
     │   └── RunCancelledError         the run's token or future was cancelled
     ├── ThreadSettingError            a thread number, pool or environment value is impossible
@@ -62,6 +63,10 @@ class RunError(WeftError, RuntimeError):
 
 class KernelError(RunError):
     """A kernel met data it cannot process, such as an index out of range."""
+
+
+class WorkerError(RunError):
+    """A worker process could not be started, sent a Python function, or died while it ran one."""
 
 
 class RunTimeoutError(RunError, TimeoutError):

@@ -27,6 +27,7 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 CONFINED = {
     "onnx": ("weft.frontends.onnx",),
     "google": ("weft.frontends.onnx",),
+    "cloudpickle": ("weft.runtime.python_ops",),
     "llvmlite": ("weft.codegen",),
     "click": ("weft.cli",),
     "rich": ("weft.cli",),
@@ -99,7 +100,7 @@ def test_only_declared_libraries_are_imported() -> None:
     """
     Everything the package imports is in the standard library or among its dependencies.
     """
-    declared = {"weft", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes"}
+    declared = {"weft", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes", "cloudpickle"}
     foreign = {imported.split(".")[0] for _, tree in modules() for imported, _ in imports(tree)}
 
     assert foreign - declared <= set(sys.stdlib_module_names)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.build import build_library
-from weft.errors import InternalError, RunCancelledError, RunError, RunTimeoutError, WeftError
+from weft.errors import InternalError, RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.plan import Home, Plan
@@ -86,6 +86,8 @@ def python_step(call: Call) -> PythonStep:
             results = function(operands)
         except (RunTimeoutError, RunCancelledError):
             raise
+        except WorkerError as error:
+            raise WorkerError(f"{where}: {error}") from error
         except WeftError as error:
             raise RunError(f"{where}: {error}") from error
         except Exception as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from weft.errors import ShapeError
 from weft.graph.template import Template
 from weft.ops.op import Array, Attrs, Info
+from weft.runtime.python_ops.executor import called
 
 Body = Callable[[Sequence[Array]], list[Array]]
 """Runs the body of a branch or loop: arrays in the order of its inputs to those of its outputs."""
@@ -26,7 +27,7 @@ class Nested(ABC):
 
 
 def infer_call(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """attrs: function, infer, blocking, label.
+    """attrs: function, infer, blocking, label, movable (whether the function may run in another process).
 
     Asks the node's own `infer`. Without one nothing is known: the list is empty, and dtypes and shapes
     stay as the front end stated them.
@@ -37,3 +38,10 @@ def infer_call(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     if len(found) != n_outputs:
         raise ShapeError(f"{attrs['label']} describes {len(found)} results, but the node has {n_outputs}")
     return list(found)
+
+
+def call_function(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    """The results of the node's function, in a worker process if it may run there and python_ops() says so."""
+    if attrs.get("movable"):
+        return list(called(attrs["function"], [array for array in arrays if array is not None]))
+    return list(attrs["function"](list(arrays)))

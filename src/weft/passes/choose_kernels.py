@@ -12,6 +12,7 @@ from weft.errors import InternalError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
+from weft.ops.call import call_function
 from weft.ops.table import OPS
 from weft.passes.lower.base import LowerContext, nbytes
 from weft.passes.lower.table import LOWERINGS
@@ -70,7 +71,7 @@ def python_calls(node: Node) -> list[Call]:
         for index, array in zip(present, arrays, strict=True):
             operands[index] = array
         if definition.evaluate is None:
-            return list(attrs["function"](operands))
+            return call_function(attrs, operands)
         return definition.evaluate(attrs, operands)
 
     reads = tuple(value for value in node.inputs if value is not None)

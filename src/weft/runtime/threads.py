@@ -63,6 +63,7 @@ class Threads:
         self._team: _native.Team | None = None
         self._inherited: _native.Team | None = None  # of the process that forked, until this one needs it
         self._background: Background | None = None
+        self._followers: list[Callable[[], None]] = []
         Threads.everyone.add(self)
 
     def set(
@@ -145,6 +146,10 @@ class Threads:
                 self._background = Background(self.name)
             return self._background
 
+    def on_change(self, follower: Callable[[], None]) -> None:
+        """Have `follower` called after every change of a setting, in the thread that makes it."""
+        self._followers.append(follower)
+
     def status(self) -> dict[str, int]:
         """What the team is doing (see _native.Team.status); all zero before its first run."""
         team = self._team
@@ -210,13 +215,14 @@ class Threads:
         return from_environment(name, self._environment, self.topology())
 
     def _apply(self) -> None:
-        """Tell the team. Needs the lock."""
-        if self._team is None:
-            return
-        intra, inter = self._limits()
-        self._team.set_limits(intra.value, inter.value)
-        self._team.set_spin(self.setting("spin_us").value)
-        self._team.set_cpus(self.setting("cpus").value)
+        """Tell the team, and who follows. Needs the lock."""
+        if self._team is not None:
+            intra, inter = self._limits()
+            self._team.set_limits(intra.value, inter.value)
+            self._team.set_spin(self.setting("spin_us").value)
+            self._team.set_cpus(self.setting("cpus").value)
+        for follower in self._followers:
+            follower()
 
     def forked(self) -> None:
         """For the child after fork(), where other threads do not exist."""

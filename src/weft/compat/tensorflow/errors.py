@@ -53,6 +53,10 @@ class FailedPreconditionError(OpError):
     code = 9
 
 
+class AbortedError(OpError):
+    code = 10
+
+
 class OutOfRangeError(OpError):
     code = 11
 
@@ -95,6 +99,8 @@ def translated(error: core.WeftError) -> OpError:
     """`error` as TensorFlow would raise it. Chain it to what python_cause() finds."""
     if isinstance(error, core.RunTimeoutError):
         return DeadlineExceededError(None, None, f"Timed out waiting for notification: {error}")
+    if isinstance(error, core.WorkerError):
+        return AbortedError(None, None, str(error))
     cause = python_cause(error)
     if isinstance(error, core.RunError) and cause is not error:
         if isinstance(cause, OpError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor
 from weft.ops.op import Array
+from weft.runtime.python_ops.executor import called
 
 
 def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
@@ -23,14 +25,12 @@ def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = N
 
     In a graph, say the shape of the result with set_shape() if you know it: the ops behind it are then compiled with it.
     """
-    return _python("EagerPyFunc", lambda *arrays: func(*map(EagerTensor, arrays)), inp, Tout, name)
+    return _python("EagerPyFunc", UserFunction(func, eager=True), inp, Tout, name)
 
 
 def numpy_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
     """func(*inp), called with NumPy arrays. `Tout` and shapes as for py_function."""
-    return _python(
-        "PyFunc", lambda *arrays: func(*(array if array.ndim else array[()] for array in arrays)), inp, Tout, name
-    )
+    return _python("PyFunc", UserFunction(func, eager=False), inp, Tout, name)
 
 
 def py_func(
@@ -44,23 +44,54 @@ def py_func(
     return numpy_function(func, inp, Tout, name)
 
 
-def _python(kind: str, function: Callable[..., Any], inp: Sequence[Any], wanted: Any, name: str | None) -> Any:
+@dataclass(frozen=True, slots=True)
+class UserFunction:
+    """A function of py_function (`eager`) or numpy_function, called with arrays."""
+
+    function: Callable[..., Any]
+    eager: bool
+
+    def __call__(self, arrays: Sequence[Array]) -> Any:
+        """What it returns."""
+        if self.eager:
+            return self.function(*map(EagerTensor, arrays))
+        return self.function(*(array if array.ndim else array[()] for array in arrays))
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A function of arrays whose results are of the dtypes called `types`; it can go to another process."""
+
+    function: Callable[[Sequence[Array]], Any]
+    types: tuple[str, ...]
+    several: bool
+
+    def __call__(self, arrays: list[Array]) -> list[Array]:
+        """The results. Raises what the function raises, ValueError and TypeError for results that are not as said."""
+        with context.eagerly():
+            found = self.function(arrays)
+            listed = isinstance(found, (list, tuple)) and (self.several or not self.types)
+            results = (list(found) if listed else [found]) if self.types else []
+            if len(results) != len(self.types):
+                raise ValueError(f"the function returned {len(results)} values; Tout has {len(self.types)}")
+            return [_as(result, as_dtype(dtype)) for result, dtype in zip(results, self.types, strict=True)]
+
+
+def _python(
+    kind: str, function: Callable[[Sequence[Array]], Any], inp: Sequence[Any], wanted: Any, name: str | None
+) -> Any:
     several = isinstance(wanted, (list, tuple))
     types = [as_dtype(dtype) for dtype in (wanted if several else [] if wanted is None else [wanted])]
+    typed = Typed(function, tuple(dtype.name for dtype in types), several)
+    movable = isinstance(function, UserFunction)
 
-    def call(_: Run | None, arrays: list[Array]) -> list[Array]:
-        with context.eagerly():
-            found = function(*arrays)
-            results = list(found) if isinstance(found, (list, tuple)) and (several or not types) else [found]
-            results = results if types else []
-            if len(results) != len(types):
-                raise ValueError(f"the function returned {len(results)} values; Tout has {len(types)}")
-            return [_as(result, dtype) for result, dtype in zip(results, types, strict=True)]
+    def call(_: Run, arrays: list[Array]) -> Sequence[Array]:
+        return called(typed, arrays) if movable else typed(arrays)
 
     tensors = [convert_to_tensor(item) for item in inp]
     graph = context.current_graph() or next((tensor.graph for tensor in tensors if isinstance(tensor, Tensor)), None)
     if graph is None:
-        found = [EagerTensor(frozen(array)) for array in call(None, [np.array(tensor) for tensor in tensors])]
+        found = [EagerTensor(frozen(array)) for array in typed([np.array(tensor) for tensor in tensors])]
         return found if several else found[0] if found else None
     inputs = [tensor if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in tensors]
     forms = [placeholder_forms(dtype.core, TensorShape(None)) for dtype in types]
@@ -89,7 +120,7 @@ def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = 
     """Print `inputs` (to stderr, as TensorFlow does); in a graph an operation that prints when it runs."""
     tensors = [item for item in inputs if isinstance(item, Tensor) or hasattr(item, "read_value")]
 
-    def show(*arrays: Array) -> None:
+    def show(arrays: Sequence[Array]) -> None:
         values = iter(arrays)
         texts = [str(next(values)) if any(item is t for t in tensors) else _text(item) for item in inputs]
         (output_stream or sys.stderr).write(sep.join(texts) + end)
