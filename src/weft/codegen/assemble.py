@@ -42,6 +42,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
             scratch_bytes=plan.scratch_bytes,
             outputs=[Form(port.shape, port.dtype.numpy) for port in plan.outputs],
             reasons=MESSAGES,
+            isa=plan.target.isa,
             kept=(library, constants),
         )
     )

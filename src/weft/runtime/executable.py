@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,8 +48,9 @@ class Layout:
     """Everything that is fixed when a plan has become machine code.
 
     `tasks` are (first step, number of steps, priority, blocking), `successors` those of each task, `slots` the
-    buffers as the native core takes them. `reasons` says what the status codes of kernels mean. `kept` is whatever
-    must live as long as the code: compiled kernels and the arrays of constants.
+    buffers as the native core takes them. `reasons` says what the status codes of kernels mean. `isa` names the
+    instruction set of the kernels. `kept` is whatever must live as long as the code: compiled kernels and the arrays of
+    constants.
     """
 
     steps: Sequence[Step]
@@ -60,11 +62,14 @@ class Layout:
     scratch_bytes: int
     outputs: Sequence[Form]
     reasons: Mapping[int, str]
+    isa: str
     kept: object
 
 
 class Executable:
     """A compiled graph. Safe to run from many threads at once: each run has an arena of its own."""
+
+    everyone: ClassVar[weakref.WeakSet[Executable]] = weakref.WeakSet()
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -79,6 +84,12 @@ class Executable:
             max_workers=[step.max_workers for step in layout.steps],
         )
         PROGRAMS.register(self, self._program.id, tuple(layout.labels))
+        Executable.everyone.add(self)
+
+    @property
+    def isa(self) -> str:
+        """The instruction set of its kernels."""
+        return self._layout.isa
 
     @property
     def arena_bytes(self) -> int:

@@ -49,7 +49,7 @@ class Pool:
     def _make(cls, name: str, asked: dict[str, int | None]) -> Pool:
         pool = super().__new__(cls)
         pool._threads = Threads(name)
-        pool._threads.set(**asked)
+        pool._threads.begin(asked, "Pool")
         return pool
 
     @property

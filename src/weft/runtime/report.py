@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft import _native
 from weft.runtime import backends
+from weft.runtime.executable import Executable
 
 if TYPE_CHECKING:
     from weft.runtime.threads import Threads
@@ -24,13 +25,17 @@ VARIABLES = (
 def report(threads: Threads) -> dict[str, Any]:
     """Plain data about the settings of `threads` and all pools.
 
-    intra_op, inter_op, spin_us, cpus: each a dict of value and source. topology: online, allowed, quota, quota_source,
-    available, reason. cpu: model, features. environment: the variables set that are read. build: version, compiler,
-    python, backend. pools: for each its name, limits, threads alive, places in use, runs in progress and waiting.
-    threads: workers of this team. Raises ThreadSettingError if an environment variable cannot be used.
+    intra_op, inter_op, spin_us, cpus, backend: each a dict of value and source. topology: online, allowed, quota,
+    quota_source, available, reason. cpu: model, features, and isa, the instruction sets of the kernels loaded at the
+    moment (None if there are none). environment: the variables set that are read. build: version, compiler, python,
+    backend and the library that it is. pools: for each its name, limits and their sources, threads alive, places in
+    use, runs in progress and waiting. threads: workers of this team. Raises ThreadSettingError if an environment
+    variable cannot be used.
     """
     topology = threads.topology()
     facts: dict[str, Any] = {name: _setting(threads, name) for name in SETTINGS}
+    backend = backends.current()
+    facts["backend"] = {"value": backend.name, "source": backend.source}
     facts["topology"] = {
         "online": topology.online,
         "allowed": topology.allowed,
@@ -56,6 +61,8 @@ def pool(threads: Threads) -> dict[str, Any]:
         "name": threads.name,
         "intra_op": settings.intra_op,
         "inter_op": settings.inter_op,
+        "intra_source": settings.intra_source,
+        "inter_source": settings.inter_source,
         "threads": status["workers"] + status["blocking"],
         "places": status["places"],
         "spinning": status["spinning"],
@@ -64,20 +71,22 @@ def pool(threads: Threads) -> dict[str, Any]:
     }
 
 
-def build() -> dict[str, str]:
+def build() -> dict[str, str | None]:
     """Versions, the compiler of the native core, and what runs the loops inside ops (chosen, if nothing has run yet)."""
     from weft import __version__
 
+    backend = backends.current()
     return {
         "weft": __version__,
         "compiler": _native.COMPILER,
         "python": platform.python_version(),
-        "backend": backends.current().name,
+        "backend": backend.name,
+        "backend_library": backend.library,
     }
 
 
 def cpu() -> dict[str, Any]:
-    """Name of the processor, and those of its features that matter to generated code."""
+    """Name of the processor, those of its features that matter to generated code, and the instruction sets in use."""
     model, flags = platform.processor() or platform.machine(), frozenset[str]()
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
@@ -91,7 +100,11 @@ def cpu() -> dict[str, Any]:
     except OSError:
         pass
     wanted = ("avx2", "fma", "avx512", "avx_vnni", "amx", "asimd", "sve", "bf16")
-    return {"model": model, "features": sorted(flag for flag in flags if flag.startswith(wanted))}
+    return {
+        "model": model,
+        "features": sorted(flag for flag in flags if flag.startswith(wanted)),
+        "isa": ", ".join(sorted({executable.isa for executable in Executable.everyone})) or None,
+    }
 
 
 def _setting(threads: Threads, name: str) -> dict[str, Any]:

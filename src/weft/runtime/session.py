@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any, Protocol
 
 import numpy as np
@@ -36,6 +38,25 @@ class Runnable(Protocol):
 
 Compile = Callable[[tuple[Form, ...], tuple[str, ...]], Runnable]
 """(form of each input, names of the outputs) -> what computes them."""
+
+
+def _weak(compile_: Compile) -> Compile:
+    """`compile_`, which does not keep the object alive that it may be a method of.
+
+    A session holds its plans: were they to hold the session, it would live on, with its pool's threads, until Python
+    looks for cycles.
+    """
+    if not isinstance(compile_, MethodType):
+        return compile_
+    method = weakref.WeakMethod(compile_)
+
+    def compile_if_there(forms: tuple[Form, ...], outputs: tuple[str, ...]) -> Runnable:
+        bound = method()
+        assert bound is not None, "a session is held by whoever runs it"
+        runnable: Runnable = bound(forms, outputs)
+        return runnable
+
+    return compile_if_there
 
 
 class Plans:
@@ -108,7 +129,7 @@ class SessionBase:
             threads.validated("intra_op", intra_op, "Session(intra_op=)"),
             threads.validated("inter_op", inter_op, "Session(inter_op=)"),
         )
-        self._plans = Plans(compile_, knobs.get("WEFT_PLAN_CACHE"))
+        self._plans = Plans(_weak(compile_), knobs.get("WEFT_PLAN_CACHE"))
         self._last: Last | None = None
 
     @property

@@ -76,7 +76,8 @@ class Threads:
     ) -> None:
         """Set what is named; None leaves a setting as it is.
 
-        `intra_op`, `inter_op`: limits, 0 for automatic, effective at the next op boundary, also of runs in progress.
+        `intra_op`, `inter_op`: limits, 0 for automatic (the system is looked at anew), effective at the next op
+        boundary, also of runs in progress.
         `spin_us`: how long idle workers spin before they park, in microseconds (math.inf: for ever). `cpus`: where
         workers are pinned, as "0-3,5" or a list of ints; empty unpins. Inside a limit() block this goes before the
         block's own values and stays after it. Raises ThreadSettingError, and then changes nothing, for what is
@@ -92,6 +93,10 @@ class Threads:
                 for name in made:
                     scope.pop(name, None)
             self._apply()
+
+    def begin(self, asked: dict[str, int | None], function: str) -> None:
+        """The settings that `function` was called with to make this, before anything else has set one."""
+        self._settings.update(self._checked(asked, function))
 
     @contextmanager
     def limit(self, *, intra_op: int | None = None, inter_op: int | None = None) -> Iterator[ThreadSettings]:
@@ -167,10 +172,11 @@ class Threads:
         return checked(setting, value, source) or self.topology().available
 
     def topology(self) -> Topology:
-        """What the system offers, as found at the first look."""
-        if self._topology is None:
-            self._topology = self._look()
-        return self._topology
+        """What the system offers, as found when an automatic number was last asked for by set() or limit(), or first."""
+        topology = self._topology
+        if topology is None:
+            topology = self._topology = self._look()
+        return topology
 
     def info(self) -> dict[str, Any]:
         """Everything about threads as plain data: see runtime.report."""
@@ -195,7 +201,9 @@ class Threads:
             elif name == "cpus":
                 made[name] = Setting(usable(checked_cpus(value, where), where, value), source)
             else:
-                made[name] = chosen(checked(name, value, where), source, self.topology())
+                if checked(name, value, where) == 0:
+                    self._topology = None  # what is available may have changed
+                made[name] = chosen(value, source, self.topology())
         return made
 
     def _limits(self) -> tuple[Setting, Setting]:

@@ -6,6 +6,7 @@ import gc
 import os
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +83,28 @@ def test_threads_end_with_the_pool():
         assert not any(name.startswith("weft-brief") for name in names_of_threads())
 
     assert len(names_of_threads()) <= before
+
+
+def test_a_pool_ends_with_the_last_session_on_it_at_once():
+    """
+    Not only when Python looks for cycles: sessions hold none.
+    """
+    model = small.branches()
+    inputs = small.inputs_for(model)
+    gc.collect()
+    gc.disable()
+    try:
+        pool = weft.Pool("last", intra_op=2)
+        session = weft.Session(model, pool=pool)
+        session.run(inputs)
+        held, ended = weakref.ref(pool), weakref.ref(session)
+        del pool
+        assert held() is not None
+        del session
+        assert ended() is None
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_a_pool_may_be_dropped_while_others_run():

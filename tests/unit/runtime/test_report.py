@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 
 from tests.unit.runtime.slow_models import X, python_tasks
@@ -40,7 +42,45 @@ def test_machine_and_build_are_named():
     assert facts["cpu"]["model"]
     assert facts["build"]["compiler"].startswith(("GCC", "Clang"))
     assert facts["build"]["weft"] == weft.__version__
-    assert facts["build"]["backend"]
+    assert facts["build"]["backend"] == facts["backend"]["value"]
+    assert facts["backend"]["source"]
+    assert isinstance(facts["cpu"]["features"], list)
+
+
+def test_the_instruction_set_in_use_is_that_of_the_kernels_loaded():
+    """
+    None without any, one, or several where WEFT_ISA was changed between sessions.
+    """
+    body = """
+import gc, os, weft
+from tests.models import small
+print(weft.threads.info()["cpu"]["isa"])
+one = weft.Session(small.add())
+os.environ["WEFT_ISA"] = "generic"
+other = weft.Session(small.add())
+print(weft.threads.info()["cpu"]["isa"] == ", ".join(sorted({p.target.isa for s in (one, other) for p in s.plans()})))
+del one
+gc.collect()
+print(weft.threads.info()["cpu"]["isa"])
+"""
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout.splitlines() == ["None", "True", "generic"], done.stderr
+
+
+def test_the_backend_has_its_source_and_library():
+    """
+    Who chose it, and which library runs the loops.
+    """
+    body = """
+import weft
+weft.threads.set_backend("openmp")
+facts = weft.threads.info()
+print(facts["backend"], facts["build"]["backend_library"] is not None)
+"""
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.stdout == "{'value': 'openmp', 'source': \"set_backend('openmp')\"} True\n", done.stderr
 
 
 def test_it_is_json():
@@ -71,7 +111,8 @@ def test_pools_tell_what_they_are_doing():
         client.join()
 
     assert facts["busy"] == {
-        "name": "busy", "intra_op": 1, "inter_op": 1, "threads": 0, "places": 1, "spinning": 0, "runs": 3, "waiting": 2,
+        "name": "busy", "intra_op": 1, "inter_op": 1, "intra_source": "Pool(intra_op=1)",
+        "inter_source": "Pool(inter_op=1)", "threads": 0, "places": 1, "spinning": 0, "runs": 3, "waiting": 2,
     }  # fmt: skip
     assert "main" in facts
     del pool, session, clients, client

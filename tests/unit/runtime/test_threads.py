@@ -143,6 +143,22 @@ def test_the_first_impossible_environment_value_is_refused_after_another_is_set(
     assert values(subject.get()) == (2, 6)
 
 
+def test_automatic_is_looked_up_anew_when_it_is_asked_for():
+    """
+    A container's quota may change while the process lives.
+    """
+    found = [SIX, Topology(online=8, allowed=6, quota=2.5, quota_source="/cpu.max")]
+    subject = Threads("test", {}, lambda: found[0])
+    assert values(subject.get()) == (6, 6)
+    del found[0]
+    assert values(subject.get()) == (6, 6)
+    subject.set(intra_op=0)
+
+    assert values(subject.get()) == (2, 6)
+    with subject.limit(inter_op=0) as settings:
+        assert settings.inter_source == "automatic (limit(inter_op=0)): cgroup quota of 2.5 CPUs (/cpu.max)"
+
+
 def test_validated_passes_on_or_refuses():
     """
     None inherits (0 for the native core), 0 is automatic, numbers stay.

@@ -17,7 +17,7 @@ def threads(as_json: bool) -> None:
     from weft.codegen.target import detect
 
     info = weft.threads.info()
-    info["cpu"]["isa"] = detect().isa
+    info["cpu"]["isa"] = detect().isa  # of the kernels to come: this process has none
     if as_json:
         print_json(info)
         return
@@ -29,7 +29,8 @@ def threads(as_json: bool) -> None:
     click.echo(table(["fact", "value"], flatten(rest)))
     click.echo()
     pools = info["pools"]
-    click.echo(table(list(pools[0]), [[text(value) for value in pool.values()] for pool in pools]))
+    shown = [name for name in pools[0] if not name.endswith("_source")]
+    click.echo(table(shown, [[text(pool[name]) for name in shown] for pool in pools]))
 
 
 def flatten(info: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
