@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.compat.tensorflow import context, nest
 from weft.compat.tensorflow.convert import convert_to_tensor
-from weft.compat.tensorflow.func_graph import Subgraph
+from weft.compat.tensorflow.func_graph import Subgraph, effects_of
 from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import Run
@@ -80,7 +80,12 @@ def cond(
         for a, b in zip(ours, theirs, strict=True)
     ]
     op = graph.create_op(
-        "If", [test, *yes.captured, *no.captured], lambda e, v: e.python(op, v, choose), name or "cond", outputs=forms
+        "If",
+        [test, *yes.captured, *no.captured],
+        lambda e, v: e.python(op, v, choose),
+        name or "cond",
+        outputs=forms,
+        attrs=effects_of(yes, no),
     )
     return _returned(yes.graph.structure, op)
 
@@ -125,6 +130,7 @@ def while_loop(
         lambda e, v: e.python(op, v, repeat),
         name or "while",
         outputs=forms,
+        attrs=effects_of(test, step),
     )
     return nest.pack_sequence_as(loop_vars, op.outputs)
 

@@ -9,7 +9,7 @@ from weft.compat.tensorflow import context, nest
 from weft.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
 from weft.compat.tensorflow.errors import InvalidArgumentError
 from weft.compat.tensorflow.graph import Graph, Operation
-from weft.compat.tensorflow.program import Program, closure
+from weft.compat.tensorflow.program import Program, closure, touched
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import Tensor
 from weft.ops.op import Array, Info
@@ -78,6 +78,17 @@ def _tensor(leaf: Any) -> Tensor:
     found = convert_to_tensor(leaf)
     assert isinstance(found, Tensor)
     return found
+
+
+def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
+    """Attributes of an operation that runs them: the variables they read and change, and whether that may be any."""
+    ops = [op for subgraph in subgraphs for op in subgraph.graph.get_operations()]
+    both = [touched(op) for op in ops]
+    return {
+        "reads": tuple(dict.fromkeys(variable for reads, _ in both for variable in reads)),
+        "writes": tuple(dict.fromkeys(variable for _, writes in both for variable in writes)),
+        "opaque": any(op.attrs.get("opaque", False) for op in ops),
+    }
 
 
 class Subgraph:

@@ -14,7 +14,7 @@ from typing import Any
 from weft.compat.tensorflow.errors import InvalidArgumentError
 from weft.compat.tensorflow.graph import Operation
 from weft.compat.tensorflow.stage import StageEmitter
-from weft.compat.tensorflow.state import RUNS, Run, Store
+from weft.compat.tensorflow.state import RUNS, Run
 from weft.compat.tensorflow.tensor import Tensor
 from weft.compile import Session
 from weft.errors import ShapeError
@@ -22,6 +22,9 @@ from weft.frontends.tensorflow.emitter import NeedsShapeError
 from weft.graph.shape import is_static
 from weft.graph.value import Value
 from weft.ops.op import Array
+
+Held = dict[Any, Array | None]
+"""The values of variables when a stage begins; None for those that have none."""
 
 MOST_STAGES = 16
 """How many combinations of shapes a program keeps its first stage for."""
@@ -50,7 +53,6 @@ class Stage:
     reads: dict[str, Any]
     run: str | None
     outputs: dict[Tensor, str]
-    assigns: dict[Any, str]
     dynamic: list[Operation]
     rest: Program | None
 
@@ -70,7 +72,6 @@ class Program:
         self.wanted = tuple(dict.fromkeys(wanted))
         self.fixed = fixed
         self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
-        self.writes = any(op.type.startswith("Assign") for op in ops)
         self._stages: dict[Any, Stage] = {}
         self._lock = threading.Lock()
 
@@ -78,46 +79,41 @@ class Program:
         """The wanted tensors, from arrays of the given ones. Raises weft's errors and tf.errors."""
         RUNS[run.number] = run
         try:
-            if not self.writes:
-                return self._run(arrays, run)
-            with run.store.lock:
-                return self._run(arrays, run)
+            return self._run(arrays, run)
         finally:
             del RUNS[run.number]
 
     def _run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
-        stage = self._stage(arrays, run.store)
-        values = run.store.values
+        held = {variable: run.store.values.get(variable) for variable in self.variables}
+        stage = self._stage(arrays, held)
         known = {tensor: arrays[tensor] for tensor in self.given}
         if stage.session is not None:
             inputs: dict[str, Any] = {name: arrays[tensor] for name, tensor in stage.inputs.items()}
-            inputs.update((name, values[variable]) for name, variable in stage.reads.items())
+            inputs.update((name, held[variable]) for name, variable in stage.reads.items())
             if stage.run is not None:
                 inputs[stage.run] = run.number
             found = stage.session.run(inputs, **run.arguments())
             known.update((tensor, found[name]) for tensor, name in stage.outputs.items())
-            values.update((variable, found[name]) for variable, name in stage.assigns.items())
         for op in stage.dynamic:
             known.update(zip(op.outputs, run.results.pop(op), strict=True))
         if stage.rest is not None:
             known.update(stage.rest._run({t: known[t] for t in stage.rest.given}, run))  # noqa: SLF001 - one of its kind
         return {tensor: known[tensor] for tensor in self.wanted}
 
-    def _stage(self, arrays: dict[Tensor, Array], store: Store) -> Stage:
+    def _stage(self, arrays: dict[Tensor, Array], held: Held) -> Stage:
         fed = tuple(
             (arrays[tensor].shape, arrays[tensor].tobytes() if tensor in self.fixed else None) for tensor in self.given
         )
-        held = (store.values.get(variable) for variable in self.variables)
-        key = (fed, tuple(None if array is None else array.shape for array in held))
+        key = (fed, tuple(None if array is None else array.shape for array in held.values()))
         with self._lock:
             if key not in self._stages:
                 if len(self._stages) >= MOST_STAGES:
                     self._stages.pop(next(iter(self._stages)))
-                self._stages[key] = self._build(arrays, store)
+                self._stages[key] = self._build(arrays, held)
             return self._stages[key]
 
-    def _build(self, arrays: dict[Tensor, Array], store: Store) -> Stage:
-        e = StageEmitter(store)
+    def _build(self, arrays: dict[Tensor, Array], held: Held) -> Stage:
+        e = StageEmitter(held)
         values: dict[Tensor, Value] = {}
         for tensor in self.given:
             if tensor in self.fixed:
@@ -141,7 +137,7 @@ class Program:
                 None, later[0], f"{later[0].name}: its shape depends on values that only a run tells"
             )
         outputs = {tensor: made[tensor] for tensor in ready if tensor in made}
-        results = [*outputs.values(), *e.assigned.values(), *e.tokens]
+        results = [*outputs.values(), *e.tokens]
         e.graph.outputs = list(dict.fromkeys(results))
         return Stage(
             session=Session(e.graph) if results else None,
@@ -149,30 +145,31 @@ class Program:
             reads={value.name: variable for variable, value in e.reads.items()},
             run=None if e.run is None else e.run.name,
             outputs={tensor: value.name for tensor, value in outputs.items()},
-            assigns={variable: value.name for variable, value in e.assigned.items()},
             dynamic=e.dynamic,
             rest=rest,
         )
 
     def _emit(self, e: StageEmitter, values: dict[Tensor, Value]) -> tuple[list[Operation], frozenset[Tensor]]:
         """Make nodes of what can be made now; returns what cannot, and which tensors must be known by value for it."""
-        later: dict[Operation, None] = {}
+        later = Deferred()
         fixed = set(self.fixed)
-        blocked: set[Any] = set()
         effects: dict[Operation, dict[Value, None]] = {}
+        opaque: set[Operation] = set()
         for op in self.ops:
             before = [other for other in (*(t.op for t in op.inputs), *op.control_inputs) if other in effects]
             effects[op] = {value: None for other in before for value in effects[other]}
-            waits = any(not _known(values.get(t)) for t in op.inputs) or any(o in later for o in op.control_inputs)
-            if waits or op.attrs.get("variable") in blocked:
-                self._defer(op, later, blocked)
+            e.opaque = any(other in opaque for other in before)
+            if e.opaque or op.attrs.get("opaque"):
+                opaque.add(op)
+            if any(not _known(values.get(tensor)) for tensor in op.inputs) or later.concerns(op):
+                later.add(op)
                 continue
             e.name, e.after, count = op.name, list(effects[op]), len(e.tokens)
             try:
                 found = op.emit(e, [values[tensor] for tensor in op.inputs])
             except NeedsShapeError:
                 fixed.update(tensor for tensor in op.inputs if tensor.dtype.is_integer)
-                self._defer(op, later, blocked)
+                later.add(op)
                 continue
             except (ShapeError, ValueError) as error:
                 raise InvalidArgumentError(None, op, f"{error}\n\t [[node {op.name} ({op.type})]]") from error
@@ -181,13 +178,37 @@ class Program:
             values.update(fresh)
             if e.tokens[count:]:
                 effects[op] = dict.fromkeys(e.tokens[count:])
-        return list(later), frozenset(fixed)
+        return list(later.ops), frozenset(fixed)
 
-    @staticmethod
-    def _defer(op: Operation, later: dict[Operation, None], blocked: set[Any]) -> None:
-        later[op] = None
-        if op.type.startswith("Assign"):
-            blocked.add(op.attrs["variable"])
+
+class Deferred:
+    """Operations left for a later stage, and with them whatever must not come before them."""
+
+    def __init__(self) -> None:
+        self.ops: dict[Operation, None] = {}
+        self._reads: set[Any] = set()
+        self._writes: set[Any] = set()
+
+    def add(self, op: Operation) -> None:
+        """Leave `op` for later."""
+        reads, writes = touched(op)
+        self.ops[op] = None
+        self._reads |= reads
+        self._writes |= writes
+
+    def concerns(self, op: Operation) -> bool:
+        """Whether `op` must wait for one of them."""
+        reads, writes = touched(op)
+        in_turn = bool(self._writes & (reads | writes)) or bool(self._reads & writes)
+        return in_turn or any(other in self.ops for other in op.control_inputs)
+
+
+def touched(op: Operation) -> tuple[set[Any], set[Any]]:
+    """The variables that `op` reads, and those that it changes."""
+    reads, writes = set(op.attrs.get("reads", ())), set(op.attrs.get("writes", ()))
+    if "variable" in op.attrs:
+        (writes if op.type.startswith("Assign") else reads).add(op.attrs["variable"])
+    return reads, writes
 
 
 def _known(value: Value | None) -> bool:

@@ -86,7 +86,7 @@ def _python(
     movable = isinstance(function, UserFunction)
 
     def call(_: Run, arrays: list[Array]) -> Sequence[Array]:
-        return called(typed, arrays) if movable else typed(arrays)
+        return called(typed, arrays, owned=True) if movable else typed(arrays)
 
     tensors = [convert_to_tensor(item) for item in inp]
     graph = context.current_graph() or next((tensor.graph for tensor in tensors if isinstance(tensor, Tensor)), None)
@@ -95,7 +95,14 @@ def _python(
         return found if several else found[0] if found else None
     inputs = [tensor if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in tensors]
     forms = [placeholder_forms(dtype.core, TensorShape(None)) for dtype in types]
-    op = graph.create_op(kind, inputs, lambda e, values: e.python(op, values, call), name or kind, outputs=forms)
+    op = graph.create_op(
+        kind,
+        inputs,
+        lambda e, values: e.python(op, values, call),
+        name or kind,
+        outputs=forms,
+        attrs={"opaque": movable},
+    )
     return list(op.outputs) if several and types else op.outputs[0] if types else op
 
 

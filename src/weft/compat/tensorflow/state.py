@@ -6,11 +6,13 @@ import itertools
 import threading
 import time
 import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft.compat.tensorflow.errors import FailedPreconditionError
 from weft.errors import RunTimeoutError
 from weft.ops.op import Array
 from weft.runtime.pool import Pool
@@ -25,8 +27,34 @@ class Store:
     def __init__(self) -> None:
         self.values: weakref.WeakKeyDictionary[Any, Array] = weakref.WeakKeyDictionary()
         self.generators: weakref.WeakKeyDictionary[Any, np.random.Generator] = weakref.WeakKeyDictionary()
-        self.lock = threading.RLock()
-        self.drawing = threading.Lock()  # its own: a run that holds `lock` draws on other threads
+        self.drawing = threading.Lock()
+        self._changing: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
+        self._finding = threading.Lock()
+
+    def assign(self, variable: Any, value: Array) -> None:
+        """Give `variable` the value, which nobody changes any more."""
+        with self._lock_of(variable):
+            self.values[variable] = value
+
+    def add(self, variable: Any, delta: Array, sign: int) -> Array:
+        """Add `delta` to the value of `variable`, or subtract it; no other change comes between. Returns the new value.
+
+        Raises FailedPreconditionError if it has none.
+        """
+        with self._lock_of(variable):
+            held = self.read(variable)
+            found = np.asarray(held + delta if sign > 0 else held - delta, held.dtype)
+            found.flags.writeable = False
+            self.values[variable] = found
+            return found
+
+    def read(self, variable: Any) -> Array:
+        """The value of `variable`. Raises FailedPreconditionError if it has none."""
+        return value_in(self.values, variable)
+
+    def _lock_of(self, variable: Any) -> threading.Lock:
+        with self._finding:
+            return self._changing.setdefault(variable, threading.Lock())
 
     def generator(self, key: Operation, seed: int | None) -> np.random.Generator:
         """The generator of an op: its numbers go on from run to run, and start again with a new session."""
@@ -34,6 +62,19 @@ class Store:
             if key not in self.generators:
                 self.generators[key] = np.random.Generator(np.random.Philox(seed))
             return self.generators[key]
+
+
+def value_in(values: Mapping[Any, Array | None], variable: Any) -> Array:
+    """The value of `variable` among `values`. Raises FailedPreconditionError if it has none."""
+    held = values.get(variable)
+    if held is None:
+        raise FailedPreconditionError(
+            None,
+            None,
+            f"Attempting to use uninitialized value {variable.op_name}; "
+            "run tf.compat.v1.global_variables_initializer() first",
+        )
+    return held
 
 
 @dataclass(slots=True)

@@ -9,7 +9,6 @@ import numpy as np
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import DType, as_dtype
-from weft.compat.tensorflow.errors import UnimplementedError
 from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import EAGER
@@ -17,6 +16,8 @@ from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call
 
 GLOBAL = "variables"
 TRAINABLE = "trainable_variables"
+
+SIGNS = {"AssignAdd": 1, "AssignSub": -1}
 
 
 class Variable(TensorLike):
@@ -54,9 +55,11 @@ class Variable(TensorLike):
         self._initial = first
         self._initializer: Operation | None = None
         if isinstance(first, EagerTensor):
-            EAGER.values[self] = np.asarray(first)
+            EAGER.assign(self, np.asarray(first))
         else:
-            self._initializer = self._write("Assign", first, lambda e, values: e.assign(self, values[0])).op
+            if getattr(first.graph, "outer", None) is not None:
+                raise ValueError(f"{self.op_name} is made inside cond or while_loop; make it outside, assign it there")
+            self._initializer = self._write("Assign", first).op
             keys = [GLOBAL, *([TRAINABLE] if trainable else [])] if collections is None else collections
             for key in keys:
                 first.graph.add_to_collection(key, self)
@@ -98,69 +101,57 @@ class Variable(TensorLike):
         """Its value at this point of the program."""
         graph = context.current_graph() if self._graph is None else context.current_graph() or self._graph
         if graph is None:
-            return EagerTensor(EAGER.values[self])
-        outer = getattr(graph, "outer", None)
-        if outer is not None:
-            with context.entered(outer):
-                return graph.enter(self.read_value())
-        forms = placeholder_forms(self._dtype.core, self._shape)
-        return graph.create_op(
+            return EagerTensor(EAGER.read(self))
+        op = graph.create_op(
             "ReadVariableOp",
             (),
-            lambda e, _: e.read(self),
+            lambda e, _: e.read(op, self),
             f"{self.op_name}/read",
-            outputs=[forms],
+            outputs=[placeholder_forms(self._dtype.core, self._shape)],
             attrs={"variable": self},
-        ).outputs[0]
+        )
+        return op.outputs[0]
 
     value = read_value
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Give it another value, returned."""
-        return self._changed("Assign", value, lambda _, new: new)
+        return self._change("Assign", value)
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Add `delta`."""
-        return self._changed("AssignAdd", delta, lambda old, new: ("add", old(), new))
+        return self._change("AssignAdd", delta)
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtract `delta`."""
-        return self._changed("AssignSub", delta, lambda old, new: ("sub", old(), new))
+        return self._change("AssignSub", delta)
 
-    def _changed(self, kind: str, value: Any, what: Any) -> Any:
+    def _change(self, kind: str, value: Any) -> Any:
         given = convert_to_tensor(value, self._dtype)
         if not self._shape.is_compatible_with(given.shape if kind == "Assign" else None):
             raise ValueError(f"Cannot assign to {self.name} of shape {self._shape} a value of shape {given.shape}")
-        if isinstance(given, EagerTensor):
-            new = np.asarray(given)
-            with EAGER.lock:
-                if kind != "Assign":
-                    held = EAGER.values[self]
-                    new = frozen((held + new if kind == "AssignAdd" else held - new).astype(held.dtype))
-                EAGER.values[self] = new
-            return self
+        if isinstance(given, Tensor):
+            return self._write(kind, given)
+        if kind == "Assign":
+            EAGER.assign(self, np.asarray(given))
+        else:
+            EAGER.add(self, np.asarray(given), SIGNS[kind])
+        return self
 
+    def _write(self, kind: str, value: Tensor) -> Tensor:
         def emit(e: Any, values: Any) -> Any:
-            made = what(lambda: e.read(self), values[0])
-            return e.assign(self, e.add(*made) if isinstance(made, tuple) else made)
+            if kind == "Assign":
+                return e.assign(op, self, values[0])
+            return e.add_to(op, self, values[0], SIGNS[kind])
 
-        return self._write(kind, given, emit)
-
-    def _write(self, kind: str, value: Tensor, emit: Any) -> Tensor:
-        if getattr(value.graph, "outer", None) is not None:
-            raise UnimplementedError(
-                None,
-                None,
-                f"{self.name} is assigned to inside cond or while_loop; return the new value and assign it outside",
-            )
+        graph = context.current_graph() or value.graph
         forms = placeholder_forms(self._dtype.core, self._shape)
-        return value.graph.create_op(
-            kind, [value], emit, f"{self.op_name}/{kind}", outputs=[forms], attrs={"variable": self}
-        ).outputs[0]
+        op = graph.create_op(kind, [value], emit, f"{self.op_name}/{kind}", outputs=[forms], attrs={"variable": self})
+        return op.outputs[0]
 
     def eval(self, session: Any = None) -> Any:
         """Its value in `session`, or in the default session."""
@@ -172,8 +163,7 @@ class Variable(TensorLike):
         """Give it a value in `session` without a graph."""
         from weft.compat.tensorflow.session import default_session
 
-        store = default_session(session).store
-        store.values[self] = frozen(np.asarray(value, self._dtype.core.numpy))
+        default_session(session).store.assign(self, frozen(np.asarray(value, self._dtype.core.numpy)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.read_value(), dtype)

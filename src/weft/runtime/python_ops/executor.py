@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
+import numpy as np
+
 from weft import forking
 from weft.errors import ThreadSettingError
 from weft.runtime import threads
@@ -85,13 +87,15 @@ def python_ops(executor: str) -> PythonOps:
     return PythonOps(executor)
 
 
-def called(function: Function, arrays: list[Array]) -> Sequence[Array]:
-    """function(arrays), where the setting says.
+def called(function: Function, arrays: list[Array], *, owned: bool = False) -> Sequence[Array]:
+    """function(arrays), where the setting says; `owned`: on arrays of its own, that it may keep and change.
 
     Raises what the function raises; on "process" also WorkerError, and RunTimeoutError or RunCancelledError when the
     run around it ends.
     """
-    return function(arrays) if _chosen.executor == "thread" else crew.call(function, arrays)
+    if _chosen.executor == "process":
+        return crew.call(function, arrays)
+    return function([np.array(array) for array in arrays] if owned else arrays)
 
 
 def follow() -> None:
