@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from benches.models import text, vision
+from benches.models import sequence, synthetic, text, vision, vision_kinds
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "models"
 
@@ -18,6 +18,29 @@ MODELS: dict[str, Callable[[Path], None]] = {
     "minilm_s64": text.minilm_s64,
 }
 
+KINDS: dict[str, Callable[[Path], None]] = {
+    "efficientnet_b0": vision_kinds.efficientnet_b0,
+    "densenet121": vision_kinds.densenet121,
+    "shufflenet_v2": vision_kinds.shufflenet_v2,
+    "resnext50": vision_kinds.resnext50,
+    "unet_128": vision_kinds.unet_128,
+    "gpt2_s64": sequence.gpt2_s64,
+    "lstm_speech": sequence.lstm_speech,
+    "gru_text": sequence.gru_text,
+    "embedding_bags": sequence.embedding_bags,
+}
+
+SYNTHETIC: dict[str, Callable[[Path], None]] = {
+    "matmuls_64x128": synthetic.matmuls_64x128,
+    "matmuls_256x32": synthetic.matmuls_256x32,
+    "matmuls_256x64": synthetic.matmuls_256x64,
+    "towers_3x3": synthetic.towers_3x3,
+    "chain_1000": synthetic.chain_1000,
+    "fan_1000": synthetic.fan_1000,
+}
+
+GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC}
+
 
 def model(name: str) -> str:
     """The path of the model `name`, built now if it is missing."""
@@ -25,14 +48,14 @@ def model(name: str) -> str:
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
-        MODELS[name](part)
+        next(group[name] for group in GROUPS.values() if name in group)(part)
         part.replace(path)
     return str(path)
 
 
-def all_models() -> list[str]:
-    """The paths of all models."""
-    return [model(name) for name in MODELS]
+def all_models(group: str = "models") -> list[str]:
+    """The paths of all models of a group: `models`, other `kinds` of models, or `synthetic` graphs."""
+    return [model(name) for name in GROUPS[group]]
 
 
 if __name__ == "__main__":

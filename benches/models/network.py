@@ -88,10 +88,46 @@ class Network:
         grown = self.op("Add", self.op("Erf", self.op("Div", x, root)), one)
         return self.op("Mul", self.op("Mul", x, grown), half)
 
+    def op_many(self, kind: str, results: int, *inputs: str, **attributes: Any) -> list[str]:
+        """One node of type `kind` with several outputs."""
+        self.count += 1
+        names = [f"{kind.lower()}_{self.count}_{i}" for i in range(results)]
+        self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], **attributes))
+        return names
+
+    def norm_relu(self, x: str, width: int) -> str:
+        """Batch norm with statistics of its own, and ReLU."""
+        ones = [self.constant(f"norm_{len(self.weights)}", np.ones(width, np.float32)) for _ in range(2)]
+        scale, variance = ones
+        bias, mean = (self.weight((width,), 64) for _ in range(2))
+        return self.op("Relu", self.op("BatchNormalization", x, scale, bias, mean, variance))
+
+    def gelu_tanh(self, x: str) -> str:
+        """x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), decomposed as exporters write it."""
+        number = {
+            name: self.constant(f"{name}_{len(self.weights)}", np.array(value, np.float32))
+            for name, value in (("cubic", 0.044715), ("root", np.sqrt(2 / np.pi)), ("half", 0.5), ("one", 1.0))
+        }
+        cubed = self.op("Mul", self.op("Mul", self.op("Mul", x, x), x), number["cubic"])
+        inner = self.op("Tanh", self.op("Mul", self.op("Add", x, cubed), number["root"]))
+        return self.op("Mul", self.op("Mul", x, number["half"]), self.op("Add", inner, number["one"]))
+
+    def recurrent(self, kind: str, x: str, into: int, hidden: int, *, gates: int) -> str:
+        """A bidirectional recurrent layer over x [time, batch, into]; its result is [time, 2, batch, hidden]."""
+        w = self.weight((2, gates * hidden, into), into)
+        r = self.weight((2, gates * hidden, hidden), 4 * hidden)
+        b = self.weight((2, 2 * gates * hidden), 64)
+        more = {"linear_before_reset": 1} if kind == "GRU" else {}
+        return self.op(kind, x, w, r, b, hidden_size=hidden, direction="bidirectional", **more)
+
     def save(self, output: str, shape: list[int], path: Path) -> None:
         """Write the network with `output` as its only output, named y."""
         self.nodes.append(helper.make_node("Identity", [output], ["y"], name="output"))
-        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)
-        graph = helper.make_graph(self.nodes, self.name, self.inputs, [y], self.weights)
+        self.save_all(["y"], shape, path)
+
+    def save_all(self, outputs: list[str], shape: list[int], path: Path) -> None:
+        """Write the network with `outputs`, all of one shape."""
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in outputs]
+        graph = helper.make_graph(self.nodes, self.name, self.inputs, results, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
         onnx.save(model, path)

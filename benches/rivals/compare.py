@@ -1,11 +1,13 @@
 """Times weft beside other engines on the same models in one interleaved run.
 
-    python -m benches.rivals.compare [MODEL.onnx ...] [--threads 1,2] [--rounds 7] [--seconds 0.4] [--json FILE]
+    python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--threads 1,2] [--rounds 7] [--seconds 0.4] [--json FILE]
 
-Without models, those of `benches.models` are built first. Each engine runs in a process of its own; rounds
+Without models, a group of `benches.models` is built first. Each engine runs in a process of its own; rounds
 are interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot
 disturb. The figure of an engine is the median over rounds of the round's median latency. Outputs are compared
-with ONNX Runtime's. Engines that are not installed are skipped and named.
+with ONNX Runtime's. Engines that are not installed are skipped and named. The machine's FMA and memory limits are
+timed in the same rounds: `% of limit` is the least time that they leave for the model's multiply-adds (done directly)
+or for reading its weights, where no cache holds them, over weft's time; Winograd's fewer operations can exceed 100.
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ import numpy as np
 import onnx
 
 from benches.models import build
+from benches.models.cost import cost
 from benches.rivals.engines import ENGINES
+from benches.rivals.limits import LIMITS, last_level_cache
 
 WORKER = Path(__file__).with_name("worker.py")
 REFERENCE = "onnxruntime"
@@ -42,14 +46,16 @@ class Engine:
     outputs: Path
     version: str = ""
     load_seconds: float = 0.0
+    work: float = 0.0
     medians: list[float] = field(default_factory=list)
 
     def answer(self) -> Any:
+        """The next line of the worker that is JSON: libraries print notices of their own."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
-        return json.loads(line)
+        for line in self.process.stdout:
+            if line.startswith(("{", "[")):
+                return json.loads(line)
+        raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
 
     def time(self, seconds: float) -> None:
         """One round: wake the process, let it run for `seconds`, stop it again."""
@@ -108,7 +114,9 @@ def start(name: str, model: str, threads: int, inputs: Path, folder: Path) -> En
         print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
         process.wait()
         return None
-    engine.version, engine.load_seconds = answer["ready"], answer["load_seconds"]
+    engine.version = answer["ready"]
+    engine.load_seconds = answer.get("load_seconds", 0.0)
+    engine.work = answer.get("work", 0.0)
     process.send_signal(signal.SIGSTOP)
     return engine
 
@@ -118,17 +126,25 @@ def compare(model: str, threads: int, names: list[str], rounds: int, seconds: fl
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         inputs = folder / "inputs.npz"
-        np.savez(inputs, **random_inputs(model))
-        started = [start(engine, model, threads, inputs, folder) for engine in names]
-        engines = [engine for engine in started if engine is not None]
+        given = random_inputs(model)
+        np.savez(inputs, **given)
+        engines: list[Engine] = []
         try:
+            for engine_name in (*names, *LIMITS):
+                engine = start(engine_name, model, threads, inputs, folder)
+                if engine is not None:
+                    engines.append(engine)
             for round_ in range(rounds + 1):
                 order = engines if round_ % 2 else engines[::-1]
                 for engine in order:
                     engine.time(seconds)
             result: dict[str, Any] = {"model": Path(model).stem, "threads": threads, "engines": {}}
             reference = next((engine for engine in engines if engine.name == REFERENCE), None)
+            limits = {engine.name: engine for engine in engines if engine.name in LIMITS}
+            result["limit_ns"] = least_ns(model, given, limits)
             for engine in engines:
+                if engine.name in LIMITS:
+                    continue
                 result["engines"][engine.name] = {
                     "version": engine.version,
                     "load_seconds": engine.load_seconds,
@@ -142,15 +158,33 @@ def compare(model: str, threads: int, names: list[str], rounds: int, seconds: fl
                 engine.close()
 
 
+def least_ns(model: str, inputs: dict[str, np.ndarray[Any, Any]], limits: dict[str, Engine]) -> float:
+    """The time that the machine needs for the model at least, in ns, by the limits timed."""
+    needs = cost(model, {name: array.shape for name, array in inputs.items()})
+    ns_each = {name: statistics.median(engine.medians[1:]) / engine.work for name, engine in limits.items()}
+    uncached = max(0, needs.weights - last_level_cache())
+    return max(needs.operations * ns_each["fma"], uncached * ns_each["bandwidth"])
+
+
+def best_ratio(result: dict[str, Any]) -> float:
+    """The best rival's latency over weft's; NaN without rivals."""
+    engines = result["engines"]
+    rivals = [figures["median_ns"] for name, figures in engines.items() if name != "weft"]
+    return min(rivals, default=float("nan")) / engines["weft"]["median_ns"]
+
+
 def row(result: dict[str, Any]) -> str:
-    """A table row: each rival's latency over weft's (above 1: weft is faster), the best rival, weft's error."""
+    """A table row: each rival's latency over weft's (above 1: weft is faster), the best rival's, weft's share of the
+    machine's limit and error.
+    """
     engines = result["engines"]
     mine = engines["weft"]["median_ns"]
     rivals = {name: figures["median_ns"] / mine for name, figures in engines.items() if name != "weft"}
     cells = [f"{rivals[name]:.2f}" if name in rivals else "-" for name in ENGINES if name != "weft"]
-    best = min(rivals.values(), default=float("nan"))
     error = engines["weft"]["error"]
-    tail = f"{best:.2f} | {'-' if error is None else f'{error:.0e}'}"
+    tail = (
+        f"{best_ratio(result):.2f} | {100 * result['limit_ns'] / mine:.0f} | {'-' if error is None else f'{error:.0e}'}"
+    )
     return f"| {result['model']} | {result['threads']} | {' | '.join(cells)} | {tail} |"
 
 
@@ -167,23 +201,27 @@ def cpu_name() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
+    parser.add_argument("--group", default="models", choices=build.GROUPS)
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    models = arguments.models or build.all_models()
+    models = arguments.models or build.all_models(arguments.group)
     names = arguments.engines.split(",")
     results = []
     rivals = [name for name in ENGINES if name != "weft"]
     print(f"{cpu_name()}, {os.cpu_count()} CPUs; rival's latency / weft's (above 1: weft is faster)")
-    print(f"| model | threads | {' | '.join(rivals)} | best rival | error |")
-    print(f"| --- | --- | {' | '.join('---' for _ in rivals)} | --- | --- |")
+    print(f"| model | threads | {' | '.join(rivals)} | best rival | % of limit | error |")
+    print(f"| --- | --- | {' | '.join('---' for _ in rivals)} | --- | --- | --- |")
     for model in models:
         for threads in map(int, arguments.threads.split(",")):
             results.append(compare(model, threads, names, arguments.rounds, arguments.seconds))
             print(row(results[-1]), flush=True)
+    for threads in sorted({result["threads"] for result in results}):
+        ratios = [best_ratio(result) for result in results if result["threads"] == threads]
+        print(f"threads {threads}: geometric mean over the best rival {statistics.geometric_mean(ratios):.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
 

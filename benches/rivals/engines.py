@@ -6,6 +6,7 @@ has it by default: the driver stops the processes of the engines that are not be
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -60,8 +61,75 @@ def weft(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, st
     return lambda: list(session.run(feed).values()), library.__version__
 
 
+def pytorch(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
+    """PyTorch: the graph traced to TorchScript, frozen and optimised for inference (oneDNN kernels)."""
+    import warnings
+
+    import torch
+
+    from benches.rivals.replay.pytorch import Replay
+    from benches.rivals.replay.walk import walk
+
+    torch.set_num_threads(threads)
+    torch.set_num_interop_threads(1)
+    graph = walk(model)
+    feed = [torch.from_numpy(inputs[name]) for name in graph.inputs]
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # constants become constants, as they should
+        traced = torch.jit.trace(Replay(graph).eval(), feed, check_trace=False)
+        script = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
+
+    def run() -> list[Array]:
+        with torch.inference_mode():
+            return [tensor.numpy() for tensor in script(*feed)]
+
+    return run, torch.__version__.split("+")[0]
+
+
+def tensorflow(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
+    """TensorFlow: a tf.function of the graph with frozen weights (Grappler, oneDNN), not XLA, which is JAX's row."""
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    import tensorflow as tf
+
+    from benches.rivals.replay.tensorflow import OPS, nhwc
+    from benches.rivals.replay.walk import walk
+
+    tf.config.threading.set_intra_op_parallelism_threads(threads)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    graph = walk(model)
+    order = nhwc if graph.has("Conv") else np.asarray
+    feed = [tf.constant(order(inputs[name])) for name in graph.inputs]
+    function = tf.function(lambda *given: graph.run(OPS, list(given), lambda array: array)).get_concrete_function(*feed)
+    return lambda: [tensor.numpy() for tensor in function(*feed)], tf.__version__
+
+
+def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
+    """JAX: the graph under jit, weights held on its device; its only thread setting is the CPUs that the process may use."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    import jax as library
+
+    from benches.rivals.replay.walk import walk
+    from benches.rivals.replay.xla import OPS
+
+    graph = walk(model)
+    feed = [library.device_put(inputs[name]) for name in graph.inputs]
+    weights = graph.constants()
+    places = {id(array): i for i, array in enumerate(weights)}
+
+    def function(constants: list[Any], given: list[Any]) -> list[Any]:
+        return graph.run(OPS, given, lambda array: constants[places[id(array)]])
+
+    held = [library.device_put(array) for array in weights]
+    compiled = library.jit(function).lower(held, feed).compile()
+    return lambda: [np.asarray(array) for array in compiled(held, feed)], library.__version__
+
+
 ENGINES: dict[str, Callable[[str, Mapping[str, Array], int], tuple[Run, str]]] = {
     "weft": weft,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
+    "pytorch": pytorch,
+    "tensorflow": tensorflow,
+    "jax": jax,
 }

@@ -1,6 +1,7 @@
 """One engine in a process of its own: `worker.py ENGINE MODEL THREADS INPUTS.npz OUTPUTS.npz`.
 
-Loads the model, runs it once, writes the outputs and answers `{"ready": ...}`. Then each line of standard
+Loads the model, runs it once, writes the outputs and answers `{"ready": ...}`. An engine of `limits` needs no model and
+has no outputs; it answers with the work of one run. Then each line of standard
 input is a number of seconds to run for; the answer is the list of latencies in ns.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +18,18 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benches.rivals.engines import ENGINES
+from benches.rivals.limits import LIMITS
 
 MAX_RUNS = 20_000
 
 
 def main() -> None:
     engine, model, threads, inputs, outputs = sys.argv[1:]
+    if engine in LIMITS:
+        run, work = LIMITS[engine](int(threads))
+        run()
+        answer_rounds(run, {"ready": "", "work": work})
+        return
     feed = dict(np.load(inputs))
     start = time.perf_counter()
     try:
@@ -29,9 +37,19 @@ def main() -> None:
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
+    except Exception as error:
+        if engine == "weft":
+            raise
+        print(json.dumps({"missing": f"it cannot take {Path(model).stem}: {error}"}), flush=True)
+        return
     loaded = time.perf_counter() - start
     np.savez(outputs, *run())
-    print(json.dumps({"ready": version, "load_seconds": loaded}), flush=True)
+    answer_rounds(run, {"ready": version, "load_seconds": loaded})
+
+
+def answer_rounds(run: Callable[[], object], ready: dict[str, object]) -> None:
+    """Say `ready`, then time `run` for as long as each line of standard input asks."""
+    print(json.dumps(ready), flush=True)
     for line in sys.stdin:
         latencies: list[int] = []
         end = time.perf_counter_ns() + int(float(line) * 1e9)

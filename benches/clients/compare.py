@@ -1,0 +1,149 @@
+"""Throughput and tail latency of one session under 1, 2, 4 and 8 client threads, beside other engines.
+
+    python -m benches.clients.compare [MODEL.onnx ...] [--clients 1,2,4,8] [--rounds 5] [--seconds 1] [--json FILE]
+
+Each engine runs in a process of its own; rounds are interleaved and the processes that are not being timed are
+stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. weft has nothing set;
+of each rival the best of its settings counts. `threads` are those of the process beside the clients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.clients.engines import ENGINES
+from benches.models import build
+from benches.rivals.compare import cpu_name, random_inputs
+
+WORKER = Path(__file__).with_name("worker.py")
+
+
+@dataclass(slots=True)
+class Engine:
+    """A running engine process and what it did, by number of clients."""
+
+    name: str
+    process: subprocess.Popen[str]
+    rates: dict[int, list[float]] = field(default_factory=dict)
+    tails: dict[int, list[float]] = field(default_factory=dict)
+    threads: int = 0
+
+    def answer(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                return json.loads(line)
+        raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
+
+    def time(self, clients: int, seconds: float) -> None:
+        """One round: wake the process, let its clients run, stop it again."""
+        assert self.process.stdin is not None
+        self.process.send_signal(signal.SIGCONT)
+        self.process.stdin.write(f"{clients} {seconds}\n")
+        self.process.stdin.flush()
+        answer = self.answer()
+        self.process.send_signal(signal.SIGSTOP)
+        self.rates.setdefault(clients, []).append(len(answer["latencies_ns"]) / answer["seconds"])
+        self.tails.setdefault(clients, []).append(float(np.percentile(answer["latencies_ns"], 99)) / 1e6)
+        self.threads = max(self.threads, answer["threads"])
+
+    def figures(self, clients: int) -> dict[str, float]:
+        return {
+            "runs_per_second": statistics.median(self.rates[clients]),
+            "p99_ms": statistics.median(self.tails[clients]),
+            "threads": self.threads,
+        }
+
+    def close(self) -> None:
+        self.process.send_signal(signal.SIGCONT)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+
+
+def start(name: str, model: str, inputs: Path) -> Engine | None:
+    """Start an engine and wait until it has run once; None if it is not installed."""
+    command = [sys.executable, str(WORKER), name, model, str(inputs)]
+    engine = Engine(name, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+    answer = engine.answer()
+    if "missing" in answer:
+        print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
+        engine.process.wait()
+        return None
+    engine.process.send_signal(signal.SIGSTOP)
+    return engine
+
+
+def compare(model: str, counts: list[int], rounds: int, seconds: float) -> dict[str, dict[int, dict[str, float]]]:
+    """Figures by engine and number of clients."""
+    with tempfile.TemporaryDirectory() as folder:
+        inputs = Path(folder) / "inputs.npz"
+        np.savez(inputs, **random_inputs(model))
+        engines: list[Engine] = []
+        try:
+            for name in ENGINES:
+                engine = start(name, model, inputs)
+                if engine is not None:
+                    engines.append(engine)
+            for round_ in range(rounds):
+                for clients in counts:
+                    for engine in engines if round_ % 2 else engines[::-1]:
+                        engine.time(clients, seconds)
+            return {engine.name: {count: engine.figures(count) for count in counts} for engine in engines}
+        finally:
+            for engine in engines:
+                engine.close()
+
+
+def rows(model: str, figures: dict[str, dict[int, dict[str, float]]]) -> list[str]:
+    """Table rows: weft's throughput over its own with one client and over the best rival's, and both p99."""
+    lines = []
+    for clients, mine in figures["weft"].items():
+        first = next(iter(figures["weft"].values()))["runs_per_second"]
+        rivals = {name: by_count[clients] for name, by_count in figures.items() if name != "weft"}
+        best = max(rivals, key=lambda name: rivals[name]["runs_per_second"], default=None)
+        cells = [model, str(clients), f"{mine['runs_per_second'] / first:.2f}"]
+        if best is not None:
+            ratio = mine["runs_per_second"] / rivals[best]["runs_per_second"]
+            cells += [f"{ratio:.2f}", best, f"{rivals[best]['p99_ms'] / mine['p99_ms']:.2f}"]
+        else:
+            cells += ["-", "-", "-"]
+        lines.append(f"| {' | '.join([*cells, str(int(mine['threads']))])} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--clients", default="1,2,4,8")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    counts = [int(count) for count in arguments.clients.split(",")]
+    results = {}
+    print(f"{cpu_name()}; weft's throughput over its own with the first number of clients and over the best rival's;")
+    print("the best rival's p99 latency over weft's (above 1: weft is better); threads beside the clients")
+    print("| model | clients | over its first | over best rival | best rival | p99 ratio | threads |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    for model in arguments.models or build.all_models():
+        name = Path(model).stem
+        results[name] = compare(model, counts, arguments.rounds, arguments.seconds)
+        print("\n".join(rows(name, results[name])), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""One engine in a process of its own, used by several threads: `worker.py ENGINE MODEL INPUTS.npz`.
+
+Each line of standard input is `CLIENTS SECONDS`; the answer is `{"latencies_ns": [...], "seconds": s, "threads": n}`,
+n being the most threads that the process had beside the clients.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benches.clients.engines import ENGINES, Maker
+
+
+def thread_count() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def measure(maker: Maker, clients: int, seconds: float) -> dict[str, Any]:
+    """Let `clients` threads run for `seconds`, all beginning together."""
+    latencies: list[list[int]] = [[] for _ in range(clients)]
+    runs = [maker() for _ in range(clients)]
+    gate = threading.Barrier(clients + 1)
+    end = [0]
+
+    def client(run: Callable[[], object], mine: list[int]) -> None:
+        run()
+        gate.wait()
+        while (before := time.perf_counter_ns()) < end[0]:
+            run()
+            mine.append(time.perf_counter_ns() - before)
+
+    threads = [threading.Thread(target=client, args=pair) for pair in zip(runs, latencies, strict=True)]
+    for thread in threads:
+        thread.start()
+    end[0] = time.perf_counter_ns() + 10**12
+    gate.wait()
+    start = time.perf_counter_ns()
+    end[0] = start + int(seconds * 1e9)
+    time.sleep(seconds / 2)
+    beside = thread_count() - clients
+    for thread in threads:
+        thread.join()
+    took = (time.perf_counter_ns() - start) / 1e9
+    return {"latencies_ns": [value for each in latencies for value in each], "seconds": took, "threads": beside}
+
+
+def main() -> None:
+    engine, model, inputs = sys.argv[1:]
+    try:
+        maker = ENGINES[engine](model, dict(np.load(inputs)))
+    except ImportError as error:
+        print(json.dumps({"missing": str(error)}), flush=True)
+        return
+    maker()()
+    print(json.dumps({"ready": engine}), flush=True)
+    for line in sys.stdin:
+        clients, seconds = line.split()
+        print(json.dumps(measure(maker, int(clients), float(seconds))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

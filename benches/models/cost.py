@@ -1,0 +1,41 @@
+"""What a model must at least do: floating-point operations and bytes, counted from its graph before optimisation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from weft.codegen.target import detect
+from weft.frontends import load
+from weft.graph.node import Node
+from weft.passes.base import PassContext
+from weft.passes.infer_shapes import InferShapes
+from weft.passes.pipeline import infer
+from weft.passes.specialize import specialize
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`operations` of matrix products and convolutions done directly (2 a multiply-add); `weights` in bytes."""
+
+    operations: int
+    weights: int
+
+
+def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
+    """The cost of one run of the model `path` with inputs of `shapes`."""
+    graph = specialize(load(path), shapes)
+    context = PassContext(detect())
+    infer(graph, context)
+    InferShapes().run(graph, context)
+    read = {value for node in graph.nodes for value in node.inputs if value is not None and value.data is not None}
+    return Cost(sum(map(_operations, graph.nodes)), sum(value.data.nbytes for value in read))
+
+
+def _operations(node: Node) -> int:
+    """An op without a matrix product has 0: memory or the products around it bound it."""
+    if node.op not in {"matmul", "conv"}:
+        return 0
+    left, right = (value.static_shape for value in node.inputs[:2])
+    depth = prod(right[1:]) if node.op == "conv" else left[-2 if node.attrs.get("transpose_a") else -1]
+    return 2 * prod(node.outputs[0].static_shape) * depth

@@ -1,0 +1,52 @@
+"""The machine's limits, timed like engines: work that nothing but the hardware slows down."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+SWEEP_BYTES = 1 << 27
+
+
+def fma(threads: int) -> tuple[Callable[[], None], float]:
+    """Fused multiply-adds on registers, fp32, on `threads` threads; the operations of one run."""
+    from benches.micro.kernel_timer import KernelTimer
+    from weft.codegen import target
+    from weft.dtypes import f32
+
+    call, operations = KernelTimer(target.detect()).fma_call(f32, 2_000_000)
+    return _on_threads([call] * threads), float(operations * threads)
+
+
+def bandwidth(threads: int) -> tuple[Callable[[], None], float]:
+    """Reading memory that no cache holds on `threads` threads; the bytes of one run."""
+    libc = ctypes.CDLL(None)
+    libc.memchr.restype = ctypes.c_void_p
+    libc.memchr.argtypes = [np.ctypeslib.ndpointer(np.uint8), ctypes.c_int, ctypes.c_size_t]
+    blocks = [np.ones(SWEEP_BYTES // threads, np.uint8) for _ in range(threads)]
+    calls = [partial(libc.memchr, block, 0, block.nbytes) for block in blocks]
+    return _on_threads(calls), sum(block.nbytes for block in blocks)
+
+
+def last_level_cache() -> int:
+    """Bytes of the largest cache of CPU 0; 0 where the system does not say."""
+    sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
+    return max((int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in sizes), default=0)
+
+
+def _on_threads(calls: list[Callable[[], object]]) -> Callable[[], None]:
+    pool = ThreadPoolExecutor(len(calls))
+
+    def run() -> None:
+        for future in [pool.submit(call) for call in calls]:
+            future.result()
+
+    return run
+
+
+LIMITS = {"fma": fma, "bandwidth": bandwidth}

@@ -1,0 +1,72 @@
+"""Compares automatic thread settings with every combination that a user could have set.
+
+    python -m benches.settings.sweep [MODEL.onnx ...] [--group GROUP] [--rounds 9] [--seconds 0.2] [--json FILE]
+
+One session; the settings take turns within each round, given to single runs. `automatic / best` is the latency at
+automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from itertools import product
+from pathlib import Path
+
+import weft
+from benches.models import build
+from benches.rivals.compare import cpu_name, random_inputs
+
+Setting = tuple[int, int]
+AUTOMATIC: Setting = (0, 0)
+
+
+def sweep(model: str, counts: list[int], rounds: int, seconds: float) -> dict[Setting, float]:
+    """The median over rounds of the median latency in ns, by (intra_op, inter_op)."""
+    session = weft.Session(model)
+    inputs = random_inputs(model)
+    settings = [AUTOMATIC, *product(counts, counts)]
+    medians: dict[Setting, list[float]] = {setting: [] for setting in settings}
+    for round_ in range(rounds + 1):
+        for intra, inter in settings if round_ % 2 else settings[::-1]:
+            latencies: list[int] = []
+            end = time.perf_counter_ns() + int(seconds * 1e9)
+            while len(latencies) < 3 or time.perf_counter_ns() < end:
+                before = time.perf_counter_ns()
+                session.run(inputs, intra_op=intra, inter_op=inter)
+                latencies.append(time.perf_counter_ns() - before)
+            if round_:
+                medians[intra, inter].append(statistics.median(latencies))
+    return {setting: statistics.median(values) for setting, values in medians.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--group", default="models", choices=build.GROUPS)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=0.2)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    cpus = len(os.sched_getaffinity(0))
+    counts = sorted({1, 2, cpus})
+    results = {}
+    print(f"{cpu_name()}, {cpus} CPUs")
+    print("| model | automatic / best | best (intra, inter) | inter on / off |")
+    print("| --- | --- | --- | --- |")
+    for model in arguments.models or build.all_models(arguments.group):
+        figures = sweep(model, counts, arguments.rounds, arguments.seconds)
+        best = min((setting for setting in figures if setting != AUTOMATIC), key=figures.__getitem__)
+        on_off = figures[cpus, cpus] / figures[cpus, 1]
+        name = Path(model).stem
+        print(f"| {name} | {figures[AUTOMATIC] / figures[best]:.3f} | {best} | {on_off:.3f} |", flush=True)
+        results[name] = {f"{intra},{inter}": value for (intra, inter), value in figures.items()}
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
