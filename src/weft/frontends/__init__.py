@@ -1,6 +1,7 @@
 """Front ends: from what users have to a Graph. One table says which front end takes what."""
 
 import os
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from weft.errors import InputError, ModelFormatError
 from weft.graph.graph import Graph
 from weft.graph.template import Template
 
-ONNX, TORCH = "weft.frontends.onnx", "weft.frontends.torch"
+ONNX, TENSORFLOW, TORCH = "weft.frontends.onnx", "weft.frontends.tensorflow", "weft.frontends.torch"
 
 SUFFIXES: dict[str, str] = {
     ".onnx": ONNX,
+    ".pb": TENSORFLOW,
+    ".pbtxt": TENSORFLOW,
     ".pt": TORCH,
     ".pth": TORCH,
     ".pt2": TORCH,
@@ -26,6 +29,8 @@ TYPES: dict[str, str] = {
     "builtins.bytearray": ONNX,
     "builtins.memoryview": ONNX,
     "onnx.onnx_ml_pb2.ModelProto": ONNX,
+    "tensorflow.core.framework.graph_pb2.GraphDef": TENSORFLOW,
+    "weft.frontends.tensorflow.messages.GraphDef": TENSORFLOW,
     "torch.nn.modules.module.Module": TORCH,
     "torch.export.exported_program.ExportedProgram": TORCH,
     "torch.jit._script.ScriptFunction": TORCH,
@@ -35,36 +40,60 @@ TYPES: dict[str, str] = {
 
 By name: importing the types costs time, and their libraries may be absent."""
 
-TAKES_EXAMPLES = (TORCH,)
-"""Front ends whose `load` takes example inputs and dynamic shapes."""
+OPTIONS: dict[str, tuple[str, ...]] = {
+    TENSORFLOW: ("inputs", "outputs"),
+    TORCH: ("example_inputs", "dynamic_shapes"),
+}
+"""What the `load` of a front end takes beside the model."""
+
+TITLES = {TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
 
 
-def load(model: Any, example_inputs: Any = None, dynamic_shapes: Any = None) -> Graph | Template:
-    """What to run of `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, or
-    a Graph or Template (returned as it is).
+def load(
+    model: Any,
+    example_inputs: Any = None,
+    dynamic_shapes: Any = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Graph | Template:
+    """What to run of `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
+    TensorFlow GraphDef, or a Graph or Template (returned as it is).
 
-    Raises ModelFormatError if no front end takes it, InputError if its front end takes no example inputs, ModelError
-    if the model cannot be used.
+    The options belong to some front ends only (see OPTIONS). Raises ModelFormatError if no front end takes the model,
+    InputError if its front end does not take an option, ModelError if the model cannot be used.
     """
-    if isinstance(model, Graph | Template):
+    options = {
+        "example_inputs": example_inputs, "dynamic_shapes": dynamic_shapes, "inputs": inputs, "outputs": outputs,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    module = "" if isinstance(model, Graph | Template) else front_end(model)
+    wrong = [name for name in given if name not in OPTIONS.get(module, ())]
+    if wrong:
+        owners = " and ".join(TITLES[owner] for owner, names in OPTIONS.items() if wrong[0] in names)
+        raise InputError(f"{wrong[0]}= belongs to {owners} models; leave it out for this one")
+    if not module:
+        assert isinstance(model, Graph | Template)
         return model
-    if isinstance(model, str | os.PathLike):
-        suffix = Path(os.fspath(model)).suffix.lower() if isinstance(os.fspath(model), str) else ""
-        module = SUFFIXES.get(suffix, ONNX)
-    else:
-        names = [f"{base.__module__}.{base.__qualname__}" for base in type(model).__mro__]
-        found = next((TYPES[name] for name in names if name in TYPES), None)
-        if found is None:
-            raise ModelFormatError(
-                f"cannot load a model from an object of type {type(model).__name__}; wanted a path, bytes, "
-                "an onnx.ModelProto, a torch.nn.Module, a torch.export.ExportedProgram or a weft Graph"
-            )
-        module = found
-    if module in TAKES_EXAMPLES:
-        graph = import_module(module).load(model, example_inputs, dynamic_shapes)
-    elif example_inputs is None and dynamic_shapes is None:
-        graph = import_module(module).load(model)
-    else:
-        raise InputError("example_inputs and dynamic_shapes belong to PyTorch models; leave them out for this one")
+    graph = import_module(module).load(model, **given)
     assert isinstance(graph, Graph | Template)
     return graph
+
+
+def front_end(model: Any) -> str:
+    """The module whose `load` takes `model`. Raises ModelFormatError if there is none."""
+    if isinstance(model, str | os.PathLike):
+        path = os.fspath(model)
+        text = os.fsdecode(path)
+        if Path(text).is_dir() and (Path(text) / "saved_model.pb").exists():
+            return TENSORFLOW
+        return SUFFIXES.get(Path(text).suffix.lower(), ONNX)
+    names = [f"{base.__module__}.{base.__qualname__}" for base in type(model).__mro__]
+    found = next((TYPES[name] for name in names if name in TYPES), None)
+    if found is None:
+        raise ModelFormatError(
+            f"cannot load a model from an object of type {type(model).__name__}; wanted a path, bytes, an "
+            "onnx.ModelProto, a torch.nn.Module, a torch.export.ExportedProgram, a TensorFlow GraphDef or a weft Graph"
+        )
+    if found == ONNX and names[0].startswith("builtins.") and bytes(model[:1]) == b"\n":
+        return TENSORFLOW  # a list of nodes comes first; the first field of an ONNX model is a number
+    return found

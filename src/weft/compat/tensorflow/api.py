@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from weft.compat.tensorflow.graph import Graph
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike
 from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.parameters import Parameters
 from weft.graph.value import Value
 
 SPELLINGS = {"keep_dims": "keepdims", "reduction_indices": "axis", "dim": "axis", "filter": "filters", "value": "input"}
@@ -31,11 +31,9 @@ class Op:
         self.name = name
         self.note = note
         self._rule = rule
-        found = list(inspect.signature(rule).parameters.values())[1:]
-        self._kinds = {parameter.name: kind_of(str(parameter.annotation)) for parameter in found}
-        self._dtypes = {p.name for p in found if str(p.annotation).startswith("DType")}
-        self._spread = next((p.name for p in found if p.kind is inspect.Parameter.VAR_POSITIONAL), None)
-        self.__signature__ = inspect.Signature(found)
+        self._parameters = Parameters.of(rule)
+        self._kinds, self._spread = self._parameters.kinds, self._parameters.spread
+        self.__signature__ = self._parameters.signature
         self.__name__ = name
         self.__doc__ = rule.__doc__
 
@@ -88,7 +86,7 @@ class Op:
             given: dict[str, Any] = {}
             for parameter, count, value in plan:
                 if count is None:
-                    is_dtype = parameter in self._dtypes and value is not None
+                    is_dtype = parameter in self._parameters.dtypes and value is not None
                     given[parameter] = as_dtype(value).core if is_dtype else value
                 elif count < 0:
                     given[parameter] = None
@@ -98,9 +96,7 @@ class Op:
                     spread = [next(rest) for _ in range(count)]
                 else:
                     given[parameter] = [next(rest) for _ in range(count)]
-            if self._spread is not None:
-                return self._rule(e, *given.values(), *spread)
-            return self._rule(e, **given)
+            return self._parameters.call(self._rule, e, given, spread)
 
         return emit
 
@@ -113,13 +109,6 @@ class Op:
                     if isinstance(operand, (TensorLike, np.ndarray, np.generic)):
                         return operand.dtype  # type: ignore[union-attr]
         return None
-
-
-def kind_of(annotation: str) -> tuple[str | None, bool]:
-    """What a parameter with this annotation is: (kind of tensor or None for an attribute, whether it is several)."""
-    several = annotation.startswith("Sequence[")
-    word = annotation.removeprefix("Sequence[").split("]")[0].split(" ")[0]
-    return (word if word in ("Value", "Same", "Shape") else None), several
 
 
 def attribute(value: Any, where: str) -> Any:

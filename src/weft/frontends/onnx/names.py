@@ -6,6 +6,7 @@ import onnx
 from onnx import AttributeProto
 
 from weft.frontends.onnx.opsets import domain_of
+from weft.frontends.order import depth_first
 
 
 def node_name(node: onnx.NodeProto, index: int) -> str:
@@ -49,14 +50,6 @@ def reads(node: onnx.NodeProto) -> list[str]:
     return [name for name in node.input if name] + captured(node)
 
 
-class Cycle(Exception):  # noqa: N818 - a finding, not an error: its catcher words it
-    """Nodes that wait for each other, by index, in the order in which they read each other."""
-
-    def __init__(self, indices: Sequence[int]) -> None:
-        super().__init__(indices)
-        self.indices = tuple(indices)
-
-
 def execution_order(nodes: Sequence[onnx.NodeProto], outside: Container[str]) -> list[int]:
     """Indices of `nodes` so that each stands behind what it reads; the given order if that is one.
 
@@ -69,30 +62,4 @@ def execution_order(nodes: Sequence[onnx.NodeProto], outside: Container[str]) ->
         needs.append([makers[name] for name in names])
     if all(need < index for index, found in enumerate(needs) for need in found):
         return list(range(len(nodes)))
-    return _depth_first(needs)
-
-
-def _depth_first(needs: Sequence[Sequence[int]]) -> list[int]:
-    """Indices in an order in which every index follows its needs (iterative: chains may be long)."""
-    order: list[int] = []
-    state = [0] * len(needs)  # 0 new, 1 on the path, 2 placed
-    for start in range(len(needs)):
-        path: list[tuple[int, Iterator[int]]] = []
-        if state[start] == 0:
-            state[start] = 1
-            path.append((start, iter(needs[start])))
-        while path:
-            index, rest = path[-1]
-            for need in rest:
-                if state[need] == 1:
-                    chain = [entry for entry, _ in path]
-                    raise Cycle(chain[chain.index(need) :])
-                if state[need] == 0:
-                    state[need] = 1
-                    path.append((need, iter(needs[need])))
-                    break
-            else:
-                state[index] = 2
-                order.append(index)
-                path.pop()
-    return order
+    return depth_first(needs)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from weft.frontends.tensorflow.rules import conv, gather, math, nn, reduce, shape
+from weft.frontends.tensorflow.rules import blocks, conv, fused, gather, math, nn, reduce, resize, shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ MATH = (
     Rule("squared_difference", math.squared_difference),
     Rule("subtract", math.binary("sub")),
     Rule("truediv", math.truediv),
+    Rule("truncatediv", math.binary("div")),
+    Rule("truncatemod", math.binary("fmod")),
     Rule("equal", math.binary("eq")),
     Rule("greater", math.binary("gt")),
     Rule("greater_equal", math.binary("ge")),
@@ -90,6 +92,10 @@ MATH = (
 
 _TENSOR = (
     Rule("_index", gather.index),
+    Rule("_identity_n", shape.identity_n),
+    Rule("_select", math.select),
+    Rule("_shape_n", shape.shape_n),
+    Rule("batch_to_space", blocks.batch_to_space),
     Rule("boolean_mask", gather.boolean_mask),
     Rule("broadcast_to", shape.broadcast_to),
     Rule("cast", math.cast),
@@ -102,13 +108,17 @@ _TENSOR = (
     Rule("gather", gather.gather, "batch_dims 0 or 1"),
     Rule("gather_nd", gather.gather_nd),
     Rule("identity", shape.identity),
+    Rule("image.resize_bicubic", resize.resize("cubic")),
+    Rule("image.resize_bilinear", resize.resize("linear")),
+    Rule("image.resize_nearest_neighbor", resize.resize("nearest")),
+    Rule("linalg.band_part", shape.band_part),
     Rule("linspace", shape.linspace),
     Rule("matmul", math.matmul),
     Rule("norm", reduce.norm, "ord 1 or 2"),
     Rule("one_hot", shape.one_hot),
     Rule("ones", shape.ones),
     Rule("ones_like", shape.ones_like),
-    Rule("pad", shape.pad, "CONSTANT and REFLECT"),
+    Rule("pad", shape.pad, "CONSTANT, REFLECT and SYMMETRIC"),
     Rule("range", shape.range_),
     Rule("rank", shape.rank),
     Rule("reshape", shape.reshape),
@@ -117,9 +127,11 @@ _TENSOR = (
     Rule("shape", shape.shape),
     Rule("size", shape.size),
     Rule("slice", gather.slice_),
+    Rule("space_to_batch", blocks.space_to_batch),
     Rule("split", shape.split),
     Rule("squeeze", shape.squeeze),
     Rule("stack", shape.stack),
+    Rule("strided_slice", gather.strided_slice),
     Rule("tensor_scatter_nd_update", gather.tensor_scatter_nd_update),
     Rule("tensordot", math.tensordot),
     Rule("tile", shape.tile),
@@ -131,10 +143,16 @@ _TENSOR = (
 )
 
 _NN = (
+    Rule("_fused_conv2d", fused.fused_conv2d),
+    Rule("_fused_depthwise_conv2d", fused.fused_depthwise_conv2d),
+    Rule("_fused_matmul", fused.fused_matmul),
+    Rule("_global_batch_norm", nn.global_batch_norm),
     Rule("nn.avg_pool", conv.avg_pool),
     Rule("nn.batch_normalization", nn.batch_normalization),
     Rule("nn.bias_add", nn.bias_add),
     Rule("nn.conv", conv.conv, "any number of spatial axes"),
+    Rule("nn.conv2d_transpose", conv.conv2d_transpose),
+    Rule("nn.depth_to_space", blocks.depth_to_space),
     Rule("nn.depthwise_conv2d", conv.depthwise_conv2d),
     Rule("nn.elu", nn.elu),
     Rule("nn.embedding_lookup", gather.embedding_lookup, "one table"),
@@ -143,6 +161,7 @@ _NN = (
     Rule("nn.l2_normalize", nn.l2_normalize),
     Rule("nn.layer_normalization", nn.layer_normalization, "of weft; TensorFlow has it in Keras"),
     Rule("nn.leaky_relu", nn.leaky_relu),
+    Rule("nn.local_response_normalization", nn.local_response_normalization),
     Rule("nn.log_softmax", nn.log_softmax),
     Rule("nn.max_pool", conv.max_pool),
     Rule("nn.moments", reduce.moments),
@@ -154,6 +173,7 @@ _NN = (
     Rule("nn.softmax_cross_entropy_with_logits", nn.softmax_cross_entropy_with_logits),
     Rule("nn.softsign", nn.softsign),
     Rule("nn.sparse_softmax_cross_entropy_with_logits", nn.sparse_softmax_cross_entropy_with_logits),
+    Rule("nn.space_to_depth", blocks.space_to_depth),
     Rule("nn.swish", nn.swish),
     Rule("nn.top_k", reduce.top_k),
 )

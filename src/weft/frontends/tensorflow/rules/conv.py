@@ -100,6 +100,34 @@ def depthwise_conv2d(
     return layout.leave(e, found)
 
 
+def conv2d_transpose(
+    e: Emitter,
+    input: Same,
+    filters: Same,
+    output_shape: Sequence[int],
+    strides: Any,
+    padding: Padding = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Value:
+    """input [N, H, W, C], filters [h, w, M, C] -> output_shape [N, H', W', M]: the gradient of conv by its input."""
+    layout = Layout(4, data_format)
+    x = layout.enter(e, input)
+    window = e.shape(filters)[:2]
+    steps, rates = layout.spatial(strides), layout.spatial(dilations)
+    wanted = [int(size) for size in (output_shape[1:3] if layout.last else output_shape[2:4])]
+    pads = layout.pads(padding, tuple(wanted), window, steps, rates)
+    extra = [
+        size - (step * (length - 1) + (kernel - 1) * rate + 1 - pads[axis] - pads[axis + 2])
+        for axis, (size, step, length, kernel, rate) in enumerate(
+            zip(wanted, steps, e.shape(x)[2:], window, rates, strict=True)
+        )
+    ]
+    weights = e.transpose(filters, (3, 2, 0, 1))
+    how: dict[str, Any] = {"strides": steps, "pads": pads, "dilations": rates, "groups": 1, "output_padding": extra}
+    return layout.leave(e, e.add("conv_transpose", x, weights, None, **how))
+
+
 def max_pool(
     e: Emitter,
     input: Same,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from weft import dtypes
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.rules.kinds import Same, Shape, Value
@@ -121,6 +123,49 @@ def index(e: Emitter, tensor: Value, bounds: Sequence[Shape], items: Any) -> Val
         place += 1
     result = cut.made(e, tensor)
     return e.add("unsqueeze", result, e.integers(new)) if new else result
+
+
+def strided_slice(
+    e: Emitter,
+    input_: Value,
+    begin: Shape,
+    end: Shape,
+    strides: Sequence[int],
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+) -> Value:
+    """input_[begin:end:strides]; bit i of a mask says what is special about the i-th of these."""
+    bounds: list[Value] = []
+
+    def bound(vector: Value, number: int) -> int:
+        bounds.append(_at(e, vector, number))
+        return len(bounds) - 1
+
+    items: list[tuple[Any, ...]] = []
+    for number, step in enumerate(strides):
+        bit = 1 << number
+        if ellipsis_mask & bit:
+            items.append(("rest",))
+        elif new_axis_mask & bit:
+            items.append(("new",))
+        elif shrink_axis_mask & bit:
+            items.append(("at", bound(begin, number)))
+        else:
+            bounds.append(e.constant(np.array(step, np.int64)))
+            jump = len(bounds) - 1
+            first = None if begin_mask & bit else bound(begin, number)
+            items.append(("slice", first, None if end_mask & bit else bound(end, number), jump))
+    return index(e, input_, bounds, items)
+
+
+def _at(e: Emitter, vector: Value, number: int) -> Value:
+    """One element of a vector."""
+    if vector.data is not None:
+        return e.constant(vector.data[number])
+    return e.add("gather", vector, e.constant(np.array(number, np.int64)), axis=0)
 
 
 def _one(e: Emitter, value: Value) -> Value:

@@ -106,6 +106,13 @@ def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = 
     return e.add("where", condition, x, y)
 
 
+def select(e: Emitter, condition: Value, x: Same, y: Same) -> Value:
+    """As `where` with x and y of one shape; a condition of rank 1 chooses whole rows."""
+    if e.rank(condition) == 1 and e.rank(x) > 1:
+        condition = e.reshape(condition, (-1, *(1,) * (e.rank(x) - 1)))
+    return e.add("where", condition, x, y)
+
+
 def matmul(e: Emitter, a: Same, b: Same, transpose_a: bool = False, transpose_b: bool = False) -> Value:
     return e.add("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
 

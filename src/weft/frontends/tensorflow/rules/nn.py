@@ -102,6 +102,29 @@ def fused_batch_norm(
     return [e.transpose(found, back) if last else found, e.add("identity", mean), e.add("identity", variance)]
 
 
+def global_batch_norm(
+    e: Emitter,
+    t: Same,
+    m: Same,
+    v: Same,
+    beta: Same,
+    gamma: Same,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+) -> Value:
+    """Batch normalisation as the first released models have it."""
+    return batch_normalization(e, t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon)
+
+
+def local_response_normalization(
+    e: Emitter, input: Same, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5
+) -> Value:
+    """input [N, H, W, C] / (bias + alpha * sum of squares of 2 * depth_radius + 1 channels) ** beta."""
+    size = 2 * int(depth_radius) + 1
+    how = {"size": size, "alpha": float(alpha) * size, "beta": float(beta), "bias": float(bias)}
+    return e.transpose(e.add("lrn", e.transpose(input, (0, 3, 1, 2)), **how), (0, 2, 3, 1))
+
+
 def layer_normalization(
     e: Emitter,
     x: Same,

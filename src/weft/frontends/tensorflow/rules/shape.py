@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
+from weft.ops.op import Array
 
 
 def identity(e: Emitter, input: Value) -> Value:
@@ -39,6 +40,21 @@ def transpose(e: Emitter, a: Value, perm: Sequence[int] | None = None) -> Value:
 
 def expand_dims(e: Emitter, input: Value, axis: int = -1) -> Value:
     return e.add("unsqueeze", input, e.integers([int(axis)]))
+
+
+def shape_n(e: Emitter, input: Sequence[Value], out_type: DType = dtypes.i32) -> list[Value]:
+    return [shape(e, value, out_type) for value in input]
+
+
+def identity_n(e: Emitter, input: Sequence[Value]) -> list[Value]:
+    return [identity(e, value) for value in input]
+
+
+def band_part(e: Emitter, input: Same, num_lower: int, num_upper: int) -> Value:
+    """The last two axes with zeros outside num_lower diagonals below and num_upper above the main one; -1: all."""
+    low, high = int(num_lower), int(num_upper)
+    kept = input if high < 0 else e.add("trilu", input, e.constant(np.array(high, np.int64)), upper=False)
+    return kept if low < 0 else e.add("trilu", kept, e.constant(np.array(-low, np.int64)), upper=True)
 
 
 def squeeze(e: Emitter, input: Value, axis: Any = None) -> Value:
@@ -80,11 +96,24 @@ def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0) -> l
 
 def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", constant_values: float = 0) -> Value:
     widths = e.static(paddings).astype(np.int64)
+    if mode.upper() == "SYMMETRIC":
+        return _mirrored(e, tensor, widths)
     modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
     if mode.upper() not in modes:
-        raise ValueError(f"pad: wanted mode 'CONSTANT' or 'REFLECT', got {mode!r}")
+        raise ValueError(f"pad: wanted mode 'CONSTANT', 'REFLECT' or 'SYMMETRIC', got {mode!r}")
     value = e.scalar(constant_values, tensor)
     return e.add("pad", tensor, e.constant(widths.T.reshape(-1)), value, mode=modes[mode.upper()])
+
+
+def _mirrored(e: Emitter, tensor: Value, widths: Array) -> Value:
+    """`tensor` padded with itself, mirrored at its edges, edge elements included."""
+    for axis, ((begin, end), size) in enumerate(zip(widths.tolist(), e.shape(tensor), strict=True)):
+        if not (0 <= begin <= size and 0 <= end <= size):
+            raise ValueError(f"pad: {begin} and {end} elements cannot mirror axis {axis} of size {size}")
+        if begin or end:
+            places = e.integers(np.pad(np.arange(size), (begin, end), mode="symmetric").tolist())
+            tensor = e.add("gather", tensor, places, axis=axis)
+    return tensor
 
 
 def tile(e: Emitter, input: Value, multiples: Shape) -> Value:

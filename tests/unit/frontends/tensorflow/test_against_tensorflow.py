@@ -1,0 +1,63 @@
+"""Frozen graphs give what TensorFlow gives, where it is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from tests.unit.frontends.tensorflow.rival_cases import CASES, V2
+from weft.frontends.tensorflow import load
+
+tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+v1 = tf.compat.v1
+
+
+def frozen(name: str, unknown: bool, control_flow_v2: bool = False) -> tuple[Any, list[Any], list[str]]:
+    """A graph of the case, what TensorFlow makes of it, and the names of its outputs."""
+    build, arrays = CASES[name]
+    with tf.Graph().as_default() as graph:
+        (tf.compat.v1.enable_control_flow_v2 if control_flow_v2 else tf.compat.v1.disable_control_flow_v2)()
+        shapes = [[None] * array.ndim if unknown else array.shape for array in arrays]
+        places = [v1.placeholder(a.dtype, s, f"x{at}") for at, (a, s) in enumerate(zip(arrays, shapes, strict=True))]
+        made = build(tf, v1, *places)
+        results = [
+            tf.identity(item, f"result{at}")
+            for at, item in enumerate(made if isinstance(made, (list, tuple)) else [made])
+        ]
+    with v1.Session(graph=graph) as session:
+        wanted = session.run(results, dict(zip(places, arrays, strict=True)))
+    return graph.as_graph_def(), wanted, [result.op.name for result in results]
+
+
+def check(name: str, graph_def: Any, wanted: list[Any], outputs: list[str]) -> None:
+    arrays = {f"x{at}": array for at, array in enumerate(CASES[name][1])}
+    session = weft.Session(load(graph_def.SerializeToString(), outputs=outputs))
+    found = session.run({tensor.name: arrays[tensor.name] for tensor in session.inputs})
+    close = 5e-3 if name.startswith("bicubic") else 1e-5  # TensorFlow looks the weights up in a table of 1024 places
+
+    for output, array in zip(found.values(), wanted, strict=True):
+        assert output.dtype == array.dtype
+        assert output.shape == array.shape
+        np.testing.assert_allclose(output, array, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("unknown", [False, True], ids=["known sizes", "unknown sizes"])
+@pytest.mark.parametrize("name", CASES)
+def test_a_frozen_op_gives_what_tensorflow_gives(name: str, unknown: bool) -> None:
+    """
+    Every op within 1e-5, with shapes stated in the file and with shapes that only the run tells.
+    """
+    if unknown and name == "split into sizes":
+        pytest.skip("TensorFlow cannot build it")
+    check(name, *frozen(name, unknown))
+
+
+@pytest.mark.parametrize("name", sorted(V2))
+def test_branches_of_tensorflow_2_give_what_tensorflow_gives(name: str) -> None:
+    """
+    If nodes with functions, as frozen with lower_control_flow=False.
+    """
+    check(name, *frozen(name, False, control_flow_v2=True))
