@@ -7,27 +7,35 @@ is ready before they would be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import _native, dtypes, knobs
+from weft.codegen.image import Image, find, image_key, keep
 from weft.codegen.target import detect
 from weft.dtypes import DType
 from weft.errors import InputError, ThreadSettingError, WeftError
-from weft.frontends import load
+from weft.frontends.origin import Origin
 from weft.graph.graph import Graph
 from weft.graph.shape import StaticShape, is_static
 from weft.graph.template import Template
 from weft.graph.value import Value
 from weft.passes.base import Math
 from weft.plan.plan import Plan
+from weft.runtime.control import PLAIN, Request
+from weft.runtime.executable import Executable
 from weft.runtime.limits import checked
 from weft.runtime.pool import Pool
 from weft.runtime.session import Runnable, SessionBase
 from weft.runtime.signature import Form, Signature, Tensor
 
+if TYPE_CHECKING:
+    from weft.driver import Options
+
+Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int], None]
 """(kernels done, kernels in all), called while kernels are compiled."""
 
@@ -40,11 +48,12 @@ class Session(SessionBase):
     `dynamic_shapes`, as torch.export takes them. `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
     caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does. `math="exact"` forbids
     reassociation and fast algorithms with other rounding; both are deterministic. `progress(done, total)`
-    is called while kernels are compiled.
+    is called while kernels are compiled. `matmul_provider` ("weft", "openblas", "mkl", "onednn"; None: as the process
+    has it now) multiplies f32 and f64 matrices in all plans of this session.
 
     A model whose inputs all have fixed shapes is compiled here, others when a combination of shapes is
     first met. Raises ModelError and its kinds for a model that cannot be used, ThreadSettingError for
-    impossible thread numbers.
+    impossible thread numbers, ProviderError for a provider that is unknown or not installed.
     """
 
     def __init__(
@@ -60,64 +69,132 @@ class Session(SessionBase):
         math: Math = "fast",
         progress: Progress | None = None,
     ) -> None:
-        from weft.driver import Options
-
         if math not in ("fast", "exact"):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
-        source = load(model, example_inputs, dynamic_shapes)
         self._node_intra_op = node_intra_op
+        self._origin = Origin(model, example_inputs=example_inputs, dynamic_shapes=dynamic_shapes)
         self._graph: Graph | None = None
-        if isinstance(source, Graph):
-            self._graph = self._capped(source)
-        nested = partial(Session, intra_op=intra_op, inter_op=inter_op, pool=pool, math=math)
-        self._options = Options(detect(), math, progress, nested)
+        nested = partial(
+            Session,
+            intra_op=intra_op,
+            inter_op=inter_op,
+            pool=pool,
+            math=math,
+        )
+        target = detect()
+        self._options = partial(
+            _options,
+            target=target,
+            math=math,
+            progress=progress,
+            nested=nested,
+        )
+        digest = self._origin.digest
+        key = None
+        if digest is not None and node_intra_op is None and not knobs.get("WEFT_DEBUG"):
+            key = image_key(digest, {"math": math}, target)
+        self._kept = None if key is None else find(key, target)
+        source = self._origin.load() if self._kept is None else None
+        signature = self._kept.signature if self._kept is not None else signature_of(self._origin.load())
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
-        self._source = source
-        super().__init__(signature_of(source), compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
-        shapes = tuple(value.shape for value in source.inputs)
-        if isinstance(source, Graph) and all(shape is not None and is_static(shape) for shape in shapes):
-            self._plans.get(shapes, self._signature.select(None))  # type: ignore[arg-type]
+        super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
+        shapes = tuple(tensor.shape for tensor in signature.inputs)
+        if not isinstance(source, Template) and all(shape is not None and is_static(shape) for shape in shapes):
+            runnable = self._plans.get(shapes, signature.select(None))  # type: ignore[arg-type]
+            if source is not None and key is not None and not source.files and self._origin.is_unchanged():
+                from weft.driver import Compiled
+
+                if isinstance(runnable, Compiled):
+                    keep(key, Image(signature, runnable.executable))
 
     @property
     def graph(self) -> Graph:
         """The model's graph as the front end made it; of a Template, that for the inputs met last.
 
-        Raises InputError for a Template that has met no inputs yet.
+        Raises InputError for a Template that has met no inputs yet, ModelError if the graph was not needed before and
+        the model's file is another one by now.
         """
         if self._graph is None:
-            raise InputError("the model has no graph before it meets inputs: its dtypes and shapes follow from theirs")
+            source = self._origin.load()
+            if isinstance(source, Template):
+                raise InputError(
+                    "the model has no graph before it meets inputs: its dtypes and shapes follow from theirs"
+                )
+            self._graph = self._capped(source)
         return self._graph
 
     def _capped(self, graph: Graph) -> Graph:
         return graph if self._node_intra_op is None else capped(graph, self._node_intra_op)
 
     def _specialize(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
+        kept, self._kept = self._kept, None
+        return (
+            self._compile(forms, outputs)
+            if kept is None
+            else Restored(kept.executable, partial(self._compile, forms, outputs))
+        )
+
+    def _compile(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for
 
-        return compile_for(self.graph, self._options, [_shape_of(form) for form in forms], outputs)
+        return compile_for(self.graph, self._options(), [_shape_of(form) for form in forms], outputs)
 
     def _instantiate(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for
 
-        assert isinstance(self._source, Template)
-        told = [
-            (_dtype_of(form, value), _shape_of(form)) for value, form in zip(self._source.inputs, forms, strict=True)
-        ]
-        self._graph = graph = self._capped(self._source.build(told))
-        return compile_for(graph, self._options, [shape for _, shape in told], outputs)
+        template = self._origin.load()
+        assert isinstance(template, Template)
+        told = [(_dtype_of(form, value), _shape_of(form)) for value, form in zip(template.inputs, forms, strict=True)]
+        self._graph = graph = self._capped(template.build(told))
+        return compile_for(graph, self._options(), [shape for _, shape in told], outputs)
 
     def plans(self) -> list[Plan]:
-        """The plans compiled so far, the latest used last; a graph cut by data-dependent shapes has several."""
-        from weft.driver import plans_of
+        """The plans compiled so far, the latest used last; a graph cut by data-dependent shapes has several.
 
+        A model that was found on disk in its compiled form has its plan made anew to be shown.
+        """
         return [plan for runnable in self._plans.all() for plan in plans_of(runnable)]
 
     def plans_for(self, inputs: Mapping[str, Any]) -> list[Plan]:
         """The plans by which `inputs` are run, compiled now if need be (and run, where shapes depend on data)."""
-        from weft.driver import plans_of
-
         self.run(inputs)
         return plans_of(self._plans.all()[-1])
+
+
+@dataclass(slots=True)
+class Restored:
+    """An executable from disk. `compile_` makes it again, for those who ask how it works."""
+
+    executable: Executable
+    compile_: Callable[[], Runnable]
+    _shown: Runnable | None = None
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
+
+    def shown(self) -> Runnable:
+        """The same, compiled in this process."""
+        if self._shown is None:
+            self._shown = self.compile_()
+        return self._shown
+
+
+def _options(**settings: Any) -> Options:
+    from weft.driver import Options
+
+    return Options(**settings)
+
+
+def plans_of(runnable: Runnable) -> list[Plan]:
+    """The plans of one compilation, first stage first."""
+    from weft import driver
+
+    return driver.plans_of(runnable.shown() if isinstance(runnable, Restored) else runnable)
 
 
 def capped(graph: Graph, caps: Mapping[str, int]) -> Graph:

@@ -49,7 +49,7 @@ KNOBS: dict[str, Knob] = {
              "Generate code for this instruction set instead of the best one the CPU has."),
         Knob("WEFT_CACHE", None, str, "a folder, or `off`",
              "Folder of compiled kernels; `off` keeps none. Default: ~/.cache/weft."),
-        Knob("WEFT_CACHE_MB", 512, _natural, "MiB, 0 or more",
+        Knob("WEFT_CACHE_MB", 4096, _natural, "MiB, 0 or more",
              "How much that folder may hold; kernels not used for longest are dropped."),
         Knob("WEFT_DEBUG", 0, _natural, "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.codegen.build import build_library
+from weft.codegen.image import Held
 from weft.errors import InternalError, RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -43,7 +44,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
             outputs=[Form(port.shape, port.dtype.numpy) for port in plan.outputs],
             reasons=MESSAGES,
             isa=plan.target.isa,
-            kept=(library, constants),
+            kept=Held(library, constants),
         )
     )
 

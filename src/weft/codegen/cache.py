@@ -12,7 +12,7 @@ import os
 import stat
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +26,8 @@ from weft.plan.target import Target
 MAGIC = b"weft-kernel-1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PARTIAL = ".partial"
+_SHARE = 4
+"""One file may take this part of the folder's limit."""
 _PARTIAL_SECONDS = 3600
 """How old a file must be to count as left behind by a process that died while it wrote."""
 
@@ -55,15 +57,32 @@ class KernelCache:
         code = content[start:]
         return code if content[:start] == _header(key, code) else None
 
+    def open(self, key: str) -> int | None:
+        """A descriptor of the file kept under `key`, which its reader checks; None if there is none."""
+        try:
+            file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
+            os.utime(file)
+        except OSError:
+            return None
+        return file
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether a file of `size` bytes takes so little of the folder's limit that it does not drive all others out."""
+        return size <= self._max_bytes // _SHARE
+
     def store(self, key: str, code: bytes) -> None:
         """Keep `code` under `key`, in place of what may be there. One warning if the folder cannot be written."""
+        self.store_parts(key, (_header(key, code), code))
+
+    def store_parts(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Keep `parts` behind each other as the file `key`, as `store` does."""
         partial = f"{key}.{os.getpid()}.{time.monotonic_ns()}{_PARTIAL}"
         try:
             file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
             try:
                 with os.fdopen(file, "wb") as stream:
-                    stream.write(_header(key, code))
-                    stream.write(code)
+                    for part in parts:
+                        stream.write(part)
                 os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
             except OSError:
                 with suppress(OSError):

@@ -17,7 +17,8 @@ class Graph:
     """A dataflow graph in single-assignment form.
 
     `nodes` stand in an order in which every operand precedes its users. Value names are unique.
-    Constants are values with data; they belong to the graph through the nodes that read them.
+    Constants are values with data; they belong to the graph through the nodes that read them. `files` are those
+    beside the model's own that constants were read from.
     """
 
     def __init__(self, name: str = "graph") -> None:
@@ -25,6 +26,7 @@ class Graph:
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []
+        self.files: list[str] = []
         self._names: set[str] = set()
 
     def unique_name(self, wanted: str) -> str:

@@ -92,6 +92,11 @@ class Executable:
         return self._layout.isa
 
     @property
+    def layout(self) -> Layout:
+        """What it was made of."""
+        return self._layout
+
+    @property
     def arena_bytes(self) -> int:
         """Bytes of intermediate memory that one run uses."""
         return self._layout.arena_bytes

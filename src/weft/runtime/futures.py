@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import itertools
 import threading
@@ -42,6 +41,8 @@ class RunFuture(Future[Outputs]):
         return True
 
     def __await__(self) -> Generator[Any, None, Outputs]:
+        import asyncio
+
         return asyncio.wrap_future(self).__await__()
 
 

@@ -83,6 +83,7 @@ class _Importer:
         scope.pending = stored
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
         self._outputs(proto, scope, symbols)
+        self._graph.files = self._source.external.files
         return self._graph
 
     def _inputs(self, proto: onnx.GraphProto, scope: _Scope, stored: Mapping[str, object], symbols: Symbols) -> None:

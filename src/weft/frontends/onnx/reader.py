@@ -6,7 +6,7 @@ What a model names is opened by `External.read` alone, which keeps to the model'
 import os
 import stat
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,13 @@ TOO_LARGE = "save the model with external data (onnx.save_model(..., save_as_ext
 
 @dataclass(frozen=True, slots=True)
 class External:
-    """The folder a model may read tensors from; None if it has none (a model from bytes or a ModelProto)."""
+    """The folder a model may read tensors from; None if it has none (a model from bytes or a ModelProto).
+
+    `files` are those that were read.
+    """
 
     folder: str | None
+    files: list[str] = field(default_factory=list)
 
     def read(self, location: str, offset: int, length: int | None, size: int) -> bytes:
         """The `size` bytes at `offset` of the file `location`, a path relative to the folder.
@@ -59,6 +63,7 @@ class External:
                 raise Fault(
                     f"its data is bytes {offset} to {offset + size} of {location!r}, which has {status.st_size} bytes"
                 )
+            self.files.append(location)
             return _read_exactly(handle, offset, size, location)
 
 

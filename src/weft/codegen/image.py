@@ -1,0 +1,255 @@
+"""Compiled models kept on disk: machine code, tasks and packed weights, ready to run without the model's file.
+
+A file holds a header, a JSON record, the kernels' object code, and the constants on a page of their own:
+
+    magic | SHA-256 of key and all up to the constants | sizes | CRC-32 of the constants | record | code | ... | constants
+
+What is amiss in any part means that the file is not used. Nothing in it is evaluated but the kernels, which the folder's
+owner alone can have put there (`cache`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft import __version__, _native, dtypes, knobs
+from weft.codegen.build import KernelSet, ObjectCode, link
+from weft.codegen.cache import compiler_version, open_cache
+from weft.plan.status import MESSAGES
+from weft.plan.target import Target
+from weft.runtime.executable import Executable, Form, Layout, Step
+from weft.runtime.signature import Signature, Tensor
+from weft.tracing.registry import StepLabel
+
+Array = np.ndarray[Any, Any]
+
+MAGIC = b"weft-model-1\n\0\0\0"
+_SIZES = struct.Struct("<QQQI")
+_PAGE, _ALIGNMENT = 4096, 64
+_IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_PARALLEL_BACKEND")
+"""Knobs that do not change what a model is compiled to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What an executable made of a plan holds on to: its kernels and the arrays of its constants, in order."""
+
+    kernels: KernelSet
+    arrays: Sequence[Array]
+
+
+def image_key(content: str, settings: Mapping[str, object], target: Target) -> str:
+    """The name of the compiled form of a model whose bytes hash to `content`.
+
+    It changes with everything that the form depends on: `settings`, the target, knobs, weft itself and its libraries.
+    """
+    chosen = {name: knobs.get(name) for name in knobs.KNOBS if name not in _IRRELEVANT}
+    parts = (content, sorted(settings.items()), target, sorted(chosen.items()), __version__, np.__version__)
+    text = "\n".join(map(repr, (*parts, _sources(), compiler_version())))
+    return hashlib.sha256(f"model\n{text}".encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _sources() -> str:
+    """A hash that changes when a file of weft, or the version of onnx, is another one."""
+    total = hashlib.sha256()
+    core = Path(_native.__file__).stat()
+    total.update(f"{core.st_size} {core.st_mtime_ns}\n".encode())
+    waiting = [str(Path(__file__).parent.parent)]
+    while waiting:
+        for entry in sorted(os.scandir(waiting.pop()), key=lambda one: one.name):
+            if entry.is_dir():
+                waiting.append(entry.path)
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                total.update(f"{entry.path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    onnx = find_spec("onnx")
+    if onnx is not None and onnx.origin is not None:
+        total.update(Path(onnx.origin).with_name("version.py").read_bytes())
+    return total.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A compiled model: what its session takes and gives, and what computes it."""
+
+    signature: Signature
+    executable: Executable
+
+
+def keep(key: str, image: Image) -> None:
+    """Keep `image` under `key`; not if it calls Python or would take too much of the folder."""
+    layout = image.executable.layout
+    if not isinstance(layout.kept, Held):
+        return
+    places, total = _places(layout.kept.arrays)
+    with open_cache() as cache:
+        if cache is None or not cache.has_room_for(total):
+            return
+        kernels = layout.kept.kernels
+        record = _record(image.signature, layout, kernels, places)
+        if record is None:
+            return
+        head = json.dumps(record, separators=(",", ":")).encode()
+        code = b"".join(one.content for one in kernels.objects)
+        checksum = 0
+        for part in _stretched(layout.kept.arrays):
+            checksum = zlib.crc32(part, checksum)
+        sizes = _SIZES.pack(len(head), len(code), total, checksum)
+        start = (MAGIC, _digest(key, sizes, head, code), sizes, head, code)
+        gap = bytes(-sum(map(len, start)) % _PAGE)
+        cache.store_parts(key, (*start, gap, *_stretched(layout.kept.arrays)))
+
+
+def _record(signature: Signature, layout: Layout, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
+    """Everything but code and constants; None if a step is no kernel of `kernels`."""
+    numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
+    if any(step.body not in numbers for step in layout.steps):
+        return None
+    place = iter(places)
+    slots = [(kind, next(place) if kind == "constant" else value) for kind, value in layout.slots]
+    return {
+        "inputs": [(one.name, _name(one.dtype), one.shape) for one in signature.inputs],
+        "outputs": [(one.name, _name(one.dtype), one.shape) for one in signature.outputs],
+        "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
+        "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
+        "steps": [
+            (numbers[step.body], step.pointers, step.args, step.chunks, step.cost, step.max_workers)
+            for step in layout.steps
+        ],
+        "labels": [(label.node, label.op) for label in layout.labels],
+        "tasks": list(layout.tasks),
+        "successors": list(layout.successors),
+        "slots": slots,
+        "arena": layout.arena_bytes,
+        "scratch": layout.scratch_bytes,
+    }
+
+
+def find(key: str, target: Target) -> Image | None:
+    """What is kept under `key`; None if there is nothing, or not as it was written."""
+    with open_cache() as cache:
+        file = None if cache is None else cache.open(key)
+        if file is None:
+            return None
+        try:
+            return _read(key, file, target)
+        except (OSError, EOFError):
+            return None
+        finally:
+            os.close(file)
+
+
+def _read(key: str, file: int, target: Target) -> Image | None:
+    fixed = len(MAGIC) + hashlib.sha256().digest_size
+    start = os.pread(file, fixed + _SIZES.size, 0)
+    if len(start) < fixed + _SIZES.size or not start.startswith(MAGIC):
+        return None
+    sizes = start[fixed:]
+    head_bytes, code_bytes, total, checksum = _SIZES.unpack(sizes)
+    begin = fixed + _SIZES.size
+    first = -(-(begin + head_bytes + code_bytes) // _PAGE) * _PAGE
+    if os.fstat(file).st_size != first + total:
+        return None
+    head, code = os.pread(file, head_bytes, begin), os.pread(file, code_bytes, begin + head_bytes)
+    if _digest(key, sizes, head, code) != start[len(MAGIC) : fixed]:
+        return None
+    memory = _aligned(total)
+    _fill(file, memory, first)
+    if zlib.crc32(memory.data) != checksum:
+        return None
+    return _restored(json.loads(head), code, memory, target)
+
+
+def _restored(record: dict[str, Any], code: bytes, memory: Array, target: Target) -> Image:
+    objects, at = [], 0
+    for spec, symbol, size in record["kernels"]:
+        objects.append(ObjectCode(spec, symbol, code[at : at + size]))
+        at += size
+    libraries = link(objects, [one.spec for one in objects], target)
+    addresses = [libraries[one.spec].addresses[one.spec] for one in objects]
+    base = _address(memory)
+    layout = Layout(
+        steps=[
+            Step(addresses[number], [(slot, offset) for slot, offset in pointers], args, chunks, cost, workers)
+            for number, pointers, args, chunks, cost, workers in record["steps"]
+        ],
+        labels=[StepLabel(node, op) for node, op in record["labels"]],
+        tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
+        successors=record["successors"],
+        slots=[(kind, base + value if kind == "constant" else value) for kind, value in record["slots"]],
+        arena_bytes=record["arena"],
+        scratch_bytes=record["scratch"],
+        outputs=[Form(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+        reasons=MESSAGES,
+        isa=target.isa,
+        kept=(libraries, memory),
+    )
+    inputs, outputs = (
+        tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])
+        for side in ("inputs", "outputs")
+    )
+    return Image(Signature(inputs, outputs), Executable(layout))
+
+
+def _digest(key: str, *parts: bytes) -> bytes:
+    total = hashlib.sha256(key.encode())
+    for part in parts:
+        total.update(part)
+    return total.digest()
+
+
+def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
+    """Where each array begins when they lie behind each other, and the bytes of all."""
+    places, end = [], 0
+    for array in arrays:
+        places.append(end)
+        end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
+    return places, end
+
+
+def _stretched(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
+    """The bytes of `arrays`, each up to the place of the next."""
+    for array in arrays:
+        yield array.reshape(-1).view(np.uint8).data
+        yield bytes(-array.nbytes % _ALIGNMENT)
+
+
+def _aligned(size: int) -> Array:
+    """Memory for `size` bytes; NumPy asks for huge pages where it is large."""
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -_address(memory) % _ALIGNMENT
+    return memory[start : start + size]
+
+
+def _fill(file: int, memory: Array, offset: int) -> None:
+    rest = memory.data
+    while rest:
+        count = os.preadv(file, [rest], offset)
+        if count == 0:
+            raise EOFError
+        rest, offset = rest[count:], offset + count
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def _name(dtype: np.dtype[Any] | None) -> str | None:
+    return None if dtype is None else dtypes.from_numpy(dtype).name
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    return dtypes.BY_NAME[name].numpy

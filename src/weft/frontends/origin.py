@@ -1,0 +1,83 @@
+"""Where a session's graph comes from: the model as it was given, which is read when the graph is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from weft import forking
+from weft.errors import ModelError
+from weft.frontends import ONNX, SUFFIXES, load
+from weft.frontends.files import MAX_BYTES
+from weft.graph.graph import Graph
+from weft.graph.template import Template
+
+Stamp = tuple[int, ...]
+
+
+class Origin:
+    """A model with options as `load` takes them. `digest` is the SHA-256 of the bytes of an ONNX model given as a path or as bytes.
+
+    It is None for models of other kinds, and for files that cannot be read: `load` says why.
+    """
+
+    def __init__(self, model: Any, **options: Any) -> None:
+        if isinstance(model, str | os.PathLike) and isinstance(os.fspath(model), str):
+            model = Path.cwd() / model  # the folder may be another one when the model is read
+        self._path = model if isinstance(model, Path) else None
+        self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
+        self._lock = forking.lock()
+        self._loaded: Graph | Template | None = None
+        self.digest, self._stamp = _digest(model)
+
+    def load(self) -> Graph | Template:
+        """What to run, read the first time it is asked for.
+
+        Raises what `load` raises, and ModelError if the file is another one than when `digest` was made.
+        """
+        with self._lock:
+            if self._load is not None:
+                loaded = self._load()
+                if not self.is_unchanged():
+                    raise ModelError(
+                        f"the model {str(self._path)!r} was changed after its session was made; "
+                        "make a new session of the file, or put the old one back"
+                    )
+                self._loaded, self._load = loaded, None
+            assert self._loaded is not None
+            return self._loaded
+
+    def is_unchanged(self) -> bool:
+        """Whether `digest` still tells what `load` reads."""
+        if self.digest is None or self._path is None:
+            return True
+        try:
+            return _stamp(self._path.stat()) == self._stamp or _digest(self._path)[0] == self.digest
+        except OSError:
+            return False
+
+
+def _digest(model: Any) -> tuple[str | None, Stamp]:
+    """The digest of `model` and the stamp of its file. Memory does not grow with the file."""
+    if isinstance(model, bytes):
+        return hashlib.sha256(model).hexdigest(), ()
+    if not isinstance(model, Path) or SUFFIXES.get(model.suffix.lower(), ONNX) != ONNX:
+        return None, ()
+    try:
+        with os.fdopen(os.open(model, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                return None, ()
+            return hashlib.file_digest(file, "sha256").hexdigest(), _stamp(status)
+    except (OSError, ValueError):
+        return None, ()
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    """Numbers that change with a file's content."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,245 @@
+"""Models kept on disk in their compiled form."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import weft
+from tests.models import small
+from weft.compile import Restored
+from weft.errors import ModelError
+
+STATIC = ("branches", "convolutional")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of this test's own."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def is_restored(session: weft.Session) -> bool:
+    return isinstance(session._plans.all()[0], Restored)
+
+
+def saved(tmp_path: Path, name: str = "branches", **how: int) -> tuple[Path, dict[str, np.ndarray]]:
+    """A small model as a file, and inputs for it."""
+    model = getattr(small, name)(**how)
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_value = 2
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    return path, small.inputs_for(model)
+
+
+@pytest.mark.parametrize("given", ["path", "bytes"])
+@pytest.mark.parametrize("name", STATIC)
+def test_a_second_session_finds_the_compiled_form_and_computes_the_same_bits(
+    tmp_path: Path, name: str, given: str
+) -> None:
+    """
+    What was compiled once is compiled no more, and nothing of the result changes by it.
+    """
+    path, inputs = saved(tmp_path, name)
+    model = path if given == "path" else path.read_bytes()
+    first, second = weft.Session(model), weft.Session(model)
+
+    assert (is_restored(first), is_restored(second)) == (False, True)
+    assert (first.inputs, first.outputs) == (second.inputs, second.outputs)
+    wanted, got = first.run(inputs), second.run(inputs)
+    assert all(np.array_equal(wanted[key].view(np.uint8), got[key].view(np.uint8)) for key in wanted)
+
+
+def test_a_found_model_loads_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) -> None:
+    """
+    A process that finds its model compiled imports nothing that compiles: that is what makes it quick and lean.
+    """
+    path, inputs = saved(tmp_path)
+    weft.Session(path)
+    np.savez(tmp_path / "inputs.npz", **inputs)
+    script = (
+        "import sys, numpy, weft\n"
+        f"session = weft.Session({str(path)!r})\n"
+        f"session.run(dict(numpy.load({str(tmp_path / 'inputs.npz')!r})))\n"
+        "print(*sorted({'llvmlite.binding', 'onnx', 'asyncio', 'weft.driver', 'weft.passes.pipeline'} & sys.modules.keys()))"
+    )
+    found = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]
+
+    assert found[1].stdout.split() == [], "the first of the two may have had to ask LLVM what CPU this is"
+
+
+@pytest.mark.parametrize("at", ["header", "record", "constants", "end"])
+def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> None:
+    """
+    Whatever is amiss with the kept form, the model is compiled anew, with the right results, and kept again.
+    """
+    path, inputs = saved(tmp_path)
+    wanted = weft.Session(path).run(inputs)
+    file = max(folder.iterdir(), key=lambda one: one.stat().st_size)
+    content = bytearray(file.read_bytes())
+    if at == "end":
+        del content[-1]
+    else:
+        content[{"header": 3, "record": 200, "constants": len(content) - 70}[at]] ^= 1
+    file.write_bytes(content)
+
+    session = weft.Session(path)
+
+    assert not is_restored(session)
+    assert np.array_equal(session.run(inputs)["y"], wanted["y"])
+    assert is_restored(weft.Session(path))
+
+
+def test_every_cut_of_the_file_is_refused(tmp_path: Path, folder: Path) -> None:
+    """
+    A file that ends early, wherever, is as good as none.
+    """
+    path, _ = saved(tmp_path)
+    weft.Session(path)
+    file = max(folder.iterdir(), key=lambda one: one.stat().st_size)
+    content = file.read_bytes()
+    for length in (0, 1, 20, 60, 76, 77, 1000, 4095, 4096, len(content) // 2):
+        file.write_bytes(content[:length])
+        assert not is_restored(weft.Session(path)), length
+
+
+def test_another_model_under_the_same_path_is_another_model(tmp_path: Path) -> None:
+    """
+    The bytes of a model decide, not its name or its date.
+    """
+    path, inputs = saved(tmp_path)
+    before = weft.Session(path).run(inputs)["y"]
+    saved(tmp_path, count=3)
+
+    session = weft.Session(path)
+
+    assert not is_restored(session)
+    assert not np.array_equal(session.run(inputs)["y"], before)
+
+
+def test_settings_that_change_the_code_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    math= and WEFT_ISA have compiled forms of their own.
+    """
+    path, _ = saved(tmp_path)
+    weft.Session(path)
+
+    assert not is_restored(weft.Session(path, math="exact"))
+    monkeypatch.setenv("WEFT_ISA", "generic")
+    assert not is_restored(weft.Session(path))
+
+
+def test_graph_plans_and_single_outputs_are_there_when_asked_for(tmp_path: Path) -> None:
+    """
+    A found model shows and does all that a compiled one does; it reads the model's file for that.
+    """
+    path, inputs = saved(tmp_path)
+    first, second = weft.Session(path), weft.Session(path)
+
+    assert [node.name for node in second.graph.nodes] == [node.name for node in first.graph.nodes]
+    assert len(second.plans()[0].calls) == len(first.plans()[0].calls)
+    assert np.array_equal(second.run(inputs, ["y"])["y"], first.run(inputs, ["y"])["y"])
+
+
+def test_a_model_changed_behind_a_sessions_back_is_an_error_not_a_mixture(tmp_path: Path) -> None:
+    """
+    A session that did not need the model's file refuses another file when it does; touching the file is no change.
+    """
+    path, _ = saved(tmp_path)
+    weft.Session(path)
+    touched, changed = weft.Session(path), weft.Session(path)
+    path.touch()
+    assert touched.graph.nodes
+    saved(tmp_path, count=3)
+
+    with pytest.raises(ModelError, match="was changed after its session was made"):
+        _ = changed.graph
+
+
+def test_a_found_model_runs_without_its_file(tmp_path: Path) -> None:
+    """
+    Once the session is made, runs touch no file, and graph says what is missing.
+    """
+    path, inputs = saved(tmp_path)
+    wanted = weft.Session(path).run(inputs)["y"]
+    session = weft.Session(path)
+    path.unlink()
+    shutil.rmtree(tmp_path / "cache")
+
+    assert np.array_equal(session.run(inputs)["y"], wanted)
+    with pytest.raises(ModelError, match=r"model\.onnx"):
+        _ = session.graph
+
+
+def test_a_relative_path_is_the_one_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The graph of a found model is read from where the model was, wherever the process has gone since.
+    """
+    saved(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    weft.Session("model.onnx")
+    session = weft.Session("model.onnx")
+    monkeypatch.chdir("/")
+
+    assert session.graph.nodes
+
+
+def test_models_of_several_files_are_not_kept(tmp_path: Path) -> None:
+    """
+    The hash covers one file: a model with external data is compiled each time, from what its files hold then.
+    """
+    path = tmp_path / "model.onnx"
+    onnx.save(small.branches(), path, save_as_external_data=True, size_threshold=0)
+    weft.Session(path)
+
+    assert not is_restored(weft.Session(path))
+
+
+def test_nothing_is_kept_where_nothing_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Without a cache, or with one too small for it, the model is compiled each time.
+    """
+    path, _ = saved(tmp_path)
+    monkeypatch.setenv("WEFT_CACHE_MB", "0")
+    weft.Session(path)
+    assert not is_restored(weft.Session(path))
+    monkeypatch.setenv("WEFT_CACHE", "off")
+    weft.Session(path)
+    assert not is_restored(weft.Session(path))
+
+
+def test_models_that_call_python_are_not_kept(tmp_path: Path) -> None:
+    """
+    A Python function is no machine code.
+    """
+    w = small.ModelWriter()
+    w.op("Det", "x")
+    model = w.model({"x": (small.FLOAT, [3, 3])}, {"det0": (small.FLOAT, [])})
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    weft.Session(path)
+
+    assert not is_restored(weft.Session(path))
+
+
+@pytest.mark.parametrize("name", STATIC)
+def test_a_found_model_is_bitwise_the_same_at_every_thread_setting(tmp_path: Path, name: str) -> None:
+    """
+    What holds for compiled models holds for found ones.
+    """
+    path, inputs = saved(tmp_path, name)
+    wanted = weft.Session(path).run(inputs, intra_op=1, inter_op=1)["y"]
+    session = weft.Session(path)
+
+    for intra_op, inter_op in ((1, 2), (2, 1), (4, 4)):
+        assert np.array_equal(session.run(inputs, intra_op=intra_op, inter_op=inter_op)["y"], wanted)
