@@ -1,0 +1,133 @@
+"""Memory and load time of weft beside other engines: peak and resident memory, first and later loads.
+
+    python -m benches.memory.compare [MODEL.onnx ...] [--rounds 5] [--json FILE]
+
+Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a process
+of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for memory, the
+quickest for time. weft's first load compiles into an empty cache folder, later ones find the compiled form there.
+Memory is the highest of the rounds, time the median. Engines that are not installed are skipped and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.memory.engines import ENGINES
+from benches.models import build
+from benches.rivals.compare import cpu_name, random_inputs
+
+WORKER = Path(__file__).with_name("worker.py")
+RIVALS = ("onnxruntime", "openvino")
+
+Figures = dict[str, Any]
+
+
+def measure(engine: str, model: str, inputs: Path, cache: Path) -> Figures:
+    """What one process of `engine` measures."""
+    command = [sys.executable, str(WORKER), engine, model, str(inputs)]
+    environment = os.environ | {"WEFT_CACHE": str(cache)}
+    result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if result.returncode:
+        raise RuntimeError(f"{engine} on {model}: {result.stderr[-2000:]}")
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+def compare(model: str, rounds: int) -> Figures:
+    """All engines on one model: for each the figures of every round; `weft, first` is the load that compiles."""
+    found: dict[str, list[Figures]] = {}
+    with tempfile.TemporaryDirectory() as name:
+        inputs, cache = Path(name) / "inputs.npz", Path(name) / "cache"
+        np.savez(inputs, **random_inputs(model))
+        found["weft, first"] = [measure("weft", model, inputs, cache)]
+        for round_ in range(rounds):
+            order = list(ENGINES) if round_ % 2 else list(ENGINES)[::-1]
+            for engine in order:
+                found.setdefault(engine, []).append(measure(engine, model, inputs, cache))
+    return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found}
+
+
+def highest(found: list[Figures], field: str) -> float:
+    return max(each[field] for each in found)
+
+
+def middle(found: list[Figures], *fields: str) -> float:
+    """The median over the rounds of the sum of `fields`."""
+    return statistics.median(sum(each[field] for field in fields) for each in found)
+
+
+def leanest(engines: dict[str, list[Figures]], rival: str, figure: Any) -> float:
+    """The lowest `figure` of the settings of `rival`; NaN if it is not installed."""
+    own = [found for name, found in engines.items() if name.split(",")[0] == rival and "missing" not in found[0]]
+    return min(map(figure, own), default=float("nan"))
+
+
+def row(result: Figures) -> str:
+    """One line of the table of peaks and loads."""
+    engines = result["engines"]
+    mine, first = engines["weft"], engines["weft, first"]
+
+    def cells(figure: Any, digits: int) -> str:
+        own = figure(mine)
+        rivals = [leanest(engines, rival, figure) for rival in RIVALS]
+        return " | ".join(f"{value:.{digits}f}" for value in (own, *rivals))
+
+    peaks = cells(lambda found: highest(found, "peak"), 0)
+    loads = cells(lambda found: 1e3 * middle(found, "load_seconds"), 0)
+    totals = cells(lambda found: 1e3 * middle(found, "import_seconds", "load_seconds"), 0)
+    cold = f"{first[0]['peak']:.0f} | {first[0]['load_seconds']:.2f}"
+    return f"| {result['model']} | {result['bytes'] * 1e-6:.0f} | {peaks} | {loads} | {totals} | {cold} |"
+
+
+def share_row(result: Figures) -> str:
+    """One line of the table that says what weft's memory consists of."""
+    found = result["engines"]["weft"][0]
+    steps = (found["interpreter"], found["numpy"] - found["interpreter"], found["imports"] - found["numpy"])
+    parts = found["shares"]
+    rest = found["after"] - found["imports"] - parts["constants"] - parts["arena"] - parts["code"]
+    numbers = (*steps, parts["constants"], parts["arena"], parts["code"], rest, found["after"])
+    return f"| {result['model']} | {' | '.join(f'{number:.1f}' for number in numbers)} |"
+
+
+def table(titles: str) -> None:
+    print(f"| {titles} |")
+    print(f"|{' --- |' * (titles.count('|') + 1)}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = []
+    print(f"{cpu_name()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; MB (10^6 bytes) and ms")
+    table(
+        "model | file | peak: weft | ONNX Runtime | OpenVINO | load: weft | ONNX Runtime | OpenVINO "
+        "| import + load: weft | ONNX Runtime | OpenVINO | first load of weft: peak | s"
+    )
+    for model in arguments.models or build.all_models():
+        results.append(compare(str(model), arguments.rounds))
+        print(row(results[-1]), flush=True)
+    print()
+    table("weft's memory: model | interpreter | numpy | imports | constants | arena | code | rest | all")
+    for result in results:
+        print(share_row(result))
+    versions = {name.split(",")[0]: found[0].get("version") for name, found in results[0]["engines"].items()}
+    print("\n" + ", ".join(f"{name} {version or 'is not installed'}" for name, version in versions.items()))
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "versions": versions, "results": results}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
