@@ -16,7 +16,7 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"plan", "runtime"},
     {"graph", "tracing"},
-    {"knobs", "forking"},
+    {"knobs", "forking", "provider"},
     {"dtypes"},
     {"errors"},
 ]
@@ -31,6 +31,7 @@ CONFINED = {
     "llvmlite": ("weft.codegen",),
     "click": ("weft.cli",),
     "rich": ("weft.cli",),
+    "torch": ("weft.frontends.torch", "weft.compat.dynamo"),
 }
 """Libraries that only the named parts of weft may import."""
 
@@ -100,7 +101,7 @@ def test_only_declared_libraries_are_imported() -> None:
     """
     Everything the package imports is in the standard library or among its dependencies.
     """
-    declared = {"weft", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes", "cloudpickle"}
+    declared = {"weft", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes", "cloudpickle", "torch"}
     foreign = {imported.split(".")[0] for _, tree in modules() for imported, _ in imports(tree)}
 
     assert foreign - declared <= set(sys.stdlib_module_names)

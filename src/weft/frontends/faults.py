@@ -25,6 +25,10 @@ class Faults:
         sentence = f"{place}: {what}"
         self._found[sentence] = self._found.get(sentence, True) and isinstance(what, Unsupported)
 
+    def sentences(self) -> list[str]:
+        """The faults as they are told."""
+        return list(self._found)
+
     def raise_all(self, source: str) -> None:
         """Raise one error that lists every fault of the model `source`; do nothing if there is none.
 

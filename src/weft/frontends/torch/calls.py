@@ -1,0 +1,181 @@
+"""One op at a time: from an ATen call to core nodes, whoever makes the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import LimitError, ShapeError
+from weft.frontends.faults import Fault, Faults, Unsupported
+from weft.frontends.torch.build import Builder
+from weft.frontends.torch.dtypes import array_of, core
+from weft.frontends.torch.table import BACK, PERHAPS_COPIES, rule_of
+from weft.frontends.torch.tensor import ABSENT, MISSING, Absent, Box, Missing
+from weft.graph.graph import Graph
+from weft.graph.value import Value
+from weft.ops.op import Array
+
+MOST_NESTED = 8
+"""How deep decompositions may stand in one another."""
+
+
+class Importer:
+    """Turns calls of ATen ops into the nodes of one graph; faults are collected, and what hangs on one is left out."""
+
+    def __init__(self, graph: Graph, faults: Faults, constants: dict[int, Box] | None = None) -> None:
+        self.b = Builder(graph)
+        self.faults = faults
+        self.depth = 0
+        self._constants: dict[int, Box] = {} if constants is None else constants
+        self._kept: list[object] = []
+
+    def constant(self, tensor: torch.Tensor, name: str) -> Box:
+        """A parameter, buffer or other tensor of the model; shares its memory. Raises Unsupported as `array_of`."""
+        found = self._constants.get(id(tensor))
+        if found is None:
+            found = self._constants[id(tensor)] = Box(
+                self.b.constant(array_of(tensor), name), owner=f"the model's own tensor {name!r}"
+            )
+            self.keep(tensor)  # so that its id is not given to another
+        return found
+
+    def keep(self, held: object) -> None:
+        """Let `held` live as long as what is imported, bodies of branches included."""
+        self._kept.append(held)
+
+    def literal(self, array: Array) -> Box:
+        """A tensor that is written in the program."""
+        return Box(self.b.constant(array))
+
+    def attempt(self, place: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, or MISSING after a fault at `place`, which is noted."""
+        before = len(self.b.graph.nodes)
+        try:
+            return make()
+        except (Fault, ShapeError, LimitError) as fault:
+            del self.b.graph.nodes[before:]
+            self.faults.add(place, fault)
+            return MISSING
+
+    def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], place: str) -> Any:
+        """The result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
+        given = bound(schema, args, kwargs)
+        if any(map(is_missing, given)):
+            return MISSING
+        return self.attempt(place, lambda: self._called(schema, given))
+
+    def _called(self, schema: Any, given: list[Any]) -> Any:
+        name, overload = schema.name.removeprefix("aten::"), schema.overload_name
+        if overload == "out" or overload.endswith("_out"):
+            raise Unsupported("it writes its result into a given tensor (out=); assign the result instead")
+        target = _written(schema)
+        rule = rule_of(name, overload) or (rule_of(name.removesuffix("_"), overload) if target is not None else None)
+        if rule is None:
+            return self._decomposed(schema, given)
+        rest = [self._plain(argument) for argument in given]
+        result = rule(self.b, *rest)
+        if target is not None:
+            box = given[target]
+            if not isinstance(box, Box):
+                raise Unsupported("it writes into something that is no tensor")
+            assert isinstance(result, Value)
+            old = box.read()
+            new = self.b.cast(result, old.known_dtype)
+            if new is not old:
+                box.write(new)
+            return box
+        if schema.returns and schema.returns[0].alias_info is not None and isinstance(given[0], Box):
+            return self._view(name, given[0], rule, rest, result)
+        return boxed(result)
+
+    def _view(self, name: str, base: Box, rule: Any, rest: list[Any], result: Any) -> Any:
+        """`result` as a view of `base`."""
+        if isinstance(result, list):
+            return [self._part(base, rule, rest, result, number) for number in range(len(result))]
+        if result.dtype != base.read().dtype:
+            return Box(result)  # a cast makes a copy
+        back = BACK.get(name)
+        b = self.b
+        return Box.view(
+            result,
+            base,
+            lambda value: rule(b, value, *rest[1:]),
+            None if back is None else (lambda value, new: back(b, value, new, *rest[1:])),
+            may_share=name in PERHAPS_COPIES,
+        )
+
+    def _part(self, base: Box, rule: Any, rest: list[Any], result: list[Value], number: int) -> Box:
+        b = self.b
+        return Box.view(result[number], base, lambda value: rule(b, value, *rest[1:])[number], None, may_share=False)
+
+    def _plain(self, argument: Any) -> Any:
+        """`argument` as rules take it."""
+        if isinstance(argument, Box):
+            return argument.read()
+        if isinstance(argument, Absent):
+            raise Unsupported(
+                "it reads a result that weft does not compute: indices of a pool, or what a gradient needs"
+            )
+        if isinstance(argument, torch.Tensor):
+            return self.constant(argument, "constant").read()
+        if isinstance(argument, torch.dtype):
+            return core(argument)
+        if isinstance(argument, list | tuple):
+            return [self._plain(item) for item in argument]
+        return argument
+
+    def _decomposed(self, schema: Any, given: list[Any]) -> Any:
+        """The op by PyTorch's own decomposition into ops that have rules. Raises Unsupported if there is none."""
+        from weft.frontends.torch.decompose import decomposed
+        from weft.frontends.torch.fx import run
+
+        if self.depth >= MOST_NESTED:
+            raise Unsupported("weft has no rule for it")
+        module, tensors = decomposed(schema, given)
+        name = self.b.name
+        self.depth += 1
+        try:
+            inner = Faults()
+            outer, self.faults = self.faults, inner
+            try:
+                result = run(self, module, tensors, scope=f"{name}/")
+            finally:
+                self.faults = outer
+            if inner:
+                raise Unsupported(f"it comes down to what weft cannot run: {'; '.join(inner.sentences())}")
+        finally:
+            self.depth -= 1
+            self.b.name = name
+        return result
+
+
+def bound(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments in the order of the schema, those left out as their defaults."""
+    rest = schema.arguments[len(args) :]
+    return [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
+
+
+def _written(schema: Any) -> int | None:
+    """Which argument the op writes in place."""
+    for number, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            return number
+    return None
+
+
+def is_missing(argument: Any) -> bool:
+    """Whether an argument hangs on something with a fault."""
+    if isinstance(argument, list | tuple):
+        return any(map(is_missing, argument))
+    return isinstance(argument, Missing)
+
+
+def boxed(result: Any) -> Any:
+    """A rule's result as programs hold it."""
+    if isinstance(result, Value):
+        return Box(result)
+    if isinstance(result, list | tuple):
+        return [ABSENT if item is None else boxed(item) for item in result]
+    return result

@@ -1,0 +1,82 @@
+"""Element types: PyTorch's, weft's, and TorchScript's numbers for them; arrays of tensors, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from weft import dtypes
+from weft.dtypes import DType
+from weft.frontends.faults import Unsupported
+from weft.ops.op import Array
+
+CORE: dict[torch.dtype, DType] = {
+    torch.float64: dtypes.f64,
+    torch.float32: dtypes.f32,
+    torch.float16: dtypes.f16,
+    torch.bfloat16: dtypes.bf16,
+    torch.int64: dtypes.i64,
+    torch.int32: dtypes.i32,
+    torch.int16: dtypes.i16,
+    torch.int8: dtypes.i8,
+    torch.uint64: dtypes.u64,
+    torch.uint32: dtypes.u32,
+    torch.uint16: dtypes.u16,
+    torch.uint8: dtypes.u8,
+    torch.bool: dtypes.boolean,
+}
+
+TORCH: dict[DType, torch.dtype] = {core: dtype for dtype, core in CORE.items()}
+
+NUMBERED: dict[int, torch.dtype] = {
+    0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
+    7: torch.float64, 11: torch.bool, 15: torch.bfloat16, 27: torch.uint16, 28: torch.uint32, 29: torch.uint64,
+}  # fmt: skip
+"""c10::ScalarType, by which TorchScript writes element types."""
+
+
+def core(dtype: torch.dtype | int) -> DType:
+    """weft's element type. Raises Unsupported for one that weft has not (complex, quantized, float8)."""
+    found = NUMBERED.get(dtype) if isinstance(dtype, int) else dtype
+    if found not in CORE:
+        raise Unsupported(f"weft has no element type {dtype if found is None else found}")
+    return CORE[found]
+
+
+def number_of(dtype: DType) -> int:
+    """TorchScript's number of `dtype`."""
+    return next(number for number, found in NUMBERED.items() if found is TORCH[dtype])
+
+
+def promote(first: DType, second: DType) -> DType:
+    """The type both convert to, by PyTorch's table."""
+    return first if first == second else core(torch.promote_types(TORCH[first], TORCH[second]))
+
+
+def array_of(tensor: torch.Tensor) -> Array:
+    """The elements of a dense CPU tensor; shares its memory. Raises Unsupported for other tensors."""
+    if tensor.device.type != "cpu":
+        raise Unsupported(f"it has a tensor on {tensor.device}; weft runs on CPUs: move it with .cpu()")
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise Unsupported("it has a sparse or quantized tensor; weft takes dense ones")
+    dtype = core(tensor.dtype)
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    if dtype == dtypes.bf16:
+        plain = plain.view(torch.int16)
+    array: Array = plain.numpy()
+    return array.view(dtype.numpy)
+
+
+def tensor_of(array: Array) -> torch.Tensor:
+    """`array` as a tensor that shares its memory."""
+    if array.dtype == dtypes.bf16.numpy:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def example_of(dtype: DType, shape: Sequence[int]) -> Any:
+    """An unfilled tensor."""
+    return torch.empty(tuple(shape), dtype=TORCH[dtype])

@@ -1,0 +1,97 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weft.frontends.faults import Fault
+from weft.frontends.torch.build import Builder
+from weft.frontends.torch.rules.rule import per_axis
+from weft.graph.value import Value
+
+Sizes = int | Sequence[int]
+
+
+def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) -> tuple[int, ...]:
+    """Begins, then ends; "same" puts the odd one at the end."""
+    if isinstance(padding, str):
+        if padding not in ("same", "valid"):
+            raise Fault(f"padding must be numbers, 'same' or 'valid', got {padding!r}")
+        total = [step * (size - 1) if padding == "same" else 0 for step, size in zip(spread, kernel, strict=True)]
+        return (*(t // 2 for t in total), *(t - t // 2 for t in total))
+    return per_axis(padding, len(kernel)) * 2
+
+
+def conv(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Value:
+    """conv1d, conv2d, conv3d: x [N, C, *S] or [C, *S]."""
+    kernel = b.shape(weight)[2:]
+    rank = len(kernel)
+    spread = per_axis(dilation, rank)
+    batched = b.rank(x) == rank + 2
+    result = b.add(
+        "conv",
+        x if batched else b.reshape(x, [1, *b.shape(x)]),
+        weight,
+        bias,
+        strides=per_axis(stride, rank),
+        pads=_pads(padding, kernel, spread),
+        dilations=spread,
+        groups=groups,
+    )
+    return result if batched else b.reshape(result, b.shape(result)[1:])
+
+
+def conv_transpose(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None = None,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+) -> Value:
+    """conv_transpose1d, 2d, 3d: weight [C, M / groups, *K]."""
+    rank = b.rank(weight) - 2
+    batched = b.rank(x) == rank + 2
+    result = b.add(
+        "conv_transpose",
+        x if batched else b.reshape(x, [1, *b.shape(x)]),
+        weight,
+        bias,
+        strides=per_axis(stride, rank),
+        pads=per_axis(padding, rank) * 2,
+        dilations=per_axis(dilation, rank),
+        groups=groups,
+        output_padding=per_axis(output_padding, rank),
+    )
+    return result if batched else b.reshape(result, b.shape(result)[1:])
+
+
+def convolution(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value | None,
+    stride: Sizes,
+    padding: Sizes,
+    dilation: Sizes,
+    transposed: bool,
+    output_padding: Sizes,
+    groups: int,
+    *_: object,
+) -> Value:
+    """The one op that all convolutions decompose to."""
+    if transposed:
+        return conv_transpose(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
+    return conv(b, x, weight, bias, stride, padding, dilation, groups)

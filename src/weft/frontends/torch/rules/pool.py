@@ -1,0 +1,189 @@
+"""Pools over windows, adaptive pools, and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.torch.build import Builder
+from weft.frontends.torch.rules.rule import Rule, per_axis
+from weft.graph.value import Value
+
+Sizes = int | Sequence[int]
+
+
+def _batched(b: Builder, x: Value, rank: int) -> Value:
+    return x if b.rank(x) == rank + 2 else b.reshape(x, [1, *b.shape(x)])
+
+
+def _like(b: Builder, result: Value, x: Value) -> Value:
+    """`result` without the batch axis that `x` does not have."""
+    return result if b.rank(result) == b.rank(x) else b.reshape(result, b.shape(result)[1:])
+
+
+def max_pool(rank: int) -> Rule:
+    """A rule for max_pool1d, 2d, 3d."""
+
+    def rule(
+        b: Builder,
+        x: Value,
+        kernel: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> Value:
+        window = per_axis(kernel, rank)
+        result = b.add(
+            "max_pool",
+            _batched(b, x, rank),
+            kernel=window,
+            strides=per_axis(stride, rank) if stride else window,
+            pads=per_axis(padding, rank) * 2,
+            dilations=per_axis(dilation, rank),
+            ceil_mode=ceil_mode,
+        )
+        return _like(b, result, x)
+
+    return rule
+
+
+def max_pool_with_indices(rank: int) -> Rule:
+    """A rule for the pools that also tell where: reading that is refused."""
+    pool = max_pool(rank)
+    return lambda b, *args: [pool(b, *args), None]
+
+
+def avg_pool(rank: int) -> Rule:
+    """A rule for avg_pool1d, 2d, 3d."""
+
+    def rule(
+        b: Builder,
+        x: Value,
+        kernel: Sizes,
+        stride: Sizes = (),
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        if divisor_override is not None:
+            raise Unsupported("it overrides the divisor; multiply the result instead")
+        window = per_axis(kernel, rank)
+        result = b.add(
+            "avg_pool",
+            _batched(b, x, rank),
+            kernel=window,
+            strides=per_axis(stride, rank) if stride else window,
+            pads=per_axis(padding, rank) * 2,
+            dilations=(1,) * rank,
+            ceil_mode=ceil_mode,
+            count_include_pad=count_include_pad,
+        )
+        return _like(b, result, x)
+
+    return rule
+
+
+def adaptive(kind: str, rank: int) -> Rule:
+    """A rule for adaptive pools: to 1 a reduction; to sizes that divide a pool; else products with means of windows."""
+    op = "reduce_mean" if kind == "avg" else "reduce_max"
+
+    def rule(b: Builder, x: Value, output: Sizes) -> Value:
+        shape = b.shape(x)
+        sizes = shape[len(shape) - rank :]
+        given = (output,) * rank if isinstance(output, int) else tuple(output)
+        wanted = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
+        axes = tuple(range(len(shape) - rank, len(shape)))
+        if all(out == 1 for out in wanted):
+            return b.reduce(op, x, axes, keepdims=True)
+        if all(out and size % out == 0 for size, out in zip(sizes, wanted, strict=True)):
+            kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+            return max_pool(rank)(b, x, kernel) if kind == "max" else avg_pool(rank)(b, x, kernel)  # type: ignore[no-any-return]
+        if kind == "max":
+            return _windows_of_max(b, x, axes, wanted)
+        for axis, size, out in zip(axes, sizes, wanted, strict=True):
+            x = _means(b, x, axis, size, out)
+        return x
+
+    return rule
+
+
+def _bounds(size: int, out: int) -> list[tuple[int, int]]:
+    """Where the windows of an adaptive pool begin and end."""
+    return [(index * size // out, -(-(index + 1) * size // out)) for index in range(out)]
+
+
+def _means(b: Builder, x: Value, axis: int, size: int, out: int) -> Value:
+    """The means over the windows along `axis`, as a product."""
+    weights = np.zeros((size, out))
+    for index, (begin, end) in enumerate(_bounds(size, out)):
+        weights[begin:end, index] = 1 / (end - begin)
+    last = b.rank(x) - 1
+    perm = [*(other for other in range(last + 1) if other != axis), axis]
+    product = b.matmul(b.transpose(x, perm), b.constant(weights.astype(x.known_dtype.numpy)))
+    return b.transpose(product, [*range(axis), last, *range(axis, last)])
+
+
+def _windows_of_max(b: Builder, x: Value, axes: Sequence[int], wanted: Sequence[int]) -> Value:
+    for axis, out in zip(axes, wanted, strict=True):
+        parts = [
+            b.reduce("reduce_max", b.slice(x, axis, *bounds), (axis,), keepdims=True)
+            for bounds in _bounds(b.shape(x)[axis], out)
+        ]
+        x = b.add("concat", *parts, axis=axis)
+    return x
+
+
+def adaptive_max_with_indices(rank: int) -> Rule:
+    """A rule for the adaptive pools that also tell where: reading that is refused."""
+    pool = adaptive("max", rank)
+    return lambda b, x, output: [pool(b, x, output), None]
+
+
+def upsample(mode: str, *, corners: bool) -> Rule:
+    """A rule for upsample_*: (x, output_size, [align_corners], scales...), or with `.vec` (.., scale_factors)."""
+
+    def rule(b: Builder, x: Value, size: Sequence[int] | None, *rest: object) -> Value:
+        align = bool(rest[0]) if corners else False
+        scales = _factors(rest[1:] if corners else rest)
+        shape = b.shape(x)
+        rank = len(shape) - 2
+        if size is None:
+            if scales is None:
+                raise Fault("either the output's size or scale factors must be given")
+            size = [int(dim * factor) for dim, factor in zip(shape[2:], scales, strict=True)]
+        given = scales is not None and len(scales) == rank and not align
+        factors = np.asarray([1, 1, *scales], np.float32) if given and scales is not None else None
+        exact = given and [int(np.floor(d * f)) for d, f in zip(shape[2:], scales or (), strict=True)] == list(size)
+        return b.add(
+            "resize",
+            x,
+            None,
+            b.constant(factors) if exact and factors is not None else None,
+            None if exact else b.ints([*shape[:2], *size]),
+            mode=mode,
+            coordinate_mode="asymmetric" if mode == "nearest" else "align_corners" if align else _HALF[mode],
+            nearest_mode="floor",
+            cubic_coeff=-0.75,
+            exclude_outside=False,
+            extrapolation=0.0,
+            antialias=False,
+            axes=None,
+            keep_aspect="stretch",
+        )
+
+    return rule
+
+
+_HALF = {"linear": "half_pixel", "cubic": "half_pixel"}
+
+
+def _factors(given: Sequence[object]) -> list[float] | None:
+    """Scale factors, written as one list or as a number an axis."""
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        return [float(factor) for factor in given[0]]
+    found = [factor for factor in given if isinstance(factor, int | float)]
+    return [float(factor) for factor in found] if found and len(found) == len(given) else None

@@ -1,0 +1,84 @@
+"""What a rule is, and the conversions of operands that rules share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft import dtypes
+from weft.dtypes import DType
+from weft.frontends.faults import Fault
+from weft.frontends.torch.build import Builder, Number
+from weft.frontends.torch.dtypes import promote
+from weft.graph.value import Value
+
+Rule = Callable[..., Any]
+"""(builder, the op's arguments in the order of its schema) -> its result, or a list of its results.
+
+Tensors are Values; arguments that are left out have the schema's defaults. Raises Fault or ShapeError for arguments
+that weft cannot take, without the name of the op, which the caller adds.
+"""
+
+Operand = Value | Number | bool | int | float
+"""A tensor, or a Python number that is known now or later."""
+
+_CATEGORIES = {"bool": 0, "uint": 1, "int": 1, "float": 2}
+
+
+def _category(operand: Operand) -> int:
+    if isinstance(operand, bool):
+        return 0
+    if isinstance(operand, int | float):
+        return 2 if isinstance(operand, float) else 1
+    return _CATEGORIES[(operand.value if isinstance(operand, Number) else operand).known_dtype.kind]
+
+
+def common(*operands: Operand) -> DType:
+    """The dtype PyTorch computes in: tensors with axes decide, then scalars of a higher category, then numbers."""
+    groups: list[list[DType]] = [[], [], []]
+    for operand in operands:
+        if isinstance(operand, Value):
+            groups[0 if operand.shape is None or len(operand.shape) else 1].append(operand.known_dtype)
+        else:
+            groups[2].append((dtypes.boolean, dtypes.i64, dtypes.f32)[_category(operand)])
+    found: DType | None = None
+    for group in groups:
+        highest: DType | None = None
+        for dtype in group:
+            highest = dtype if highest is None else promote(highest, dtype)
+        if highest is not None and (found is None or _CATEGORIES[highest.kind] > _CATEGORIES[found.kind]):
+            found = highest
+    assert found is not None, "an op has an operand"
+    return found
+
+
+def value_of(b: Builder, operand: Operand, dtype: DType) -> Value:
+    """`operand` as a value of `dtype`."""
+    if isinstance(operand, Number):
+        return b.cast(operand.value, dtype)
+    return b.cast(operand, dtype) if isinstance(operand, Value) else b.scalar(operand, dtype)
+
+
+def promoted(b: Builder, *operands: Operand, floating: bool = False) -> list[Value]:
+    """The operands in their common dtype; with `floating` integers become floats."""
+    dtype = common(*operands)
+    if floating and not dtype.is_float:
+        dtype = dtypes.f32
+    return [value_of(b, operand, dtype) for operand in operands]
+
+
+def floating(b: Builder, x: Value) -> Value:
+    """`x`, its integers as floats."""
+    return x if x.known_dtype.is_float else b.cast(x, dtypes.f32)
+
+
+def per_axis(given: int | Sequence[int], rank: int) -> tuple[int, ...]:
+    """One number for every spatial axis."""
+    found = (given,) * rank if isinstance(given, int) else tuple(int(number) for number in given)
+    return found * rank if len(found) == 1 else found
+
+
+def need_inference(training: bool) -> None:
+    """Raise Fault while training."""
+    if training:
+        raise Fault("it is in training mode; weft runs inference: call .eval() on the module")

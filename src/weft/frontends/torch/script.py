@@ -1,0 +1,137 @@
+"""From a TorchScript module or function to a Template: its graph is walked once for each form of the inputs.
+
+Shapes and Python values are known then, so conditions on them are decided, loops over them unrolled, and a forked body
+is walked like any other: its nodes have no path to the code up to the wait, which is all that running beside it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from weft.errors import InputError, ModelError
+from weft.frontends.faults import Faults, Unsupported
+from weft.frontends.torch.calls import Importer
+from weft.frontends.torch.exported import apart, finish, names_of, started
+from weft.frontends.torch.interpreter import Interpreter, Part
+from weft.frontends.torch.source import check_ops, inlined
+from weft.frontends.torch.tensor import Box
+from weft.graph.graph import Graph
+from weft.graph.template import Form, Template
+from weft.graph.value import Value
+
+
+def from_script(model: Any, example_inputs: Any) -> Template:
+    """What `model` computes. Raises UnsupportedModelError that lists every op weft cannot run, with its source."""
+    script = _Script(model, example_inputs)
+    return Template(script.title, script.inputs, script.outputs, script.build)
+
+
+class _Slot:
+    """Stands for a tensor in the structure of the arguments: the input of this number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _Script:
+    def __init__(self, model: Any, example_inputs: Any) -> None:
+        self.title = f"the script {getattr(model, 'original_name', getattr(model, 'name', 'module'))!r}"
+        self._self: list[Any] = []
+        schema = model.schema if isinstance(model, torch.jit.ScriptFunction) else model.forward.schema
+        arguments = list(schema.arguments)
+        if isinstance(model, torch.jit.ScriptModule):
+            if model.training:
+                raise ModelError(f"{self.title} is in training mode; weft runs inference: call .eval() on it first")
+            self._self = [Part(model, "")]
+            arguments = arguments[1:]
+        self._graph = inlined(model.graph)
+        faults = Faults()
+        check_ops(self._graph, faults)
+        names: list[str] = []
+        self._arguments = [
+            self._argument(argument, number, example_inputs, names, faults) for number, argument in enumerate(arguments)
+        ]
+        self.inputs = tuple(Value(name) for name in names)
+        self.outputs = apart(_returned(schema.returns[0].type, faults), self.inputs)
+        faults.raise_all(self.title)
+
+    def _argument(self, argument: Any, number: int, examples: Any, names: list[str], faults: Faults) -> Any:
+        """What the argument is: slots for tensors, the Python value otherwise."""
+        if examples is not None:
+            given = examples if isinstance(examples, tuple | list) else (examples,)
+            if number < len(given):
+                return _slots(given[number], argument.name, names)
+        if argument.type.isSubtypeOf(torch._C.TensorType.get()):
+            return _slots(torch.empty(0), argument.name, names)
+        if argument.has_default_value():
+            return argument.default_value
+        if isinstance(argument.type, torch._C.OptionalType):
+            inner = argument.type.getElementType()
+            if inner.isSubtypeOf(torch._C.TensorType.get()):
+                return _slots(torch.empty(0), argument.name, names)
+            return None
+        if examples is not None:
+            raise InputError(f"example_inputs lack the argument {argument.name!r}: {argument.type}")
+        faults.add(
+            f"argument {argument.name!r}",
+            Unsupported(f"it is a {argument.type}: give example_inputs, whose Python values are kept as they are"),
+        )
+        return None
+
+    def build(self, forms: Sequence[Form]) -> Graph:
+        """The graph for inputs of these forms."""
+        graph, given = started("torch", self.inputs, self.outputs, forms)
+        faults = Faults()
+        importer = Importer(graph, faults)
+        boxes = [Box(value, owner=f"its input {value.name!r}") for value in given]
+        arguments = [_filled(argument, boxes) for argument in self._arguments]
+        (result,) = Interpreter(importer).graph(self._graph, [*self._self, *arguments])
+        faults.raise_all(self.title)
+        finish(importer, [value.name for value in self.outputs], _flat(result))
+        faults.raise_all(self.title)
+        return graph
+
+
+def _slots(example: Any, name: str, names: list[str]) -> Any:
+    if isinstance(example, torch.Tensor):
+        names.append(name)
+        return _Slot(len(names) - 1)
+    if isinstance(example, list | tuple):
+        return [_slots(entry, f"{name}_{number}", names) for number, entry in enumerate(example)]
+    if isinstance(example, dict):
+        return {key: _slots(entry, f"{name}_{key}", names) for key, entry in example.items()}
+    return example
+
+
+def _filled(argument: Any, boxes: Sequence[Box]) -> Any:
+    if isinstance(argument, _Slot):
+        return boxes[argument.number]
+    if isinstance(argument, list):
+        return [_filled(entry, boxes) for entry in argument]
+    if isinstance(argument, dict):
+        return {key: _filled(entry, boxes) for key, entry in argument.items()}
+    return argument
+
+
+def _flat(result: Any) -> list[Any]:
+    if isinstance(result, list | tuple):
+        return [leaf for entry in result for leaf in _flat(entry)]
+    return [] if result is None else [result]
+
+
+def _returned(type_: Any, faults: Faults) -> list[str]:
+    """Names of the outputs, from the type that the script returns."""
+
+    def structure(found: Any) -> Any:
+        if isinstance(found, torch._C.TupleType):
+            return tuple(structure(element) for element in found.elements())
+        if isinstance(found, torch._C.ListType | torch._C.DictType):
+            faults.add(
+                "output", Unsupported(f"it is a {found}, whose length is not declared; return a tuple of tensors")
+            )
+        return 0
+
+    return names_of(structure(type_))

@@ -1,0 +1,76 @@
+"""Graphs of TorchScript: inlined, checked as a whole, and where their nodes stand in the source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from weft.frontends.faults import Faults, Unsupported
+from weft.frontends.torch.decompose import decomposition_of, overload_of
+from weft.frontends.torch.python import FUNCTIONS
+from weft.frontends.torch.table import rule_of
+
+PRIMS = frozenset({
+    "prim::CallMethod", "prim::Constant", "prim::DictConstruct", "prim::GetAttr", "prim::If",
+    "prim::ListConstruct", "prim::ListUnpack", "prim::Loop", "prim::Print", "prim::RaiseException",
+    "prim::TupleConstruct", "prim::TupleIndex", "prim::TupleUnpack", "prim::Uninitialized", "prim::fork",
+    "prim::isinstance", "prim::unchecked_cast", "aten::wait", "aten::warn",
+})  # fmt: skip
+"""Nodes the interpreter itself knows."""
+
+_LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def inlined(graph: Any) -> Any:
+    """A copy of `graph` in which methods and functions stand where they are called."""
+    copy = graph.copy()
+    torch._C._jit_pass_inline(copy)
+    return copy
+
+
+def place(node: Any) -> str:
+    """The op, and the line of the program it stands in."""
+    text = node.sourceRange()
+    found = _LINE.search(text)
+    if found is None:
+        return f"node {node.kind()}"
+    lines = text.splitlines()
+    marked = next((number for number, line in enumerate(lines) if "<--- HERE" in line), 0)
+    code = lines[marked - 1].strip() if marked else ""
+    return f"node {node.kind()} at {found['file']}:{found['line']}" + (f" `{code}`" if code else "")
+
+
+def check_ops(graph: Any, faults: Faults) -> None:
+    """Note every node that cannot be run whatever the shapes: bodies of branches, loops and forks included."""
+    for node in _nodes(graph):
+        if not _is_known(node):
+            faults.add(place(node), Unsupported("weft has no rule for it"))
+
+
+def _nodes(block: Any) -> Iterator[Any]:
+    for node in block.nodes():
+        yield node
+        for inner in node.blocks():
+            yield from _nodes(inner)
+        if node.kind() == "prim::fork":
+            yield from _nodes(inlined(node.g("Subgraph")))
+
+
+def _is_known(node: Any) -> bool:
+    kind = node.kind()
+    if kind in PRIMS or kind in FUNCTIONS:
+        return True
+    namespace, name = str(kind).split("::", 1)
+    schema = node.schema()
+    if namespace != "aten" or schema == "(no schema)":
+        return False
+    parsed = torch._C.parse_schema(schema)
+    if not any("Tensor" in str(part.type) for part in (*parsed.arguments, *parsed.returns)):
+        return False
+    overload = parsed.overload_name
+    return any(rule_of(word, overload) is not None for word in (name, name.removesuffix("_"))) or (
+        decomposition_of(overload_of(parsed)) is not None
+    )

@@ -1,0 +1,44 @@
+"""Every rule of the PyTorch front end gives what PyTorch gives, from exported programs and from TorchScript."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch installs and uses it)")
+
+import weft  # noqa: E402
+from tests.unit.frontends.torch.op_cases import CASES  # noqa: E402 - after the skip
+from tests.unit.frontends.torch.running import Module, assert_same, run, traced  # noqa: E402
+from weft.frontends.torch.table import BACK, RULES  # noqa: E402
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_exported(name: str) -> None:
+    """
+    The case as a module that torch.export takes.
+    """
+    function, args = CASES[name]
+    session = weft.Session(Module(function).eval(), example_inputs=args)
+
+    assert_same(run(session, args), function(*args))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_traced(name: str) -> None:
+    """
+    The case as a trace, whose graph is TorchScript's.
+    """
+    function, args = CASES[name]
+    session = weft.Session(traced(function, args))
+
+    assert_same(run(session, args), function(*args))
+
+
+def test_every_line_of_the_table_is_an_aten_op() -> None:
+    """
+    A misspelt name would never be found.
+    """
+    known = {schema.name.removeprefix("aten::") for schema in torch._C._jit_get_all_schemas()}
+    names = {key.partition(".")[0] for key in (*RULES, *BACK)}
+
+    assert names <= known
