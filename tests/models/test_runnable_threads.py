@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -36,10 +37,10 @@ def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
             assert process.wait(60) == 0
 
 
-def runnable(process: int) -> dict[str, int]:
+def runnable(*processes: int) -> dict[str, int]:
     """The threads in state R, and the CPU time in ns that each has had."""
     found = {}
-    for thread in Path(f"/proc/{process}/task").iterdir():
+    for thread in chain.from_iterable(Path(f"/proc/{process}/task").iterdir() for process in processes):
         try:
             fields = (thread / "stat").read_text().rpartition(")")[2].split()
             worked = int((thread / "schedstat").read_text().split()[0])
@@ -50,11 +51,11 @@ def runnable(process: int) -> dict[str, int]:
     return found
 
 
-def steadily_runnable(process: int) -> int:
+def steadily_runnable(*processes: int) -> int:
     """How many threads are runnable at every one of some looks, and work meanwhile."""
     looks = []
     for _ in range(LOOKS):
-        looks.append(runnable(process))
+        looks.append(runnable(*processes))
         time.sleep(BETWEEN)
     steady = set.intersection(*map(set, looks))
     return sum(looks[-1][thread] - looks[0][thread] > WORKED_NS for thread in steady)

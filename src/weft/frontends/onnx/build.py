@@ -8,6 +8,7 @@ import numpy as np
 from weft.dtypes import DType
 from weft.frontends.faults import Fault
 from weft.frontends.onnx.known import Known
+from weft.frontends.onnx.reference import ForeignFunction
 from weft.graph.graph import Graph, link
 from weft.graph.node import Node
 from weft.graph.value import Value
@@ -37,7 +38,8 @@ class Builder:
         self, inputs: Sequence[Value], dtypes: Sequence[DType], function: Function, infer: CallInfer | None, label: str
     ) -> list[Value]:
         """The results, of these dtypes, of a new `call` node that runs `function`."""
-        attrs = {"function": function, "infer": infer, "blocking": False, "label": label}
+        movable = isinstance(function, ForeignFunction)
+        attrs = {"function": function, "infer": infer, "blocking": False, "label": label, "movable": movable}
         results = [self.graph.value(self.name, dtype) for dtype in dtypes]
         return self._place(self.graph.make("call", inputs, attrs, name=self.name, outputs=results))
 

@@ -59,6 +59,21 @@ class ForeignFunction:
             except Exception as error:  # noqa: BLE001 - whatever it raises means the same: it cannot run this
                 raise Unsupported(f"the onnx package cannot run it: {first_line(error)}") from None
 
+    def __reduce__(self) -> Any:
+        fragment = self._fragment
+        nodes, functions = (
+            [proto.SerializeToString() for proto in some] for some in (fragment.nodes, fragment.functions)
+        )
+        return _foreign, (
+            nodes,
+            fragment.inputs,
+            fragment.outputs,
+            dict(fragment.versions),
+            functions,
+            self._dtypes,
+            self._where,
+        )
+
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         """The results on `arrays`."""
         feeds = dict(zip(self._names, arrays, strict=True))
@@ -73,6 +88,21 @@ class ForeignFunction:
             raise RunError(
                 f"{self._where}: the reference implementation failed on operands ({shapes}): {first_line(error)}"
             ) from error
+
+
+def _foreign(
+    nodes: Sequence[bytes],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    versions: Mapping[str, int],
+    functions: Sequence[bytes],
+    dtypes: Sequence[DType],
+    where: str,
+) -> ForeignFunction:
+    """A ForeignFunction that was pickled."""
+    made = tuple(onnx.NodeProto.FromString(each) for each in nodes)
+    local = tuple(onnx.FunctionProto.FromString(each) for each in functions)
+    return ForeignFunction(Fragment(made, inputs, outputs, versions, local), dtypes, where)
 
 
 def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:

@@ -20,7 +20,7 @@ Function = Callable[[list[Array]], Sequence[Array]]
 
 
 class _Chosen:
-    """The setting of the process, and those of blocks, the innermost last."""
+    """The setting of the process, and the blocks that are entered, the innermost last."""
 
     def __init__(self) -> None:
         self.lock = forking.lock()
@@ -29,28 +29,36 @@ class _Chosen:
 
     @property
     def executor(self) -> str:
-        scopes = self.scopes
-        return scopes[-1].executor if scopes else self.base
+        """The executor in effect."""
+        return next((scope.executor for scope in reversed(self.scopes) if not scope.replaced), self.base)
 
 
 _chosen = _Chosen()
 
 
 class PythonOps:
-    """What python_ops() has set; a context manager."""
+    """What python_ops() has set; a context manager. `replaced` says whether it was set anew inside the block."""
 
     def __init__(self, executor: str) -> None:
         self.executor = executor
+        self.replaced = False
         with _chosen.lock:
-            self._before, _chosen.base = _chosen.base, executor
-            self._entered = False
+            self._before: str | None = _chosen.base
+            self._around = [scope for scope in _chosen.scopes if not scope.replaced]
+            self._set(executor, replaced=True)
         follow()
+
+    def _set(self, base: str, *, replaced: bool) -> None:
+        _chosen.base = base
+        for scope in self._around:
+            scope.replaced = replaced
 
     def __enter__(self) -> Self:
         with _chosen.lock:
-            if not self._entered:
-                _chosen.base = self._before
-                self._entered = True
+            if self._before is not None:  # what was set for good when it was made was meant for the block
+                self._set(self._before, replaced=False)
+                self._before = None
+            self.replaced = False
             _chosen.scopes = [*_chosen.scopes, self]
         return self
 
@@ -70,7 +78,7 @@ def python_ops(executor: str) -> PythonOps:
     """Where Python functions of graphs run from now on, in this whole process: "thread" (the default) or "process".
 
         weft.python_ops(executor="process")             from here on
-        with weft.python_ops(executor="process"): ...   while the block runs; blocks nest
+        with weft.python_ops(executor="process"): ...   while the block runs; blocks nest, and end in any order
 
     On "thread" they run on the team's threads, which overlap where a function releases the GIL or blocks (everywhere
     on free-threaded Python). On "process" they run in worker processes: pure Python overlaps too. Arrays go there and

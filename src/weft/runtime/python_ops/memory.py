@@ -12,6 +12,7 @@ import os
 import pickle
 import socket
 import struct
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -94,7 +95,7 @@ class Sender:
         self._fresh = descriptor
 
     def renew(self) -> None:
-        """Use other memory from the next message on: the receiver has kept what was in this."""
+        """Let go of the memory, and use other for the next message: the receiver has kept what was in this."""
         self._memory = None
 
 
@@ -103,8 +104,8 @@ class Receiver:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._memory: memoryview = memoryview(b"")
-        self._lent: list[memoryview] = []
+        self._memory: mmap.mmap | None = None
+        self._lent: list[weakref.ref[Array]] = []
         self.kept = False
 
     def receive(self) -> tuple[Any, list[Array]]:
@@ -118,9 +119,10 @@ class Receiver:
         length, size, self.kept = PACKET.unpack(packet)
         for descriptor in descriptors:
             try:
-                self._memory = memoryview(mmap.mmap(descriptor, size))
+                self._memory = mmap.mmap(descriptor, size)
             finally:
                 os.close(descriptor)
+        assert self._memory is not None
         content, forms, objects = pickle.loads(self._memory[:length])  # noqa: S301 - from this program's own process
         offsets, _ = places(length, forms)
         found = []
@@ -132,18 +134,19 @@ class Receiver:
         size = nbytes(dtype, shape)
         if not size:
             return np.empty(shape, dtype)
-        self._lent.append(self._memory[offset : offset + size])
-        return np.frombuffer(self._lent[-1], np.uint8).view(dtype).reshape(shape)
+        assert self._memory is not None
+        whole = np.frombuffer(self._memory, np.uint8, size, offset)  # all views of it hold it
+        self._lent.append(weakref.ref(whole))
+        return whole.view(dtype).reshape(shape)
 
     def release(self) -> bool:
         """Take back the memory of the arrays received. False if somebody still has one: then it stays theirs."""
         lent, self._lent = self._lent, []
-        try:
-            for view in lent:
-                view.release()
-        except BufferError:
-            return False
-        return True
+        return all(whole() is None for whole in lent)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        self._memory = None
 
 
 def nbytes(dtype: np.dtype[Any], shape: Sequence[int]) -> int:

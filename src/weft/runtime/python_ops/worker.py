@@ -171,6 +171,8 @@ class Worker:
 
     def _let_go(self) -> None:
         self._channel.close()
+        self._sender.renew()
+        self._receiver.close()
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1

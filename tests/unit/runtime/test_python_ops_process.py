@@ -1,0 +1,175 @@
+"""Worker processes seen from outside: they end with their parent, however it ends, and stay within the budget."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from tests.models.test_runnable_threads import steadily_runnable
+
+PROGRAM = """
+import os, sys, threading, time
+import numpy as np
+import weft
+from weft.runtime.python_ops.crew import crew
+from weft.runtime.python_ops.executor import called
+
+def busy(arrays):
+    import re
+    print("busy", flush=True)
+    re.match("(a+)+b", "a" * 60)  # holds the GIL for years
+
+def idle(arrays):
+    return []
+
+weft.python_ops(executor="process")
+called(idle, [])
+"""
+"""The functions are of the program's own main module, which has no guard against being run again."""
+
+ENDS: dict[str, tuple[str, int]] = {
+    "it returns": ("", 0),
+    "it exits": ("sys.exit(3)", 3),
+    "it fails": ("raise KeyError", 1),
+    "it ends at once": ("os._exit(4)", 4),
+    "it is killed": ("os.kill(os.getpid(), 9)", -9),
+    "it is asked to end": ("os.kill(os.getpid(), 15)", -15),
+}
+
+
+def run(text: str, **options: object) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", PROGRAM + text], stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload,no-any-return]
+
+
+def gone(pid: int) -> bool:
+    """Whether the process ends within ten seconds. (Who adopts it may be slow to take its remains.)"""
+    for _ in range(500):
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("work", ["idle", "busy"])
+def test_workers_end_with_their_parent(how: str, work: str) -> None:
+    """
+    Idle ones, and such as are in the middle of a function that never lets go of the interpreter.
+    """
+    text, code = ENDS[how]
+    start = ""
+    if work == "busy":
+        start = "threading.Thread(target=called, args=(busy, []), daemon=True).start(); time.sleep(0.3)\n"
+    with run(f"{start}print(*crew.pids(), flush=True)\n{text}", stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        lines = process.stdout.read().splitlines()
+        assert process.wait(20) == code
+
+    workers = [int(word) for line in lines if line != "busy" for word in line.split()]
+    assert workers
+    assert ("busy" in lines) == (work == "busy")
+    assert all(map(gone, workers))
+
+
+def test_ctrl_c_ends_a_run_that_waits_for_a_worker() -> None:
+    """
+    The signal goes to the whole group, as a terminal sends it: the program gets its KeyboardInterrupt at once.
+    """
+    text = """
+try:
+    called(busy, [])
+except KeyboardInterrupt:
+    print("interrupted", crew.pids(), flush=True)
+    called(idle, [])
+    print(len(crew.pids()), flush=True)
+"""
+    with run(text, start_new_session=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "busy\n"
+        start = time.perf_counter()
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "interrupted []\n"
+        assert time.perf_counter() - start < 1
+        assert process.stdout.readline() == "1\n"
+        assert process.wait(20) == 0
+
+
+def test_a_fork_of_the_parent_does_not_keep_its_workers() -> None:
+    """
+    They end with the parent although a child of it lives on.
+    """
+    text = "print(*crew.pids(), flush=True)\nif os.fork() == 0: time.sleep(30); os._exit(0)\nos._exit(0)"
+    with run(text) as process:
+        assert process.stdout is not None
+        workers = [int(word) for word in process.stdout.readline().split()]
+        assert process.wait(20) == 0
+        assert workers
+        assert all(map(gone, workers))
+        process.stdout.close()
+
+
+BUSY = """
+from weft import dtypes
+from weft.graph.graph import Graph
+from weft.ops.op import Info
+
+def spin(arrays):
+    end = time.monotonic() + 0.2
+    while time.monotonic() < end:
+        np.ones((300, 300)) @ np.ones((300, 300))
+    return [np.zeros(1, np.float32)]
+
+weft.threads.set(intra_op=INTRA, inter_op=INTER)
+graph = Graph("busy")
+x = graph.input("x", dtypes.f32, (1,))
+for number in range(6):
+    attrs = {"function": spin, "infer": lambda _: [Info(dtypes.f32, (1,))], "label": "PyFunc", "movable": True, "cost": 1e8}
+    y = graph.add("call", [x], attrs, name=f"f{number}").outputs[0]
+    y.dtype, y.shape = dtypes.f32, (1,)
+    graph.outputs.append(y)
+m = graph.input("m", dtypes.f32, (1200, 1200))
+for number in range(3):
+    y = graph.add("matmul", [m, graph.constant(np.ones((1200, 1200), np.float32))], name=f"m{number}").outputs[0]
+    y.dtype, y.shape = dtypes.f32, (1200, 1200)
+    graph.outputs.append(y)
+session = weft.Session(graph)
+feed = {"x": np.zeros(1, np.float32), "m": np.ones((1200, 1200), np.float32)}
+session.run(feed)
+
+def client():
+    while True:
+        session.run(feed)
+
+for _ in range(3):
+    threading.Thread(target=client, daemon=True).start()
+time.sleep(0.5)
+print(*crew.pids(), flush=True)
+time.sleep(3)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="threads are counted through Linux's /proc")
+@pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (1, 2), (2, 2)])
+def test_workers_count_in_the_budget(intra_op: int, inter_op: int) -> None:
+    """
+    Threads of the program and of its workers that want a CPU, together: never more than max(intra_op, inter_op).
+    """
+    with run(BUSY.replace("INTRA", str(intra_op)).replace("INTER", str(inter_op))) as process:
+        assert process.stdout is not None
+        workers = [int(word) for word in process.stdout.readline().split()]
+        end = time.monotonic() + 2.3
+        counts = []
+        while time.monotonic() < end:
+            counts.append(steadily_runnable(process.pid, *workers))
+        assert process.wait(20) == 0
+
+    assert len(workers) == inter_op
+    assert max(counts) == max(intra_op, inter_op)
