@@ -8,6 +8,7 @@ from weft.passes.base import PassContext
 from weft.passes.choose_layouts import ChooseLayouts
 from weft.passes.fold_batch_norm import FoldBatchNorm
 from weft.passes.fold_constants import FoldConstants
+from weft.passes.fold_pads import FoldPads
 from weft.passes.fold_scales import FoldScales
 from weft.passes.fuse_attention import FuseAttention
 from weft.passes.fuse_layer_norm import FuseLayerNorm
@@ -22,6 +23,7 @@ from weft.passes.simplify_broadcasts import SimplifyBroadcasts
 from weft.passes.simplify_identities import SimplifyIdentities
 from weft.passes.simplify_reshapes import SimplifyReshapes
 from weft.passes.simplify_transposes import SimplifyTransposes
+from weft.passes.sink_transposes import SinkTransposes
 
 INFER: Steps = [
     (FoldConstants(), "every later pass asks for static shapes, and shape arithmetic must be gone to have them"),
@@ -34,6 +36,8 @@ SIMPLIFY: Steps = [
     (SimplifyBroadcasts(), "an expanded operand is memory traffic for nothing"),
     (SimplifyReshapes(), "one form of reshape, so that later rules know one form"),
     (SimplifyTransposes(), "a pair may cancel, or leave one for a matmul to absorb"),
+    (SinkTransposes(), "what stands between a pair keeps it from cancelling"),
+    (FoldPads(), "once no transpose stands between a pad and its convolution"),
     (SimplifyArithmetic(), "cheaper steps in the fused loops"),
     (FoldBatchNorm(), "it becomes weights, or arithmetic that a tail takes"),
     (FuseLayerNorm(), "one pass over memory instead of seven; before its steps are fused into other loops"),
