@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from weft.errors import InputError
 from weft.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]
+Command = Callable[..., None]
 
 
 @contextmanager
@@ -39,10 +40,38 @@ def progress_bar() -> Iterator[Progress | None]:
         yield report
 
 
-def open_session(model: str, intra: int | None, inter: int | None, math: str) -> weft.Session:
-    """A session of the model at the path `model`."""
+def begin_and_end(command: Command) -> Command:
+    """Options that choose a part of a frozen TensorFlow graph."""
+    for option, parameter, what in (("--to", "end", "End"), ("--from", "begin", "Begin")):
+        command = click.option(
+            option,
+            parameter,
+            multiple=True,
+            metavar="NAME",
+            help=f"{what} at this tensor of a frozen TensorFlow graph.",
+        )(command)
+    return command
+
+
+def open_session(
+    model: str,
+    intra: int | None,
+    inter: int | None,
+    math: str,
+    part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+) -> weft.Session:
+    """A session of the model at the path `model`, or of its part between the tensors `part`."""
+    begin, end = part
     with progress_bar() as report:
-        return weft.Session(Path(model), intra_op=intra, inter_op=inter, math=math, progress=report)  # type: ignore[arg-type]
+        return weft.Session(
+            Path(model),
+            inputs=begin or None,
+            outputs=end or None,
+            intra_op=intra,
+            inter_op=inter,
+            math=math,  # type: ignore[arg-type]
+            progress=report,
+        )
 
 
 def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:

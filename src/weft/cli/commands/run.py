@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 import weft
-from weft.cli.model import make_inputs, open_session, parse_dims, parse_pairs
+from weft.cli.model import begin_and_end, make_inputs, open_session, parse_dims, parse_pairs
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
 from weft.cli.timeline import draw
 from weft.tracing.record import Event, record, trace
@@ -31,6 +31,7 @@ TOP_OPS = 10
     metavar="NAME=SIZE",
     help="Size of a symbolic dimension of random inputs; 1 if not given.",
 )
+@begin_and_end
 @click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
 @click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
 @click.option(
@@ -59,6 +60,8 @@ def run(
     model: str,
     inputs: tuple[str, ...],
     dims: tuple[str, ...],
+    begin: tuple[str, ...],
+    end: tuple[str, ...],
     intra: int | None,
     inter: int | None,
     math: str,
@@ -67,7 +70,7 @@ def run(
     trace_file: str | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL (an ONNX file) and report outputs, latency, CPU use, memory and the costliest ops.
+    """Run MODEL (an ONNX file, a frozen TensorFlow graph, a PyTorch program) and report outputs, latency, CPU use, memory and the costliest ops.
 
     Example: weft run resnet50.onnx --intra 2 --runs 50 --trace run.json
     """
@@ -75,7 +78,7 @@ def run(
         raise click.UsageError("give --runs or --seconds, not both")
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     start = time.perf_counter()
-    session = open_session(model, intra, inter, math)
+    session = open_session(model, intra, inter, math, (begin, end))
     feed = make_inputs(session.inputs, files, sizes)
     outputs = session.run(feed)
     loaded = time.perf_counter() - start
