@@ -43,9 +43,10 @@ Progress = Callable[[int, int], None]
 class Session(SessionBase):
     """A model ready to run.
 
-    `model` is a path, the bytes of a model, an onnx.ModelProto, a torch.nn.Module, a torch.export.ExportedProgram, or a
-    weft Graph or Template. A module needs `example_inputs`, its positional arguments as a tuple, and may have
-    `dynamic_shapes`, as torch.export takes them. `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
+    `model` is a path, the bytes of a model, an onnx.ModelProto, a TensorFlow GraphDef, a torch.nn.Module, a
+    torch.export.ExportedProgram, or a weft Graph or Template. A module needs `example_inputs`, its positional arguments as a tuple, and may have
+    `dynamic_shapes`, as torch.export takes them. Of a frozen TensorFlow graph `inputs` and `outputs` name the tensors to
+    begin and end at ("name", "name:1"; None: its placeholders, and what no node reads). `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
     caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does. `math="exact"` forbids
     reassociation and fast algorithms with other rounding; both are deterministic. `progress(done, total)`
     is called while kernels are compiled. `matmul_provider` ("weft", "openblas", "mkl", "onednn"; None: as the process
@@ -62,6 +63,8 @@ class Session(SessionBase):
         example_inputs: Any = None,
         dynamic_shapes: Any = None,
         *,
+        inputs: Sequence[str] | None = None,
+        outputs: Sequence[str] | None = None,
         intra_op: int | None = None,
         inter_op: int | None = None,
         pool: Pool | None = None,
@@ -72,7 +75,9 @@ class Session(SessionBase):
         if math not in ("fast", "exact"):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
         self._node_intra_op = node_intra_op
-        self._origin = Origin(model, example_inputs=example_inputs, dynamic_shapes=dynamic_shapes)
+        self._origin = Origin(
+            model, example_inputs=example_inputs, dynamic_shapes=dynamic_shapes, inputs=inputs, outputs=outputs
+        )
         self._graph: Graph | None = None
         nested = partial(
             Session,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from weft.cli.model import make_inputs, open_session, parse_dims
+from weft.cli.model import begin_and_end, make_inputs, open_session, parse_dims
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
 from weft.plan.plan import Home, Plan
 
@@ -15,6 +15,7 @@ from weft.plan.plan import Home, Plan
 @click.command()
 @click.argument("model", type=click.Path())
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension; 1 if not given.")
+@begin_and_end
 @click.option(
     "--math",
     type=click.Choice(["fast", "exact"]),
@@ -23,12 +24,14 @@ from weft.plan.plan import Home, Plan
     help="What mathematics kernels may use.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
-def inspect(model: str, dims: tuple[str, ...], math: str, as_json: bool) -> None:
+def inspect(
+    model: str, dims: tuple[str, ...], begin: tuple[str, ...], end: tuple[str, ...], math: str, as_json: bool
+) -> None:
     """Show MODEL's inputs, outputs, ops and how each of them runs, memory and estimated FLOPs.
 
     Example: weft inspect resnet50.onnx --dim batch=8
     """
-    session = open_session(model, None, None, math)
+    session = open_session(model, None, None, math, (begin, end))
     feed = make_inputs(session.inputs, {}, parse_dims(dims))
     plans = session.plans_for(feed)
     report = {
