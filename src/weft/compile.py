@@ -23,7 +23,7 @@ from weft.graph.graph import Graph
 from weft.graph.shape import StaticShape, is_static
 from weft.graph.template import Template
 from weft.graph.value import Value
-from weft.passes.base import Math
+from weft.passes.base import Math, Precision
 from weft.plan.plan import Plan
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
@@ -48,8 +48,9 @@ class Session(SessionBase):
     `dynamic_shapes`, as torch.export takes them. Of a frozen TensorFlow graph `inputs` and `outputs` name the tensors to
     begin and end at ("name", "name:1"; None: its placeholders, and what no node reads). `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
     caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does. `math="exact"` forbids
-    reassociation and fast algorithms with other rounding; both are deterministic. `progress(done, total)`
-    is called while kernels are compiled. `matmul_provider` ("weft", "openblas", "mkl", "onednn"; None: as the process
+    reassociation and fast algorithms with other rounding; both are deterministic. `precision="bf16"` lets convolutions
+    and products with constant weights round their factors to bf16 where the CPU has AVX512_BF16 (others run f32); sums
+    stay f32. `progress(done, total)` is called while kernels are compiled. `matmul_provider` ("weft", "openblas", "mkl", "onednn"; None: as the process
     has it now) multiplies f32 and f64 matrices in all plans of this session.
 
     A model whose inputs all have fixed shapes is compiled here, others when a combination of shapes is
@@ -70,10 +71,13 @@ class Session(SessionBase):
         pool: Pool | None = None,
         node_intra_op: Mapping[str, int] | None = None,
         math: Math = "fast",
+        precision: Precision = "f32",
         progress: Progress | None = None,
     ) -> None:
         if math not in ("fast", "exact"):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
+        if precision not in ("f32", "bf16"):
+            raise WeftError(f"precision: wanted 'f32' or 'bf16', got {precision!r}")
         self._node_intra_op = node_intra_op
         self._origin = Origin(
             model, example_inputs=example_inputs, dynamic_shapes=dynamic_shapes, inputs=inputs, outputs=outputs
@@ -85,19 +89,21 @@ class Session(SessionBase):
             inter_op=inter_op,
             pool=pool,
             math=math,
+            precision=precision,
         )
         target = detect()
         self._options = partial(
             _options,
             target=target,
             math=math,
+            precision=precision,
             progress=progress,
             nested=nested,
         )
         digest = self._origin.digest
         key = None
         if digest is not None and node_intra_op is None and not knobs.get("WEFT_DEBUG"):
-            key = image_key(digest, {"math": math}, target)
+            key = image_key(digest, {"math": math, "precision": precision}, target)
         self._kept = None if key is None else find(key, target)
         source = self._origin.load() if self._kept is None else None
         signature = self._kept.signature if self._kept is not None else signature_of(self._origin.load())

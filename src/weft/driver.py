@@ -17,7 +17,7 @@ from weft.graph.node import Node
 from weft.graph.shape import StaticShape
 from weft.ops.call import Body, Nested, call_function
 from weft.ops.table import OPS
-from weft.passes.base import Math, PassContext
+from weft.passes.base import Math, PassContext, Precision
 from weft.passes.make_plan import make_plan
 from weft.passes.pipeline import infer, optimize
 from weft.passes.regions import Region, first_region
@@ -43,6 +43,7 @@ class Options:
     progress: Progress | None = None
     nested: Callable[[Any], SessionBase] | None = None
     """Makes the sessions that bodies of branches and loops run in."""
+    precision: Precision = "f32"
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -56,7 +57,7 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
     """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
     bind_bodies(graph, options)
-    context = PassContext(options.target, options.math)
+    context = PassContext(options.target, options.math, precision=options.precision)
     infer(graph, context)
     region = first_region(graph)
     optimize(region.graph, context)

@@ -73,3 +73,24 @@ def compose(producer: Expr, consumer: Expr, at: int) -> Expr:
         Step(s.op, tuple(number[a] for a in s.args), s.dtype, s.value) for s in consumer.steps
     )
     return Expr(operands, steps, tuple(number[r] for r in consumer.results))
+
+
+def cast_result(expr: Expr, index: int, dtype: DType) -> Expr:
+    """`expr` with its result `index` cast to `dtype`."""
+    step = Step("cast", (expr.results[index],), dtype)
+    results = list(expr.results)
+    results[index] = len(expr.operands) + len(expr.steps)
+    return Expr(expr.operands, (*expr.steps, step), tuple(results))
+
+
+def cast_operand(expr: Expr, index: int, dtype: DType) -> Expr:
+    """`expr` for an operand `index` that comes as `dtype`, cast to what it was before anything reads it."""
+    first = len(expr.operands)
+
+    def number(old: int) -> int:
+        return first if old == index else old + (old >= first)
+
+    operands = (*expr.operands[:index], dtype, *expr.operands[index + 1 :])
+    cast = Step("cast", (index,), expr.operands[index])
+    steps = tuple(Step(s.op, tuple(number(a) for a in s.args), s.dtype, s.value) for s in expr.steps)
+    return Expr(operands, (cast, *steps), tuple(number(r) for r in expr.results))

@@ -15,8 +15,9 @@ from weft.ops.operands import (
     operand,
     optional,
     present,
+    product_dtype,
     rank_at_least,
-    same_dtype,
+    rounded_alike,
     widened,
 )
 from weft.ops.tail import apply_tail, infer_tail
@@ -27,9 +28,10 @@ def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     """x [N, C, *S], w [M, C / groups, *K], bias [M] or absent -> [N, M, *out].
 
     attrs: strides, pads (begins, then ends), dilations, groups; optional tail, whose operands start at 3.
+    A bf16 x and f32 weights give f32: the weights are rounded to bf16 before they are multiplied.
     """
     x, w, bias = operand(inputs, 0, "x"), operand(inputs, 1, "w"), optional(inputs, 2)
-    dtype = same_dtype(("x", x), ("w", w), ("bias", bias))
+    dtype = product_dtype(("x", x), ("w", w), ("bias", bias))
     need_float(x, "x")
     source, kernel = rank_at_least(x, 3, "x"), dims(w)
     groups = attrs["groups"]
@@ -59,7 +61,7 @@ def evaluate_conv(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     out = window.output(x.shape[2:])
     batch, groups = x.shape[0], attrs["groups"]
     padded = np.pad(widened(x), ((0, 0), (0, 0), *zip(window.pads_begin, window.pads_end, strict=True)))
-    weights = widened(w).reshape(groups, w.shape[0] // groups, w.shape[1], elements(window.kernel))
+    weights = widened(rounded_alike(w, x)).reshape(groups, w.shape[0] // groups, w.shape[1], elements(window.kernel))
     sums = np.zeros((batch, groups, weights.shape[1], elements(out)))
     with np.errstate(all="ignore"):
         for number, tap in enumerate(window.taps()):
@@ -68,5 +70,5 @@ def evaluate_conv(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
         total = sums.reshape(batch, w.shape[0], *out)
         if bias is not None:
             total += widened(bias).reshape(-1, *(1 for _ in out))
-        result = total.astype(dtypes.from_numpy(x.dtype).numpy)
+        result = total.astype(dtypes.from_numpy(w.dtype).numpy)
     return apply_tail(attrs, result, arrays, 3)

@@ -13,7 +13,7 @@ from weft import dtypes
 from weft.errors import ShapeError
 from weft.graph.shape import StaticShape, broadcast, text
 from weft.ops.op import Array, Attrs, Info
-from weft.ops.operands import operand, present, rank_at_least, same_dtype, widened
+from weft.ops.operands import operand, present, product_dtype, rank_at_least, rounded_alike, widened
 from weft.ops.tail import apply_tail, infer_tail
 from weft.ops.transpose import checked_perm
 
@@ -29,9 +29,12 @@ def operand_shape(attrs: Attrs, side: str, shape: StaticShape) -> StaticShape:
 
 
 def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """attrs: transpose_a, transpose_b; optional a_perm, b_perm, out_perm, tail."""
+    """attrs: transpose_a, transpose_b; optional a_perm, b_perm, out_perm, tail.
+
+    A bf16 a and an f32 b give f32: b is rounded to bf16 before it is multiplied.
+    """
     left, right = operand(inputs, 0, "a"), operand(inputs, 1, "b")
-    dtype = same_dtype(("a", left), ("b", right))
+    dtype = product_dtype(("a", left), ("b", right))
     if not (dtype.is_float or dtype.is_integer):
         raise ShapeError(f"matmul multiplies numbers, got {dtype}")
     a = operand_shape(attrs, "a", rank_at_least(left, 1, "a"))
@@ -52,7 +55,8 @@ def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
 
 def evaluate_matmul(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     a, b = present(arrays, 0), present(arrays, 1)
-    dtype = dtypes.from_numpy(a.dtype)
+    dtype = dtypes.from_numpy(b.dtype)
+    b = rounded_alike(b, a)
     with np.errstate(all="ignore"):
         product = np.matmul(_multiplied(attrs, "a", a), _multiplied(attrs, "b", b))
         result = np.asarray(product).astype(dtype.numpy)

@@ -74,6 +74,22 @@ def same_dtype(*named: tuple[str, Info | None]) -> DType:
     return first.dtype
 
 
+def product_dtype(left: tuple[str, Info], right: tuple[str, Info], *others: tuple[str, Info | None]) -> DType:
+    """The dtype of sums of products: that of all operands, or f32 where only the left factor is bf16.
+
+    Raises ShapeError for any other mixture.
+    """
+    if left[1].dtype == dtypes.bf16 and right[1].dtype == dtypes.f32:
+        return same_dtype(right, *others)
+    return same_dtype(left, right, *others)
+
+
+def rounded_alike(right: Array, left: Array) -> Array:
+    """The right factor of a product as it is multiplied: rounded to bf16 if the left one is."""
+    is_half = dtypes.from_numpy(left.dtype) == dtypes.bf16
+    return right.astype(left.dtype).astype(right.dtype) if is_half else right
+
+
 def need_float(info: Info, name: str) -> DType:
     """The operand's dtype. Raises ShapeError unless it is a floating-point type."""
     if not info.dtype.is_float:

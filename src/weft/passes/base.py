@@ -9,6 +9,7 @@ from weft.graph.graph import Graph
 from weft.plan.target import Target
 
 Math = Literal["fast", "exact"]
+Precision = Literal["f32", "bf16"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +33,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class PassContext:
-    """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated."""
+    """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated, `precision`
+    is `bf16` where f32 factors may be rounded to it."""
 
     target: Target
     math: Math = "fast"
     limits: Limits = field(default_factory=Limits)
+    precision: Precision = "f32"
 
 
 class Pass(Protocol):

@@ -6,7 +6,7 @@ their operands. Everything else reads and writes row-major memory.
 
 from __future__ import annotations
 
-from weft.dtypes import f32, f64
+from weft.dtypes import bf16, f32, f64
 from weft.graph.expr import Expr
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked, Layout
@@ -98,9 +98,11 @@ class _Chooser:
         if node.op == "conv":
             return blocked_output(node, self.target)
         out = node.outputs[0] if node.outputs else None
-        if out is None or out.dtype not in (f32, f64) or not _can_follow(node, self.target.lanes(out.known_dtype)):
+        if out is None or out.dtype not in (f32, f64, bf16):
             return None
-        layout = Blocked(self.target.lanes(out.known_dtype))
+        layout = Blocked(self.target.lanes(f32 if out.dtype == bf16 else out.known_dtype))
+        if not _can_follow(node, layout.block):
+            return None
         full = [value for value in node.inputs if value is not None and _is_full(node, value)]
         sizes = [(nbytes(value), value in self.blocked) for value in full]
         there = sum(size for size, blocked in sizes if blocked)
@@ -163,7 +165,7 @@ def _can_follow(node: Node, block: int) -> bool:
     expr: Expr = node.attrs["expr"]
     if not is_native(expr) or (shape[1] % block and may_fail(expr)):
         return False
-    return all(value.dtype == out.dtype and value.static_shape == shape for value in node.outputs) and all(
+    return all(_alike(value, out) and value.static_shape == shape for value in node.outputs) and all(
         value is not None and operand_need(value, out, block) is not None for value in node.inputs
     )
 
@@ -174,11 +176,16 @@ def operand_need(value: Value, out: Value, block: int) -> str | None:
     aligned = (1,) * (rank - len(shape)) + shape
     if aligned[1] == 1 and out.static_shape[1] != 1:
         return "plain"
-    same = value.dtype == out.dtype and len(shape) == rank
+    same = _alike(value, out) and len(shape) == rank
     single = all(size == 1 for size in aligned[2:])
     if single and (value.is_constant or aligned[1] % block == 0):
         return "either" if same and not value.is_constant else "plain"
     return "blocked" if same else None
+
+
+def _alike(value: Value, other: Value) -> bool:
+    """Whether blocks of both values have as many channels: bf16 is blocked as f32 is."""
+    return value.dtype == other.dtype or {value.dtype, other.dtype} == {f32, bf16}
 
 
 def _is_full(node: Node, value: Value) -> bool:

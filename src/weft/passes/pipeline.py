@@ -6,6 +6,7 @@ from weft.graph.graph import Graph
 from weft.passes.absorb_transposes import AbsorbTransposes
 from weft.passes.base import PassContext
 from weft.passes.choose_layouts import ChooseLayouts
+from weft.passes.choose_precision import ChoosePrecision
 from weft.passes.fold_batch_norm import FoldBatchNorm
 from weft.passes.fold_constants import FoldConstants
 from weft.passes.fold_pads import FoldPads
@@ -54,6 +55,7 @@ FUSE: Steps = [
 ]
 
 LAYOUT: Steps = [
+    (ChoosePrecision(), "once it is known what reads every value; before layouts, which ask for dtypes"),
     (ChooseLayouts(), "last: the loops it carries blocked values through must stand"),
 ]
 

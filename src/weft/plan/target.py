@@ -24,6 +24,11 @@ class Target:
     l2: int
     l3: int
 
+    @property
+    def has_bf16_products(self) -> bool:
+        """Whether one instruction multiplies pairs of bf16 and adds the products to f32 (AVX512_BF16)."""
+        return self.isa == "avx512" and "+avx512bf16" in self.features.split(",")
+
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` fill one vector register."""
         return self.vector_bytes // dtype.size

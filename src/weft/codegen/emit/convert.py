@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from weft.codegen.emit.bfloat import round_to_bfloat, widen_bfloat
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.types import I1, I32, I64, scalar, with_element
 from weft.codegen.emit.vectors import like
-from weft.dtypes import DType, boolean, u64
+from weft.dtypes import DType, bf16, boolean, f32, u64
 
 
 def value_type(dtype: DType) -> ir.Type:
@@ -18,15 +19,17 @@ def value_type(dtype: DType) -> ir.Type:
 def convert(k: Kernel, value: ir.Value, source: DType, target: DType) -> ir.Value:
     """`value` as `target`. Floats become integers by dropping the fraction, wrapping around where they are
     narrower than 32 bits; beyond the range the result is unspecified. Anything but 0 is True (NaN too)."""
+    if source == bf16 and target != bf16:
+        value, source = widen_bfloat(k, value), f32
     if source == target:
         return value
+    if target == bf16:
+        return round_to_bfloat(k, convert(k, value, source, f32))
     type_ = with_element(value.type, value_type(target))
-    if target == boolean:
-        if source.is_float:
-            return k.b.fcmp_unordered("!=", value, like(value, 0.0))
-        return k.b.icmp_unsigned("!=", value, like(value, 0))
     if source.is_float:
         return _from_float(k, value, source, target, type_)
+    if target == boolean:
+        return k.b.icmp_unsigned("!=", value, like(value, 0))
     return _from_integer(k, value, source, target, type_)
 
 
@@ -40,6 +43,8 @@ def _from_integer(k: Kernel, value: ir.Value, source: DType, target: DType, type
 
 
 def _from_float(k: Kernel, value: ir.Value, source: DType, target: DType, type_: ir.Type) -> ir.Value:
+    if target == boolean:
+        return k.b.fcmp_unordered("!=", value, like(value, 0.0))
     if target.is_float:
         return k.b.fpext(value, type_) if target.size > source.size else k.b.fptrunc(value, type_)
     if target == u64:

@@ -2,19 +2,38 @@
 
 from llvmlite import ir
 
-from weft.dtypes import DType
+from weft.dtypes import DType, bf16
+
+
+class BFloatType(ir.Type):  # type: ignore[misc]
+    """LLVM's `bfloat`: the upper half of a float."""
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BFloatType)
+
+    def __hash__(self) -> int:
+        return hash(BFloatType)
+
 
 I1 = ir.IntType(1)
 I8 = ir.IntType(8)
 I32 = ir.IntType(32)
+I16 = ir.IntType(16)
 I64 = ir.IntType(64)
+BFLOAT = BFloatType()
+FLOAT = ir.FloatType()
 POINTER = ir.PointerType()
 
-_FLOATS = {8: ir.DoubleType(), 4: ir.FloatType(), 2: ir.HalfType()}
+_FLOATS = {8: ir.DoubleType(), 4: FLOAT, 2: ir.HalfType()}
 
 
 def scalar(dtype: DType) -> ir.Type:
-    """The type of one element in memory. Booleans are bytes holding 0 or 1."""
+    """The type of one element in memory. Booleans are bytes holding 0 or 1, bf16 is its bits."""
+    if dtype == bf16:
+        return I16
     if dtype.is_float:
         return _FLOATS[dtype.size]
     return ir.IntType(8 * dtype.size)

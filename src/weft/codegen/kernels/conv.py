@@ -26,7 +26,7 @@ ARGS = (
     "groups",  # of vectors x lanes output channels each
     "groups_per_chunk",
     "channels",  # input channels that one output reads
-    "channels_per_pass",  # a multiple of the lanes
+    "channels_per_pass",  # a multiple of x's block
     "groups_per_set",  # groups that read the same input channels
     "x_set",  # strides of the input, in elements: from the channels of one set of groups to the next set's
     "x_image",
@@ -45,7 +45,8 @@ ARGS = (
 def emit_conv(k: Kernel, spec: KernelSpec) -> None:
     """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
 
-    Out is Blocked(lanes). Params: dtype, lanes, vectors, kernel, strides, dilations (pairs), segments (of each,
+    Out is Blocked(lanes). Params: dtype, pairs (an element of x and of the weights is two channels, as bf16; dtype is
+    f32, and numbers of channels and strides of x count pairs), lanes, vectors, kernel, strides, dilations (pairs), segments (of each,
     for each pixel of its blocks, the half-open range of kernel columns inside the input), pad_left, flat (1x1: an
     image is one long row), plain_input (x is row-major), clamp_rows (kernel rows may fall outside the input),
     unroll (input channels a turn), passes (sums over earlier channels wait in `out`), bias, tail, kinds.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
+from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
@@ -56,7 +57,9 @@ class RegisterBlock:
         self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
         self.pad_left, self.unroll = spec["pad_left"], spec["unroll"]
         self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
-        self.pixel = 1 if self.plain_input else self.lanes
+        self.block = self.lanes // 2 if spec["pairs"] else self.lanes
+        self.pixel = 1 if self.plain_input else self.block
+        self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
         self.tail = Tail(k, spec, first_pointer=4 if self.bias else 3, outputs=arg["outputs"])
 
     def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
@@ -94,14 +97,14 @@ class RegisterBlock:
         self, place: BlockPlace, x: Index, columns: Columns, taps: tuple[Index, Index], sums: list[ir.Value]
     ) -> list[ir.Value]:
         """`sums` plus the products over the place's input channels and the kernel rows `taps`."""
-        k, arg, lanes = self.k, self.arg, self.lanes
-        per_tap = self.kernel[1] * self.vectors * lanes
+        k, arg, block = self.k, self.arg, self.block
+        per_tap = self.kernel[1] * self.vectors * self.lanes
         if self.plain_input:
             return self._rows(x, place.weights, arg["channels"], columns, taps, sums)
         first, last = place.channels
-        with loop(k, k.div(first, lanes), k.div(k.add(last, lanes - 1), lanes), carry=sums, name="channels") as blocks:
-            channel = k.mul(blocks.index, lanes)
-            count = k.min(k.sub(last, channel), lanes)
+        with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
+            channel = k.mul(blocks.index, block)
+            count = k.min(k.sub(last, channel), block)
             weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
             x_block = k.add(x, k.mul(blocks.index, arg["x_channel"]))
             blocks.next(*self._rows(x_block, weights, count, columns, taps, blocks.carry))
@@ -163,7 +166,7 @@ class RegisterBlock:
             value = splat(k, load(k, x, position, self.dtype), lanes)
             for v, factor in enumerate(factors):
                 number = p * self.vectors + v
-                sums[number] = multiply_add(k, value, factor, sums[number])
+                sums[number] = self.multiply_add(k, value, factor, sums[number])
 
     def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
         """Store the block: its tail applied, unless passes over further input channels follow."""

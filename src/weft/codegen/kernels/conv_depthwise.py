@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from weft.codegen.emit.convert import convert
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load
@@ -44,7 +45,8 @@ _WEIGHTS_HELD = 8
 def emit_conv_depthwise(k: Kernel, spec: KernelSpec) -> None:
     """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, m - m % width + c, h*s + i*d - p, ...] * w[m, c, i, j]).
 
-    x and out are Blocked(lanes). Params as those of emit_conv, and `width`, the channels of a group.
+    x and out are Blocked(lanes). Params as those of emit_conv, `source` (the dtype of x), and `width`, the channels of
+    a group.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     lanes, dtype = spec["lanes"], spec["dtype"]
@@ -71,7 +73,7 @@ def emit_conv_depthwise(k: Kernel, spec: KernelSpec) -> None:
                     left = k.sub(k.mul(pixel, spec["strides"][1] * lanes), spec["pad_left"] * lanes)
                     with loop(k, *taps, carry=[bias] * len(columns), name="tap") as tap:
                         x_at = k.add(k.add(x_row, left), k.mul(tap.index, k.mul(arg["x_row"], spec["dilations"][0])))
-                        x = k.b.gep(k.pointer(1), [x_at], source_etype=scalar(dtype))
+                        x = k.b.gep(k.pointer(1), [x_at], source_etype=scalar(spec["source"]))
                         row_weights = k.at(weights, k.mul(tap.index, kernel_elements // spec["kernel"][0]), dtype)
                         tap.next(*_kernel_row(k, spec, x, row_weights, columns, tap.carry))
                     tail.store_block(
@@ -113,7 +115,7 @@ def _columns(
     needed = sorted({column for pairs in users.values() for _, column in pairs})
     factors = {column: load(k, weights, (column * width + member) * lanes, dtype, lanes) for column in needed}
     for position in sorted(users):
-        value = load(k, x, position * lanes, dtype, lanes)
+        value = convert(k, load(k, x, position * lanes, spec["source"], lanes), spec["source"], dtype)
         if width > 1:
             value = take(k, value, [lane - lane % width + member for lane in range(lanes)])
         for p, column in users[position]:

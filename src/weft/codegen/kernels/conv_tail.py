@@ -8,9 +8,10 @@ from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import lane_mask, load, load_masked, store
-from weft.codegen.emit.vectors import constant, splat
-from weft.codegen.kernels.expr import emit_expr
+from weft.codegen.emit.memory import lane_mask, load, store
+from weft.codegen.emit.vectors import splat
+from weft.codegen.kernels.expr import emit_expr, load_value
+from weft.dtypes import DType
 from weft.plan.kernel_spec import KernelSpec
 
 _HEAVY = {"exp", "log", "sigmoid", "tanh", "erf", "softplus", "pow", "sin", "cos", "div", "sqrt"}
@@ -29,6 +30,7 @@ class Tail:
         self.k = k
         self.expr = spec["tail"]
         self.dtype, self.lanes = spec["dtype"], spec["lanes"]
+        self.result: DType = self.dtype if self.expr is None else self.expr.dtype(self.expr.results[0])
         self._kinds: tuple[str, ...] = spec["kinds"]
         self._first = first_pointer
         self._outputs = outputs
@@ -37,7 +39,8 @@ class Tail:
     def store_block(self, sums: list[ir.Value], image: Index, channel: Index, outs: Sequence[Index]) -> None:
         """Store `sums` (pixel by pixel, a vector for each of `outs`, the vectors' places of pixel 0 in out).
 
-        They belong to `image`, `channel` is the output channel of lane 0 of the first vector.
+        They belong to `image`, `channel` is the output channel of lane 0 of the first vector. Where the result is of
+        another dtype than the sums, these may wait at the start of scratch.
         """
         k, lanes = self.k, self.lanes
         width = len(outs)
@@ -47,30 +50,34 @@ class Tail:
             for number, value in enumerate(sums):
                 p, v = divmod(number, width)
                 at = k.add(outs[v], p * lanes)
-                store(k, self._apply(value, fixed[v], at), k.pointer(0), at, self.dtype)
+                store(k, self._apply(value, fixed[v], at), k.pointer(0), at, self.result)
             return
+        aside = self.result != self.dtype
+        places = [(k.scratch, v * pixels * lanes) if aside else (k.pointer(0), out) for v, out in enumerate(outs)]
         for number, value in enumerate(sums):
-            store(k, value, k.pointer(0), k.add(outs[number % width], number // width * lanes), self.dtype)
+            base, start = places[number % width]
+            store(k, value, base, k.add(start, number // width * lanes), self.dtype)
         for v, out in enumerate(outs):
+            base, start = places[v]
             with loop(k, 0, pixels * lanes, lanes, name="tail") as turn:
                 at = k.add(out, turn.index)
-                value = load(k, k.pointer(0), at, self.dtype, lanes)
-                store(k, self._apply(value, fixed[v], at), k.pointer(0), at, self.dtype)
+                value = load(k, base, k.add(start, turn.index), self.dtype, lanes)
+                store(k, self._apply(value, fixed[v], at), k.pointer(0), at, self.result)
 
     def _fixed(self, image: Index, channel: Index) -> list[ir.Value | None]:
         """The operands that are the same for all pixels; None for the others."""
         k = self.k
         found: list[ir.Value | None] = []
-        for number, kind in enumerate(self._kinds, start=self._first):
+        for number, kind in enumerate(self._kinds):
+            pointer, dtype = k.pointer(self._first + number), self.expr.operands[1 + number]
             if kind == "scalar":
-                found.append(splat(k, load(k, k.pointer(number), 0, self.dtype), self.lanes))
+                found.append(splat(k, load_value(k, pointer, 0, dtype), self.lanes))
             elif kind == "channel":
-                found.append(load(k, k.pointer(number), channel, self.dtype, self.lanes))
+                found.append(load_value(k, pointer, channel, dtype, self.lanes))
             elif kind in ("ragged", "image"):
                 mask = lane_mask(k, k.sub(self._outputs, channel), self.lanes)
-                none = constant(self.dtype, 0.0, self.lanes)
                 at = channel if kind == "ragged" else k.add(k.mul(image, self._outputs), channel)
-                found.append(load_masked(k, k.pointer(number), at, self.dtype, mask, none))
+                found.append(load_value(k, pointer, at, dtype, self.lanes, mask))
             else:
                 found.append(None)
         return found
@@ -81,8 +88,10 @@ class Tail:
         if self.expr is None:
             return value
         operands = [
-            load(k, k.pointer(number), at, self.dtype, self.lanes) if operand is None else operand
-            for number, operand in enumerate(fixed, start=self._first)
+            load_value(k, k.pointer(self._first + number), at, self.expr.operands[1 + number], self.lanes)
+            if operand is None
+            else operand
+            for number, operand in enumerate(fixed)
         ]
         (result,) = emit_expr(k, self.expr, [value, *operands])
         return result

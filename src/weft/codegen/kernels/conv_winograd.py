@@ -56,7 +56,7 @@ PRODUCT_ARGS = (
 def emit_winograd_input(k: Kernel, spec: KernelSpec) -> None:
     """Transformed tiles of a blocked input: [tile group, point, channel block, tile of the group, lane].
 
-    Params: dtype, lanes, kernel, points (down and across). Pointers: out, x. See INPUT_ARGS. Scratch: one tile.
+    Params: dtype, source (the dtype of x), lanes, kernel, points (down and across). Pointers: out, x. See INPUT_ARGS. Scratch: one tile.
     """
     arg = {name: k.arg(number) for number, name in enumerate(INPUT_ARGS)}
     group = k.div(k.chunk, arg["block_chunks"])
@@ -70,7 +70,7 @@ def emit_winograd_input(k: Kernel, spec: KernelSpec) -> None:
 def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
     """out = tail(bias + convolution of x with stride 1), out and x being Blocked(lanes).
 
-    Params: dtype, lanes, vectors, kernel, points, heights (tiles of the kinds of register blocks), unroll (input channels a
+    Params: dtype, source, lanes, vectors, kernel, points, heights (tiles of the kinds of register blocks), unroll (input channels a
     turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, tail, kinds.
     Pointers: out, x, transformed weights [group, point, channel, vectors * lanes], bias (if `bias`), then the
     tail's operands. See PRODUCT_ARGS. Scratch: one tile, the products, the input.

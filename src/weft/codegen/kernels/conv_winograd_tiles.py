@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from weft.codegen.emit.convert import convert
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import either, loop, when
 from weft.codegen.emit.memory import load, store
-from weft.codegen.emit.types import scalar
+from weft.codegen.emit.types import scalar, vector
 from weft.codegen.emit.vectors import constant
 from weft.codegen.kernels.conv_tail import Tail
 from weft.codegen.kernels.conv_winograd_transforms import input_transform, input_transform_row, output_transform
@@ -38,6 +39,7 @@ class Tiles:
         self.k = k
         self.arg = arg
         self.dtype, self.lanes, self.points = spec["dtype"], spec["lanes"], spec["points"]
+        self.source = spec["source"]
         self.reach = reach_of(spec)
         self.side = tuple(reach - taps + 1 for reach, taps in zip(self.reach, spec["kernel"], strict=True))
 
@@ -60,26 +62,27 @@ class Tiles:
         top, left = k.sub(place.row, arg["pad_top"]), k.sub(place.column, arg["pad_left"])
         corner = k.mul(k.add(k.mul(top, arg["x_width"]), left), lanes)
         plane = k.add(k.mul(place.image, arg["x_image"]), k.mul(block, arg["x_block"]))
-        here = k.b.gep(x, [as_i64(k.add(plane, corner))], source_etype=scalar(self.dtype))
+        here = k.b.gep(x, [as_i64(k.add(plane, corner))], source_etype=scalar(self.source))
         line = k.mul(arg["x_width"], lanes)
         rows = k.max(k.sub(0, top), 0), k.min(k.sub(arg["x_height"], top), down)
         columns = k.max(k.sub(0, left), 0), k.min(k.sub(arg["x_width"], left), across)
         missing = k.less(k.add(k.sub(rows[1], rows[0]), k.sub(columns[1], columns[0])), down + across)
         with when(k, missing):
-            zero = constant(self.dtype, 0.0, lanes)
+            zero = ir.Constant(vector(self.source, lanes), None)
             for i in range(down * across):
-                store(k, zero, k.scratch, i * lanes, self.dtype)
+                store(k, zero, k.scratch, i * lanes, self.source)
             with loop(k, *rows, name="row") as row, loop(k, *columns, name="column") as column:
                 at = k.add(k.mul(row.index, line), k.mul(column.index, lanes))
-                pixel = k.b.gep(here, [as_i64(at)], source_etype=scalar(self.dtype))
+                pixel = k.b.gep(here, [as_i64(at)], source_etype=scalar(self.source))
                 to = k.mul(k.add(k.mul(row.index, across), column.index), lanes)
-                store(k, load(k, pixel, 0, self.dtype, lanes), k.scratch, to, self.dtype)
+                store(k, load(k, pixel, 0, self.source, lanes), k.scratch, to, self.source)
         source = k.b.select(missing, k.scratch, here)
         step = k.b.select(missing, as_i64(across * lanes), as_i64(line))
 
         def pixels(i: int) -> list[ir.Value]:
-            start = k.at(source, k.mul(step, i), self.dtype)
-            return [load(k, start, j * lanes, self.dtype, lanes) for j in range(across)]
+            start = k.at(source, k.mul(step, i), self.source)
+            found = [load(k, start, j * lanes, self.source, lanes) for j in range(across)]
+            return [convert(k, value, self.source, self.dtype) for value in found]
 
         for first, halves in input_transform(k, pixels, self.points[0]):
             for i, half in enumerate(halves, start=first):

@@ -56,8 +56,10 @@ class Range:
 def emit_gemm(k: Kernel, spec: KernelSpec) -> None:
     """out[.., r, c] = tail(sum over t of a[.., r, t] * b[.., t, c], operands).
 
-    Params: dtype, rows (the one or two heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1), whole_turns, edge (the vectors of the last panel
-    if it is not full, else 0), grid (more than one chunk), batch_rank, tail, kinds (of its operands).
+    Params: dtype, pairs (an element of a and b is two of the depth, as bf16; dtype is f32), rows (the one or two
+    heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1),
+    whole_turns, edge (the vectors of the last panel if it is not full, else 0), grid (more than one chunk),
+    batch_rank, tail, kinds (of its operands).
     Scratch: one block of sums; then a copied panel if b is not packed.
     """
     product = Product(k, spec)
@@ -217,5 +219,5 @@ class Product:
                 finish(sums)
 
     def _product(self, height: int, vectors: int, factors: Factors) -> list[ir.Value]:
-        block = RegisterBlock(self.k, self.dtype, height, vectors)
+        block = RegisterBlock(self.k, self.dtype, height, vectors, pairs=self.spec["pairs"])
         return block.product(factors, self.arg["depth"], self.spec["whole_turns"])

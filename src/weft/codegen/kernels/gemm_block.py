@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load
@@ -36,8 +37,10 @@ class Factors:
 class RegisterBlock:
     """Emits blocks of `rows` x `vectors` sums of `dtype`."""
 
-    def __init__(self, k: Kernel, dtype: DType, rows: int, vectors: int) -> None:
+    def __init__(self, k: Kernel, dtype: DType, rows: int, vectors: int, *, pairs: bool = False) -> None:
+        """`pairs`: an element of both factors is a pair of bf16 (`dtype` is f32), a step of the depth two."""
         self.k = k
+        self.multiply_add = add_pair_products if pairs else multiply_add
         self.dtype = dtype
         self.rows = rows
         self.vectors = vectors
@@ -80,6 +83,6 @@ class RegisterBlock:
                 left = splat(k, load(k, start, along, dtype), self.lanes)
                 for v in range(self.vectors):
                     number = row * self.vectors + v
-                    sums[number] = multiply_add(k, left, right[v], sums[number])
+                    sums[number] = self.multiply_add(k, left, right[v], sums[number])
         pointers = [k.at(pointer, k.mul(factors.a_depth, steps), dtype) for pointer in pointers]
         return [*sums, *pointers, k.at(b, k.mul(factors.b_depth, steps), dtype)]

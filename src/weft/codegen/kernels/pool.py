@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from weft.codegen.emit.convert import convert
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
@@ -66,7 +67,7 @@ def emit_pool_blocked(k: Kernel, spec: KernelSpec) -> None:
     """y[n, c, oh, ow, :] = max or mean of x[n, c, window, :]. A unit is one row of y.
 
     Pointers: y, x and, for means, the numbers of taps that count for each row and each column of y.
-    params: kind, dtype, block, kernel_width (0: an argument), stride_width, dilation_width, tile
+    params: kind, dtype, source and result (the dtypes of x and y), block, kernel_width (0: an argument), stride_width, dilation_width, tile
     (outputs computed together).
     """
     dtype, block = spec["dtype"], spec["block"]
@@ -84,7 +85,8 @@ def emit_pool_blocked(k: Kernel, spec: KernelSpec) -> None:
             for i, value in enumerate(values):
                 at = k.add(ow, i)
                 result = taps.finish(value, _count(k, dtype, block, row.index, at) if taps.mean else None)
-                store(k, result, y, k.mul(k.add(target, at), block), dtype)
+                stored = convert(k, result, dtype, spec["result"])
+                store(k, stored, y, k.mul(k.add(target, at), block), spec["result"])
 
         def window(ow: Index, outputs: int, *, edge: bool) -> list[ir.Value]:
             return _window(k, spec, taps, g, x, (image, inside), ow, outputs, edge=edge)
@@ -115,9 +117,14 @@ def _window(
     edge: bool,
 ) -> list[ir.Value]:
     """The reductions of `outputs` windows side by side, the first at column `ow`; `edge`: taps may lie outside."""
-    dtype, block = spec["dtype"], spec["block"]
+    block = spec["block"]
     stride, dilation, kernel_width = spec["stride_width"], spec["dilation_width"], spec["kernel_width"]
     image, (first, last) = rows
+
+    def pixel(place: Index) -> ir.Value:
+        value = load(k, x, k.mul(place, block), spec["source"], block)
+        return convert(k, value, spec["source"], spec["dtype"])
+
     left = k.sub(k.mul(ow, stride), g.pad_left)
     start = [value for _ in range(outputs) for value in taps.start()]
     width = len(start) // outputs
@@ -130,7 +137,7 @@ def _window(
                 columns = [i * stride + tap * dilation for tap in range(kernel_width)]
                 for column in columns:
                     if column not in loaded:
-                        loaded[column] = load(k, x, k.mul(k.add(line, column), block), dtype, block)
+                        loaded[column] = pixel(k.add(line, column))
                 states[i] = taps.combine(states[i], [loaded[column] for column in columns])
         else:
             begin, end = _inside(k, left, g.width, g.kernel_width, dilation) if edge else (0, g.kernel_width)
@@ -139,8 +146,7 @@ def _window(
                 carried: list[ir.Value] = []
                 for i in range(outputs):
                     place = k.add(k.add(line, i * stride), k.mul(tap.index, dilation))
-                    value = load(k, x, k.mul(place, block), dtype, block)
-                    carried += taps.combine(list(tap.carry[i * width : (i + 1) * width]), [value])
+                    carried += taps.combine(list(tap.carry[i * width : (i + 1) * width]), [pixel(place)])
                 tap.next(*carried)
             states = [list(tap.carry[i * width : (i + 1) * width]) for i in range(outputs)]
         row.next(*(value for state in states for value in state))

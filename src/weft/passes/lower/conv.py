@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.dtypes import f32, f64
+from weft.dtypes import bf16, f32, f64
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.passes.lower.base import LowerContext
@@ -12,19 +12,23 @@ from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_tail import bias_of, has_readable_tail
 from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
 from weft.passes.lower.conv_winograd import lower_winograd
+from weft.passes.lower.conv_winograd_cost import choose_cut
 from weft.plan.call import Call
 from weft.plan.target import Target
+
+_LEAST_CHANNELS = 8
+"""An input of fewer channels is read row-major, as f32."""
 
 _MAX_SEGMENTS = 8
 """A row whose borders need more kinds of blocks than this would make a huge kernel."""
 
 
 def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """A generated kernel for 1-D and 2-D convolutions in fp32 and fp64; None for the others.
+    """A generated kernel for 1-D and 2-D convolutions in fp32 and fp64, and of bf16 summed in fp32; None for the others.
 
     The layout of the output, which choose_layouts set, decides: blocked kernels write blocked values.
     """
-    if node.output.dtype not in (f32, f64):
+    if node.operand(1).dtype not in (f32, f64):
         return None
     shape = ConvShape.of(node)
     if shape is None:
@@ -38,14 +42,14 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 def blocked_output(node: Node, target: Target) -> Blocked | None:
     """The blocked layout that a kernel can write the result of the `conv` node in; None if only row-major."""
-    out, weights = node.output, node.operand(1)
+    weights = node.operand(1)
     bias = bias_of(node)
     shape = ConvShape.of(node)
-    if shape is None or out.dtype not in (f32, f64) or weights.data is None or not has_readable_tail(node):
+    if shape is None or weights.dtype not in (f32, f64) or weights.data is None or not has_readable_tail(node):
         return None
     if bias is not None and bias.data is None:
         return None
-    lanes = target.lanes(out.known_dtype)
+    lanes = target.lanes(weights.known_dtype)
     if _is_narrow(shape, lanes):
         if shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
             return None
@@ -63,7 +67,25 @@ def reads_plain(node: Node, layout: Blocked) -> bool:
     It does where there are few channels, or where pixels are single, so that channels are neighbours.
     """
     shape = ConvShape.of(node)
-    return shape is not None and shape.groups == 1 and (shape.channels <= layout.block or shape.size == (1, 1))
+    if shape is None or shape.groups > 1 or node.operand(0).dtype == bf16:
+        return False
+    return shape.channels <= layout.block or shape.size == (1, 1)
+
+
+def multiplies_pairs(node: Node, target: Target) -> bool:
+    """Whether the kernel of a `conv` node with blocked output takes a blocked x of bf16: to multiply pairs of channels,
+    or, where groups are narrow, as f32."""
+    shape, dtype = ConvShape.of(node), node.operand(1).dtype
+    if shape is None or dtype != f32:
+        return False
+    return _is_narrow(shape, target.lanes(f32)) or (shape.group_channels % 2 == 0 and shape.channels >= _LEAST_CHANNELS)
+
+
+def prefers_winograd(node: Node, target: Target, math: str) -> bool:
+    """Whether a `conv` node of f32 is better left to Winograd's algorithm than given pairs of bf16."""
+    shape = ConvShape.of(node) if node.op == "conv" else None
+    usual = shape is not None and shape.strides == (1, 1) and shape.dilations == (1, 1) and shape.groups == 1
+    return math == "fast" and usual and shape is not None and choose_cut(shape, target, pairs=True) is not None
 
 
 def _is_narrow(shape: ConvShape, lanes: int) -> bool:

@@ -6,15 +6,17 @@ from math import log
 
 import numpy as np
 
+from weft.dtypes import bf16
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext, cut, nbytes
 from weft.passes.lower.conv_pack import pack_direct, pack_plain_input, pack_within_blocks
-from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_shape import ConvShape, Pair
 from weft.passes.lower.conv_tail import tail_operands, zeros
-from weft.passes.lower.conv_tiles import Tile, choose_tile, depthwise_tile, sum_registers
+from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
+from weft.passes.lower.pairs import joined_pairs
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -34,23 +36,27 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     """A call of the direct kernel. None if the bias or a tail operand is of a kind it cannot read."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "direct convolution writes blocked"
-    dtype, lanes = out.known_dtype, out.layout.block
+    dtype, lanes, pairs = weights.known_dtype, out.layout.block, x.dtype == bf16
+    block = lanes // 2 if pairs else lanes
     tile = choose_tile(shape, lanes, sum_registers(ctx.target))
     width = tile.vectors * lanes
     groups = -(-shape.outputs // width)
     tail = tail_operands(node, ctx, groups * width)
     plain_input = x.layout is None
-    channels = shape.group_channels
-    per_pass = _channels_per_pass(shape, tile, lanes, dtype.size, ctx.target, plain=plain_input)
-    passes = per_pass < channels
-    if tail is None or weights.data is None:
+    if tail is None or weights.data is None or (pairs and not _can_pair(node, shape, ctx.target)):
         return None
+    channels = shape.group_channels // 2 if pairs else shape.group_channels
+    per_pass = channels
+    if not plain_input and out.dtype == dtype:
+        per_pass = _channels_per_pass(channels, shape.kernel, width * dtype.size, block, ctx.target)
+    passes = per_pass < channels
     bias = zeros(out, ctx, groups * width) if passes and tail.bias is None else tail.bias
     units = tile.blocks if tile.flat else shape.out_size[0]
     unit_chunks, units_per_chunk, groups_per_chunk = _grid(node, shape, ctx, units * shape.images, groups)
     spec = KernelSpec.of(
         "conv",
         dtype=dtype,
+        pairs=pairs,
         lanes=lanes,
         vectors=tile.vectors,
         kernel=shape.kernel,
@@ -61,16 +67,16 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         flat=tile.flat,
         plain_input=plain_input,
         clamp_rows=shape.rows_leave_input,
-        unroll=_unroll(shape, lanes),
+        unroll=_unroll(channels, shape.kernel, block),
         passes=passes,
         bias=bias is not None,
         tail=tail.expr,
         kinds=tail.kinds,
     )
     flops = 2.0 * shape.multiply_adds
-    pixel = 1 if plain_input else lanes
+    pixel = 1 if plain_input else block
     x_plane, out_plane = elements(shape.size), elements(shape.out_size)
-    set_blocks = 1 if plain_input or shape.groups == 1 else channels // lanes
+    set_blocks = 1 if plain_input or shape.groups == 1 else channels // block
     args = (
         shape.images,
         units,
@@ -81,8 +87,8 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         channels,
         per_pass,
         groups // shape.groups,
-        set_blocks * x_plane * lanes,
-        x_plane * (shape.channels if plain_input else -(-shape.channels // lanes) * lanes),
+        set_blocks * x_plane * block,
+        x_plane * (shape.channels if plain_input else -(-shape.channels // lanes) * block),
         x_plane * pixel,
         shape.size[1] * pixel,
         shape.size[0],
@@ -93,26 +99,32 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         shape.outputs,
         *(number for span in tile.spans for number in span),
     )
+    packed = _packed(weights, shape, width, block, ctx, plain=plain_input, pairs=pairs)
     return [
         ctx.call(
             node,
             spec,
             (out,),
-            tuple(v for v in (x, _packed(weights, shape, tile, lanes, ctx, plain=plain_input), bias) if v is not None)
-            + tail.values,
+            tuple(value for value in (x, packed, bias) if value is not None) + tail.values,
             args=args,
             chunks=unit_chunks * -(-groups // groups_per_chunk),
             flops=flops,
-            cost=ctx.flops_ns(flops, nbytes(x) + nbytes(out), _EFFICIENCY),
+            cost=ctx.flops_ns(flops / (1 + pairs), nbytes(x) + nbytes(out), _EFFICIENCY),
+            scratch=max(map(len, tile.segments)) * tile.vectors * lanes * dtype.size if out.dtype != dtype else 0,
         )
     ]
+
+
+def _can_pair(node: Node, shape: ConvShape, target: Target) -> bool:
+    """Whether channels of a bf16 input lie in pairs, and the CPU multiplies them."""
+    return target.has_bf16_products and node.operand(0).layout is not None and shape.group_channels % 2 == 0
 
 
 def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
     """A call of the kernel for groups within one block. None if it cannot read the bias or a tail operand."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "this kernel writes blocked"
-    dtype, lanes = out.known_dtype, out.layout.block
+    dtype, lanes = weights.known_dtype, out.layout.block
     blocks = -(-shape.outputs // lanes)
     tail = tail_operands(node, ctx, blocks * lanes)
     if tail is None or weights.data is None:
@@ -126,6 +138,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     spec = KernelSpec.of(
         "conv_depthwise",
         dtype=dtype,
+        source=x.known_dtype,
         lanes=lanes,
         width=shape.group_channels,
         kernel=shape.kernel,
@@ -165,45 +178,47 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     )
     reads = tuple(value for value in (x, packed, tail.bias) if value is not None) + tail.values
     chunks = -(-planes // planes_per_chunk) * row_chunks
-    return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops)]
+    scratch = max(map(len, tile.segments)) * lanes * dtype.size if out.dtype != dtype else 0
+    return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops, scratch=scratch)]
 
 
-def _packed(weights: Value, shape: ConvShape, tile: Tile, lanes: int, ctx: LowerContext, *, plain: bool) -> Value:
-    how = f"conv {shape.groups} {lanes} {tile.vectors} {plain}"
+def _packed(
+    weights: Value, shape: ConvShape, panel: int, block: int, ctx: LowerContext, *, plain: bool, pairs: bool
+) -> Value:
+    how = f"conv {shape.groups} {panel} {block} {plain} {pairs}"
     found = ctx.packed(weights, how)
     if found is not None:
         return found
     assert weights.data is not None
     four = weights.data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
-    data = (
-        pack_plain_input(four, lanes, tile.vectors) if plain else pack_direct(four, shape.groups, lanes, tile.vectors)
-    )
+    if pairs:
+        four = joined_pairs(four, axis=1)
+    data = pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, block)
     return ctx.remember_packed(weights, how, ctx.constant(np.asarray(data), f"{weights.name}.packed"))
 
 
-def _unroll(shape: ConvShape, lanes: int) -> int:
-    """Input channels a turn of the innermost loop: several where the kernel has one column."""
-    if shape.kernel[1] > 1:
+def _unroll(channels: int, kernel: Pair, block: int) -> int:
+    """Input channels (or pairs) a turn of the innermost loop: several where the kernel has one column."""
+    if kernel[1] > 1:
         return 1
-    return next(turn for turn in (4, 2, 1) if shape.group_channels % turn == 0 and lanes % turn == 0)
+    return next(turn for turn in (4, 2, 1) if channels % turn == 0 and block % turn == 0)
 
 
-def _channels_per_pass(shape: ConvShape, tile: Tile, lanes: int, size: int, target: Target, *, plain: bool) -> int:
-    """Input channels between two stores of the sums: all, unless the weights of a group would overflow L2."""
-    channels = shape.group_channels
-    per_channel = shape.kernel[0] * shape.kernel[1] * tile.vectors * lanes * size
-    passes = -(-channels * per_channel // int(_PANEL_SHARE * target.l2))
-    if plain or passes <= 1:
+def _channels_per_pass(channels: int, kernel: Pair, vector_bytes: int, block: int, target: Target) -> int:
+    """Input channels (or pairs) between two stores of the sums: all, unless the weights of a group would overflow L2."""
+    passes = -(-channels * kernel[0] * kernel[1] * vector_bytes // int(_PANEL_SHARE * target.l2))
+    if passes <= 1:
         return channels
-    blocks = -(-channels // lanes)
-    return -(-blocks // passes) * lanes
+    blocks = -(-channels // block)
+    return -(-blocks // passes) * block
 
 
 def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: int) -> tuple[int, int, int]:
     """(chunks along the units, units a chunk, groups a chunk): little traffic, chunks of about _CHUNK_NS."""
-    total = ctx.flops_ns(2.0 * shape.multiply_adds, 0.0, _EFFICIENCY)
+    halved = 2 if node.operand(0).dtype == bf16 else 1
+    total = ctx.flops_ns(2.0 * shape.multiply_adds / halved, 0.0, _EFFICIENCY)
     wanted = min(256.0, max(total / _CHUNK_NS, min(total / _LEAST_CHUNK_NS, _USEFUL_CHUNKS), 1.0))
-    weights, x = (nbytes(node.operand(i)) for i in (1, 0))
+    weights, x = nbytes(node.operand(1)) // halved, nbytes(node.operand(0))
     best: tuple[float, tuple[int, int, int]] | None = None
     for per_chunk in range(1, groups + 1):
         group_chunks = -(-groups // per_chunk)

@@ -9,32 +9,32 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def pack_direct(weights: Array, groups: int, lanes: int, vectors: int) -> Array:
-    """[M, C/g, KH, KW] -> [M / (vectors * lanes), blocks of C/g, KH, lane of C/g, KW, vectors * lanes], flat.
+def pack_direct(weights: Array, groups: int, panel: int, block: int) -> Array:
+    """[M, C/g, KH, KW] -> [M / panel, blocks of C/g, KH, lane of a block, KW, panel], flat.
 
-    M is padded with zeros to whole blocks of `lanes`; C/g is not padded: the last block of input channels is
-    shorter. With several groups, their output channels must be multiples of vectors * lanes.
+    M is padded with zeros to whole panels; C/g is not padded: the last block of `block` input channels is shorter.
+    With several groups, their output channels must be multiples of `panel`.
     """
     outputs, channels, height, width = weights.shape
-    assert groups == 1 or (outputs // groups) % (vectors * lanes) == 0, "a block of outputs would span two groups"
-    blocks = -(-outputs // (vectors * lanes))
-    padded = np.zeros((blocks * vectors * lanes, channels, height, width), weights.dtype)
+    assert groups == 1 or (outputs // groups) % panel == 0, "a block of outputs would span two groups"
+    blocks = -(-outputs // panel)
+    padded = np.zeros((blocks * panel, channels, height, width), weights.dtype)
     padded[:outputs] = weights
-    split = padded.reshape(blocks, vectors * lanes, channels, height, width)
+    split = padded.reshape(blocks, panel, channels, height, width)
     parts = []
-    for begin in range(0, channels, lanes):
-        part = split[:, :, begin : begin + lanes]
+    for begin in range(0, channels, block):
+        part = split[:, :, begin : begin + block]
         parts.append(part.transpose(0, 3, 2, 4, 1).reshape(blocks, -1))
     return np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
 
 
-def pack_plain_input(weights: Array, lanes: int, vectors: int) -> Array:
-    """[M, C, KH, KW] -> [M / (vectors * lanes), KH, C, KW, vectors * lanes], flat; M padded with zeros."""
+def pack_plain_input(weights: Array, panel: int) -> Array:
+    """[M, C, KH, KW] -> [M / panel, KH, C, KW, panel], flat; M padded with zeros."""
     outputs, channels, height, width = weights.shape
-    blocks = -(-outputs // (vectors * lanes))
-    padded = np.zeros((blocks * vectors * lanes, channels, height, width), weights.dtype)
+    blocks = -(-outputs // panel)
+    padded = np.zeros((blocks * panel, channels, height, width), weights.dtype)
     padded[:outputs] = weights
-    split = padded.reshape(blocks, vectors * lanes, channels, height, width)
+    split = padded.reshape(blocks, panel, channels, height, width)
     return np.ascontiguousarray(split.transpose(0, 3, 2, 4, 1).reshape(-1))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from weft.dtypes import bf16, f32
 from weft.graph.expr import Expr, Step
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
@@ -54,13 +55,14 @@ def classify(shape: StaticShape, out: StaticShape) -> str | None:
 def has_readable_tail(node: Node) -> bool:
     """Whether the blocked kernels can read every operand of `node`'s tail, those of full shape being blocked alike."""
     expr: Expr | None = node.attrs.get("tail")
-    out = node.output
+    out, dtype = node.output, node.operand(1).known_dtype
     if expr is None:
         return True
-    if len(expr.results) != 1 or expr.dtype(expr.results[0]) != out.dtype or not is_native(expr) or may_fail(expr):
+    stored = (f32, bf16) if dtype == f32 else (dtype,)
+    if len(expr.results) != 1 or out.dtype not in stored or not is_native(expr) or may_fail(expr):
         return False
     return all(
-        value is not None and value.dtype == out.dtype and classify(value.static_shape, out.static_shape) is not None
+        value is not None and value.dtype in stored and classify(value.static_shape, out.static_shape) is not None
         for value in node.inputs[3:]
     )
 

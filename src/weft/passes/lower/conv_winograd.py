@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from weft.dtypes import f32
+from weft.dtypes import bf16, f32
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
@@ -20,13 +20,13 @@ from weft.plan.kernel_spec import KernelSpec
 
 
 def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Calls for a convolution between blocked fp32 values; None where another kernel is faster, or must be used.
+    """Calls for a convolution between blocked fp32 or bf16 values; None where another kernel is faster, or must be used.
 
     Winograd rounds differently from a sum of products, so it is for math="fast" only.
     """
     if ctx.math != "fast" or not is_winograd(node, shape):
         return None
-    cut = choose_cut(shape, ctx.target)
+    cut = choose_cut(shape, ctx.target, pairs=node.operand(0).dtype == bf16)
     return None if cut is None else winograd_calls(node, shape, cut, ctx)
 
 
@@ -34,7 +34,7 @@ def is_winograd(node: Node, shape: ConvShape) -> bool:
     """Whether the kernels can do the convolution of `node`."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     return (
-        out.dtype == f32
+        weights.dtype == f32
         and isinstance(out.layout, Blocked)
         and x.layout == out.layout
         and weights.data is not None
@@ -79,7 +79,9 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     source = x
     if not cut.fused:
         source = ctx.temporary(f"{out.name}.tiles", f32, (cut.tile_groups, points, input_point))
-        spec = KernelSpec.of("winograd_input", dtype=f32, lanes=lanes, kernel=cut.kernel, points=cut.points)
+        spec = KernelSpec.of(
+            "winograd_input", dtype=f32, source=x.known_dtype, lanes=lanes, kernel=cut.kernel, points=cut.points
+        )
         block_chunks = -(-blocks // cut.blocks_per_chunk)
         calls.append(
             ctx.call(
@@ -96,6 +98,7 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     spec = KernelSpec.of(
         "conv_winograd",
         dtype=f32,
+        source=x.known_dtype if cut.fused else f32,
         lanes=lanes,
         vectors=cut.vectors,
         kernel=cut.kernel,

@@ -42,20 +42,24 @@ _EVENNESS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
 
 
 @lru_cache(maxsize=1024)
-def choose_cut(shape: ConvShape, target: Target) -> Cut | None:
-    """The cheapest cut for an fp32 convolution with strides 1; None if direct convolution should be faster."""
+def choose_cut(shape: ConvShape, target: Target, *, pairs: bool = False) -> Cut | None:
+    """The cheapest cut for an fp32 convolution with strides 1; None if direct convolution should be faster.
+
+    `pairs`: direct convolution would multiply pairs of bf16.
+    """
     best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target), default=None)
-    if best is None or rating(best, shape, target) * _LEAST_GAIN >= direct_cost(shape, target):
+    if best is None or rating(best, shape, target) * _LEAST_GAIN >= direct_cost(shape, target, pairs=pairs):
         return None
     return best
 
 
-def direct_cost(shape: ConvShape, target: Target) -> float:
-    """The cost of direct convolution at its limit."""
+def direct_cost(shape: ConvShape, target: Target, *, pairs: bool = False) -> float:
+    """The cost of direct convolution at its limit; with `pairs` of bf16 that of half the products and bytes."""
     lanes = target.vector_bytes // FLOAT
     vectors = -(-shape.outputs // lanes)
     weights = vectors * lanes * shape.channels * prod(shape.kernel) * FLOAT
-    return shape.multiply_adds / shape.outputs * vectors + _FAR_BYTE * weights
+    cost = shape.multiply_adds / shape.outputs * vectors + _FAR_BYTE * weights
+    return cost / 2 if pairs else cost
 
 
 def input_cost(cut: Cut, target: Target) -> float:

@@ -12,6 +12,8 @@ _NATIVE = (
     dtypes.u64, dtypes.u32, dtypes.u16, dtypes.u8, dtypes.boolean,
 )  # fmt: skip
 
+_ROUNDINGS = ((dtypes.f32, dtypes.bf16), (dtypes.bf16, dtypes.f32))
+
 _CHEAP_NS = 0.02
 _STEP_NS: dict[str, float] = {
     "div": 0.12, "reciprocal": 0.12, "sqrt": 0.15, "rsqrt": 0.25,
@@ -26,8 +28,17 @@ _FALLIBLE = frozenset({"div", "mod", "fmod", "reciprocal"})
 
 
 def is_native(expr: Expr) -> bool:
-    """Whether kernels can evaluate `expr`: numbers of 8 to 64 bits and booleans, no half precision, no strings."""
-    return all(dtype in _NATIVE for dtype in (*expr.operands, *(step.dtype for step in expr.steps)))
+    """Whether kernels can evaluate `expr`: numbers of 8 to 64 bits and booleans, no strings.
+
+    Half precision is not calculated with; bf16 may be cast to and from f32.
+    """
+    for step in expr.steps:
+        taken = tuple(expr.dtype(number) for number in step.args)
+        if step.op == "cast" and (*taken, step.dtype) in _ROUNDINGS:
+            continue
+        if any(dtype not in _NATIVE for dtype in (*taken, step.dtype)):
+            return False
+    return all(dtype in _NATIVE or dtype == dtypes.bf16 for dtype in expr.operands)
 
 
 def may_fail(expr: Expr) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from weft.graph.node import Node
+from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
 from weft.passes.lower.gemm_operands import Matrices, Operands
 from weft.passes.lower.gemm_pack import pack_panels
+from weft.passes.lower.pairs import joined_pairs
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -77,12 +80,36 @@ def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
     how = f"panels {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
     packed = ctx.packed(b.value, how)
     if packed is None:
-        data = np.ascontiguousarray(b.value.data)
-        strides = tuple(step * data.itemsize for step in (*b.batch, b.row, b.column))
-        view = np.lib.stride_tricks.as_strided(data, (*sizes, depth, columns), strides, writeable=False)
-        panels = pack_panels(view.reshape(int(np.prod(sizes)), depth, columns), width)
+        panels = pack_panels(_matrices(b, (*sizes, depth, columns)), width)
         packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.panels"))
-    panel = depth * width
+    return _constant_panels(packed, sizes, product, width)
+
+
+def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The constant right factor as panels of pairs of bf16, an element of `product.depth` being a pair."""
+    b, columns = product.b, product.columns
+    assert b.value.data is not None, "only constants are packed at compile time"
+    sizes, depth = _own_sizes(product), 2 * product.depth
+    how = f"pairs {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    packed = ctx.packed(b.value, how)
+    if packed is None:
+        matrices = _matrices(b, (*sizes, depth, columns))
+        panels = pack_panels(joined_pairs(matrices, axis=1), width)
+        packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.pairs"))
+    return _constant_panels(packed, sizes, product, width)
+
+
+def _matrices(b: Matrices, sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The constant `b`, which has batch, row and column `sizes`, as [batch, rows, columns]."""
+    data = np.ascontiguousarray(b.value.data)
+    strides = tuple(step * data.itemsize for step in (*b.batch, b.row, b.column))
+    view = np.lib.stride_tricks.as_strided(data, sizes, strides, writeable=False)
+    return view.reshape(int(np.prod(sizes[:-2])), *sizes[-2:])
+
+
+def _constant_panels(packed: Value, sizes: tuple[int, ...], product: Operands, width: int) -> Right:
+    panel = product.depth * width
+    columns = product.columns
     return Right(Matrices(packed, _batch_steps(sizes, panel * -(-columns // width)), width, 1), panel, "packed")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.dtypes import DType, f32, f64, i32, i64, u32, u64
+from weft.dtypes import DType, bf16, f32, f64, i32, i64, u32, u64
 from weft.graph.node import Node
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
 from weft.passes.lower.gemm_operands import Matrices, Operands, operands_of
-from weft.passes.lower.gemm_right import packed_by_call, right_factor
+from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, right_factor
 from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -23,6 +23,9 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     """A call of `gemm`, or of `gemv` for a vector times a matrix whose rows it runs along; None for other dtypes
     and for results of which neither rows nor columns are contiguous."""
     dtype = node.operand(0).known_dtype
+    if dtype == bf16:
+        pairs = pairs_of(node) if ctx.target.has_bf16_products else None
+        return None if pairs is None else _gemm(node, ctx, pairs, f32, pairs=True)
     if dtype not in _DTYPES or node.operand(1).known_dtype != dtype or len(node.outputs) != 1:
         return None
     product = _oriented(operands_of(node))
@@ -31,6 +34,23 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     if 0 in (*product.batch, product.rows, product.columns):
         return []
     return [_gemv(node, ctx, product, dtype)] if _is_dot_products(product) else _gemm(node, ctx, product, dtype)
+
+
+def pairs_of(node: Node) -> Operands | None:
+    """The product of bf16 activations and constant f32 weights as pairs of bf16 are multiplied: the depth and the
+    strides of a count pairs. None where pairs do not lie side by side, or rows of the result do not."""
+    a, weights = node.operand(0), node.operand(1)
+    if weights.dtype != f32 or not weights.is_constant or len(node.outputs) != 1:
+        return None
+    product = _oriented(operands_of(node))
+    if product is None or product.a.value is not a or product.a.column != 1 or product.depth in (0, 1):
+        return None
+    if 0 in (*product.batch, product.rows, product.columns):
+        return None
+    if any(number % 2 for number in (product.depth, product.a.row, *product.a.batch)):
+        return None
+    left = replace(product.a, row=product.a.row // 2, batch=tuple(step // 2 for step in product.a.batch))
+    return replace(product, a=left, depth=product.depth // 2)
 
 
 def _is_dot_products(product: Operands) -> bool:
@@ -55,12 +75,12 @@ def _oriented(product: Operands) -> Operands | None:
     return ways[0]
 
 
-def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> list[Call]:
+def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, pairs: bool = False) -> list[Call]:
     lanes, depth = ctx.target.lanes(dtype), product.depth
     tile = choose_tile(product.rows, product.columns, depth, lanes, ctx.target.registers)
     width = tile.vectors * lanes
     panels = -(-product.columns // width)
-    right = right_factor(ctx, product, width)
+    right = packed_pairs(ctx, product, width) if pairs else right_factor(ctx, product, width)
     panel_ns = max(
         tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * _FLOPS_PER_LANE_NS),
         depth * width * dtype.size / BYTES_PER_NS,
@@ -78,6 +98,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> lis
     spec = KernelSpec.of(
         "gemm",
         dtype=dtype,
+        pairs=pairs,
         rows=tile.heights,
         vectors=tile.vectors,
         source=right.source,
@@ -100,7 +121,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> lis
         (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
         args=_args(product, tile, grid, panels, right.panel),
         chunks=grid.chunks,
-        flops=2.0 * product.batches * product.rows * product.columns * depth,
+        flops=2.0 * product.batches * product.rows * product.columns * depth * (1 + pairs),
         cost=CALL_NS + product.batches * panels * panel_ns,
         scratch=scratch,
     )

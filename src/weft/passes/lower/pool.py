@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.dtypes import f32, f64
+from weft.dtypes import bf16, f32, f64
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
 from weft.graph.value import Value
@@ -53,12 +53,12 @@ _POINT = _Axis(1, 1, 1, 1, 1, 0, 0)
 
 
 def lower_max_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None for other dtypes than f32 and f64, or three spatial axes."""
+    """One kernel; None for other dtypes than f32, f64 and blocked bf16, or three spatial axes."""
     return _lower(node, ctx, "max")
 
 
 def lower_avg_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None for other dtypes than f32 and f64, or three spatial axes."""
+    """One kernel; None for other dtypes than f32, f64 and blocked bf16, or three spatial axes."""
     return _lower(node, ctx, "avg")
 
 
@@ -74,8 +74,10 @@ def _axes(node: Node, spatial: StaticShape, out: StaticShape) -> list[_Axis]:
 
 def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     x, y = node.operand(0), node.output
-    dtype, shape = x.known_dtype, x.static_shape
-    if dtype not in (f32, f64) or len(shape) not in (3, 4) or x.layout != y.layout:
+    shape = x.static_shape
+    halves = bf16 in (x.dtype, y.dtype)
+    dtype = f32 if halves else x.known_dtype
+    if dtype not in (f32, f64) or len(shape) not in (3, 4) or x.layout != y.layout or (halves and x.layout is None):
         return None
     axes = _axes(node, shape[2:], y.static_shape[2:])
     vertical, across = axes if len(axes) == 2 else (_POINT, axes[0])
@@ -93,7 +95,9 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     if x.layout is not None:
         planes, block = elements(x.layout.physical(shape)[:2]), x.layout.block
         tile = 4 if ctx.target.registers >= 32 and block <= lanes else 2
-        spec = KernelSpec.of("pool_blocked", **params, block=block, tile=tile)
+        spec = KernelSpec.of(
+            "pool_blocked", **params, source=x.known_dtype, result=y.known_dtype, block=block, tile=tile
+        )
         units, segment = planes * vertical.out, across.out
         vectors = across.out * max(1, block // lanes)
     else:
@@ -118,7 +122,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
 
 def _counts(node: Node, ctx: LowerContext, vertical: _Axis, across: _Axis) -> tuple[Value, Value]:
     include_pad = bool(node.attrs["count_include_pad"])
-    dtype = node.output.known_dtype.numpy
+    dtype = (f64 if node.output.dtype == f64 else f32).numpy
     rows, columns = (
         ctx.constant(np.array(axis.counts(include_pad=include_pad), dtype), f"{node.output.name}.counts")
         for axis in (vertical, across)

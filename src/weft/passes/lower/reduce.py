@@ -38,7 +38,7 @@ def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     x, y = node.operand(0), node.output
     dtype = x.known_dtype
     mean = node.op == "reduce_mean"
-    usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64)
+    usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64) or (dtype == dtypes.bf16 and x.layout is not None)
     if not usable or (mean and dtype.is_integer) or 0 in x.static_shape:
         return None
     axes = node.attrs["axes"]
@@ -137,6 +137,7 @@ class _Passes:
     def _call(self, step: _Step, source: Value, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
         folded = dtypes.f64 if self.how == "prod" and self.dtype.is_float else source.known_dtype
+        folded = dtypes.f32 if folded == dtypes.bf16 else folded
         rows = step.width == 1
         lanes = self.ctx.target.vector_bytes // max(folded.size, source.known_dtype.size)
         spec = KernelSpec.of(

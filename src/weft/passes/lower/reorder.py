@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from weft.dtypes import bf16
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
@@ -20,7 +21,7 @@ def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
         return []
     layout = x.layout or y.layout
     dtype, shape = x.known_dtype, x.static_shape
-    if (x.layout and y.layout) or not isinstance(layout, Blocked) or dtype.size < 4:
+    if (x.layout and y.layout) or not isinstance(layout, Blocked) or (dtype.size < 4 and dtype != bf16):
         return None
     blocks = layout.physical(shape)[1]
     places = elements(shape[2:])
