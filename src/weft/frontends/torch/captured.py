@@ -1,0 +1,152 @@
+"""From a graph that torch.compile captured to ATen ops, and from those to a Graph for known arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from weft.errors import UnsupportedModelError
+from weft.frontends.faults import Faults, Unsupported
+from weft.frontends.torch import fx as walk
+from weft.frontends.torch.calls import Importer, is_missing
+from weft.frontends.torch.exported import finish, started
+from weft.frontends.torch.quiet import quiet
+from weft.frontends.torch.tensor import Box
+from weft.graph.graph import Graph
+from weft.graph.template import Form
+from weft.graph.value import Value
+
+TITLE = "the captured graph"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A tensor that each call brings."""
+
+    name: str
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that the graph computes, by the name of its output."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A tensor that is argument number `argument`, or (`strides` given) a view of it."""
+
+    argument: int
+    sizes: tuple[int, ...] = ()
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A graph, and what each output of the captured program is: an Output, an Alias or a Python value."""
+
+    graph: Graph
+    results: tuple[Any, ...]
+
+
+def lowered(captured: fx.GraphModule) -> fx.GraphModule:
+    """`captured`, a graph of PyTorch functions, as ATen ops, those that have rules kept whole.
+
+    Raises UnsupportedModelError if PyTorch cannot trace it.
+    """
+    examples = [node.meta.get("example_value") for node in captured.graph.nodes if node.op == "placeholder"]
+    try:
+        with torch.no_grad(), quiet():
+            module = make_fx(captured, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*examples)
+    except Exception as error:
+        faults = Faults()
+        faults.add(TITLE, Unsupported(f"PyTorch cannot trace it to ATen ops: {type(error).__name__}: {error}"))
+        faults.raise_all(TITLE)
+        raise UnsupportedModelError(str(error)) from error
+    module.graph.eliminate_dead_code()
+    for node, example in zip((n for n in module.graph.nodes if n.op == "placeholder"), examples, strict=True):
+        node.meta["val"] = example
+    return module
+
+
+def used(module: fx.GraphModule) -> list[bool]:
+    """For each argument whether something reads it."""
+    return [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
+    """The graph of `module` for `arguments`: tensors are constants, Feeds inputs, others Python values.
+
+    Raises UnsupportedModelError or ModelError that lists every op weft cannot take.
+    """
+    feeds = [argument for argument in arguments if isinstance(argument, Feed)]
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    returned = _returned(output)
+    names = tuple(Value(f"output_{number}") for number in range(len(returned)))
+    graph, given = started("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
+    faults = Faults()
+    importer = Importer(graph, faults)
+    boxes = iter([Box(value, owner=f"its input {value.name!r}") for value in given])
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    args = []
+    for node, argument in zip(placeholders, arguments, strict=True):
+        if isinstance(argument, Feed):
+            args.append(next(boxes))
+        elif isinstance(argument, torch.Tensor):
+            place = f"argument {node.name!r}"
+            args.append(importer.attempt(place, partial(importer.constant, argument, str(node.name))))
+        else:
+            args.append(argument)
+    results = walk.run(importer, module, args)
+    faults.raise_all(TITLE)
+    results = results if isinstance(results, list) else [results]
+    made = [
+        importer.attempt(f"output {number}", partial(_result, node, result, number, placeholders))
+        for number, (node, result) in enumerate(zip(returned, results, strict=True))
+    ]
+    faults.raise_all(TITLE)
+    wanted = [(m.name, r) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
+    finish(importer, [name for name, _ in wanted], [result for _, result in wanted])
+    faults.raise_all(TITLE)
+    return Captured(graph, tuple(made))
+
+
+def _returned(output: fx.Node) -> list[Any]:
+    found = output.args[0]
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _result(node: Any, result: Any, number: int, placeholders: Sequence[fx.Node]) -> Any:
+    if not isinstance(result, Box):
+        if is_missing(result) or not isinstance(result, bool | int | float | str | None):
+            raise Unsupported(f"it is a {type(result).__name__}")
+        return result
+    if node in placeholders:
+        return Alias(placeholders.index(node))
+    shared = _shared(node, placeholders)
+    return Output(f"output_{number}") if shared is None else shared
+
+
+def _shared(node: fx.Node, placeholders: Sequence[fx.Node]) -> Alias | None:
+    """The view of an argument that `node` is, if it is one. Raises Unsupported if its sizes are not fixed."""
+    example = node.meta.get("val")
+    if not isinstance(example, torch.Tensor):
+        return None
+    memory = example.untyped_storage()._cdata
+    for number, placeholder in enumerate(placeholders):
+        owner = placeholder.meta.get("val")
+        if isinstance(owner, torch.Tensor) and owner.untyped_storage()._cdata == memory:
+            parts = (tuple(example.shape), tuple(example.stride()), example.storage_offset())
+            if not all(isinstance(size, int) for size in (*parts[0], *parts[1], parts[2])):
+                raise Unsupported("it is a view of an argument, of a size that changes; return a .clone()")
+            return Alias(number, *parts)
+    return None
