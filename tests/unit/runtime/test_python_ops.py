@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,27 @@ def test_exceptions_come_back_with_their_traceback() -> None:
     with pytest.raises(RuntimeError, match="ValueError: <unlocked"):
         called(unsendable, [])
     assert len(crew.pids()) == 1, "an exception is no reason for another worker"
+
+
+def test_functions_of_modules_that_only_this_process_has_go_there_too() -> None:
+    """
+    A module made by exec(), as notebooks and runpy make them; one that nobody has is told.
+    """
+    module = types.ModuleType("made_up_here")
+    exec("def double(x):\n    return x * factor\n\nfactor = 2\n", module.__dict__)
+    sys.modules["made_up_here"] = module
+    double = module.double
+    np.testing.assert_array_equal(called(lambda arrays: [double(arrays[0])], [X["x"]])[0], X["x"] * 2)
+    np.testing.assert_array_equal(called(lambda arrays: [double(arrays[0])], [X["x"]])[0], X["x"] * 2)
+    del sys.modules["made_up_here"]
+
+    def missing(_: list[Any]) -> list[Any]:
+        import made_up_there  # noqa: F401
+
+        return []
+
+    with pytest.raises(ModuleNotFoundError, match="made_up_there"):
+        called(missing, [])
 
 
 def test_what_cannot_be_sent_is_told_before_anything_runs() -> None:

@@ -99,9 +99,9 @@ def translated(error: core.WeftError) -> OpError:
     """`error` as TensorFlow would raise it. Chain it to what python_cause() finds."""
     if isinstance(error, core.RunTimeoutError):
         return DeadlineExceededError(None, None, f"Timed out waiting for notification: {error}")
-    if isinstance(error, core.WorkerError):
-        return AbortedError(None, None, str(error))
     cause = python_cause(error)
+    if isinstance(cause, core.WorkerError):
+        return AbortedError(None, None, str(error))
     if isinstance(error, core.RunError) and cause is not error:
         if isinstance(cause, OpError):
             return type(cause)(cause.node_def, cause.op, cause.message)

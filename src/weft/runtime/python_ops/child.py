@@ -19,7 +19,8 @@ from weft.runtime.python_ops.memory import Receiver, Sender
 MOST_FUNCTIONS = 64
 """How many functions a worker keeps, the least recently used forgotten first; its parent counts likewise."""
 
-RETURNED, RAISED = "returned", "raised"
+RETURNED, RAISED, MISSING = "returned", "raised", "missing"
+"""Answers: with the results; with an exception; that the function is of a module that cannot be imported here."""
 
 
 def main(channel: int, lifeline: int) -> None:
@@ -37,11 +38,15 @@ def main(channel: int, lifeline: int) -> None:
                 (key, pickled), arrays = receiver.receive()
             except EOFError:
                 return
+            results: list[Any] = []
             try:
-                results = [np.asarray(result) for result in function_of(functions, key, pickled)(arrays)]
-                answer: Any = (RETURNED,)
+                function = function_of(functions, key, pickled)
+                results = [np.asarray(result) for result in function(arrays)]
+                answer: tuple[Any, ...] = (RETURNED,)
+            except UnknownModuleError as unknown:
+                answer = (MISSING, unknown.args[0])
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is the parent's to raise
-                answer, results = (RAISED, *described(error)), []
+                answer = (RAISED, *described(error))
             flush()
             try:
                 sender.write(answer, results)
@@ -57,10 +62,17 @@ def die_with(lifeline: int) -> None:
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
+class UnknownModuleError(Exception):
+    """A function is of a module that cannot be imported here; its argument is the name."""
+
+
 def function_of(functions: OrderedDict[bytes, Any], key: bytes, pickled: bytes | None) -> Any:
-    """The function called `key`, made of its pickle when it first comes."""
+    """The function called `key`, made of its pickle when it first comes. Raises UnknownModuleError."""
     if pickled is not None:
-        functions[key] = pickle.loads(pickled)  # noqa: S301 - from this program's own process
+        try:
+            functions[key] = pickle.loads(pickled)  # noqa: S301 - from this program's own process
+        except ModuleNotFoundError as error:
+            raise UnknownModuleError(error.name) from error
         if len(functions) > MOST_FUNCTIONS:
             functions.popitem(last=False)
     functions.move_to_end(key)

@@ -11,8 +11,10 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
+from weft.errors import WorkerError
+from weft.runtime.python_ops.child import UnknownModuleError
 from weft.runtime.python_ops.memory import Array
-from weft.runtime.python_ops.worker import Worker, pickled_function
+from weft.runtime.python_ops.worker import Worker, pickled_function, send_by_value
 
 
 class Crew:
@@ -29,7 +31,14 @@ class Crew:
         pickled = pickled_function(function)
         worker = self._lease()
         try:
-            return worker.call(pickled, arrays)
+            while True:
+                try:
+                    return worker.call(pickled, arrays)
+                except UnknownModuleError as error:
+                    send_by_value(*error.args)
+                before, pickled = pickled, pickled_function(function)
+                if pickled == before:
+                    raise WorkerError("it cannot be sent to a worker process: modules it needs are not there")
         finally:
             self._give_back(worker)
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from weft.errors import RunTimeoutError, WorkerError
 from weft.runtime.control import check_run
-from weft.runtime.python_ops.child import MOST_FUNCTIONS, RETURNED
+from weft.runtime.python_ops.child import MISSING, MOST_FUNCTIONS, RETURNED, UnknownModuleError
 from weft.runtime.python_ops.memory import Array, Receiver, Sender
 
 LOOK_MS = 20
@@ -93,9 +93,9 @@ class Worker:
     def call(self, pickled: bytes, arrays: Sequence[Array]) -> list[Array]:
         """The results of the pickled function on `arrays`, computed there; fresh arrays.
 
-        Raises what the function raises, caused by a WorkerTraceback; WorkerError if the process dies or there is no
-        memory, RunTimeoutError or RunCancelledError if the run around it ends first. `usable` says whether the worker
-        is free for another call afterwards; else it must be ended.
+        Raises what the function raises, caused by a WorkerTraceback; UnknownModuleError; WorkerError if the process
+        dies or there is no memory, RunTimeoutError or RunCancelledError if the run around it ends first. `usable` says
+        whether the worker is free for another call afterwards; else it must be ended.
         """
         self.usable = False
         key = hashlib.blake2b(pickled, digest_size=16).digest()
@@ -121,6 +121,9 @@ class Worker:
         del results
         self._receiver.release()
         self.usable = True
+        if answer[0] == MISSING:
+            del self._functions[key]
+            raise UnknownModuleError(answer[1])
         if answer[0] != RETURNED:
             raise_answer(*answer[1:])
         return copies
@@ -189,6 +192,19 @@ def pickled_function(function: Any) -> bytes:
             f"it cannot be sent to a worker process ({type(error).__name__}: {error}); give it what it needs as "
             "inputs, or run Python functions on threads: weft.python_ops(executor='thread')"
         ) from error
+
+
+def send_by_value(module: str | None) -> None:
+    """From now on send functions of `module` as those of the main module: the workers cannot import it.
+
+    Raises ModuleNotFoundError if this process does not have it either.
+    """
+    import cloudpickle
+
+    found = sys.modules.get(module or "")
+    if found is None:
+        raise ModuleNotFoundError(f"a worker process has no module named {module!r}", name=module)
+    cloudpickle.register_pickle_by_value(found)
 
 
 def raise_answer(pickled: bytes | None, last_line: str, text: str) -> NoReturn:
