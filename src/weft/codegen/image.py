@@ -44,10 +44,18 @@ _IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_PARALLEL_
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What an executable made of a plan holds on to: its kernels and the arrays of its constants, in order."""
+    """What an executable holds on to: its kernels and the arrays that its constants lie in.
+
+    Of one made of a plan the arrays are those of the constants, in order.
+    """
 
     kernels: KernelSet
     arrays: Sequence[Array]
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Bytes of constants and of machine code."""
+        return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
 
 
 def image_key(content: str, settings: Mapping[str, object], target: Target) -> str:
@@ -195,7 +203,7 @@ def _restored(record: dict[str, Any], code: bytes, memory: Array, target: Target
         outputs=[Form(tuple(shape), _dtype(name)) for name, shape in record["results"]],
         reasons=MESSAGES,
         isa=target.isa,
-        kept=(libraries, memory),
+        kept=Held(KernelSet({}, tuple(objects), libraries=tuple(dict.fromkeys(libraries.values()))), [memory]),
     )
     inputs, outputs = (
         tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])

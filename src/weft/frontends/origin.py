@@ -12,7 +12,7 @@ from typing import Any
 
 from weft import forking
 from weft.errors import ModelError
-from weft.frontends import ONNX, SUFFIXES, load
+from weft.frontends import ONNX, front_end, load
 from weft.frontends.files import MAX_BYTES
 from weft.graph.graph import Graph
 from weft.graph.template import Template
@@ -64,10 +64,10 @@ class Origin:
 
 def _digest(model: Any) -> tuple[str | None, Stamp]:
     """The digest of `model` and the stamp of its file. Memory does not grow with the file."""
+    if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
+        return None, ()
     if isinstance(model, bytes):
         return hashlib.sha256(model).hexdigest(), ()
-    if not isinstance(model, Path) or SUFFIXES.get(model.suffix.lower(), ONNX) != ONNX:
-        return None, ()
     try:
         with os.fdopen(os.open(model, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())

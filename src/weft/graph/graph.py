@@ -111,6 +111,16 @@ class Graph:
         for node in self.nodes:
             link(node)
 
+    def dissolve(self) -> None:
+        """Cut all links between nodes and values: what only the graph held, such as unpacked weights, is freed."""
+        for node in self.nodes:
+            for value in (*node.inputs, *node.outputs):
+                if value is not None:
+                    value.users.clear()
+                    value.producer = None
+            node.inputs.clear()
+        self.nodes.clear()
+
     def constants(self) -> Iterator[Value]:
         """Each constant that a node or an output reads, once."""
         seen: set[int] = set()

@@ -21,6 +21,7 @@ def make_plan(graph: Graph, target: Target, math: str) -> Plan:
     after = dependencies(lowered)
     buffers, places, arena_bytes = plan_memory(graph, lowered, after)
     calls, tasks = build_tasks(lowered.calls, after)
+    graph.dissolve()
     return Plan(
         target=target,
         inputs=inputs,

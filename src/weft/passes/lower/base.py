@@ -10,6 +10,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
+from weft.passes.lower.packed import held_once
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -49,7 +50,9 @@ class LowerContext:
         return self._packed.get((id(source), how))
 
     def remember_packed(self, source: Value, how: str, packed: Value) -> Value:
-        """Keep `packed` for other nodes that read `source` packed in the same way."""
+        """Keep `packed` for other nodes that read `source` packed in the same way, and for other plans."""
+        if packed.data is not None and source.data is not None:
+            packed.data = held_once(packed.data, source.data)
         self._packed[id(source), how] = packed
         return packed
 

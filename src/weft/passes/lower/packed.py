@@ -1,0 +1,53 @@
+"""Packed weights that several plans need are kept once: those of other input shapes, and of other sessions of a model.
+
+Packing gives each plan new arrays. Before one is kept, those still in use anywhere in the process are searched for one
+with the same bits.
+"""
+
+from __future__ import annotations
+
+import weakref
+import zlib
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from weft import forking
+
+Array = np.ndarray[Any, Any]
+
+SMALLEST = 4096
+"""Bytes below which searching costs more than it saves."""
+_SAMPLES = 1024
+
+_lock = forking.lock()
+_held: dict[Hashable, list[weakref.ref[Array]]] = {}
+
+
+def held_once(array: Array, source: Array) -> Array:
+    """`array`, packed from `source`, or an equal one that a plan has already; read-only in either case.
+
+    An array that lies in the memory of its source stays as it is: its owner may change it.
+    """
+    if array.nbytes < SMALLEST or array.dtype.hasobject or np.may_share_memory(array, source):
+        return array
+    bits = array.reshape(-1).view(np.uint8)
+    key = (array.dtype, array.shape, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
+    with _lock:
+        alive = [other for reference in _held.get(key, ()) if (other := reference()) is not None]
+        for other in alive:
+            if np.array_equal(other.reshape(-1).view(np.uint8), bits):
+                return other
+        array.flags.writeable = False
+        _held[key] = [weakref.ref(one, lambda _, key=key: _forget(key)) for one in (*alive, array)]
+    return array
+
+
+def _forget(key: Hashable) -> None:
+    with _lock:
+        alive = [reference for reference in _held.get(key, ()) if reference() is not None]
+        if alive:
+            _held[key] = alive
+        else:
+            _held.pop(key, None)

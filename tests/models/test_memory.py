@@ -1,0 +1,140 @@
+"""What sessions hold in memory."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import weft
+from tests.models import small
+
+WIDTH = 512
+LAYERS = 8
+WEIGHTS = LAYERS * WIDTH * WIDTH * 4
+MARGIN = WEIGHTS // 4
+
+
+@pytest.fixture(autouse=True)
+def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every session compiles, as those that cannot keep anything do."""
+    monkeypatch.setenv("WEFT_CACHE", "off")
+
+
+def perceptron(rows: int | str) -> onnx.ModelProto:
+    """LAYERS products of x [rows, WIDTH] with constant matrices, which are packed."""
+    w = small.ModelWriter()
+    y = "x"
+    for _ in range(LAYERS):
+        y = w.op("Relu", w.op("MatMul", y, w.random(WIDTH, WIDTH)))
+    return w.model({"x": (small.FLOAT, [rows, WIDTH])}, {y: (small.FLOAT, [rows, WIDTH])})
+
+
+def held() -> int:
+    """Bytes that Python and NumPy hold at the moment."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]
+
+
+@pytest.fixture
+def traced() -> None:
+    """Allocations are counted while the test runs."""
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.usefixtures("traced")
+def test_another_shape_shares_the_packed_weights() -> None:
+    """
+    A plan for other input shapes brings no weights of its own.
+    """
+    session = weft.Session(perceptron("rows").SerializeToString())
+    session.run({"x": np.ones((64, WIDTH), np.float32)})
+    before = held()
+
+    for rows in (65, 80, 100, 128):
+        session.run({"x": np.ones((rows, WIDTH), np.float32)})
+
+    assert len(session.plans()) == 5
+    assert held() - before < MARGIN
+
+
+@pytest.mark.usefixtures("traced")
+def test_another_session_of_the_same_model_shares_the_packed_weights(tmp_path: Path) -> None:
+    """
+    Two sessions of one file hold its weights packed once.
+    """
+    path = tmp_path / "model.onnx"
+    onnx.save(perceptron(64), path)
+    feed = {"x": np.ones((64, WIDTH), np.float32)}
+    first = weft.Session(path)
+    wanted = first.run(feed)
+    before = held()
+
+    second = weft.Session(path)
+    got = second.run(feed)
+
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+    assert held() - before < WEIGHTS + MARGIN, "the graph of the second may have weights of its own, its plan not"
+
+
+@pytest.mark.usefixtures("traced")
+def test_weights_that_passes_replaced_are_freed(tmp_path: Path) -> None:
+    """
+    Of weights that were scaled and then packed, only the packed form stays beside the model's own.
+    """
+    w = small.ModelWriter()
+    y = "x"
+    for _ in range(LAYERS):
+        y = w.op("Mul", w.op("MatMul", y, w.random(WIDTH, WIDTH)), w.constant(np.float32(0.5)))
+    path = tmp_path / "model.onnx"
+    onnx.save(w.model({"x": (small.FLOAT, [64, WIDTH])}, {y: (small.FLOAT, [64, WIDTH])}), path)
+    before = held()
+    gc.disable()
+    try:
+        session = weft.Session(path)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        gc.enable()
+
+    assert session.outputs
+    assert grown < 2 * WEIGHTS + MARGIN
+
+
+def test_a_session_that_ends_frees_the_weights() -> None:
+    """
+    Nothing in the process holds on to the weights of sessions that are gone.
+    """
+    tracemalloc.start()
+    weft.Session(perceptron(64).SerializeToString())
+    before = held()
+    for _ in range(3):
+        weft.Session(perceptron(64).SerializeToString())
+    grown = held() - before
+    tracemalloc.stop()
+
+    assert grown < MARGIN
+
+
+def test_equal_bits_of_other_weights_are_shared_and_others_are_not() -> None:
+    """
+    Sharing goes by every bit: one that differs anywhere, even in the sign of a zero, makes another array.
+    """
+    from weft.passes.lower.packed import held_once
+
+    source = np.zeros(1)
+    one = np.zeros((64, 64), np.float32)
+    first = held_once(one, source)
+    equal, other = np.zeros((64, 64), np.float32), np.zeros((64, 64), np.float32)
+    other[63, 62] = -0.0
+
+    assert held_once(equal, source) is first
+    assert held_once(other, source) is other
+    assert not first.flags.writeable
+    aliased = np.zeros((64, 64), np.float32)
+    assert held_once(aliased[:], aliased) is not first
