@@ -9,10 +9,12 @@ import sys
 import threading
 import time
 
+import numpy as np
 from onnx import ModelProto
 
 from tests.models import small
-from weft import Session, _native, threads
+from tests.unit.runtime.slow_models import X, python_tasks
+from weft import Pool, Session, threads
 
 CLIENTS = 3
 ROWS, WIDTH = 1536, 1024
@@ -27,17 +29,32 @@ def towers(count: int) -> ModelProto:
     return w.model({"x": (small.FLOAT, [ROWS, WIDTH])}, {"y": (small.FLOAT, [])})
 
 
-def nested(session: Session, inputs: dict, team: _native.Team) -> _native.Program:
-    """Four Python steps: two that run the session again, one that computes, one that waits outside."""
-    session.run(inputs)
-    bodies = [lambda _: session.run(inputs), lambda _: session.run(inputs), lambda _: sum(range(20_000))]
-    steps = [(body, [], [], 1, 1e7) for body in [*bodies, lambda _: time.sleep(0.002)]]
-    tasks = [(i, 1, 1.0, i == len(bodies)) for i in range(len(steps))]
-    return _native.Program(steps, tasks, [[] for _ in steps], [], 0, 0)
+def data_dependent() -> Session:
+    """A product by NumPy (einsum has no kernel) of what NonZero finds: Python between the stages of a graph."""
+    w = small.ModelWriter()
+    found = w.op("Cast", w.op("NonZero", "x"), to=small.FLOAT)
+    product = w.op("Einsum", found, "w", equation="ij,jk->ik")
+    w.op("ReduceMax", product, axes=[0, 1], keepdims=0)
+    w.nodes[-1].output[0] = "y"
+    return Session(w.model({"x": (small.FLOAT, [40, 40]), "w": (small.FLOAT, [1600, 2000])}, {"y": (small.FLOAT, [])}))
+
+
+def nested(session: Session, inputs: dict) -> Session:
+    """Python tasks: two that run the session again, one by way of run_async, two that compute with NumPy or without."""
+    matrix = np.ones((700, 700), np.float32)
+    return python_tasks(
+        [
+            lambda: session.run(inputs),
+            lambda: session.run(inputs),
+            lambda: session.run_async(inputs).result(),
+            lambda: matrix @ matrix,
+            lambda: sum(range(20_000)),
+        ]
+    )
 
 
 def main(intra_op: int, inter_op: int, own_teams: int, seconds: float) -> None:
-    """Load the process's team from sessions, clients and nested runs; teams of its own likewise."""
+    """Load the process's team from sessions, clients, nested and background runs and NumPy; pools likewise."""
     threads.set(intra_op=intra_op, inter_op=inter_op)
     models = [towers(3), towers(2)]
     feeds = [small.inputs_for(model) for model in models]
@@ -49,21 +66,27 @@ def main(intra_op: int, inter_op: int, own_teams: int, seconds: float) -> None:
         while not end.is_set():
             session.run(inputs)
 
-    def nesting_client(team: _native.Team) -> None:
-        program = nested(sessions[0], feeds[0], team)
+    def nesting_client() -> None:
+        outer = nested(sessions[0], feeds[0])
+        waiting = python_tasks([lambda: time.sleep(0.002)] * 2, blocking=True)
         while not end.is_set():
-            program.run(team, [])
+            outer.run(X)
+            waiting.run(X)
 
-    def own_client(team: _native.Team) -> None:
-        plans = sessions[0]._plans.all()
-        arrays = list(feeds[0].values())
+    def dependent_client() -> None:
+        session = data_dependent()
+        inputs = {"x": np.ones((40, 40), np.float32), "w": np.ones((1600, 2000), np.float32)}
         while not end.is_set():
-            plans[0].run(arrays, team)
+            session.run(inputs)
 
-    teams = [_native.Team(f"own{i}", intra_op, inter_op) for i in range(own_teams)]
+    def own_client(pool: Pool) -> None:
+        while not end.is_set():
+            sessions[0].run(feeds[0], pool=pool)
+
+    pools = [Pool(f"own{i}", intra_op=intra_op, inter_op=inter_op) for i in range(own_teams)]
     clients = [threading.Thread(target=client, args=(i,)) for i in range(CLIENTS)]
-    clients += [threading.Thread(target=nesting_client, args=(threads.default_team(),))]
-    clients += [threading.Thread(target=own_client, args=(team,)) for team in teams for _ in range(2)]
+    clients += [threading.Thread(target=nesting_client), threading.Thread(target=dependent_client)]
+    clients += [threading.Thread(target=own_client, args=(pool,)) for pool in pools for _ in range(2)]
     for thread in clients:
         thread.start()
     time.sleep(0.3)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 @contextmanager
 def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
-    """The id of a process under load: sessions, clients, nested runs, Python and blocking tasks."""
+    """The id of a process under load: sessions, clients, nested runs, Python, NumPy and blocking tasks."""
     command = [sys.executable, "-m", "tests.models.busy", *map(str, (intra_op, inter_op, own_teams, SECONDS))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -73,7 +73,8 @@ def samples(process: int) -> list[int]:
 @pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
 def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) -> None:
     """
-    Four clients of two sessions, nested, Python and blocking tasks: no more run than max(intra_op, inter_op).
+    Five clients: two plain sessions, nested and background runs, Python, NumPy and blocking tasks, shapes that depend
+    on data: no more run than max(intra_op, inter_op).
     """
     with busy(intra_op, inter_op, own_teams=0) as process:
         counts = samples(process)

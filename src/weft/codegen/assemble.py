@@ -16,6 +16,7 @@ from weft.plan.kernel_spec import KernelSpec
 from weft.plan.plan import Home, Plan
 from weft.plan.status import MESSAGES
 from weft.runtime.executable import Executable, Form, Layout, PythonStep, Step
+from weft.runtime.numpy_threads import one_thread
 from weft.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -80,12 +81,17 @@ def python_step(call: Call) -> PythonStep:
     writes = [(value.static_shape, value.known_dtype.numpy) for value in call.writes]
     reads = [(value.static_shape, value.known_dtype.numpy) for value in call.reads]
     where = f"node {call.node!r} ({call.op})"
+    waits = call.blocking
 
     def step(addresses: tuple[int, ...]) -> None:
         targets = [view(at, *form) for at, form in zip(addresses, writes, strict=False)]
         operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
         try:
-            results = function(operands)
+            if waits:
+                results = function(operands)
+            else:
+                with one_thread:
+                    results = function(operands)
         except (RunTimeoutError, RunCancelledError):
             raise
         except WorkerError as error:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,27 +79,11 @@ def checked_token(value: Any) -> CancelToken | None:
     return value
 
 
-_thread = threading.local()
-
-
-@contextmanager
-def inside(request: Request) -> Iterator[None]:
-    """Make check_run() speak of `request` on this thread, for tasks that run between the stages of a graph."""
-    before = getattr(_thread, "request", PLAIN)
-    _thread.request = request
-    try:
-        request.check()
-        yield
-    finally:
-        _thread.request = before
-
-
 def check_run() -> None:
     """For Python tasks that take long: raise what should end the run they are part of, if anything.
 
     Raises RunTimeoutError or RunCancelledError. Takes well under a microsecond; does nothing outside a run.
     """
-    getattr(_thread, "request", PLAIN).check()
     try:
         _native.check_run()
     except _native.RunTimeout:

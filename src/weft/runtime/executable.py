@@ -18,6 +18,9 @@ Array = np.ndarray[Any, Any]
 PythonStep = Callable[[tuple[int, ...]], None]
 """Called with the addresses of a step's buffers, outputs first."""
 
+ALONE_NS = 100_000.0
+"""What a Python function on its own is taken to cost: there is nothing that it could be weighed against."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -49,7 +52,7 @@ class Layout:
 
     `tasks` are (first step, number of steps, priority, blocking), `successors` those of each task, `slots` the
     buffers as the native core takes them. `reasons` says what the status codes of kernels mean. `isa` names the
-    instruction set of the kernels. `kept` is whatever must live as long as the code: compiled kernels and the arrays of
+    instruction set of the kernels ("" without kernels). `kept` is whatever must live as long as the code: compiled kernels and the arrays of
     constants.
     """
 
@@ -133,3 +136,26 @@ class Executable:
         except _native.RunCancelled:
             raise request.was_cancelled() from None
         return outputs
+
+
+def run_alone(
+    function: Callable[[], None], label: StepLabel, team: _native.Team, request: Request, *, blocking: bool = False
+) -> None:
+    """Run a Python function as the only task of a run on `team`: in a place like any other, or, `blocking`, in none.
+
+    Raises what it raises, and what Executable.run() does.
+    """
+    layout = Layout(
+        steps=[Step(lambda _: function(), [], [], 1, ALONE_NS)],
+        labels=[label],
+        tasks=[(0, 1, 0.0, blocking)],
+        successors=[[]],
+        slots=[],
+        arena_bytes=0,
+        scratch_bytes=0,
+        outputs=[],
+        reasons={},
+        isa="",
+        kept=None,
+    )
+    Executable(layout).run([], team, request)

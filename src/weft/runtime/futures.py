@@ -6,12 +6,14 @@ import heapq
 import itertools
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from weft import _native
 from weft.runtime.control import Request
+from weft.runtime.numpy_threads import one_thread
 
 LINGER_S = 0.05
 """How long a thread without work waits for more before it ends."""
@@ -25,11 +27,25 @@ class RunFuture(Future[Outputs]):
 
     cancel() ends the run wherever it stands; result() then raises CancelledError if it had not begun, else
     RunCancelledError. Cancelling the task that awaits it cancels the run.
+
+    A Python task may wait for it, on a pool of one place too: a run that has not begun is then done by the task's own
+    thread, and one that has begun gets the task's place for as long as the task waits.
     """
 
-    def __init__(self, token: _native.CancelToken) -> None:
+    def __init__(self, token: _native.CancelToken, background: Background) -> None:
         super().__init__()
         self._token = token
+        self._background = background
+
+    def result(self, timeout: float | None = None) -> Outputs:
+        """The outputs. Raises what the run raised, CancelledError, or TimeoutError after `timeout` seconds."""
+        with self._background.awaited(self, timeout):
+            return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the run raised, or None. Raises CancelledError, or TimeoutError after `timeout` seconds."""
+        with self._background.awaited(self, timeout):
+            return super().exception(timeout)
 
     def cancel(self) -> bool:
         """End the run; False if it has ended already."""
@@ -52,8 +68,10 @@ class Background:
     What waits is served by priority, then by age; what passes its deadline while it waits fails then.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lent: Callable[[], AbstractContextManager[None]]) -> None:
+        """`lent` gives the team one place more for as long as it is entered."""
         self._name = name
+        self._lent = lent
         self._wake = threading.Condition()
         self._queue: list[tuple[int, int, RunFuture, Request, Work]] = []
         self._numbers = itertools.count()
@@ -72,6 +90,34 @@ class Background:
                     self._start(self._keep_time, f"weft-{self._name}-timeout")
                     self._timekeeper = True
             self._wake.notify_all()
+
+    @contextmanager
+    def awaited(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
+        """Around waiting for `future`: if the thread is in a Python task, see to it that its place is not missed."""
+        if future.done() or not one_thread.is_inside():
+            yield
+            return
+        entry = self._claim(future) if timeout is None else None
+        if entry is not None:
+            finish(*entry)
+            yield
+        else:
+            with self._lent():
+                with self._wake:
+                    if len(self._queue) > self._idle:  # all who serve may be waiting in tasks
+                        self._start(self._serve, f"weft-{self._name}-async")
+                        self._threads += 1
+                yield
+
+    def _claim(self, future: RunFuture) -> tuple[RunFuture, Request, Work] | None:
+        """Take `future` out of the queue, if it is there."""
+        with self._wake:
+            for index, entry in enumerate(self._queue):
+                if entry[2] is future:
+                    del self._queue[index]
+                    heapq.heapify(self._queue)
+                    return entry[2:]
+        return None
 
     @staticmethod
     def _start(target: Callable[[], None], name: str) -> None:

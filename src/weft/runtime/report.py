@@ -103,7 +103,7 @@ def cpu() -> dict[str, Any]:
     return {
         "model": model,
         "features": sorted(flag for flag in flags if flag.startswith(wanted)),
-        "isa": ", ".join(sorted({executable.isa for executable in Executable.everyone})) or None,
+        "isa": ", ".join(sorted({each.isa for each in Executable.everyone if each.isa})) or None,
     }
 
 

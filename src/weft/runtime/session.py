@@ -202,11 +202,10 @@ class SessionBase:
         request = self._asked(intra_op, inter_op, timeout, token, priority)
         its_threads = self._threads if pool is None else threads_of(pool, "run_async(pool=)")
         arrays, wanted = self._signature.arrays(inputs), self._signature.select(outputs)
-        future = RunFuture(token)
+        background = its_threads.background()
+        future = RunFuture(token, background)
         places = max(its_threads.team().limits)
-        its_threads.background().submit(
-            future, request, lambda: self._run(arrays, wanted, its_threads, request), places
-        )
+        background.submit(future, request, lambda: self._run(arrays, wanted, its_threads, request), places)
         return future
 
     def _run(

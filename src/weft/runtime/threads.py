@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 from weft import _native, forking
 from weft.runtime import backends
 from weft.runtime.futures import Background
-from weft.runtime.limits import Setting, checked, chosen, from_environment
+from weft.runtime.limits import MOST, Setting, checked, chosen, from_environment
 from weft.runtime.pinning import checked_cpus, cpus_from_environment, usable
 from weft.runtime.spinning import checked_spin, spin_from_environment
 from weft.runtime.topology import Topology, read_topology
@@ -63,6 +63,7 @@ class Threads:
         self._team: _native.Team | None = None
         self._inherited: _native.Team | None = None  # of the process that forked, until this one needs it
         self._background: Background | None = None
+        self._lent = 0  # places of threads that wait for runs in the background
         self._followers: list[Callable[[], None]] = []
         Threads.everyone.add(self)
 
@@ -148,8 +149,21 @@ class Threads:
         """The threads that serve run_async()."""
         with self._lock:
             if self._background is None:
-                self._background = Background(self.name)
+                self._background = Background(self.name, self._lend)
             return self._background
+
+    @contextmanager
+    def _lend(self) -> Iterator[None]:
+        """Room for one thread more, while one that has a place only waits."""
+        with self._lock:
+            self._lent += 1
+            self._apply()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent -= 1
+                self._apply()
 
     def on_change(self, follower: Callable[[], None]) -> None:
         """Have `follower` called after every change of a setting, in the thread that makes it."""
@@ -226,7 +240,7 @@ class Threads:
         """Tell the team, and who follows. Needs the lock."""
         if self._team is not None:
             intra, inter = self._limits()
-            self._team.set_limits(intra.value, inter.value)
+            self._team.set_limits(*(min(MOST, limit.value + self._lent) for limit in (intra, inter)))
             self._team.set_spin(self.setting("spin_us").value)
             self._team.set_cpus(self.setting("cpus").value)
         for follower in self._followers:
@@ -236,6 +250,7 @@ class Threads:
         """For the child after fork(), where other threads do not exist."""
         self._inherited, self._team = self._team or self._inherited, None
         self._background = None
+        self._lent = 0
 
 
 def _after_fork() -> None:

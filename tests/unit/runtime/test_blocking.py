@@ -115,6 +115,44 @@ def test_a_waiting_task_helps():
     assert len(set(seen)) > 1
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("where", ["task", "task in the background", "two pools"])
+def test_a_task_may_wait_for_runs_in_the_background(where):
+    """
+    On pools of one place: begun or not, the run gets the place of the task that waits for it; afterwards there are no
+    more places than before.
+    """
+    pool = Pool(intra_op=1, inter_op=1)
+    other = Pool(intra_op=1, inter_op=1) if where == "two pools" else pool
+    leaf = python_tasks([lambda: None] * 3, pool=pool)
+
+    def wait_for_several():
+        futures = [leaf.run_async(X) for _ in range(3)]
+        time.sleep(0.01)  # the first has begun by now, and waits for the place
+        assert all(future.result()["task0"].tolist() for future in futures)
+        assert leaf.run_async(X).exception() is None
+        assert leaf.run_async(X).result(30)
+
+    middle = python_tasks([wait_for_several, wait_for_several], pool=other)
+    outer = python_tasks([lambda: middle.run_async(X).result()] * 2, pool=pool)
+
+    def client():
+        for _ in range(5):
+            if where == "task in the background":
+                outer.run_async(X).result()
+            else:
+                outer.run(X)
+
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    for thread in clients:
+        thread.start()
+    for thread in clients:
+        thread.join(50)
+
+    assert not any(thread.is_alive() for thread in clients)
+    assert pool.threads.team().limits == (1, 1)
+
+
 def test_blocking_tasks_take_no_compute_place():
     """
     As many as inter_op wait at once while the only place computes.
