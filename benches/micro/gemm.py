@@ -1,6 +1,8 @@
 """Speed of matrix products on one core, in % of the FMA limit measured in the same run.
 
-python -m benches.micro.gemm [--isa ISA] [--seconds S] [CASE...]
+python -m benches.micro.gemm [--isa ISA] [--seconds S] [--provider weft|openblas|mkl|onednn]... [CASE...]
+
+With --provider, each case is multiplied by each of them; the last column is the calls that a product and its tail become.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from weft.graph.expr import Expr, Step
 from weft.graph.graph import Graph
 from weft.ops.op import Info
 from weft.ops.table import OPS
+from weft.runtime import providers
 
 _BIAS = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
 _BIAS_RESIDUAL = Expr((f32, f32, f32), (Step("add", (0, 1), f32), Step("add", (3, 2), f32)), (4,))
@@ -95,20 +98,26 @@ def main() -> None:
     parser.add_argument("cases", nargs="*", help="parts of names of cases")
     parser.add_argument("--isa", default=targets.best_isa())
     parser.add_argument("--seconds", type=float, default=0.2)
+    parser.add_argument("--provider", action="append", choices=providers.NAMES, help="may be given several times")
     options = parser.parse_args()
+    chosen = [(name, providers.provider_for(name)) for name in options.provider or [providers.WEFT]]
     timer = KernelTimer(targets.for_isa(options.isa))
     limit = timer.fma_limit(f32)
     print(f"FMA limit {limit / 1e9:.1f} GFLOP/s ({options.isa}, one core)")
     for name, (shapes, attrs, constant) in _CASES.items():
         if options.cases and not any(part in name for part in options.cases):
             continue
-        graph, arrays = build(shapes, attrs, constant, f32)
-        seconds, calls = timer.graph_seconds(graph, arrays, options.seconds)
-        limit = max(limit, timer.fma_limit(f32, 0.02))
-        flops = sum(call.flops for call in calls)
-        rate = flops / seconds
-        cut = ", ".join(f"{call.op} x{call.chunks}" for call in calls)
-        print(f"{name:24s} {seconds * 1e6:10.2f} us {rate / 1e9:7.1f} GFLOP/s {100 * rate / limit:6.1f} %   {cut}")
+        for provider_name, provider in chosen:
+            graph, arrays = build(shapes, attrs, constant, f32)
+            seconds, calls = timer.graph_seconds(graph, arrays, options.seconds, provider)
+            limit = max(limit, timer.fma_limit(f32, 0.02))
+            flops = max(call.flops for call in calls)
+            rate = flops / seconds
+            cut = ", ".join(f"{call.spec.family if call.spec else call.op} x{call.chunks}" for call in calls)
+            print(
+                f"{name:24s} {provider_name:9s} {seconds * 1e6:10.2f} us {rate / 1e9:7.1f} GFLOP/s "
+                f"{100 * rate / limit:6.1f} %   {cut}"
+            )
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from weft.passes.lower.table import LOWERINGS
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
+from weft.provider import FAMILY, Provider
+from weft.runtime import libraries
 
 Array = np.ndarray[Any, Any]
 _Kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
@@ -85,7 +87,11 @@ class KernelTimer:
         self, spec: KernelSpec, arrays: Sequence[Array], args: Sequence[int], chunks: int, scratch: int, budget: float
     ) -> float:
         """Best time of one call of all chunks, tried for `budget` seconds."""
-        kernel = self._link(spec, jit.compile_kernel(spec, self.target))
+        if spec.family == FAMILY:
+            kernel, library = libraries.kernel(spec["provider"], spec["dtype"])
+            args = (library, *args)
+        else:
+            kernel = self._link(spec, jit.compile_kernel(spec, self.target))
         pointers = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
         numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
         table = (ctypes.c_void_p * 3)(kernel, ctypes.addressof(pointers), ctypes.addressof(numbers))
@@ -124,15 +130,16 @@ class KernelTimer:
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         pointers, numbers = (ctypes.c_void_p * 1)(data.ctypes.data), (ctypes.c_int64 * 1)(turns)
 
-        def call() -> object:
-            assert self._libraries and data.size  # alive for as long as the call is
+        def call(_alive: object = (self, data)) -> object:
             return kernel(ctypes.addressof(pointers), ctypes.addressof(numbers), 0, None)
 
         return call, 2 * sums * lanes * turns
 
-    def graph_seconds(self, graph: Graph, inputs: dict[str, Array], budget: float = 0.3) -> tuple[float, list[Call]]:
-        """Sum of the best times of the calls of `graph`, and the calls."""
-        ctx = LowerContext(graph, self.target)
+    def graph_seconds(
+        self, graph: Graph, inputs: dict[str, Array], budget: float = 0.3, provider: Provider | None = None
+    ) -> tuple[float, list[Call]]:
+        """Sum of the best times of the calls of `graph`, and the calls; `provider` multiplies matrices."""
+        ctx = LowerContext(graph, self.target, provider=provider)
         calls: list[Call] = []
         for node in graph.nodes:
             lowered = LOWERINGS[node.op](node, ctx)

@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+void bind_library_gemm(nanobind::module_& m);
 void bind_program(nanobind::module_& m);
 void bind_team(nanobind::module_& m);
 void bind_trace(nanobind::module_& m);

@@ -9,6 +9,7 @@ namespace nb = nanobind;
 
 NB_MODULE(_native, m) {
     m.doc() = "The native core of weft: a team of threads and the DAGs it runs.";
+    bind_library_gemm(m);
     bind_program(m);
     bind_team(m);
     bind_trace(m);

@@ -1,4 +1,5 @@
-// oneTBB's parallel loop under the one C name that weft looks for: see weft/engine.h.
+// oneTBB under the C names that weft looks for: its parallel loop (weft/engine.h), and an arena of the calling thread
+// alone (weft/library_gemm.h).
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
@@ -22,4 +23,8 @@ extern "C" __attribute__((visibility("default"))) void weft_tbb_parallel(void (*
     arena_of(width).execute([=] {
         tbb::parallel_for(0u, width, [=](unsigned) { body(data); }, tbb::simple_partitioner());
     });
+}
+
+extern "C" __attribute__((visibility("default"))) void weft_tbb_alone(void (*body)(void*), void* data) {
+    arena_of(1).execute([=] { body(data); });
 }

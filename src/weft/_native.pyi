@@ -81,6 +81,21 @@ def set_engine(address: int) -> None:
 def engine_is_fixed() -> bool:
     """Whether a run has begun in this process, so that no other engine can be set."""
 
+def library_gemm(
+    form: str,
+    is_double: bool,
+    gemm: int,
+    get_threads: int = 0,
+    set_threads: int = 0,
+    swap_threads: int = 0,
+    alone: int = 0,
+) -> tuple[int, int]:
+    """(address of a kernel, its first argument) for products by the library function at address `gemm`.
+
+    `form`: "cblas" (32-bit ints), "cblas64" or "dnnl". The other addresses keep the library in the calling thread, see
+    native/include/weft/library_gemm.h. ValueError for another form.
+    """
+
 class Program:
     """An immutable DAG of tasks made of steps.
 

@@ -29,6 +29,7 @@ from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
 from weft.runtime.limits import checked
 from weft.runtime.pool import Pool
+from weft.runtime.providers import WEFT, provider_for
 from weft.runtime.session import Runnable, SessionBase
 from weft.runtime.signature import Form, Signature, Tensor
 
@@ -72,6 +73,7 @@ class Session(SessionBase):
         node_intra_op: Mapping[str, int] | None = None,
         math: Math = "fast",
         precision: Precision = "f32",
+        matmul_provider: str | None = None,
         progress: Progress | None = None,
     ) -> None:
         if math not in ("fast", "exact"):
@@ -83,6 +85,7 @@ class Session(SessionBase):
             model, example_inputs=example_inputs, dynamic_shapes=dynamic_shapes, inputs=inputs, outputs=outputs
         )
         self._graph: Graph | None = None
+        provider = provider_for(matmul_provider)
         nested = partial(
             Session,
             intra_op=intra_op,
@@ -90,19 +93,21 @@ class Session(SessionBase):
             pool=pool,
             math=math,
             precision=precision,
+            matmul_provider=WEFT if provider is None else provider.name,
         )
         target = detect()
         self._options = partial(
             _options,
             target=target,
             math=math,
-            precision=precision,
             progress=progress,
             nested=nested,
+            precision=precision,
+            provider=provider,
         )
         digest = self._origin.digest
         key = None
-        if digest is not None and node_intra_op is None and not knobs.get("WEFT_DEBUG"):
+        if digest is not None and node_intra_op is None and provider is None and not knobs.get("WEFT_DEBUG"):
             key = image_key(digest, {"math": math, "precision": precision}, target)
         self._kept = None if key is None else find(key, target)
         source = self._origin.load() if self._kept is None else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,10 @@ from weft.passes.regions import Region, first_region
 from weft.passes.specialize import specialize
 from weft.plan.plan import Plan
 from weft.plan.target import Target
-from weft.runtime.control import PLAIN, Request
-from weft.runtime.executable import Executable, run_alone
-from weft.runtime.numpy_threads import one_thread
+from weft.provider import Provider
+from weft.runtime.control import PLAIN, Request, inside
+from weft.runtime.executable import Executable
 from weft.runtime.session import Runnable, SessionBase
-from weft.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +37,7 @@ MAX_STAGED_PLANS = 16
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: for which machine, with which mathematics."""
+    """How to compile: for which machine, with which mathematics, who multiplies matrices (None: weft's kernels)."""
 
     target: Target
     math: Math = "fast"
@@ -47,6 +45,7 @@ class Options:
     nested: Callable[[Any], SessionBase] | None = None
     """Makes the sessions that bodies of branches and loops run in."""
     precision: Precision = "f32"
+    provider: Provider | None = None
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -64,7 +63,7 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     infer(graph, context)
     region = first_region(graph)
     optimize(region.graph, context)
-    plan = make_plan(region.graph, options.target, options.math)
+    plan = make_plan(region.graph, options.target, options.math, options.provider)
     compiled = Compiled(plan, assemble(plan, options.progress))
     if region.graph is graph:
         return compiled
@@ -121,10 +120,8 @@ class Staged:
         results = self.first.run(inputs, team, request)
         known.update(zip(self.region.keeps, results, strict=True))
         for node in self.region.dynamic:
-            blocking = bool(node.attrs.get("blocking"))
-            run_alone(
-                partial(run_reference, node, known), StepLabel(node.name, node.op), team, request, blocking=blocking
-            )
+            with inside(request):
+                run_reference(node, known)
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)
@@ -158,11 +155,7 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     ]
     try:
         evaluate = OPS[node.op].evaluate
-        if node.attrs.get("blocking"):
-            results = call_function(node.attrs, operands)
-        else:
-            with one_thread:
-                results = evaluate(node.attrs, operands) if evaluate else call_function(node.attrs, operands)
+        results = evaluate(node.attrs, operands) if evaluate else call_function(node.attrs, operands)
     except (RunTimeoutError, RunCancelledError):
         raise
     except WorkerError as error:

@@ -13,7 +13,8 @@
     │   ├── RunTimeoutError           the run did not end within its timeout
     │   └── RunCancelledError         the run's token or future was cancelled
     ├── ThreadSettingError            a thread number, pool or environment value is impossible
-    │   └── BackendError              the parallel backend is missing, or another one is in use
+    │   ├── BackendError              the parallel backend is missing, or another one is in use
+    │   └── ProviderError             the matmul provider is unknown or its library is missing
     ├── KnobError                     a WEFT_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
     └── InternalError                 weft's own fault, never the user's
@@ -83,6 +84,10 @@ class ThreadSettingError(WeftError, ValueError):
 
 class BackendError(ThreadSettingError):
     """A parallel backend is unknown, not installed, or cannot be chosen any more."""
+
+
+class ProviderError(ThreadSettingError):
+    """A matmul provider is unknown, or its library is not installed."""
 
 
 class ThreadSettingWarning(UserWarning):

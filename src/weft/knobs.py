@@ -55,6 +55,8 @@ KNOBS: dict[str, Knob] = {
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
         Knob("WEFT_PARALLEL_BACKEND", "native", _one_of("native", "openmp", "tbb"), "native, openmp or tbb",
              "What runs the loops inside ops; fixed by the first run."),
+        Knob("WEFT_MATMUL_PROVIDER", "weft", _one_of("weft", "openblas", "mkl", "onednn"),
+             "weft, openblas, mkl or onednn", "Who multiplies f32 and f64 matrices, in sessions that do not say."),
         Knob("WEFT_PLAN_CACHE", 16, _natural, "0 or more",
              "How many plans (one for each combination of input shapes) a session keeps."),
     )

@@ -15,6 +15,8 @@ from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.plan import Home, Plan
 from weft.plan.status import MESSAGES
+from weft.provider import FAMILY
+from weft.runtime import libraries
 from weft.runtime.executable import Executable, Form, Layout, PythonStep, Step
 from weft.runtime.numpy_threads import one_thread
 from weft.tracing.registry import StepLabel
@@ -27,7 +29,11 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
 
     `progress(done, total)` is called while kernels are compiled.
     """
-    library = build_library([call.spec for call in plan.calls if call.spec is not None], plan.target, progress)
+    library = build_library(
+        [call.spec for call in plan.calls if call.spec is not None and call.spec.family != FAMILY],
+        plan.target,
+        progress,
+    )
     slots, constants = _slots(plan)
     successors: list[list[int]] = [[] for _ in plan.tasks]
     for number, task in enumerate(plan.tasks):
@@ -69,8 +75,16 @@ def _slots(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
 def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     places = [plan.places[value] for value in (*call.writes, *call.reads)]
     pointers = [(place.buffer, place.offset + call.offsets.get(number, 0)) for number, place in enumerate(places)]
-    body = addresses[call.spec] if call.spec is not None else python_step(call)
-    return Step(body, pointers, list(call.args), call.chunks, call.cost, call.max_workers)
+    body: int | PythonStep
+    args = list(call.args)
+    if call.spec is None:
+        body = python_step(call)
+    elif call.spec.family == FAMILY:
+        body, library = libraries.kernel(call.spec["provider"], call.spec["dtype"])
+        args = [library, *args]
+    else:
+        body = addresses[call.spec]
+    return Step(body, pointers, args, call.chunks, call.cost, call.max_workers)
 
 
 def python_step(call: Call) -> PythonStep:

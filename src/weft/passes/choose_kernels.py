@@ -19,6 +19,7 @@ from weft.passes.lower.table import LOWERINGS
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
+from weft.provider import Provider
 
 PYTHON_NS = 20_000.0
 """What a Python task is assumed to cost at least, unless its node says otherwise (attribute `cost`, in ns)."""
@@ -42,9 +43,9 @@ class Lowered:
         return value, offset
 
 
-def choose_kernels(graph: Graph, target: Target, math: str) -> Lowered:
+def choose_kernels(graph: Graph, target: Target, math: str, provider: Provider | None = None) -> Lowered:
     """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own."""
-    ctx = LowerContext(graph, target, math)
+    ctx = LowerContext(graph, target, math, provider)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
         lowering = LOWERINGS.get(node.op)

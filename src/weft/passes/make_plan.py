@@ -8,16 +8,19 @@ from weft.passes.choose_kernels import choose_kernels
 from weft.passes.plan_memory import plan_memory
 from weft.plan.plan import Plan, Port
 from weft.plan.target import Target
+from weft.provider import Provider
 
 
-def make_plan(graph: Graph, target: Target, math: str) -> Plan:
+def make_plan(graph: Graph, target: Target, math: str, provider: Provider | None = None) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all static. Consumes the graph.
+
+    `provider` multiplies matrices where it can; None leaves them all to generated kernels.
 
     Raises LimitError if it needs too much memory.
     """
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
     outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
-    lowered = choose_kernels(graph, target, math)
+    lowered = choose_kernels(graph, target, math, provider)
     after = dependencies(lowered)
     buffers, places, arena_bytes = plan_memory(graph, lowered, after)
     calls, tasks = build_tasks(lowered.calls, after)

@@ -38,5 +38,7 @@ class Call:
     traffic: float = 0.0
     blocking: bool = False
     max_workers: int = 0
+    note: str = ""
+    """Why it runs as it does, where that is not as the settings have it."""
     offsets: dict[int, int] = field(default_factory=dict)
     """Byte offsets to add to single pointers, by pointer number."""

@@ -16,7 +16,6 @@ import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 
 from weft import _native, forking, knobs
@@ -54,6 +53,15 @@ def set_backend(name: str) -> None:
     """
     with _lock:
         _choose(name, f"set_backend({name!r})")
+
+
+def is_available(name: str) -> bool:
+    """Whether the backend `name` (one of NAMES) is installed; its library is loaded if so."""
+    try:
+        _LOADERS[name]()
+    except BackendError:
+        return False
+    return True
 
 
 def current() -> Backend:
@@ -129,22 +137,35 @@ def _load_openmp() -> tuple[int, str]:
 
 
 def _load_tbb() -> tuple[int, str]:
-    """The bridge beside the native module, after the libtbb of the package `tbb` or of the system."""
+    """oneTBB's loop, by the bridge."""
+    return _entry(tbb_bridge(), "weft_tbb_parallel"), _tbb()
+
+
+def tbb_bridge() -> ctypes.CDLL:
+    """The bridge beside the native module, after the libtbb of the package `tbb` or of the system.
+
+    Raises BackendError if either is missing.
+    """
     bridge = Path(_native.__file__).parent / BRIDGE
     if not bridge.is_file():
         raise BackendError(
             "backend 'tbb': this build of weft has no bridge to oneTBB, as its headers were not there; "
             "`pip install tbb-devel`, then install weft again"
         )
-    library = _packaged_tbb() or "libtbb.so.12"
     try:
-        _kept.append(ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_GLOBAL))
-        return _entry(ctypes.CDLL(str(bridge)), "weft_tbb_parallel"), library
+        _kept.append(ctypes.CDLL(_tbb(), mode=os.RTLD_NOW | os.RTLD_GLOBAL))
+        return ctypes.CDLL(str(bridge))
     except OSError as error:
         raise BackendError(f"backend 'tbb': cannot load oneTBB ({error}); install it: `pip install tbb`") from None
 
 
+def _tbb() -> str:
+    return _packaged_tbb() or "libtbb.so.12"
+
+
 def _packaged_tbb() -> str | None:
+    from importlib import metadata
+
     try:
         files = metadata.files("tbb") or []
     except metadata.PackageNotFoundError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from weft import _native
-from weft.runtime import backends
+from weft.runtime import backends, providers
 from weft.runtime.executable import Executable
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ SETTINGS = ("intra_op", "inter_op", "spin_us", "cpus")
 VARIABLES = (
     "WEFT_INTRA_OP_THREADS", "WEFT_INTER_OP_THREADS", "WEFT_SPIN_US", "WEFT_CPUS", "MKL_NUM_THREADS", "OMP_NUM_THREADS",
     "KMP_BLOCKTIME", "OMP_WAIT_POLICY", "KMP_AFFINITY", "OMP_PROC_BIND", "WEFT_PARALLEL_BACKEND",
+    "WEFT_MATMUL_PROVIDER",
 )  # fmt: skip
 """The environment variables that are read."""
 
@@ -25,17 +26,18 @@ VARIABLES = (
 def report(threads: Threads) -> dict[str, Any]:
     """Plain data about the settings of `threads` and all pools.
 
-    intra_op, inter_op, spin_us, cpus, backend: each a dict of value and source. topology: online, allowed, quota,
-    quota_source, available, reason. cpu: model, features, and isa, the instruction sets of the kernels loaded at the
-    moment (None if there are none). environment: the variables set that are read. build: version, compiler, python,
-    backend and the library that it is. pools: for each its name, limits and their sources, threads alive, places in
-    use, runs in progress and waiting. threads: workers of this team. Raises ThreadSettingError if an environment
-    variable cannot be used.
+    intra_op, inter_op, spin_us, cpus, backend: each a dict of value and source. matmul_provider: also version, path,
+    why, and the libraries loaded. topology: online, allowed, quota, quota_source, available, reason. cpu: model,
+    features, and isa, the instruction sets of the kernels loaded at the moment (None if there are none). environment:
+    the variables set that are read. build: version, compiler, python, backend and the library that it is. pools: for
+    each its name, limits and their sources, threads alive, places in use, runs in progress and waiting. threads:
+    workers of this team. Raises ThreadSettingError if an environment variable cannot be used.
     """
     topology = threads.topology()
     facts: dict[str, Any] = {name: _setting(threads, name) for name in SETTINGS}
     backend = backends.current()
     facts["backend"] = {"value": backend.name, "source": backend.source}
+    facts["matmul_provider"] = providers.report()
     facts["topology"] = {
         "online": topology.online,
         "allowed": topology.allowed,

@@ -20,14 +20,17 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from weft import _native, forking
-from weft.runtime import backends
+from weft.runtime import backends, providers
 from weft.runtime.futures import Background
 from weft.runtime.limits import MOST, Setting, checked, chosen, from_environment
 from weft.runtime.pinning import checked_cpus, cpus_from_environment, usable
 from weft.runtime.spinning import checked_spin, spin_from_environment
 from weft.runtime.topology import Topology, read_topology
 
-__all__ = ["ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "set_backend", "validated"]
+__all__ = [
+    "ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "set_backend", "set_matmul_provider",
+    "validated",
+]  # fmt: skip
 
 Settings = dict[str, Setting]
 
@@ -268,3 +271,4 @@ info = process.info
 validated = process.validated
 default_team = process.team
 set_backend = backends.set_backend
+set_matmul_provider = providers.set_matmul_provider

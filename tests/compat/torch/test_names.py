@@ -9,6 +9,7 @@ import pytest
 import weft
 import weft.compat.torch as torch
 from tests.packaging.sources import ROOT
+from weft.compat.torch.recording import COMPILED
 
 
 def test_thread_numbers_can_be_set_at_any_time() -> None:
@@ -44,11 +45,39 @@ def test_impossible_numbers_are_refused_in_pytorchs_words(name: str) -> None:
 
 def test_backends_tell_what_computes() -> None:
     """
-    No library of kernels is behind the names, and the instruction set is named as PyTorch does.
+    What can be used is available, nothing else, and the instruction set is named as PyTorch does.
     """
-    assert not torch.backends.mkl.is_available()
+    for name, provider in (("mkl", "mkl"), ("mkldnn", "onednn")):
+        try:
+            weft.threads.set_matmul_provider(provider)
+            usable = True
+        except weft.errors.ProviderError:
+            usable = False
+        finally:
+            weft.threads.set_matmul_provider(None)
+        assert getattr(torch.backends, name).is_available() is usable
+    assert not torch.backends.cuda.is_available()
     assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
-    assert "weft" in torch.backends.weft.provider()
+
+
+def test_the_provider_of_matrix_products_is_told_and_used_at_once() -> None:
+    """
+    By PyTorch's queries, and by the next call: nothing compiled before with another provider is used again.
+    """
+    x = torch.ones(64, 64)
+    assert "matmul: weft" in torch.backends.weft.provider()
+    assert "matrix products : weft " in torch.__config__.parallel_info()
+    before = (x @ x).numpy()
+    weft.threads.set_matmul_provider("openblas")
+    try:
+        assert "matmul: openblas" in torch.backends.weft.provider()
+        assert "matrix products : openblas OpenBLAS " in torch.__config__.parallel_info()
+        assert "matrix products: openblas" in torch.__config__.show()
+        held = set(COMPILED._sessions)
+        assert ((x @ x).numpy() == before).all()
+        assert {provider for provider, _ in set(COMPILED._sessions) - held} == {"openblas"}
+    finally:
+        weft.threads.set_matmul_provider(None)
 
 
 @pytest.mark.parametrize("module", [torch, torch.nn, torch.nn.functional, torch.jit])

@@ -9,7 +9,9 @@ import click
 
 from weft.cli.model import begin_and_end, make_inputs, open_session, parse_dims
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
+from weft.plan.call import Call
 from weft.plan.plan import Home, Plan
+from weft.provider import FAMILY
 
 
 @click.command()
@@ -58,15 +60,23 @@ def steps(plan: Plan) -> list[dict[str, Any]]:
         {
             "node": call.node,
             "op": call.op,
-            "runs_as": "reference" if call.spec is None else call.spec.family,
+            "runs_as": runs_as(call),
             "native": call.spec is not None,
             "chunks": call.chunks,
             "flops": call.flops,
             "bytes": call.traffic,
             "estimated_ns": call.cost,
+            "note": call.note,
         }
         for call in plan.calls
     ]
+
+
+def runs_as(call: Call) -> str:
+    """The family of the generated kernel, the matmul provider, or `reference`."""
+    if call.spec is None:
+        return "reference"
+    return f"{call.spec['provider']} gemm" if call.spec.family == FAMILY else call.spec.family
 
 
 def print_report(report: dict[str, Any]) -> None:
@@ -89,6 +99,8 @@ def print_report(report: dict[str, Any]) -> None:
         for step in report["steps"]
     ]  # fmt: skip
     click.echo(table(["node", "op", "runs as", "chunks", "FLOPs", "traffic", "estimate"], rows, "lllrrrr"))
+    for note, count in Counter(step["note"] for step in report["steps"] if step["note"]).items():
+        click.echo(f"{count} {'step' if count == 1 else 'steps'} {note}")
     click.echo(
         f"\nmemory: {size(report['arena_bytes'])} for intermediate values, {size(report['constant_bytes'])} of constants"
         f"\nwork: {number(report['flops'])} FLOPs a run"

@@ -26,6 +26,8 @@ def threads(as_json: bool) -> None:
     click.echo(table(["setting", "value", "source"], rows))
     click.echo()
     rest = {name: info[name] for name in info if name not in settings and name != "pools"}
+    for name in settings:
+        rest[name] = {key: fact for key, fact in info[name].items() if key not in ("value", "source")}
     click.echo(table(["fact", "value"], flatten(rest)))
     click.echo()
     pools = info["pools"]

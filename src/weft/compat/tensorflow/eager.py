@@ -17,6 +17,7 @@ from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.ops.op import Array
+from weft.runtime import providers
 
 MOST_KEPT = 512
 """How many compiled ops are kept, the least recently used dropped first."""
@@ -59,7 +60,7 @@ def _compiled(
         (array.dtype.str, array.shape, array.tobytes() if constant else None)
         for array, constant in zip(arrays, fixed, strict=True)
     )
-    key = (op, forms)
+    key = (op, forms, providers.current().name)
     with _lock:
         if key in _kept:
             _kept.move_to_end(key)

@@ -1,8 +1,14 @@
-"""torch.backends: what computes. Kernels are weft's own; none comes from MKL, oneDNN, OpenMP or CUDA."""
+"""torch.backends: what is there to compute with, and what does.
 
+Kernels are weft's own. Matrix products may be MKL's or oneDNN's where they are installed (`provider()` tells), and the
+loop inside an op OpenMP's. CUDA and MPS are never there.
+"""
+
+from functools import partial
 from types import SimpleNamespace
 
 from weft.codegen.target import detect
+from weft.runtime import backends, libraries, providers
 
 
 def _never() -> bool:
@@ -14,6 +20,15 @@ def get_cpu_capability() -> str:
     return {"avx512": "AVX512", "avx2": "AVX2"}.get(detect().isa, "DEFAULT")
 
 
+def provider() -> str:
+    """What makes the kernels, what multiplies matrices in code compiled from now on, what runs the loop inside an op."""
+    products = providers.current().name
+    return f"weft kernels for {detect().isa}, matmul: {products}, threads: {backends.current().name}"
+
+
 cpu = SimpleNamespace(get_cpu_capability=get_cpu_capability)
-weft = SimpleNamespace(is_available=lambda: True, provider=lambda: f"weft kernels for {detect().isa}, threads: native")
-mkl, mkldnn, openmp, cuda, mps = (SimpleNamespace(is_available=_never) for _ in range(5))
+weft = SimpleNamespace(is_available=lambda: True, provider=provider)
+mkl = SimpleNamespace(is_available=partial(libraries.is_available, "mkl"))
+mkldnn = SimpleNamespace(is_available=partial(libraries.is_available, "onednn"))
+openmp = SimpleNamespace(is_available=partial(backends.is_available, "openmp"))
+cuda, mps = (SimpleNamespace(is_available=_never) for _ in range(2))

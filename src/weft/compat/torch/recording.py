@@ -25,6 +25,7 @@ from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.ops.op import Array, Info
 from weft.ops.table import OPS
+from weft.runtime import providers
 
 if TYPE_CHECKING:
     from weft.compat.torch.tensor import Tensor
@@ -55,7 +56,8 @@ class Compiled:
         self._lock = threading.Lock()
 
     def get(self, key: Any, build: Callable[[], Graph]) -> Session:
-        """The session for `key`, compiled from `build()` if it is not there."""
+        """The session for `key` and the matmul provider of now, compiled from `build()` if it is not there."""
+        key = (providers.current().name, key)
         with self._lock:
             found = self._sessions.get(key)
             if found is not None:

@@ -39,7 +39,7 @@ def parallel_info() -> str:
     """The settings, where each came from, and the machine, as text in the form PyTorch prints."""
     info = threads.info()
     variables = {"OMP_NUM_THREADS": "[not set]", "MKL_NUM_THREADS": "[not set]", **info["environment"]}
-    topology = info["topology"]
+    topology, products = info["topology"], info["matmul_provider"]
     return "\n".join(
         [
             "ATen/Parallel:",
@@ -47,6 +47,8 @@ def parallel_info() -> str:
             f"\tat::get_num_interop_threads() : {info['inter_op']['value']} ({info['inter_op']['source']})",
             f"weft {info['build']['weft']}, {info['build']['compiler']}",
             f"\tone team of max(both) places; threads alive : {info['threads']}",
+            f"matrix products : {products['value']} {products['version']} ({products['source']})",
+            f"\t{products['why']}",
             f"std::thread::hardware_concurrency() : {topology['online']}",
             f"\tavailable : {topology['available']} ({topology['reason']})",
             "Environment variables:",
@@ -58,8 +60,12 @@ def parallel_info() -> str:
 
 
 def show() -> str:
-    """Version, CPU and instruction set."""
+    """Version, CPU, instruction set and what multiplies matrices."""
     from weft.codegen.target import detect
 
     info = threads.info()
-    return f"weft {info['build']['weft']} on {info['cpu']['model']}, kernels for {detect().isa}\n"
+    products = info["matmul_provider"]
+    return (
+        f"weft {info['build']['weft']} on {info['cpu']['model']}, kernels for {detect().isa}\n"
+        f"  - matrix products: {products['value']} {products['version']}\n"
+    )

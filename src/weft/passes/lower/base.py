@@ -14,6 +14,7 @@ from weft.passes.lower.packed import held_once
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
+from weft.provider import Provider
 
 CHUNK_NS = 20_000.0
 """A chunk is worth about this much time: far above the cost of drawing it, far below an op's."""
@@ -28,10 +29,12 @@ CALL_NS = 60.0
 
 
 class LowerContext:
-    """The state of one lowering: the target, what mathematics may be used, aliases and new constants."""
+    """The state of one lowering: the target, what mathematics may be used, who multiplies matrices (None: weft's
+    kernels), aliases and new constants."""
 
-    def __init__(self, graph: Graph, target: Target, math: str = "fast") -> None:
+    def __init__(self, graph: Graph, target: Target, math: str = "fast", provider: Provider | None = None) -> None:
         self.graph = graph
+        self.provider = provider
         self.target = target
         self.math = math
         self.aliases: dict[Value, tuple[Value, int]] = {}

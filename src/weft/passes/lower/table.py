@@ -13,7 +13,7 @@ from weft.passes.lower.depth_to_space import lower_depth_to_space, lower_space_t
 from weft.passes.lower.elementwise import lower_elementwise, lower_scalar
 from weft.passes.lower.expand import lower_expand, lower_tile
 from weft.passes.lower.gather import lower_gather, lower_gather_elements, lower_gather_nd
-from weft.passes.lower.matmul import lower_matmul
+from weft.passes.lower.library_gemm import lower_matmul_by_provider
 from weft.passes.lower.norm import (
     lower_batch_norm,
     lower_group_norm,
@@ -24,6 +24,7 @@ from weft.passes.lower.norm import (
 from weft.passes.lower.one_hot import lower_one_hot
 from weft.passes.lower.pad import lower_pad
 from weft.passes.lower.pool import lower_avg_pool, lower_max_pool
+from weft.passes.lower.recurrent import lower_gru, lower_lstm, lower_rnn
 from weft.passes.lower.reduce import lower_reduce
 from weft.passes.lower.reorder import lower_reorder
 from weft.passes.lower.reshape import lower_reshape
@@ -56,8 +57,11 @@ LOWERINGS: dict[str, Lowering] = {
     "squeeze": lower_reshape,
     "unsqueeze": lower_reshape,
     "identity": lower_reshape,
-    "matmul": lower_matmul,
+    "matmul": lower_matmul_by_provider,
     "attention": lower_attention,
+    "lstm": lower_lstm,
+    "gru": lower_gru,
+    "rnn": lower_rnn,
     "elementwise": lower_elementwise,
     "neg": lower_scalar,
     "abs": lower_scalar,
