@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,11 @@ from weft.passes.specialize import specialize
 from weft.plan.plan import Plan
 from weft.plan.target import Target
 from weft.provider import Provider
-from weft.runtime.control import PLAIN, Request, inside
-from weft.runtime.executable import Executable
+from weft.runtime.control import PLAIN, Request
+from weft.runtime.executable import Executable, run_alone
+from weft.runtime.numpy_threads import one_thread
 from weft.runtime.session import Runnable, SessionBase
+from weft.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
 
@@ -120,8 +123,10 @@ class Staged:
         results = self.first.run(inputs, team, request)
         known.update(zip(self.region.keeps, results, strict=True))
         for node in self.region.dynamic:
-            with inside(request):
-                run_reference(node, known)
+            blocking = bool(node.attrs.get("blocking"))
+            run_alone(
+                partial(run_reference, node, known), StepLabel(node.name, node.op), team, request, blocking=blocking
+            )
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)
@@ -155,7 +160,11 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     ]
     try:
         evaluate = OPS[node.op].evaluate
-        results = evaluate(node.attrs, operands) if evaluate else call_function(node.attrs, operands)
+        if node.attrs.get("blocking"):
+            results = call_function(node.attrs, operands)
+        else:
+            with one_thread:
+                results = evaluate(node.attrs, operands) if evaluate else call_function(node.attrs, operands)
     except (RunTimeoutError, RunCancelledError):
         raise
     except WorkerError as error:
