@@ -1,9 +1,9 @@
 """How near convolution kernels come to the CPU's multiply-add limit, layer by layer, on one core.
 
-    python benches/micro/conv.py [--isa avx512] [--rounds 20] [pattern ...]
+    python benches/micro/conv.py [--isa avx512] [--precision f32|bf16] [--rounds 20] [pattern ...]
 
 Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run
-by a loop of independent multiply-adds. Padding counts as work, so borders may lift a layer above 100 %.
+by a loop of independent multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above 100 %.
 """
 
 from __future__ import annotations
@@ -11,17 +11,20 @@ from __future__ import annotations
 import argparse
 import ctypes
 import time
+from typing import Any
 
 import numpy as np
 
 from weft.codegen import jit
 from weft.codegen import target as targets
+from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.vectors import constant, multiply_add
 from weft.codegen.kernels.table import KERNELS
-from weft.dtypes import f32
+from weft.dtypes import bf16, f32
+from weft.graph.expr import Expr, Step
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked, physical_shape
 from weft.passes.lower.base import LowerContext
@@ -81,53 +84,63 @@ LAYERS: dict[str, tuple[int, int, int, int, int, int, int, int]] = {
 
 
 def emit_limit(k: Kernel, spec: KernelSpec) -> None:
-    """Independent chains of multiply-adds, LIMIT_SUMS of them."""
-    lanes = spec["lanes"]
+    """Independent chains of multiply-adds, LIMIT_SUMS of them. Params: lanes, pairs (of bf16)."""
+    lanes, add = spec["lanes"], add_pair_products if spec["pairs"] else multiply_add
     a, c = load(k, k.pointer(1), 0, f32, lanes), load(k, k.pointer(1), lanes, f32, lanes)
     with loop(k, 0, LIMIT_TURNS, carry=[constant(f32, float(i), lanes) for i in range(LIMIT_SUMS)]) as turn:
-        turn.next(*[multiply_add(k, a, c, value) for value in turn.carry])
+        turn.next(*[add(k, a, c, value) for value in turn.carry])
     for i, value in enumerate(turn.carry):
         store(k, value, k.pointer(0), i * lanes, f32)
 
 
-def limit(target: Target) -> float:
+def limit(target: Target, precision: str) -> float:
     """Multiply-add operations a nanosecond (counting two each) of one core."""
+    pairs = precision == "bf16"
     KERNELS["limit"] = emit_limit
-    spec = KernelSpec.of("limit", lanes=target.lanes(f32))
+    spec = KernelSpec.of("limit", lanes=target.lanes(f32), pairs=pairs)
     library = jit.Library([(spec, jit.compile_kernel(spec, target))])
     x, out = np.zeros(64, np.float32), np.zeros(1024, np.float32)
-    return 2.0 * target.lanes(f32) * LIMIT_SUMS * LIMIT_TURNS / best_time(library.addresses[spec], [out, x], (), 1, 200)
+    work = 2.0 * (1 + pairs) * target.lanes(f32) * LIMIT_SUMS * LIMIT_TURNS
+    return work / best_time(library.addresses[spec], [out, x], (), 1, 200)
 
 
 def best_time(address: int, arrays: list[np.ndarray], args: tuple[int, ...], chunks: int, rounds: int) -> float:
     """The sum over all chunks of the shortest of `rounds` runs, in ns: short pieces, to slip through other load."""
     pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
     numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
+    room = np.empty(1 << 16, np.float32)
+    scratch = room.ctypes.data
     kernel, p, a = KERNEL(address), ctypes.addressof(pointers), ctypes.addressof(numbers)
     shortest = [float("inf")] * chunks
     for _ in range(rounds):
         for chunk in range(chunks):
             start = time.perf_counter_ns()
-            kernel(p, a, chunk, None)
+            kernel(p, a, chunk, scratch)
             shortest[chunk] = min(shortest[chunk], time.perf_counter_ns() - start)
     return sum(shortest)
 
 
-def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Target) -> Graph:
-    """A graph of one convolution with bias, blocked out, blocked in unless it has few channels."""
+def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Target, precision: str) -> Graph:
+    """A graph of one convolution with bias, blocked out, blocked in unless it has few channels.
+
+    At bf16, what is blocked is bf16.
+    """
     channels, height, width, outputs, size, stride, pad, groups = layer
     rng = np.random.default_rng(0)
     lanes = target.lanes(f32)
     graph = Graph()
-    x = graph.input("x", f32, (1, channels, height, width))
+    stored = bf16 if precision == "bf16" else f32
+    x = graph.input("x", stored if channels > 4 else f32, (1, channels, height, width))
     x.layout = Blocked(lanes) if channels > 4 else None
     kernel = (1, 7) if size == 7 and channels > 3 else (size, size)
     pads = (0, pad) if kernel[0] == 1 else (pad, pad)
     w = graph.constant(rng.standard_normal((outputs, channels // groups, *kernel), dtype=np.float32))
     bias = graph.constant(rng.standard_normal(outputs, dtype=np.float32))
     out_size = [(n + 2 * p - s) // stride + 1 for n, p, s in zip((height, width), pads, kernel, strict=True)]
-    attrs = {"strides": (stride, stride), "pads": (*pads, *pads), "dilations": (1, 1), "groups": groups}
-    out = graph.value("out", f32, (1, outputs, *out_size))
+    attrs: dict[str, Any] = {"strides": (stride, stride), "pads": (*pads, *pads), "dilations": (1, 1), "groups": groups}
+    if stored != f32:
+        attrs["tail"] = Expr((f32,), (Step("cast", (0,), stored),), (1,))
+    out = graph.value("out", stored, (1, outputs, *out_size))
     out.layout = Blocked(lanes)
     graph.add("conv", [x, w, bias], attrs, outputs=[out])
     graph.outputs = [out]
@@ -142,9 +155,9 @@ def aligned(shape: tuple[int, ...]) -> np.ndarray:
     return memory[start : start + size]
 
 
-def measure(name: str, target: Target, peak: float, rounds: int) -> None:
+def measure(name: str, target: Target, precision: str, peak: float, rounds: int) -> None:
     """Print one line for the layer `name`."""
-    graph = layer_graph(LAYERS[name], target)
+    graph = layer_graph(LAYERS[name], target, precision)
     calls = lower_conv(graph.nodes[0], LowerContext(graph, target, math="exact"))
     assert calls is not None, name
     (call,) = calls
@@ -156,7 +169,7 @@ def measure(name: str, target: Target, peak: float, rounds: int) -> None:
     for value in (*call.writes, *call.reads):
         array = aligned(physical_shape(value.static_shape, value.layout))
         if value.data is not None:
-            array[:] = value.data.reshape(-1)
+            array.view(value.data.dtype)[:] = value.data.reshape(-1)
         arrays.append(array)
     spent = best_time(library.addresses[call.spec], arrays, call.args, call.chunks, rounds)
     rate = call.flops / spent
@@ -173,14 +186,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--isa", default=targets.best_isa())
+    parser.add_argument("--precision", default="f32", choices=("f32", "bf16"))
     parser.add_argument("--rounds", type=int, default=20)
     options = parser.parse_args()
     target = targets.for_isa(options.isa)
-    peak = limit(target)
+    if options.precision == "bf16" and not target.has_bf16_products:
+        parser.error(f"--precision bf16: {target.isa} on {target.cpu} has no products of bf16")
+    peak = limit(target, options.precision)
     print(f"{target.isa} {target.cpu}: limit {peak:.1f} GFLOP/s on one core")
     for name in LAYERS:
         if not options.patterns or any(pattern in name for pattern in options.patterns):
-            measure(name, target, peak, options.rounds)
+            measure(name, target, options.precision, peak, options.rounds)
 
 
 if __name__ == "__main__":

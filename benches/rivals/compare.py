@@ -1,6 +1,7 @@
 """Times weft beside other engines on the same models in one interleaved run.
 
-    python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--threads 1,2] [--rounds 7] [--seconds 0.4] [--json FILE]
+    python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--precision f32|bf16] [--threads 1,2] [--rounds 7]
+        [--seconds 0.4] [--json FILE]
 
 Without models, a group of `benches.models` is built first. Each engine runs in a process of its own; rounds
 are interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot
@@ -30,7 +31,7 @@ import onnx
 
 from benches.models import build
 from benches.models.cost import cost
-from benches.rivals.engines import ENGINES
+from benches.rivals.engines import BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -103,10 +104,10 @@ def relative_error(got: Path, wanted: Path) -> float:
     return worst
 
 
-def start(name: str, model: str, threads: int, inputs: Path, folder: Path) -> Engine | None:
+def start(name: str, model: str, threads: int, inputs: Path, folder: Path, precision: str = "f32") -> Engine | None:
     """Start an engine and wait until it has run once; None if it is not installed."""
     outputs = folder / f"{name}.npz"
-    command = [sys.executable, str(WORKER), name, model, str(threads), str(inputs), str(outputs)]
+    command = [sys.executable, str(WORKER), name, model, str(threads), str(inputs), str(outputs), precision]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     engine = Engine(name, process, outputs)
     answer = engine.answer()
@@ -121,7 +122,9 @@ def start(name: str, model: str, threads: int, inputs: Path, folder: Path) -> En
     return engine
 
 
-def compare(model: str, threads: int, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
+def compare(
+    model: str, threads: int, names: list[str], rounds: int, seconds: float, precision: str = "f32"
+) -> dict[str, Any]:
     """Time the engines `names` on one model; the result holds a latency in ns for each."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -131,17 +134,22 @@ def compare(model: str, threads: int, names: list[str], rounds: int, seconds: fl
         engines: list[Engine] = []
         try:
             for engine_name in (*names, *LIMITS):
-                engine = start(engine_name, model, threads, inputs, folder)
+                engine = start(engine_name, model, threads, inputs, folder, precision)
                 if engine is not None:
                     engines.append(engine)
             for round_ in range(rounds + 1):
                 order = engines if round_ % 2 else engines[::-1]
                 for engine in order:
                     engine.time(seconds)
-            result: dict[str, Any] = {"model": Path(model).stem, "threads": threads, "engines": {}}
+            result: dict[str, Any] = {
+                "model": Path(model).stem,
+                "threads": threads,
+                "precision": precision,
+                "engines": {},
+            }
             reference = next((engine for engine in engines if engine.name == REFERENCE), None)
             limits = {engine.name: engine for engine in engines if engine.name in LIMITS}
-            result["limit_ns"] = least_ns(model, given, limits)
+            result["limit_ns"] = least_ns(model, given, limits, precision)
             for engine in engines:
                 if engine.name in LIMITS:
                     continue
@@ -158,12 +166,15 @@ def compare(model: str, threads: int, names: list[str], rounds: int, seconds: fl
                 engine.close()
 
 
-def least_ns(model: str, inputs: dict[str, np.ndarray[Any, Any]], limits: dict[str, Engine]) -> float:
-    """The time that the machine needs for the model at least, in ns, by the limits timed."""
+def least_ns(model: str, inputs: dict[str, np.ndarray[Any, Any]], limits: dict[str, Engine], precision: str) -> float:
+    """The time that the machine needs for the model at least, in ns, by the limits timed: half in bf16, of which
+    instructions multiply twice as many and memory holds twice as many.
+    """
     needs = cost(model, {name: array.shape for name, array in inputs.items()})
     ns_each = {name: statistics.median(engine.medians[1:]) / engine.work for name, engine in limits.items()}
-    uncached = max(0, needs.weights - last_level_cache())
-    return max(needs.operations * ns_each["fma"], uncached * ns_each["bandwidth"])
+    share = 0.5 if precision == "bf16" else 1.0
+    uncached = max(0.0, share * needs.weights - last_level_cache())
+    return max(share * needs.operations * ns_each["fma"], uncached * ns_each["bandwidth"])
 
 
 def best_ratio(result: dict[str, Any]) -> float:
@@ -180,7 +191,9 @@ def row(result: dict[str, Any]) -> str:
     engines = result["engines"]
     mine = engines["weft"]["median_ns"]
     rivals = {name: figures["median_ns"] / mine for name, figures in engines.items() if name != "weft"}
-    cells = [f"{rivals[name]:.2f}" if name in rivals else "-" for name in ENGINES if name != "weft"]
+    cells = [
+        f"{rivals[name]:.2f}" if name in rivals else "-" for name in BY_PRECISION[result["precision"]] if name != "weft"
+    ]
     error = engines["weft"]["error"]
     tail = (
         f"{best_ratio(result):.2f} | {100 * result['limit_ns'] / mine:.0f} | {'-' if error is None else f'{error:.0e}'}"
@@ -203,21 +216,23 @@ def main() -> None:
     parser.add_argument("models", nargs="*")
     parser.add_argument("--group", default="models", choices=build.GROUPS)
     parser.add_argument("--threads", default="1,2")
-    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--precision", default="f32", choices=BY_PRECISION)
+    parser.add_argument("--engines", help="comma-separated; default: all")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=0.4)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     models = arguments.models or build.all_models(arguments.group)
-    names = arguments.engines.split(",")
+    known = BY_PRECISION[arguments.precision]
+    names = arguments.engines.split(",") if arguments.engines else list(known)
     results = []
-    rivals = [name for name in ENGINES if name != "weft"]
+    rivals = [name for name in known if name != "weft"]
     print(f"{cpu_name()}, {os.cpu_count()} CPUs; rival's latency / weft's (above 1: weft is faster)")
     print(f"| model | threads | {' | '.join(rivals)} | best rival | % of limit | error |")
     print(f"| --- | --- | {' | '.join('---' for _ in rivals)} | --- | --- | --- |")
     for model in models:
         for threads in map(int, arguments.threads.split(",")):
-            results.append(compare(model, threads, names, arguments.rounds, arguments.seconds))
+            results.append(compare(model, threads, names, arguments.rounds, arguments.seconds, arguments.precision))
             print(row(results[-1]), flush=True)
     for threads in sorted({result["threads"] for result in results}):
         ratios = [best_ratio(result) for result in results if result["threads"] == threads]

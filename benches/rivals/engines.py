@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,15 +30,15 @@ def onnxruntime(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[
     return lambda: session.run(None, feed), ort.__version__
 
 
-def openvino(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
-    """OpenVINO: latency hint, fp32, `threads` inference threads, one request reused."""
+def openvino(model: str, inputs: Mapping[str, Array], threads: int, precision: str = "f32") -> tuple[Run, str]:
+    """OpenVINO: latency hint, fp32 or bf16, `threads` inference threads, one request reused."""
     import openvino as ov
 
     core = ov.Core()
     settings = {
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_NUM_THREADS": threads,
-        "INFERENCE_PRECISION_HINT": "f32",
+        "INFERENCE_PRECISION_HINT": precision,
         "NUM_STREAMS": 1,
     }
     compiled = core.compile_model(model, "CPU", settings)
@@ -51,12 +52,14 @@ def openvino(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run
     return run, ov.__version__.split("-")[0]
 
 
-def weft(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
+def weft(
+    model: str, inputs: Mapping[str, Array], threads: int, precision: Literal["f32", "bf16"] = "f32"
+) -> tuple[Run, str]:
     """weft with `threads` for both levels."""
     import weft as library
 
     library.threads.set(intra_op=threads, inter_op=threads)
-    session = library.Session(model)
+    session = library.Session(model, precision=precision)
     feed = dict(inputs)
     return lambda: list(session.run(feed).values()), library.__version__
 
@@ -125,7 +128,9 @@ def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str
     return lambda: [np.asarray(array) for array in compiled(held, feed)], library.__version__
 
 
-ENGINES: dict[str, Callable[[str, Mapping[str, Array], int], tuple[Run, str]]] = {
+Engine = Callable[[str, Mapping[str, Array], int], tuple[Run, str]]
+
+ENGINES: dict[str, Engine] = {
     "weft": weft,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
@@ -133,3 +138,14 @@ ENGINES: dict[str, Callable[[str, Mapping[str, Array], int], tuple[Run, str]]] =
     "tensorflow": tensorflow,
     "jax": jax,
 }
+
+BY_PRECISION: dict[str, dict[str, Engine]] = {
+    "f32": ENGINES,
+    "bf16": {
+        "weft": partial(weft, precision="bf16"),
+        "onnxruntime": onnxruntime,
+        "openvino": partial(openvino, precision="bf16"),
+    },
+}
+"""The engines that are compared at each precision. ONNX Runtime has no bf16 on CPUs: at bf16 it is the fp32 that errors
+are measured against."""

@@ -1,4 +1,4 @@
-"""One engine in a process of its own: `worker.py ENGINE MODEL THREADS INPUTS.npz OUTPUTS.npz`.
+"""One engine in a process of its own: `worker.py ENGINE MODEL THREADS INPUTS.npz OUTPUTS.npz PRECISION`.
 
 Loads the model, runs it once, writes the outputs and answers `{"ready": ...}`. An engine of `limits` needs no model and
 has no outputs; it answers with the work of one run. Then each line of standard
@@ -17,14 +17,14 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benches.rivals.engines import ENGINES
+from benches.rivals.engines import BY_PRECISION
 from benches.rivals.limits import LIMITS
 
 MAX_RUNS = 20_000
 
 
 def main() -> None:
-    engine, model, threads, inputs, outputs = sys.argv[1:]
+    engine, model, threads, inputs, outputs, precision = sys.argv[1:]
     if engine in LIMITS:
         run, work = LIMITS[engine](int(threads))
         run()
@@ -33,7 +33,7 @@ def main() -> None:
     feed = dict(np.load(inputs))
     start = time.perf_counter()
     try:
-        run, version = ENGINES[engine](model, feed, int(threads))
+        run, version = BY_PRECISION[precision][engine](model, feed, int(threads))
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
