@@ -39,3 +39,59 @@ def test_every_variable_in_the_guide_is_read(page) -> None:
     named = set(re.findall(r"\bWEFT_[A-Z_]+\b", page.read_text(encoding="utf-8")))
 
     assert named <= {*knobs.KNOBS, *VARIABLES}
+
+
+ELSEWHERE = {
+    "TensorFlow": """
+        set_intra_op_parallelism_threads set_inter_op_parallelism_threads get_intra_op_parallelism_threads
+        get_inter_op_parallelism_threads device_count intra_op_parallelism_threads inter_op_parallelism_threads
+        use_per_session_threads session_inter_op_thread_pool global_name placement_period device_filters
+        allow_soft_placement log_device_placement graph_options operation_timeout_in_ms isolate_session_state
+        executor_type use_numa_affinity collective_deterministic_sequential_execution disable_thread_spinning use_tfrt
+        trace_level timeout_in_ms inter_op_thread_pool output_partition_graphs report_tensor_allocations_upon_oom
+        debug_options collective_graph_key use_run_handler_pool run_handler_pool_options ThreadPoolOptions
+        TF_NUM_INTEROP_THREADS TF_NUM_INTRAOP_THREADS TF_OVERRIDE_GLOBAL_THREADPOOL TF_ENABLE_ONEDNN_OPTS
+        NUM_PARALLEL_EXEC_UNITS enable_op_determinism py_function tf.data
+    """,
+    "PyTorch": """
+        set_num_threads get_num_threads set_num_interop_threads get_num_interop_threads at::set_num_threads
+        at::parallel_for parallel_info OMP_NUM_THREADS MKL_NUM_THREADS torch.jit.fork wait ATEN_THREADING MKL_THREADING
+        MKLDNN_THREADING BLAS= USE_MKLDNN USE_TBB USE_OPENMP KMP_AFFINITY KMP_BLOCKTIME OMP_WAIT_POLICY OMP_PROC_BIND
+        OMP_PLACES run_cpu cpp.threads TORCHINDUCTOR_CPP_DYNAMIC_THREADS compile_threads set_flush_denormal
+    """,
+    "ONNX Runtime": """
+        intra_op_num_threads inter_op_num_threads execution_mode ORT_PARALLEL ORT_SEQUENTIAL execution_order
+        use_per_session_threads use_deterministic_compute enable_mem_pattern enable_profiling
+        session.intra_op.allow_spinning session.inter_op.allow_spinning spin_duration_us spin_backoff_max
+        session.force_spinning_stop session.intra_op_thread_affinities session.dynamic_block_base
+        session.set_denormal_as_zero session.prepack.enable_parallel ORT_INTRA_OP_NUM_THREADS ORT_INTER_OP_NUM_THREADS
+        set_global_thread_pool_sizes OrtThreadingOptions SetGlobalIntraOpThreadAffinity RunOptions.terminate run_async
+        KernelContext_ParallelFor
+    """,
+}
+"""The thread settings of others: of their documentation, protocol buffers, headers and key tables."""
+
+
+@pytest.mark.parametrize("library", ELSEWHERE)
+def test_each_thread_setting_of_others_has_its_line(library) -> None:
+    """
+    In the section of its library: the setting, what it is in weft, and how that differs.
+    """
+    page = (ROOT / "docs" / "guide" / "threads.md").read_text(encoding="utf-8")
+    section = page.split(f"\n### {library}\n")[1].split("\n### ")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| ")][1:]
+    settings = " ".join(row[0] for row in rows)
+
+    assert all(len(row) == 3 and row[1].strip() for row in rows)
+    assert [name for name in ELSEWHERE[library].split() if name not in settings] == []
+
+
+def test_the_guide_has_one_picture_and_answers_which_number_to_pick() -> None:
+    """
+    And the picture is there.
+    """
+    page = (ROOT / "docs" / "guide" / "threads.md").read_text(encoding="utf-8")
+
+    assert re.findall(r"!\[[^]]+\]\(([^)]+)\)", page) == ["threads.svg"]
+    assert (ROOT / "docs" / "guide" / "threads.svg").is_file()
+    assert "## Which number should I pick?" in page
