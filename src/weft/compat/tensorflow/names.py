@@ -13,7 +13,9 @@ from weft.compat.tensorflow import (
     dtypes,
     errors,
     function,
+    gfile,
     graph,
+    graph_def,
     initializers,
     nest,
     placeholders,
@@ -26,6 +28,7 @@ from weft.compat.tensorflow import (
     variable,
 )
 from weft.compat.tensorflow.table import OPS, names
+from weft.frontends.tensorflow import messages
 
 
 class Namespace:
@@ -99,6 +102,9 @@ BOTH: dict[str, Any] = {
     "function": function.function,
     "get_static_value": convert.constant_value,
     "group": control_flow.group,
+    "graph_util.import_graph_def": graph_def.import_graph_def,
+    "import_graph_def": graph_def.import_graph_def,
+    "io.gfile.GFile": gfile.GFile,
     "is_tensor": convert.is_tensor,
     "nest.flatten": nest.flatten,
     "nest.pack_sequence_as": nest.pack_sequence_as,
@@ -141,6 +147,7 @@ def name_scope(name: str | None, default_name: str | None = None, values: Any = 
 
 V1: dict[str, Any] = {
     "ConfigProto": config.ConfigProto,
+    "GraphDef": messages.GraphDef,
     "InteractiveSession": session.InteractiveSession,
     "RunMetadata": config.RunMetadata,
     "RunOptions": config.RunOptions,
@@ -153,6 +160,8 @@ V1: dict[str, Any] = {
     "get_default_session": session.get_default_session,
     "get_variable": variable.get_variable,
     "glorot_uniform_initializer": initializers.GlorotUniform,
+    "gfile.FastGFile": gfile.GFile,
+    "gfile.GFile": gfile.GFile,
     "global_variables": variable.global_variables,
     "global_variables_initializer": variable.global_variables_initializer,
     "initializers.global_variables": variable.global_variables_initializer,

@@ -111,8 +111,8 @@ class _Model:
             import difflib
 
             close = difflib.get_close_matches(ref[0], self._whole.nodes, 3)
-            some = close or list(self._whole.nodes)[-3:]
-            raise Fault(f"{source} names {name!r}, which the graph does not have; did you mean {' or '.join(some)}?")
+            advice = f"did you mean {' or '.join(close)}?" if close else f"it ends with {list(self._whole.nodes)[-1]!r}"
+            raise Fault(f"{source} names {name!r}, which the graph does not have; {advice}")
         return self._body.resolved(ref)
 
     def _terminals(self) -> list[str]:

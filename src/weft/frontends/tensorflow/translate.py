@@ -96,12 +96,7 @@ class Translation:
         return []
 
     def choice(self, _: Node, values: list[Value]) -> Sequence[Value]:
-        predicate, no, yes = values
-        if predicate.data is not None:
-            return [yes if bool(predicate.data) else no]
-        if self.emitter.shape(no) != self.emitter.shape(yes):
-            raise Unsupported("its two sides have different shapes; freeze the graph with TensorFlow 2's tf.cond")
-        return [self.emitter.add("where", predicate, yes, no)]
+        return [choice(self.emitter, *values)]
 
     def branch(self, node: Node, values: list[Value]) -> Sequence[Value]:
         names = [node.function("then_branch"), node.function("else_branch")]
@@ -184,6 +179,15 @@ class Translation:
         operands = [value for value in reads.values() if value.data is None]
         made = add_call(self.emitter, first, operands, Rest(template), dtypes)
         env.update(zip(results, made, strict=True))
+
+
+def choice(e: Emitter, predicate: Value, no: Value, yes: Value) -> Value:
+    """What a Merge takes. Raises Unsupported if the two sides differ in shape and only a run tells which one it is."""
+    if predicate.data is not None:
+        return yes if bool(predicate.data) else no
+    if e.shape(no) != e.shape(yes):
+        raise Unsupported("its two sides have different shapes; freeze the graph with TensorFlow 2's tf.cond")
+    return e.add("where", predicate, yes, no)
 
 
 def _read(nodes: Sequence[Node], wanted: Sequence[Ref]) -> list[Ref]:

@@ -61,3 +61,26 @@ def test_branches_of_tensorflow_2_give_what_tensorflow_gives(name: str) -> None:
     If nodes with functions, as frozen with lower_control_flow=False.
     """
     check(name, *frozen(name, False, control_flow_v2=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_imported_graph_def_gives_what_tensorflow_gives(name: str) -> None:
+    """
+    The same through the facade: GraphDef, import_graph_def and a session.
+    """
+    import weft.compat.tensorflow as facade
+
+    graph_def, wanted, outputs = frozen(name, unknown=name not in ("split into sizes", "unstack"))
+    mine = facade.compat.v1.GraphDef()
+    mine.ParseFromString(graph_def.SerializeToString())
+    with facade.Graph().as_default() as graph:
+        found = facade.import_graph_def(mine, name="", return_elements=[f"{output}:0" for output in outputs])
+    feed = {f"x{at}:0": array for at, array in enumerate(CASES[name][1])}
+    with facade.compat.v1.Session(graph=graph) as session:
+        arrays = session.run(found, feed)
+
+    close = 5e-3 if name.startswith("bicubic") else 1e-5
+    for tensor, output, array in zip(found, arrays, wanted, strict=True):
+        assert tensor.dtype == array.dtype
+        assert np.shape(output) == np.shape(array)
+        np.testing.assert_allclose(output, array, rtol=close, atol=close)
