@@ -61,6 +61,41 @@ WEFT_TEST_WORKERS(a_short_run_does_not_wait_for_the_end_of_long_ones) {
     CHECK_EQUAL(0, ended_before);
 }
 
+// Two workers share a run of many independent tasks; a second client comes. It gets the second worker at the next task,
+// not when the first client's turn is over, which is some sixty tasks later.
+WEFT_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_another) {
+    Team team("t", {2, 2});
+    static std::atomic<int> ops{0};
+    Builder builder;
+    for (int i = 0; i < 400; ++i) {
+        builder.add_kernel(
+            [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+                ++ops;
+                std::this_thread::sleep_for(100us);
+                return 0;
+            },
+            {});
+    }
+    const auto long_run = builder.build();
+    int waited = 0;
+    Builder one;
+    one.slots.clear();
+    one.add_host([&](auto) { waited = ops - waited; });
+    const auto short_run = one.build();
+    std::vector<int> waits;
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        ops = 0;
+        std::thread client([&] { run(team, *long_run); });
+        while (ops < 5) std::this_thread::sleep_for(50us);
+        waited = ops;
+        team.run(*short_run, {});
+        waits.push_back(waited);
+        client.join();
+    }
+    std::sort(waits.begin(), waits.end());
+    CHECK(waits[2] <= 12);
+}
+
 WEFT_TEST(equal_runs_end_together) {
     Team team("t", {1, 1});
     const auto program = chain(100, 1000);

@@ -139,8 +139,9 @@ void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<d
         }
         has_blocking_ = has_blocking_ || spec.blocking;
         const bool shared = count == 1 && !spec.blocking;
+        const bool worth_sharing = cost - kStepElsewhereNs * static_cast<double>(count - 1) >= kWorthSharingNs;
         tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
-                          shared ? steps_[first].chunks : 1, shared ? step_caps_[first] : 1, 0, 0, 0,
+                          worth_sharing, shared ? steps_[first].chunks : 1, shared ? step_caps_[first] : 1, 0, 0, 0,
                           spec.blocking});
     }
     for (std::size_t s = 0; s < owner.size(); ++s) {
@@ -203,8 +204,9 @@ void Program::estimate_sharing() {
         const double end = start[i] + task.cost_ns;
         for (const std::uint32_t next : successors(task)) start[next] = std::max(start[next], end);
         longest = std::max(longest, end);
-        if (task.cost_ns >= kWorthSharingNs) total += task.cost_ns;
-        if (task.chunks > 1 && task.max_workers > 1 && task.cost_ns >= kWorthSharingNs) divisible += task.cost_ns / 2;
+        if (!task.worth_sharing) continue;
+        total += task.cost_ns;
+        if (task.chunks > 1 && task.max_workers > 1) divisible += task.cost_ns / 2;
     }
     shareable_ns_ = std::max(divisible, total - longest);
 }

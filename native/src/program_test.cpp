@@ -1,5 +1,7 @@
 #include "weft/program.h"
 
+#include <algorithm>
+
 #include "weft/context.h"
 #include "weft/test_programs.h"
 
@@ -101,6 +103,26 @@ WEFT_TEST(contexts_are_kept_and_trimmed) {
     CHECK_EQUAL(0u, program->contexts());
     CHECK_THROWS(std::invalid_argument, program->acquire({}));
     CHECK_EQUAL(0u, program->contexts());
+}
+
+// Each step of a batch would fetch what it reads from another core's cache, which takes longer than the step.
+WEFT_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is) {
+    const auto shareable_ns = [](double step_ns) {
+        Builder builder;
+        for (std::int64_t task = 0; task < 10; ++task) {
+            for (int i = 0; i < 30; ++i) {
+                StepSpec step;
+                step.host = [](auto) {};
+                step.cost_ns = step_ns;
+                builder.steps.push_back(std::move(step));
+            }
+            builder.tasks.push_back({task * 30, 30, 0, false});
+            builder.successors.emplace_back();
+        }
+        return builder.build()->shareable_ns();
+    };
+    CHECK_EQUAL(0.0, std::max(0.0, shareable_ns(60)));
+    CHECK_EQUAL(9 * 30 * 700.0, shareable_ns(700));
 }
 
 }  // namespace weft::testing

@@ -91,15 +91,23 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     return best;
 }
 
-// What a member that holds a place does next: ready tasks of the oldest run first, then helping in an open op.
-Op* Scheduler::pick(Member& member) {
+// The run whose next task a member takes: its own; else the first that has one, but among equals first one that nobody
+// works for, since a second worker for a run gains less than a first one for another.
+Context* Scheduler::run_to_serve(const Member& member) const {
+    if (member.own != nullptr) return can_start(*member.own) ? member.own : nullptr;
+    Context* first = nullptr;
     for (Context* run : runs_) {
-        if (member.own != nullptr && run != member.own) continue;
+        if (first != nullptr && run->priority < first->priority) break;
         if (!can_start(*run)) continue;
-        const bool only_hope = run->workers == 0 || run == member.own;
-        if (!only_hope && run->program.tasks()[run->ready.front()].cost_ns < kWorthSharingNs) continue;
-        return start(*run, pop_ready(*run));
+        if (run->workers == 0) return run;
+        if (first == nullptr && run->program.tasks()[run->ready.front()].worth_sharing) first = run;
     }
+    return first;
+}
+
+// What a member that holds a place does next: a ready task, else help in an open op, else what another has not come to.
+Op* Scheduler::pick(Member& member) {
+    if (Context* run = run_to_serve(member)) return start(*run, pop_ready(*run));
     for (Context* run : runs_) {
         if (member.own != nullptr && run != member.own) continue;
         if (Op* op = best_to_join(*run, kWorthSharingNs)) {
@@ -221,7 +229,7 @@ bool Scheduler::dispatch_start(Section& section, Context& run) {
     if (!can_start(run)) return false;
     double gain = 0;
     if (run.workers > 0) {
-        if (run.program.tasks()[run.ready.front()].cost_ns < kWorthSharingNs) return false;
+        if (!run.program.tasks()[run.ready.front()].worth_sharing) return false;
         gain = run.ready_ns / 2;
     }
     Member* member = choose(section, run, gain);

@@ -7,6 +7,8 @@ namespace weft {
 
 // A task cheaper than this is not worth the locks and cache misses of running it elsewhere.
 inline constexpr double kWorthSharingNs = 800;
+// What each step of a task costs more elsewhere: its pointers, parameters and data come from another core's cache.
+inline constexpr double kStepElsewhereNs = 100;
 // Gain below which no spinning thread is called, no parked thread is woken, and no thread is started.
 inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;

@@ -78,6 +78,7 @@ struct Task {
     std::uint32_t step_count;
     double priority;
     double cost_ns;
+    bool worth_sharing;   // with a worker that has nothing better to do
     std::int64_t chunks;  // > 1 only if the task is one step that may be drawn chunk by chunk
     int max_workers;      // that may share it; kAnyWorkers if the step has no cap
     std::uint32_t first_successor;

@@ -90,6 +90,7 @@ private:
     // schedule.cpp: who does what; all need the lock
     bool can_start(const Context& run) const;
     Op* start(Context& run, std::uint32_t task);
+    Context* run_to_serve(const Member& member) const;
     Op* pick(Member& member);
     Op* best_to_join(const Context& run, double worth) const;
     void leave(Section& section, Op& op);
