@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 import weft
 from tests.models import small
+from weft.errors import ModelError
 
 WIDTH = 512
 LAYERS = 8
@@ -125,7 +128,7 @@ def test_equal_bits_of_other_weights_are_shared_and_others_are_not() -> None:
     """
     Sharing goes by every bit: one that differs anywhere, even in the sign of a zero, makes another array.
     """
-    from weft.passes.lower.packed import held_once
+    from weft.plan.packed import held_once
 
     source = np.zeros(1)
     one = np.zeros((64, 64), np.float32)
@@ -138,3 +141,67 @@ def test_equal_bits_of_other_weights_are_shared_and_others_are_not() -> None:
     assert not first.flags.writeable
     aliased = np.zeros((64, 64), np.float32)
     assert held_once(aliased[:], aliased) is not first
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_the_models_file_is_not_in_memory_once_it_is_compiled(tmp_path: Path, *, external: bool) -> None:
+    """
+    Beside the packed weights a session holds no second copy of them: neither arrays nor pages of the file.
+    """
+    path = tmp_path / "model.onnx"
+    onnx.save(perceptron(64), path, save_as_external_data=external, location="weights")
+    script = f"""
+import weft, numpy, gc
+def resident():
+    with open("/proc/self/status") as status:
+        return sum(int(line.split()[1]) * 1024 for line in status if line.startswith(("RssAnon", "RssFile")))
+weft.Session({str(path)!r})
+gc.collect()
+before = resident()
+session = weft.Session({str(path)!r}, math="exact")
+print(resident() - before)
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert int(result.stdout) < WEIGHTS + MARGIN
+
+
+def test_a_file_that_is_written_while_its_session_lives_is_an_error_when_it_is_needed(tmp_path: Path) -> None:
+    """
+    Runs of known shapes go on; a new shape needs the weights again and finds them changed. Renaming disturbs nobody.
+    """
+    path, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
+    onnx.save(perceptron("rows"), path)
+    session = weft.Session(path)
+    feed, more = ({"x": np.ones((rows, WIDTH), np.float32)} for rows in (64, 65))
+    wanted = session.run(feed)
+    onnx.save(perceptron("rows"), other)
+    other.rename(path)
+    assert session.run(more)
+
+    session = weft.Session(path)
+    session.run(feed)
+    path.write_bytes(b"short")
+
+    got = session.run(feed)
+    assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
+    with pytest.raises(ModelError, match="was changed after it was loaded"):
+        session.run(more)
+
+
+def test_weights_of_any_alignment_are_read_rightly(tmp_path: Path) -> None:
+    """
+    Raw data lie anywhere in a file; kernels get aligned copies.
+    """
+    for name in ("w", "weight", "odd name"):
+        w = small.ModelWriter()
+        w.weights.append(onnx.numpy_helper.from_array(np.arange(1000, dtype=np.float32), name))
+        y = w.op("Add", "x", name)
+        path = tmp_path / f"{len(name)}.onnx"
+        onnx.save(w.model({"x": (small.FLOAT, [1000])}, {y: (small.FLOAT, [1000])}), path)
+        for model in (path, path.read_bytes()):
+            session = weft.Session(model)
+            assert np.array_equal(session.run({"x": np.ones(1000, np.float32)})[y], np.arange(1000) + 1)
+            addresses = [slot for kind, slot in session._plans.all()[0].executable.layout.slots if kind == "constant"]
+            assert addresses
+            assert all(address % 4 == 0 for address in addresses)

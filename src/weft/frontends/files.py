@@ -1,11 +1,13 @@
-"""Model files: read whole, and only if they are regular files of a possible size."""
+"""Model files: read whole or mapped, and only if they are regular files of a possible size."""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 
 from weft.errors import ModelFormatError
+from weft.graph.mapping import mapped
 
 MAX_BYTES = 2**31 - 1
 """The most a protobuf message can hold."""
@@ -31,6 +33,22 @@ def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
         ) from None
     except ValueError as error:  # a path with a NUL character
         raise ModelFormatError(f"{title} cannot be read: {error}") from None
+
+
+def map_file(path: str | bytes, title: str, wanted: str, advice: str) -> memoryview:
+    """The content of the file `path` as read_file() gives it, but left in the file where it can be mapped."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return memoryview(read_file(path, title, wanted, advice))
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= MAX_BYTES:
+            with suppress(OSError, ValueError):
+                return mapped(handle, title)
+    finally:
+        os.close(handle)
+    return memoryview(read_file(path, title, wanted, advice))
 
 
 def check_size(size: int, title: str, wanted: str, advice: str) -> None:

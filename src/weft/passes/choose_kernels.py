@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.errors import InternalError
 from weft.graph.graph import Graph
+from weft.graph.mapping import release
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.ops.call import call_function
@@ -54,6 +55,9 @@ def choose_kernels(graph: Graph, target: Target, math: str, provider: Provider |
         for call in made:
             call.max_workers = node.max_workers
         lowered.calls.extend(made)
+        for value in node.inputs:
+            if value is not None and value.data is not None:
+                release(value.data)
     _separate_outputs(graph, ctx, lowered)
     return lowered
 

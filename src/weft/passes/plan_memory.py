@@ -13,6 +13,7 @@ from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.passes.choose_kernels import Lowered
 from weft.passes.lower.base import nbytes
+from weft.plan.packed import kept
 from weft.plan.plan import Buffer, Home, Place
 
 ALIGNMENT = 64
@@ -47,7 +48,7 @@ def plan_memory(
         if value in places:
             continue
         if value.data is not None:
-            add(value, Buffer(Home.CONSTANT, nbytes(value), data=value.data))
+            add(value, Buffer(Home.CONSTANT, nbytes(value), data=kept(value.data)))
         else:
             inner.append(value)
 

@@ -12,6 +12,7 @@ from weft.graph.node import Node
 from weft.graph.shape import is_static
 from weft.graph.value import Value
 from weft.passes.specialize import copied, copy_node
+from weft.plan.packed import kept
 
 
 @dataclass(slots=True)
@@ -88,6 +89,9 @@ def _cut(graph: Graph, inside: Sequence[Node], dynamic: list[Node], later: Seque
         copy_node(region, node, copies)
     region.outputs = [copies[value] for value in keeps]
     constants = {value.name: value for value in graph.outputs if value.is_constant}
+    for used in (*constants.values(), *(value for node in dynamic for value in node.inputs)):
+        if used is not None and used.data is not None:
+            used.data = kept(used.data)
     rest, rest_outputs = _rest(graph, later)
     return Region(region, tuple(value.name for value in keeps), dynamic, rest, rest_outputs, constants)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from weft.dtypes import DType
 from weft.errors import InputError
 from weft.graph.graph import Graph
+from weft.graph.mapping import verify_files
 from weft.graph.node import Node
 from weft.graph.shape import Shape, StaticShape, is_static, text
 from weft.graph.value import Value
@@ -18,8 +19,9 @@ def specialize(graph: Graph, shapes: Mapping[str, StaticShape], dtypes: Mapping[
     `dtypes` gives those of inputs declared without one (results of a `call`, in the rest of a cut graph).
     Constants share their arrays with the original. Values made by nodes have no shape until inferred.
     Raises InputError for a name that is no input, a shape that does not fit the declared one, a symbol
-    given two sizes, or an input without a static shape.
+    given two sizes, or an input without a static shape; ModelError if the file that constants lie in was changed.
     """
+    verify_files([value.data for value in graph.constants() if value.data is not None])
     _refuse_unknown(graph, shapes)
     symbols: dict[str, tuple[int, str]] = {}
     bound = {value.name: _bind(value, shapes.get(value.name), symbols) for value in graph.inputs}

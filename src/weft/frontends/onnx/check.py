@@ -1,6 +1,7 @@
 """The structure of a model, checked before anything is translated: names, order, operators, sizes, limits."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import onnx
 from onnx import AttributeProto, TensorProto
@@ -20,8 +21,14 @@ MAX_PORTS = 1 << 16
 MAX_NESTING = 32
 
 
-def check_model(model: onnx.ModelProto, functions: Functions, external: External, faults: Faults) -> None:
-    """Add every structural fault of `model` to `faults`.
+def check_model(
+    model: onnx.ModelProto,
+    functions: Functions,
+    external: External,
+    faults: Faults,
+    payloads: Sequence[memoryview | None] = (),
+) -> None:
+    """Add every structural fault of `model` to `faults`. `payloads` are as `reader.Source` has them.
 
     External data of tensors in attributes and nested graphs is read into the model here.
     Raises LimitError if the model has more nodes, inputs, outputs or nesting than the limits allow.
@@ -42,7 +49,7 @@ def check_model(model: onnx.ModelProto, functions: Functions, external: External
             continue
         checker.nodes(function.node, set(), set(function.input), function.output, inner, top=True)
     if faults:  # else the importer checks each one as it turns it into an array: touching them twice costs time
-        checker.stored(model.graph, keep_external=True)
+        checker.stored(model.graph, keep_external=True, payloads=payloads)
 
 
 def _check_limits(model: onnx.ModelProto, functions: Functions) -> None:
@@ -99,10 +106,12 @@ class _Checker:
         outputs = [value.name for value in graph.output]
         self.nodes(graph.node, set(outside), {*own, *stored}, outputs, versions, top=top)
 
-    def stored(self, graph: onnx.GraphProto, *, keep_external: bool) -> None:
+    def stored(
+        self, graph: onnx.GraphProto, *, keep_external: bool, payloads: Sequence[memoryview | None] = ()
+    ) -> None:
         """Check the sizes of a graph's initialisers."""
-        for tensor in graph.initializer:
-            self._tensor(tensor, f"initialiser {tensor.name!r}", keep_external=keep_external)
+        for tensor, payload in zip_longest(graph.initializer, payloads):
+            self._tensor(tensor, f"initialiser {tensor.name!r}", payload, keep_external=keep_external)
 
     def nodes(
         self,
@@ -159,11 +168,13 @@ class _Checker:
                 self._faults.add(f"{what} {name!r}", f"two {what}s have this name")
             seen.add(name)
 
-    def _tensor(self, tensor: TensorProto, where: str, *, keep_external: bool) -> None:
+    def _tensor(
+        self, tensor: TensorProto, where: str, payload: memoryview | None = None, *, keep_external: bool
+    ) -> None:
         try:
-            check_tensor(tensor)
+            check_tensor(tensor, payload)
             if is_external(tensor) and not keep_external:
-                tensor.raw_data = read_external(tensor, self._external)
+                tensor.raw_data = bytes(read_external(tensor, self._external))
                 tensor.ClearField("external_data")
                 tensor.ClearField("data_location")
         except Fault as fault:

@@ -40,7 +40,7 @@ def import_model(source: Source) -> Graph:
         faults.add("functions", fault)
         faults.raise_all(source.title)
         raise
-    check_model(source.proto, functions, source.external, faults)
+    check_model(source.proto, functions, source.external, faults, source.payloads)
     faults.raise_all(source.title)
     graph = _Importer(source, functions, faults).run()
     faults.raise_all(source.title)
@@ -69,11 +69,13 @@ class _Importer:
         self._known = Known()
         self._builder = Builder(self._graph, self._known)
         self._taken: set[Value] = set()
+        self._payloads: dict[str, memoryview | None] = {}
 
     def run(self) -> Graph:
         proto = self._source.proto.graph
         scope = _Scope({}, versions_of(self._source.proto.opset_import))
         stored = _stored(proto)
+        self._payloads = dict(zip((tensor.name for tensor in proto.initializer), self._source.payloads, strict=False))
         names = [value.name for value in proto.input if value.name not in stored]
         names += [*stored, *(name for node in proto.node for name in node.output if name)]
         for name in names:
@@ -83,7 +85,7 @@ class _Importer:
         scope.pending = stored
         self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
         self._outputs(proto, scope, symbols)
-        self._graph.files = self._source.external.files
+        self._graph.files = list(self._source.external.files)
         return self._graph
 
     def _inputs(self, proto: onnx.GraphProto, scope: _Scope, stored: Mapping[str, object], symbols: Symbols) -> None:
@@ -123,13 +125,16 @@ class _Importer:
         return scope.env.get(name)
 
     def _constant(self, name: str, tensor: onnx.TensorProto | onnx.SparseTensorProto, scope: _Scope) -> Binding:
+        payload = None if scope.prefix else self._payloads.get(name)
         try:
             if isinstance(tensor, onnx.SparseTensorProto):
                 data = sparse_to_array(tensor, self._source.external)
             elif tensor.data_type not in DTYPES:
+                if payload is not None:
+                    tensor.raw_data = bytes(payload)
                 return opaque_tensor(name, tensor)
             else:
-                data = to_array(tensor, self._source.external)
+                data = to_array(tensor, self._source.external, payload)
         except Fault as fault:
             self._faults.add(f"initialiser {name!r}", fault)
             return None

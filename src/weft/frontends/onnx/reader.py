@@ -15,8 +15,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from weft.errors import ModelFormatError
 from weft.frontends.faults import Fault
-from weft.frontends.files import check_size, read_file
+from weft.frontends.files import check_size, map_file
 from weft.frontends.onnx.encoding import check_text
+from weft.frontends.onnx.payloads import split
+from weft.graph.mapping import mapped
 
 WANTED = "an ONNX file"
 TOO_LARGE = "save the model with external data (onnx.save_model(..., save_as_external_data=True))"
@@ -26,13 +28,13 @@ TOO_LARGE = "save the model with external data (onnx.save_model(..., save_as_ext
 class External:
     """The folder a model may read tensors from; None if it has none (a model from bytes or a ModelProto).
 
-    `files` are those that were read.
+    `files` are the contents of those that were read, by location; None for one that cannot be mapped.
     """
 
     folder: str | None
-    files: list[str] = field(default_factory=list)
+    files: dict[str, memoryview | None] = field(default_factory=dict)
 
-    def read(self, location: str, offset: int, length: int | None, size: int) -> bytes:
+    def read(self, location: str, offset: int, length: int | None, size: int) -> bytes | memoryview:
         """The `size` bytes at `offset` of the file `location`, a path relative to the folder.
 
         Every component is opened without following symbolic links; the file must be a regular file
@@ -63,8 +65,17 @@ class External:
                 raise Fault(
                     f"its data is bytes {offset} to {offset + size} of {location!r}, which has {status.st_size} bytes"
                 )
-            self.files.append(location)
-            return _read_exactly(handle, offset, size, location)
+            if location not in self.files:
+                try:
+                    self.files[location] = mapped(handle, f"the file {location!r}")
+                except (OSError, ValueError):
+                    self.files[location] = None
+            content = self.files[location]
+            if content is None:
+                return _read_exactly(handle, offset, size, location)
+            if offset + size > len(content):
+                raise Fault(f"its data is in {location!r}, which was changed while it was read")
+            return content[offset : offset + size]
 
 
 def _open_below(folder: str, names: list[str], location: str, opened: ExitStack) -> int:
@@ -108,6 +119,8 @@ class Source:
     proto: onnx.ModelProto
     title: str
     external: External
+    payloads: list[memoryview | None] = field(default_factory=list)
+    """For each initialiser its raw data if they were not parsed; empty if all were."""
 
 
 def read(model: Any) -> Source:
@@ -120,30 +133,33 @@ def read(model: Any) -> Source:
         return _checked(model, "the ModelProto", External(None))
     if isinstance(model, bytes | bytearray | memoryview):
         title = "the model given as bytes"
-        return _checked(_parse(bytes(model), title), title, External(None))
+        return _parsed(memoryview(bytes(model)), title, External(None))
     path = os.fspath(model)
     title = f"the model {Path(path).name!r}"
-    return _checked(_parse(read_file(path, title, WANTED, TOO_LARGE), title), title, External(str(Path(path).parent)))
+    return _parsed(map_file(path, title, WANTED, TOO_LARGE), title, External(str(Path(path).parent)))
 
 
-def _parse(content: bytes, title: str) -> onnx.ModelProto:
+def _parsed(content: memoryview, title: str, external: External) -> Source:
     check_size(len(content), title, WANTED, TOO_LARGE)
     if not content:
         raise ModelFormatError(f"{title} is empty; wanted an ONNX model")
+    parts = split(content)
     model = onnx.ModelProto()
     try:
-        model.ParseFromString(content)
+        model.ParseFromString(bytes(parts.message))
     except DecodeError:
         raise ModelFormatError(
             f"{title} is no ONNX model: its {len(content)} bytes are not a protobuf message, or were cut short; "
             "export or download it again"
         ) from None
-    return model
+    return _checked(model, title, external, parts.payloads)
 
 
-def _checked(model: onnx.ModelProto, title: str, external: External) -> Source:
+def _checked(
+    model: onnx.ModelProto, title: str, external: External, payloads: list[memoryview | None] | None = None
+) -> Source:
     if not model.HasField("graph") or model.ir_version < 1:
         lacks = "graph" if not model.HasField("graph") else "ir_version"
         raise ModelFormatError(f"{title} is no ONNX model: it lacks the field `{lacks}`; export or download it again")
     check_text(model, title)
-    return Source(model, title, external)
+    return Source(model, title, external, payloads or [])

@@ -47,12 +47,21 @@ def is_external(tensor: TensorProto) -> bool:
     return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
 
 
-def check_tensor(tensor: TensorProto) -> None:
-    """Raise Fault unless the tensor's data in the model has exactly the size its shape and type declare."""
-    _check_data(tensor, tensor.raw_data if tensor.HasField("raw_data") else None)
+def check_tensor(tensor: TensorProto, payload: memoryview | None = None) -> None:
+    """Raise Fault unless the tensor's data in the model has exactly the size its shape and type declare.
+
+    `payload` are its raw data if they were not parsed.
+    """
+    _check_data(tensor, _raw(tensor, payload))
 
 
-def _check_data(tensor: TensorProto, raw: bytes | None) -> None:
+def _raw(tensor: TensorProto, payload: memoryview | None) -> bytes | memoryview | None:
+    if payload is not None:
+        return payload
+    return tensor.raw_data if tensor.HasField("raw_data") else None
+
+
+def _check_data(tensor: TensorProto, raw: bytes | memoryview | None) -> None:
     """`check_tensor`, given the raw data: each access to the field copies it."""
     count = tensor_elements(tensor)
     if tensor.HasField("segment"):
@@ -81,12 +90,13 @@ def _entries(data_type: int, count: int) -> int:
     return -(-count * _BITS[data_type] // 8) if _BITS[data_type] < 8 else count
 
 
-def to_array(tensor: TensorProto, external: External) -> Array:
+def to_array(tensor: TensorProto, external: External, payload: memoryview | None = None) -> Array:
     """`tensor` as an array (read-only if it shares the model's bytes). Strings become objects of type str.
 
+    `payload` are its raw data if they were not parsed.
     Raises Fault if its size is not what it declares, or its external data cannot be used.
     """
-    raw = tensor.raw_data if tensor.HasField("raw_data") else None
+    raw = _raw(tensor, payload)
     _check_data(tensor, raw)
     shape = tuple(tensor.dims)
     if tensor.data_type == TensorProto.STRING:
@@ -96,19 +106,19 @@ def to_array(tensor: TensorProto, external: External) -> Array:
         return np.array(texts, dtype=object).reshape(shape)
     dtype = DTYPES.get(tensor.data_type)
     if is_external(tensor):
-        content = read_external(tensor, external)
+        content: bytes | memoryview = read_external(tensor, external)
     elif raw is not None:
         content = raw
     else:
         return np.asarray(numpy_helper.to_array(tensor))
     if dtype is None:
-        loose = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=content)
+        loose = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(content))
         return np.asarray(numpy_helper.to_array(loose))
     stored = dtype.numpy if dtype.numpy.kind == "V" else dtype.numpy.newbyteorder("<")
     return np.frombuffer(content, dtype=stored).astype(dtype.numpy, copy=False).reshape(shape)
 
 
-def read_external(tensor: TensorProto, external: External) -> bytes:
+def read_external(tensor: TensorProto, external: External) -> bytes | memoryview:
     """The bytes of a tensor stored outside the model. Raises Fault if they cannot be used."""
     entries: Mapping[str, str] = {entry.key: entry.value for entry in tensor.external_data}
     if "location" not in entries:

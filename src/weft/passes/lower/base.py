@@ -10,9 +10,9 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
-from weft.passes.lower.packed import held_once
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
+from weft.plan.packed import held_once
 from weft.plan.target import Target
 from weft.provider import Provider
 

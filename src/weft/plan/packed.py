@@ -1,7 +1,7 @@
-"""Packed weights that several plans need are kept once: those of other input shapes, and of other sessions of a model.
+"""Constants that several plans need are kept once: those of other input shapes, and of other sessions of a model.
 
-Packing gives each plan new arrays. Before one is kept, those still in use anywhere in the process are searched for one
-with the same bits.
+Packing gives each plan new arrays, and so does reading from the model's file. Before one is kept, those still in use
+anywhere in the process are searched for one with the same bits.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 import weakref
 import zlib
 from collections.abc import Hashable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft import forking
+from weft.graph.mapping import is_mapped, release, resident
 
 Array = np.ndarray[Any, Any]
 
@@ -40,11 +42,20 @@ def held_once(array: Array, source: Array) -> Array:
             if np.array_equal(other.reshape(-1).view(np.uint8), bits):
                 return other
         array.flags.writeable = False
-        _held[key] = [weakref.ref(one, lambda _, key=key: _forget(key)) for one in (*alive, array)]
+        _held[key] = [weakref.ref(one, partial(_forget, key)) for one in (*alive, array)]
     return array
 
 
-def _forget(key: Hashable) -> None:
+def kept(array: Array) -> Array:
+    """`array`, contiguous and aligned, in memory that no file is behind, for a plan to read while it runs."""
+    if not is_mapped(array):
+        return resident(array)
+    copy = held_once(resident(array), array)
+    release(array)
+    return copy
+
+
+def _forget(key: Hashable, _: object) -> None:
     with _lock:
         alive = [reference for reference in _held.get(key, ()) if reference() is not None]
         if alive:
