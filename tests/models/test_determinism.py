@@ -22,6 +22,8 @@ from weft.tracing.record import record
 
 SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
 CLIENTS = 4
+MOST_ROUNDS = 50
+"""Where other processes have the CPUs, a helper may come too late to every op of a round."""
 
 LARGER = {
     "branches": lambda: small.branches(width=192, count=5),
@@ -85,12 +87,17 @@ def test_a_model_gives_the_same_bits_everywhere(
     if larger:
         monkeypatch.setitem(small.MODELS, name, LARGER[name])
     run = digests.model(name)
+    found, workers = set[str](), set[int]()
 
-    with record() as recording:
-        found = digests_everywhere(run, team, SETTINGS * 2)
+    for _ in range(MOST_ROUNDS):
+        with record() as recording:
+            found |= digests_everywhere(run, team, SETTINGS * 2)
+        workers |= {event.worker for event in recording.events}
+        if len(workers) > 1:
+            break
 
     assert len(found) == 1
-    assert len({event.worker for event in recording.events}) > 1, "nothing was shared: the test shows nothing"
+    assert len(workers) > 1, "nothing was shared: the test shows nothing"
 
 
 def digests_of_process(**environment: str) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from weft.graph.value import Value
 from weft.passes.choose_kernels import Lowered
@@ -11,6 +12,9 @@ from weft.plan.plan import Task
 
 TINY_NS = 8_000.0
 """Calls cheaper than this are run together with their only neighbour: handing one to another worker costs as much."""
+
+SIBLINGS_NS = 3_000.0
+"""Calls between the same neighbours are run together up to this much: a few times what handing them over costs."""
 
 
 def dependencies(lowered: Lowered) -> list[set[int]]:
@@ -28,49 +32,98 @@ def dependencies(lowered: Lowered) -> list[set[int]]:
     return result
 
 
+@dataclass(slots=True)
+class _Group:
+    """Calls that one worker runs in turn. `before` and `after` are the groups it waits for and that wait for it, by
+    number; `single` ones are never joined."""
+
+    calls: list[int]
+    cost: float
+    before: set[int]
+    after: set[int]
+    single: bool
+
+
 def build_tasks(calls: Sequence[Call], after: Sequence[set[int]]) -> tuple[list[Call], list[Task]]:
     """Group `calls` (in topological order; call i waits for the calls `after[i]`) into tasks.
 
-    A call joins the task of its only predecessor if it is that task's only successor and both are
-    tiny: no parallelism is lost. Returns the calls in the order of their tasks, and the tasks.
+    Tiny calls are joined where that costs no parallelism worth having: one with its only neighbour, and some
+    that wait for the same and are waited for by the same, by their cost alone. Returns the calls in the order of
+    their tasks, and the tasks.
     """
-    successors: list[set[int]] = [set() for _ in calls]
+    groups = [
+        _Group([number], call.cost, set(after[number]), set(), call.blocking or call.function is not None)
+        for number, call in enumerate(calls)
+    ]
     for number, before in enumerate(after):
         for other in before:
-            successors[other].add(number)
-    task_of: list[int] = []
-    members: list[list[int]] = []
-    cost: list[float] = []
-    for number, call in enumerate(calls):
-        before = after[number]
-        joined = None
-        if len(before) == 1:
-            (previous,) = before
-            task = task_of[previous]
-            chained = members[task][-1] == previous and len(successors[previous]) == 1
-            tiny = call.cost < TINY_NS and cost[task] < TINY_NS
-            alike = call.blocking == calls[previous].blocking and call.function is None
-            if chained and tiny and alike and calls[previous].function is None:
-                joined = task
-        if joined is None:
-            joined = len(members)
-            members.append([])
-            cost.append(0.0)
-        members[joined].append(number)
-        cost[joined] += call.cost
-        task_of.append(joined)
-    waits = [
-        sorted({task_of[other] for number in numbers for other in after[number]} - {task})
-        for task, numbers in enumerate(members)
-    ]
-    priority = list(cost)
-    for task in range(len(members) - 1, -1, -1):
-        for other in waits[task]:
-            priority[other] = max(priority[other], cost[other] + priority[task])
+            groups[other].after.add(number)
+    groups = _join_chains(groups)
+    while len(joined := _join_siblings(groups)) < len(groups):
+        groups = _join_chains(joined)
+    priority = _priorities(groups)
     ordered: list[Call] = []
     tasks: list[Task] = []
-    for task, numbers in enumerate(members):
-        blocking = calls[numbers[0]].blocking
-        tasks.append(Task(len(ordered), len(numbers), tuple(waits[task]), priority[task], blocking))
-        ordered.extend(calls[number] for number in numbers)
+    for number, group in enumerate(groups):
+        blocking = calls[group.calls[0]].blocking
+        tasks.append(Task(len(ordered), len(group.calls), tuple(sorted(group.before)), priority[number], blocking))
+        ordered.extend(calls[call] for call in group.calls)
     return ordered, tasks
+
+
+def _join_chains(groups: list[_Group]) -> list[_Group]:
+    """Each tiny group joined to the tiny one that it alone follows."""
+    into = list(range(len(groups)))
+    cost = [group.cost for group in groups]
+    for number, group in enumerate(groups):
+        if group.single or len(group.before) != 1:
+            continue
+        (other,) = group.before
+        if groups[other].single or len(groups[other].after) > 1:
+            continue
+        first = into[other]
+        if group.cost < TINY_NS and cost[first] < TINY_NS:
+            into[number] = first
+            cost[first] += group.cost
+    return _joined(groups, into)
+
+
+def _join_siblings(groups: list[_Group]) -> list[_Group]:
+    """Groups between the same neighbours joined, as many as are worth SIBLINGS_NS together."""
+    into = list(range(len(groups)))
+    cost = [group.cost for group in groups]
+    open_: dict[tuple[frozenset[int], frozenset[int]], int] = {}
+    for number, group in enumerate(groups):
+        if group.single or group.cost >= SIBLINGS_NS / 2:
+            continue
+        neighbours = frozenset(group.before), frozenset(group.after)
+        first = open_.setdefault(neighbours, number)
+        if first != number and cost[first] + group.cost <= SIBLINGS_NS:
+            into[number] = first
+            cost[first] += group.cost
+        else:
+            open_[neighbours] = number
+    return _joined(groups, into)
+
+
+def _joined(groups: list[_Group], into: list[int]) -> list[_Group]:
+    """The groups with each appended to the one that `into` names: itself, or an earlier one that is not joined."""
+    place = {first: new for new, first in enumerate(sorted(set(into)))}
+    result = [_Group([], 0.0, set(), set(), groups[first].single) for first in place]
+    for number, group in enumerate(groups):
+        new = place[into[number]]
+        target = result[new]
+        target.calls += group.calls
+        target.cost += group.cost
+        target.before |= {place[into[other]] for other in group.before} - {new}
+        target.after |= {place[into[other]] for other in group.after} - {new}
+    return result
+
+
+def _priorities(groups: list[_Group]) -> list[float]:
+    """The length in ns of the longest path from each group to the end."""
+    priority = [group.cost for group in groups]
+    for number in range(len(groups) - 1, -1, -1):
+        for other in groups[number].before:
+            priority[other] = max(priority[other], groups[other].cost + priority[number])
+    return priority

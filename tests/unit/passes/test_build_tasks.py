@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from weft.dtypes import f32
 from weft.graph.graph import Graph
 from weft.passes.build_tasks import build_tasks
@@ -39,20 +41,73 @@ def test_costly_calls_stay_tasks_of_their_own() -> None:
 
 def test_branches_stay_separate_tasks() -> None:
     """
-    Two calls that do not depend on each other are never put into one task.
+    Two calls that do not depend on each other stay apart where running them at once is worth its price.
     """
-    ordered, tasks = build_tasks(calls([100.0] * 4), [set(), {0}, {0}, {1, 2}])
+    ordered, tasks = build_tasks(calls([100.0, 2e3, 2e3, 100.0]), [set(), {0}, {0}, {1, 2}])
 
     assert len(tasks) == 4
     assert tasks[3].after == (1, 2)
     assert len(ordered) == 4
 
 
+def test_tiny_calls_between_the_same_neighbours_share_tasks() -> None:
+    """
+    A thousand tiny calls that are ready together are handed out in batches, of which there are still enough for
+    many workers.
+    """
+    count = 1000
+    given = [*calls([100.0] * count), *calls([1e6])]
+
+    ordered, tasks = build_tasks(given, [*(set() for _ in range(count)), set(range(count))])
+
+    assert {task.count for task in tasks[:-2]} == {30}
+    assert len(tasks) == 35
+    assert tasks[-1].after == tuple(range(34))
+    assert sorted(map(id, ordered)) == sorted(map(id, given))
+
+
+def test_a_diamond_of_tiny_calls_is_one_task() -> None:
+    """
+    Branches that are not worth a second worker do not keep the chain around them from being one task.
+    """
+    _, tasks = build_tasks(calls([100.0] * 7), [set(), {0}, {0}, {1, 2}, {3}, {3}, {4, 5}])
+
+    assert [(task.first, task.count, task.after) for task in tasks] == [(0, 7, ())]
+
+
+def test_each_call_comes_after_those_it_waits_for() -> None:
+    """
+    However calls are grouped, tasks and the calls inside them stand in an order that respects every dependency.
+    """
+    for seed in range(200):
+        random = Random(seed)
+        count = random.randint(1, 60)
+        given = calls([random.choice([50.0, 400.0, 2e3, 9e3]) for _ in range(count)])
+        after = [set(random.sample(range(i), min(i, random.randint(0, 3)))) for i in range(count)]
+
+        ordered, tasks = build_tasks(given, after)
+
+        task_of = {
+            id(ordered[i]): n for n, task in enumerate(tasks) for i in range(task.first, task.first + task.count)
+        }
+        place = {id(call): i for i, call in enumerate(ordered)}
+        assert len(place) == count
+        assert sum(task.count for task in tasks) == count
+        reached: list[set[int]] = []
+        for task in tasks:
+            reached.append(set(task.after).union(*(reached[other] for other in task.after)))
+        for call, before in zip(given, after, strict=True):
+            for other in before:
+                earlier, later = task_of[id(given[other])], task_of[id(call)]
+                assert place[id(given[other])] < place[id(call)]
+                assert earlier == later or earlier in reached[later]
+
+
 def test_calls_stand_in_the_order_of_their_tasks() -> None:
     """
     The calls of a task are consecutive, also where other calls stood between them.
     """
-    given = calls([100.0] * 4)
+    given = calls([1000.0] * 4)
 
     ordered, tasks = build_tasks(given, [set(), set(), {0}, {1}])
 
