@@ -243,3 +243,31 @@ def test_a_found_model_is_bitwise_the_same_at_every_thread_setting(tmp_path: Pat
 
     for intra_op, inter_op in ((1, 2), (2, 1), (4, 4)):
         assert np.array_equal(session.run(inputs, intra_op=intra_op, inter_op=inter_op)["y"], wanted)
+
+
+def test_sessions_of_one_model_share_their_constants(tmp_path: Path) -> None:
+    """
+    The second session of a process brings no weights, whether the first compiled or found them.
+    """
+    path, inputs = saved(tmp_path, width=256)
+    compiled, found, again = weft.Session(path), weft.Session(path), weft.Session(path)
+
+    def constants(session: weft.Session) -> list[int]:
+        slots = session._plans.all()[0].executable.layout.slots
+        return [address for kind, address in slots if kind == "constant"]
+
+    assert constants(compiled) == constants(found) == constants(again) != []
+    wanted = compiled.run(inputs)["y"]
+    del compiled, found
+    assert np.array_equal(again.run(inputs)["y"], wanted)
+
+
+def test_options_that_do_not_fit_are_refused_for_found_models_too(tmp_path: Path) -> None:
+    """
+    What a first session refuses, a second one refuses.
+    """
+    path, _ = saved(tmp_path)
+    weft.Session(path)
+
+    with pytest.raises(weft.errors.InputError, match="example_inputs"):
+        weft.Session(path, (np.ones(3),))

@@ -21,6 +21,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -42,12 +43,9 @@ _IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_PARALLEL_
 """Knobs that do not change what a model is compiled to."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Held:
-    """What an executable holds on to: its kernels and the arrays that its constants lie in.
-
-    Of one made of a plan the arrays are those of the constants, in order.
-    """
+    """What an executable holds on to: its kernels, and the constants in the order of its slots."""
 
     kernels: KernelSet
     arrays: Sequence[Array]
@@ -56,6 +54,10 @@ class Held:
     def bytes(self) -> tuple[int, int]:
         """Bytes of constants and of machine code."""
         return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
+
+
+_alive: WeakValueDictionary[str, Held] = WeakValueDictionary()
+"""What executables of this process hold, by key: sessions of one model share their constants."""
 
 
 def image_key(content: str, settings: Mapping[str, object], target: Target) -> str:
@@ -102,6 +104,7 @@ def keep(key: str, image: Image) -> None:
     layout = image.executable.layout
     if not isinstance(layout.kept, Held):
         return
+    _alive[key] = layout.kept
     places, total = _places(layout.kept.arrays)
     with open_cache() as cache:
         if cache is None or not cache.has_room_for(total):
@@ -128,6 +131,7 @@ def _record(signature: Signature, layout: Layout, kernels: KernelSet, places: Se
         return None
     place = iter(places)
     slots = [(kind, next(place) if kind == "constant" else value) for kind, value in layout.slots]
+    sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Held) else []
     return {
         "inputs": [(one.name, _name(one.dtype), one.shape) for one in signature.inputs],
         "outputs": [(one.name, _name(one.dtype), one.shape) for one in signature.outputs],
@@ -141,6 +145,7 @@ def _record(signature: Signature, layout: Layout, kernels: KernelSet, places: Se
         "tasks": list(layout.tasks),
         "successors": list(layout.successors),
         "slots": slots,
+        "sizes": sizes,
         "arena": layout.arena_bytes,
         "scratch": layout.scratch_bytes,
     }
@@ -174,21 +179,33 @@ def _read(key: str, file: int, target: Target) -> Image | None:
     head, code = os.pread(file, head_bytes, begin), os.pread(file, code_bytes, begin + head_bytes)
     if _digest(key, sizes, head, code) != start[len(MAGIC) : fixed]:
         return None
-    memory = _aligned(total)
-    _fill(file, memory, first)
-    if zlib.crc32(memory.data) != checksum:
-        return None
-    return _restored(json.loads(head), code, memory, target)
+    record = json.loads(head)
+    kernels, addresses = _kernels(record, code, target)
+    held = _alive.get(key)
+    if held is None:
+        memory = _aligned(total)
+        _fill(file, memory, first)
+        if zlib.crc32(memory.data) != checksum:
+            return None
+        places = [value for kind, value in record["slots"] if kind == "constant"]
+        arrays = [memory[place : place + size] for place, size in zip(places, record["sizes"], strict=True)]
+        held = _alive[key] = Held(kernels, arrays)
+    return _restored(record, addresses, held, target)
 
 
-def _restored(record: dict[str, Any], code: bytes, memory: Array, target: Target) -> Image:
+def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[KernelSet, list[int]]:
+    """The kernels of a record, linked, and the address of each."""
     objects, at = [], 0
     for spec, symbol, size in record["kernels"]:
         objects.append(ObjectCode(spec, symbol, code[at : at + size]))
         at += size
     libraries = link(objects, [one.spec for one in objects], target)
-    addresses = [libraries[one.spec].addresses[one.spec] for one in objects]
-    base = _address(memory)
+    kernels = KernelSet({}, tuple(objects), libraries=tuple(dict.fromkeys(libraries.values())))
+    return kernels, [libraries[one.spec].addresses[one.spec] for one in objects]
+
+
+def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, target: Target) -> Image:
+    constants = iter(held.arrays)
     layout = Layout(
         steps=[
             Step(addresses[number], [(slot, offset) for slot, offset in pointers], args, chunks, cost, workers)
@@ -197,13 +214,13 @@ def _restored(record: dict[str, Any], code: bytes, memory: Array, target: Target
         labels=[StepLabel(node, op) for node, op in record["labels"]],
         tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
         successors=record["successors"],
-        slots=[(kind, base + value if kind == "constant" else value) for kind, value in record["slots"]],
+        slots=[(kind, _address(next(constants)) if kind == "constant" else value) for kind, value in record["slots"]],
         arena_bytes=record["arena"],
         scratch_bytes=record["scratch"],
         outputs=[Form(tuple(shape), _dtype(name)) for name, shape in record["results"]],
         reasons=MESSAGES,
         isa=target.isa,
-        kept=Held(KernelSet({}, tuple(objects), libraries=tuple(dict.fromkeys(libraries.values()))), [memory]),
+        kept=held,
     )
     inputs, outputs = (
         tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])

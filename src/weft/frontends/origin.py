@@ -33,7 +33,8 @@ class Origin:
         self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
         self._lock = forking.lock()
         self._loaded: Graph | Template | None = None
-        self.digest, self._stamp = _digest(model)
+        plain = all(value is None for value in options.values())
+        self.digest, self._stamp = _digest(model) if plain else (None, ())
 
     def load(self) -> Graph | Template:
         """What to run, read the first time it is asked for.
