@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case
+from tests.ops.recurrent_formulas import recurrent
 
 Array = np.ndarray
 
@@ -187,6 +188,9 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "log_softmax": _log_softmax,
     "lrn": _lrn,
     "conv_transpose": _conv_transpose,
+    "lstm": recurrent,
+    "gru": recurrent,
+    "rnn": recurrent,
     "pad": _cropped,
     "gather_elements": _gather_elements,
     "transpose": lambda case: case.inputs[0],

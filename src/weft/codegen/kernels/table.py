@@ -22,6 +22,7 @@ from weft.codegen.kernels.norm import emit_norm_rows
 from weft.codegen.kernels.one_hot import emit_one_hot
 from weft.codegen.kernels.pool import emit_pool_blocked
 from weft.codegen.kernels.pool_plain import emit_pool_plain
+from weft.codegen.kernels.recurrent import emit_recurrent
 from weft.codegen.kernels.reduce import emit_reduce_columns, emit_reduce_rows
 from weft.codegen.kernels.reorder import emit_reorder
 from weft.codegen.kernels.resample import emit_resample
@@ -45,6 +46,7 @@ KERNELS: dict[str, Generator] = {
     "copy_rows": emit_copy_rows,
     "copy_tiles": emit_copy_tiles,
     "attention": emit_attention,
+    "recurrent": emit_recurrent,
     "gemm": emit_gemm,
     "gemm_pack": emit_gemm_pack,
     "gemv": emit_gemv,

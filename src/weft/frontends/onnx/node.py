@@ -64,6 +64,12 @@ class OnnxNode:
     def text(self, attribute: str, default: str) -> str:
         return self._attributes[attribute].s.decode("utf-8", "replace") if self.has(attribute) else default
 
+    def texts(self, attribute: str) -> tuple[str, ...] | None:
+        """A list of texts, or None if it is not given."""
+        if not self.has(attribute):
+            return None
+        return tuple(text.decode("utf-8", "replace") for text in self._attributes[attribute].strings)
+
     def choice(self, attribute: str, default: str, *allowed: str) -> str:
         """A text attribute that must be one of `allowed`. Raises Fault for another text."""
         text = self.text(attribute, default)

@@ -24,6 +24,7 @@ from weft.passes.lower.norm import (
 from weft.passes.lower.one_hot import lower_one_hot
 from weft.passes.lower.pad import lower_pad
 from weft.passes.lower.pool import lower_avg_pool, lower_max_pool
+from weft.passes.lower.recurrent import lower_gru, lower_lstm, lower_rnn
 from weft.passes.lower.reduce import lower_reduce
 from weft.passes.lower.reorder import lower_reorder
 from weft.passes.lower.reshape import lower_reshape
@@ -58,6 +59,9 @@ LOWERINGS: dict[str, Lowering] = {
     "identity": lower_reshape,
     "matmul": lower_matmul_by_provider,
     "attention": lower_attention,
+    "lstm": lower_lstm,
+    "gru": lower_gru,
+    "rnn": lower_rnn,
     "elementwise": lower_elementwise,
     "neg": lower_scalar,
     "abs": lower_scalar,
