@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from weft.errors import UnsupportedModelError
@@ -65,7 +68,7 @@ def lowered(captured: fx.GraphModule) -> fx.GraphModule:
     """
     examples = [node.meta.get("example_value") for node in captured.graph.nodes if node.op == "placeholder"]
     try:
-        with torch.no_grad(), quiet():
+        with torch.no_grad(), quiet(), _faking(examples):
             module = make_fx(captured, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*examples)
     except Exception as error:
         faults = Faults()
@@ -76,6 +79,19 @@ def lowered(captured: fx.GraphModule) -> fx.GraphModule:
     for node, example in zip((n for n in module.graph.nodes if n.op == "placeholder"), examples, strict=True):
         node.meta["val"] = example
     return module
+
+
+@contextmanager
+def _faking(examples: Sequence[Any]) -> Iterator[None]:
+    """Tensors that the program makes have no memory, like `examples`; those that it holds may be real."""
+    mode = detect_fake_mode(examples) or FakeTensorMode()
+    before = mode.allow_non_fake_inputs
+    mode.allow_non_fake_inputs = True
+    try:
+        with mode:
+            yield
+    finally:
+        mode.allow_non_fake_inputs = before
 
 
 def used(module: fx.GraphModule) -> list[bool]:

@@ -1,0 +1,128 @@
+"""Times weft as a backend of torch.compile beside PyTorch's own ways to run the same module.
+
+    python -m benches.torch.compare [MODEL ...] [--threads 1,2] [--rounds 7] [--seconds 0.5] [--json FILE]
+
+Each way runs in a process of its own; rounds are interleaved, and the processes that are not being timed are stopped.
+The figure is the median over rounds of the round's median latency; columns are latencies in ms, and each rival's over
+weft's (above 1: weft is faster). `error` is the largest distance from eager, over the largest element of eager's output.
+Fails if weft's error exceeds 1e-4 or a part of the model did not run on weft.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benches.rivals.compare import Engine, cpu_name
+from benches.torch.engines import ENGINES
+from benches.torch.models import MODELS
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_ERROR = 1e-4
+
+
+def start(name: str, model: str, threads: int, folder: Path) -> Engine | None:
+    """Start a way to run `model` and wait until it has run once; None if it cannot."""
+    output = folder / f"{name}.npz"
+    command = [sys.executable, "-m", "benches.torch.worker", name, model, str(threads), str(output)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    engine = Engine(name, process, output)
+    answer = engine.answer()
+    if "missing" in answer:
+        print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
+        process.wait()
+        return None
+    engine.version, engine.load_seconds = answer["ready"], answer["load_seconds"]
+    process.send_signal(signal.SIGSTOP)
+    return engine
+
+
+def distance(got: Path, wanted: Path) -> float:
+    """The largest distance between two saved outputs, over the largest element of the second."""
+    with np.load(got) as one, np.load(wanted) as other:
+        first, second = one["arr_0"].astype(np.float64), other["arr_0"].astype(np.float64)
+    return float(np.abs(first - second).max() / max(np.abs(second).max(), 1e-30))
+
+
+def compare(model: str, threads: int, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
+    """Time the ways `names` to run one model."""
+    with tempfile.TemporaryDirectory() as name:
+        engines: list[Engine] = []
+        try:
+            for engine_name in names:
+                engine = start(engine_name, model, threads, Path(name))
+                if engine is not None:
+                    engines.append(engine)
+            for round_ in range(rounds + 1):
+                for engine in engines if round_ % 2 else engines[::-1]:
+                    engine.time(seconds)
+            eager = next(engine for engine in engines if engine.name == "eager")
+            return {
+                "model": model,
+                "threads": threads,
+                "engines": {
+                    engine.name: {
+                        "version": engine.version,
+                        "load_seconds": engine.load_seconds,
+                        "median_ns": statistics.median(engine.medians[1:]),
+                        "round_medians_ns": engine.medians[1:],
+                        "error": distance(engine.outputs, eager.outputs),
+                    }
+                    for engine in engines
+                },
+            }
+        finally:
+            for engine in engines:
+                engine.close()
+
+
+def row(result: dict[str, Any]) -> str:
+    """A row of the table."""
+    engines = result["engines"]
+    mine = engines["weft"]["median_ns"]
+    cells = [f"{mine / 1e6:.2f}"]
+    for name in list(ENGINES)[1:]:
+        figures = engines.get(name)
+        cells.append(
+            "-" if figures is None else f"{figures['median_ns'] / 1e6:.2f} ({figures['median_ns'] / mine:.2f}x)"
+        )
+    return f"| {result['model']} | {result['threads']} | {' | '.join(cells)} | {engines['weft']['error']:.0e} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", choices=[[], *MODELS], default=[])
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--engines", default=",".join(ENGINES))
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.5)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    results = []
+    print(f"{cpu_name()}, {os.cpu_count()} CPUs; latency in ms (a rival's over weft's: above 1, weft is faster)")
+    print(f"| model | threads | {' | '.join(ENGINES)} | error |")
+    print(f"| --- | --- | {' | '.join('---' for _ in ENGINES)} | --- |")
+    for model in arguments.models or list(MODELS):
+        for threads in map(int, arguments.threads.split(",")):
+            names = arguments.engines.split(",")
+            results.append(compare(model, threads, names, arguments.rounds, arguments.seconds))
+            print(row(results[-1]), flush=True)
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+    far = [result["model"] for result in results if result["engines"]["weft"]["error"] > MOST_ERROR]
+    if far:
+        sys.exit(f"further than {MOST_ERROR} from eager: {', '.join(far)}")
+
+
+if __name__ == "__main__":
+    main()
