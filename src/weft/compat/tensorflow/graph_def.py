@@ -17,12 +17,13 @@ from weft.dtypes import f32 as float32
 from weft.errors import ModelError
 from weft.frontends.faults import Fault, Faults
 from weft.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, sorted_nodes
+from weft.frontends.tensorflow.emitter import NeedsShapeError
 from weft.frontends.tensorflow.messages import GraphDef
 from weft.frontends.tensorflow.node import Node, Ref, spelled, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES
 from weft.frontends.tensorflow.reader import read
 from weft.frontends.tensorflow.switches import CHOICE
-from weft.frontends.tensorflow.translate import NOTHING, choice, prepared, stated
+from weft.frontends.tensorflow.translate import MISFITS, NOTHING, choice, constant_array, prepared, stated
 
 LOOPS = ("While", "StatelessWhile")
 
@@ -132,9 +133,9 @@ class _Importer:
     def _made(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         """The results of `node`."""
         if node.op in ("Placeholder", "PlaceholderV2"):
-            return [placeholder(node.attr("dtype"), node.attr("shape"), node.name)]
+            return [placeholder(stated(node, 0), node.attr("shape"), node.name)]
         if node.op == "Const":
-            return [constant_in(self._graph, node.attr("value"), node.name)]
+            return [constant_in(self._graph, constant_array(node), node.name)]
         if node.op in NOTHING:
             self._ops[node.name] = self._graph.create_op(node.op, (), lambda _e, _v: [], node.name, outputs=[])
             return ()
@@ -222,8 +223,10 @@ def _emit_of(node: Node) -> Callable[..., Any]:
             return NODES[node.op].emit(e, node, values)
         except Fault as fault:
             raise ValueError(str(fault)) from fault
-        except (TypeError, LookupError, ArithmeticError) as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
+        except NeedsShapeError:
+            raise
+        except MISFITS as error:
+            raise ValueError(str(error)) from error
 
     return emit
 

@@ -13,7 +13,7 @@ from weft.frontends.order import Cycle, depth_first
 from weft.frontends.tensorflow.node import Node, Ref, divided, parsed, python_values, spelled, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES
 
-MOST_NODES = 1 << 19
+MOST_NODES = 1 << 17
 """More nodes than this, calls expanded, are refused: functions that call functions multiply."""
 
 ARGUMENT = "_Arg"
@@ -193,6 +193,11 @@ def ordered(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list
 
     Raises Fault if nodes wait for one another, or if a tensor is of no node.
     """
+    return sorted_nodes(needed(body, wanted, given), given)
+
+
+def needed(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list[Node]:
+    """The nodes that `wanted` depend on, in no order. Raises Fault if a tensor is of no node."""
     nodes: dict[str, Node] = {}
     open_ = [ref for ref in wanted if ref not in given]
     while open_:
@@ -203,7 +208,7 @@ def ordered(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list
             raise Fault(f"the graph has no node {name!r}")
         nodes[name] = body.nodes[name]
         open_.extend(ref for ref in nodes[name].inputs if ref not in given)
-    return sorted_nodes(list(nodes.values()), given)
+    return list(nodes.values())
 
 
 def sorted_nodes(nodes: Sequence[Node], given: Mapping[Ref, Any]) -> list[Node]:

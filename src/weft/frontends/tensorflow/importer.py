@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.errors import ModelError
 from weft.frontends.faults import Fault, Faults, Unsupported
-from weft.frontends.tensorflow.body import Body, Library, graph_body, ordered
+from weft.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
 from weft.frontends.tensorflow.node import Node, Ref, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
 from weft.frontends.tensorflow.switches import CHOICE, LOOPS
@@ -45,7 +45,13 @@ def import_graph(
     faults.raise_all(title)
     if all(value.shape is not None and is_static(value.shape) for value in model.inputs):
         return model.build([(value.known_dtype, value.static_shape) for value in model.inputs])
-    return Template("tensorflow", tuple(model.inputs), tuple(model.described()), model.build)
+    try:
+        described = model.described()
+    except Fault as fault:
+        faults.add("the outputs", fault)
+        faults.raise_all(title)
+        raise
+    return Template("tensorflow", tuple(model.inputs), tuple(described), model.build)
 
 
 class _Model:
@@ -75,21 +81,24 @@ class _Model:
             raise Fault("every node is read by another, so none is an output; say which with outputs=[...]")
         if len(set(names)) != len(names) or len(given) != len(inputs or given):
             raise Fault("inputs= and outputs= must name each tensor once")
-        nodes = ordered(self._body, self._wanted, given)
+        nodes = needed(self._body, self._wanted, given)
         if inputs is None:
             given = {(node.name, 0): node.name for node in nodes if node.op in PLACEHOLDERS}
         unread = [name for ref, name in given.items() if inputs is not None and not self._reads(ref, nodes)]
         if unread:
             raise Fault(f"no output depends on the input {', '.join(map(repr, unread))}")
         places = list(given.items())
+        at = {name: place for place, name in enumerate(self._whole.nodes)}
         if inputs is None:
-            at = {name: place for place, name in enumerate(self._whole.nodes)}
             places.sort(key=lambda item: at.get(item[0][0], 0))
         self._given = [ref for ref, _ in places]
         symbols = _Symbols()
         for ref, name in places:
             self._input(ref, name, symbols)
+        nodes.sort(key=lambda node: at.get(node.name, len(at)))
         self._check([node for node in nodes if (node.name, 0) not in given or node.op not in PLACEHOLDERS])
+        if not self._faults:
+            sorted_nodes(nodes, given)
 
     def _reads(self, ref: Ref, nodes: Sequence[Node]) -> bool:
         return ref in self._wanted or any(ref in node.inputs for node in nodes)
@@ -149,7 +158,7 @@ class _Model:
                         continue
                     seen.add(name)
                     body = prepared(self._library.body(name), self._library)
-                    inner = ordered(body, body.results, {(argument, 0): None for argument in body.arguments})
+                    inner = needed(body, body.results, {(argument, 0): None for argument in body.arguments})
                 except Fault as fault:
                     self._faults.add(node.place, fault)
                     continue

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from weft.dtypes import DType, from_numpy
-from weft.errors import KernelError, LimitError, ShapeError
+from weft.errors import WeftError
 from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.tensorflow.body import Body, Library, expanded, ordered
 from weft.frontends.tensorflow.control import Branches, Loop, Rest, Single, add_call, result_dtypes
@@ -20,11 +20,12 @@ from weft.graph.shape import is_static
 from weft.graph.template import Form as Given
 from weft.graph.template import Template
 from weft.graph.value import Value
+from weft.ops.op import Array
 
 NOTHING = ("NoOp", "Assert", "PrintV2")
 MOST_NESTED = 32
 """Branches inside branches that are replaced by the side taken."""
-MISFITS = (ShapeError, KernelError, LimitError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+MISFITS = (WeftError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 """What rules raise for operands and attributes that do not fit them."""
 
 Env = dict[Ref, Value]
@@ -79,9 +80,7 @@ class Translation:
         return _STRUCTURE[node.op](self, node, values)
 
     def constant(self, node: Node, _: list[Value]) -> Sequence[Value]:
-        array = node.attr("value")
-        if not isinstance(array, np.ndarray):
-            raise Fault("it has no value")
+        array = constant_array(node)
         if array.size > 1 and not any(array.strides):
             return [self.emitter.full(array.shape, array.flat[0], from_numpy(array.dtype))]
         return [Value.constant(self.emitter.graph.unique_name(node.name), array)]
@@ -181,6 +180,14 @@ class Translation:
         env.update(zip(results, made, strict=True))
 
 
+def constant_array(node: Node) -> Array:
+    """The value of a Const. Raises Fault if it has none."""
+    array = node.attr("value")
+    if not isinstance(array, np.ndarray):
+        raise Fault("it has no value")
+    return array
+
+
 def choice(e: Emitter, predicate: Value, no: Value, yes: Value) -> Value:
     """What a Merge takes. Raises Unsupported if the two sides differ in shape and only a run tells which one it is."""
     if predicate.data is not None:
@@ -199,9 +206,7 @@ def _known_dtype(value: Value | None) -> DType | None:
 
 
 def _told(error: BaseException) -> str:
-    return (
-        str(error) if isinstance(error, (ShapeError, KernelError, LimitError)) else f"{type(error).__name__}: {error}"
-    )
+    return str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
 
 
 def stated(node: Node, index: int) -> DType:
@@ -210,7 +215,8 @@ def stated(node: Node, index: int) -> DType:
         return NODES[node.op].dtype_of(node, index)
     if node.op in ("Placeholder", "PlaceholderV2", "Const"):
         found = node.attr("dtype")
-        assert isinstance(found, DType)
+        if not isinstance(found, DType):
+            raise Fault("it does not state its element type")
         return found
     return result_dtypes(node, index + 1, ())[index]
 

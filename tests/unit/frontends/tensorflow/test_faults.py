@@ -1,0 +1,231 @@
+"""Graphs that cannot be used say where and why, all faults at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import weft
+from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
+from weft.dtypes import boolean, f32
+from weft.errors import InputError, ModelError, ModelFormatError, UnsupportedModelError
+from weft.frontends.tensorflow import load
+from weft.frontends.tensorflow.messages import GraphDef, SavedModel
+
+
+def relu() -> Writer:
+    w = Writer()
+    w.node("Relu", w.input("x", (2,)), name="y")
+    return w
+
+
+def test_every_op_that_weft_lacks_is_listed_with_its_nodes() -> None:
+    """
+    One line an op, with the names of all nodes that have it; only what the outputs need counts.
+    """
+    w = Writer()
+    x = w.input("x", (2,))
+    a, b = w.node("Frobnicate", x, name="a"), w.node("Frobnicate", x, name="b")
+    w.node("Mangle", a, b, name="c")
+    w.node("Unneeded", x, name="d")
+
+    with pytest.raises(UnsupportedModelError) as error:
+        load(w.bytes(), outputs=["c"])
+
+    assert len(error.value.faults) == 2
+    assert any("Frobnicate (nodes 'a', 'b')" in fault for fault in error.value.faults)
+    assert any("Mangle (nodes 'c')" in fault for fault in error.value.faults)
+
+
+def test_an_op_inside_a_function_is_listed_too() -> None:
+    """
+    The branches of an If are looked into when the graph is loaded.
+    """
+    w = Writer()
+    w.function("odd", {"a": f32}, {"r": "b:out:0"}, [("b", "Frobnicate", ["a"], {"T": f32})])
+    w.node("If", w.input("flag", (), "bool"), w.input("x", (2,)), T=None, Tout=[f32], Tcond=boolean,
+           then_branch=function_attr("odd"), else_branch=function_attr("odd"))  # fmt: skip
+
+    with pytest.raises(UnsupportedModelError, match="Frobnicate"):
+        load(w.bytes())
+
+
+@pytest.mark.parametrize("op", ["VariableV2", "VarHandleOp"])
+def test_a_graph_with_variables_is_told_to_be_frozen(op: str) -> None:
+    """
+    The values of variables are in a checkpoint, not in the graph.
+    """
+    w = Writer()
+    w.node("Neg", w.node(op, T=None), name="y")
+
+    with pytest.raises(UnsupportedModelError, match="freeze it first"):
+        load(w.bytes())
+
+
+def test_loops_of_tensorflow_1_are_told_how_to_stay_whole() -> None:
+    """
+    Enter, Merge, Switch and NextIteration form a circle.
+    """
+    w = Writer()
+    x = w.input("x", (2,))
+    enter = w.node("Enter", x, name="enter")
+    w.node("Merge", enter, "next", name="merge")
+    w.node("NextIteration", "merge", name="next")
+    w.node("Exit", "merge", name="y")
+
+    with pytest.raises(UnsupportedModelError, match="lower_control_flow=False"):
+        load(w.bytes())
+
+
+def test_a_saved_model_is_told_what_to_do(tmp_path: Path) -> None:
+    """
+    Given as its file or as its folder.
+    """
+    model = SavedModel(saved_model_schema_version=1)
+    model.meta_graphs.add().graph_def.CopyFrom(relu().graph)
+    (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
+
+    for path in (tmp_path, tmp_path / "saved_model.pb"):
+        with pytest.raises(ModelFormatError, match="convert_variables_to_constants_v2"):
+            weft.Session(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"", "empty"), (b"\x0a\x7fshort", "cut short"), (b"hello", "no frozen TensorFlow graph"), (b"node {", "no frozen"),
+     (GraphDef(version=1).SerializeToString(), "no nodes")],
+)  # fmt: skip
+def test_what_is_no_graph_def_is_called_so(tmp_path: Path, content: bytes, words: str) -> None:
+    """
+    Empty, cut short, text of another kind, a message without nodes.
+    """
+    (tmp_path / "model.pb").write_bytes(content)
+
+    with pytest.raises(ModelFormatError, match=words):
+        weft.Session(tmp_path / "model.pb")
+
+
+def test_a_missing_file_is_called_so(tmp_path: Path) -> None:
+    """
+    With the reason of the system.
+    """
+    with pytest.raises(ModelFormatError, match="No such file"):
+        weft.Session(tmp_path / "absent.pb")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"outputs": ["z"]}, "names 'z'"),
+        ({"outputs": ["yy"]}, "did you mean y"),
+        ({"outputs": ["y:3"]}, "no tensor 'y:3'"),
+        ({"outputs": ["y", "y"]}, "once"),
+        ({"inputs": ["nowhere"]}, "names 'nowhere'"),
+        ({"inputs": ["aside"]}, "no output depends on the input 'aside'"),
+        ({"inputs": []}, "not among the inputs"),
+    ],
+)
+def test_names_of_tensors_must_exist(options: dict[str, list[str]], words: str) -> None:
+    """
+    Unknown, doubled and useless names are refused.
+    """
+    w = relu()
+    w.input("aside", (2,))
+
+    with pytest.raises(ModelError, match=words):
+        weft.Session(w.bytes(), **options)
+
+
+def test_other_models_take_no_tensor_names() -> None:
+    """
+    inputs= and outputs= belong to frozen graphs.
+    """
+    with pytest.raises(InputError, match="TensorFlow"):
+        weft.Session(load(relu().bytes()), outputs=["y"])
+
+
+def broken(change: str) -> Writer:
+    w = relu()
+    node = w.graph.node[1]
+    if change == "unknown input":
+        node.input[0] = "nobody"
+    elif change == "two of a name":
+        w.node("Neg", "x", name="y")
+    elif change == "circle":
+        node.input[0] = "z"
+        w.node("Neg", "y", name="z")
+        w.node("Neg", "z", name="end")
+    elif change == "too few inputs":
+        del node.input[:]
+    elif change == "dtype":
+        w.graph.node[0].attr["dtype"].type = 8
+    elif change == "shape":
+        w.graph.node[0].attr["shape"].shape.dim[0].size = -7
+    elif change == "no value":
+        w.node("Add", "y", w.node("Const", T=None, dtype=f32), name="end")
+    elif change == "misfit":
+        w.node("Add", "y", w.constant(np.zeros(3, np.float32)), name="end")
+    elif change == "wrong size":
+        w.node("Add", "y", w.constant(np.zeros(3, np.float32)), name="end")
+        w.graph.node[2].attr["value"].tensor.tensor_content = b"1234567"
+    elif change == "huge":
+        w.node("Add", "y", w.constant(np.zeros(3, np.float32)), name="end")
+        w.graph.node[2].attr["value"].tensor.tensor_shape.dim[0].size = 1 << 62
+    return w
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["unknown input", "two of a name", "circle", "too few inputs", "dtype", "shape", "no value", "misfit", "wrong size",
+     "huge"],
+)  # fmt: skip
+def test_impossible_graphs_are_refused(change: str) -> None:
+    """
+    With a ModelError that names what is wrong.
+    """
+    with pytest.raises(ModelError) as error:
+        load(broken(change).bytes())
+
+    assert error.value.faults
+
+
+def test_functions_that_call_themselves_are_refused() -> None:
+    """
+    Directly or through each other.
+    """
+    w = Writer()
+    w.function("f", {"a": f32}, {"r": "b:r:0"}, [("b", "g", ["a"], {})])
+    w.function("g", {"a": f32}, {"r": "b:r:0"}, [("b", "f", ["a"], {})])
+    w.node("f", w.input("x", (2,)), name="y")
+
+    with pytest.raises(ModelError, match="calls itself"):
+        load(w.bytes())
+
+
+def test_functions_that_multiply_are_refused() -> None:
+    """
+    Each of forty functions calls the next one twice: 2 to the power of 40 nodes.
+    """
+    w = Writer()
+    for level in range(40):
+        inner = f"f{level + 1}" if level < 39 else "Neg"
+        w.function(f"f{level}", {"a": f32}, {"r": "c:r:0"}, [("b", inner, ["a"], {}), ("c", inner, ["b:r:0"], {})])
+    w.node("f0", w.input("x", (2,)), name="y")
+
+    with pytest.raises(ModelError, match="more than"):
+        load(w.bytes())
+
+
+def test_a_shape_that_does_not_fit_is_told_with_its_node_when_it_is_met() -> None:
+    """
+    Sizes that only a run tells are checked then.
+    """
+    w = Writer()
+    w.node("MatMul", w.input("x", (None, None)), w.constant(np.eye(3, dtype=np.float32)), name="product")
+    session = weft.Session(w.bytes())
+
+    with pytest.raises(ModelError, match="product"):
+        session.run({"x": np.zeros((2, 4), np.float32)})
+    assert session.run({"x": np.ones((2, 3), np.float32)})["product"].shape == (2, 3)

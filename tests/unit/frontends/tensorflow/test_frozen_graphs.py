@@ -1,0 +1,299 @@
+"""Frozen graphs written by weft's own messages, against NumPy and the references of the ops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import weft
+from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, mobile
+from weft.dtypes import boolean, f32, from_numpy, i32, i64
+from weft.frontends import load
+from weft.frontends.tensorflow.messages import TensorProto
+from weft.frontends.tensorflow.tensors import NUMBERS, shape_message, to_array
+from weft.graph.graph import Graph
+from weft.graph.template import Template
+from weft.ops.evaluate import evaluate
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+
+
+def network() -> Writer:
+    """relu(x @ w + b), of which softmax and its index are read by nobody; `two` reads a second result."""
+    w = Writer()
+    x = w.input("x", (None, 4))
+    y = w.node("MatMul", x, w.constant(np.eye(4, dtype=np.float32), name="weights"), name="product")
+    y = w.node("Relu", w.node("BiasAdd", y, w.constant(np.ones(4, np.float32))), name="hidden")
+    w.node("Softmax", y, name="probabilities")
+    w.node("TopKV2", y, w.constant(2, np.int32), name="best", sorted=True)
+    return w
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def run(w: Writer, arrays: dict[str, np.ndarray], **options: list[str]) -> dict[str, np.ndarray]:
+    return weft.Session(w.bytes(), **options).run(arrays)
+
+
+def test_inputs_are_placeholders_and_outputs_what_nobody_reads() -> None:
+    """
+    Without names given, a session takes the placeholders and gives the nodes at the end.
+    """
+    session = weft.Session(network().bytes())
+
+    assert [(t.name, t.dtype, t.shape) for t in session.inputs] == [("x", np.float32, ("?0", 4))]
+    assert [(t.name, t.shape) for t in session.outputs] == [("probabilities", ("?out0", 4)), ("best", ("?out1", 2))]
+    found = session.run({"x": X})
+    np.testing.assert_allclose(found["probabilities"], softmax(np.maximum(X + 1, 0)), rtol=1e-6)
+
+
+def test_tensors_are_named_as_tensorflow_names_them() -> None:
+    """
+    "name", "name:0" and "name:1" choose outputs, and inputs in the middle of the graph.
+    """
+    found = run(network(), {"x": X}, outputs=["best:1", "hidden", "product:0"])
+
+    assert list(found) == ["best:1", "hidden", "product:0"]
+    assert found["best:1"].tolist() == [[0, 1], [3, 2], [3, 2]]
+    np.testing.assert_array_equal(found["product:0"], X)
+
+    part = run(network(), {"hidden:0": X}, inputs=["hidden:0"], outputs=["probabilities:0"])
+    np.testing.assert_allclose(part["probabilities:0"], softmax(X), rtol=1e-6)
+
+
+def test_a_file_in_binary_or_text_form_loads_by_its_path(tmp_path: Path) -> None:
+    """
+    .pb holds the message, .pbtxt spells it out; a text under the name of a binary file is read too.
+    """
+    from google.protobuf import text_format
+
+    w = network()
+    (tmp_path / "a.pb").write_bytes(w.bytes())
+    for name in ("a.pbtxt", "text.pb"):
+        (tmp_path / name).write_text(text_format.MessageToString(w.graph), encoding="utf-8")
+
+    for name in ("a.pb", "a.pbtxt", "text.pb"):
+        found = weft.Session(tmp_path / name, outputs=["hidden"]).run({"x": X})
+        np.testing.assert_array_equal(found["hidden"], np.maximum(X + 1, 0))
+
+
+def test_a_graph_def_loads_as_it_is() -> None:
+    """
+    The message itself is a model.
+    """
+    assert isinstance(load(network().graph), Template)
+
+
+def test_a_graph_of_fixed_shapes_is_compiled_when_it_is_loaded() -> None:
+    """
+    It is a Graph, whose plan is there before the first run.
+    """
+    w = mobile(32, 2)
+
+    assert isinstance(load(w.bytes()), Graph)
+    assert len(weft.Session(w.bytes()).plans()) == 1
+
+
+def test_a_network_with_channels_last_has_no_transpose_between_its_convolutions() -> None:
+    """
+    Of the transposes that TensorFlow's layout asks for, the one of the input is left.
+    """
+    session = weft.Session(mobile(64).bytes())
+    (plan,) = session.plans()
+    ops = [call.op for call in plan.calls]
+
+    assert sum(node.op == "transpose" for node in session.graph.nodes) > 50
+    assert ops.count("transpose") == 1
+    assert ops.index("transpose") < ops.index("conv")
+    assert "pad" not in ops
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_a_mobile_network_gives_what_the_references_give(batch: int) -> None:
+    """
+    The whole network, with a batch that only the run tells.
+    """
+    images = np.random.default_rng(3).random((batch, 64, 64, 3)).astype(np.float32)
+    graph = load(mobile(64, batch).bytes())
+    assert isinstance(graph, Graph)
+
+    found = weft.Session(mobile(64, None).bytes()).run({"images": images})
+    np.testing.assert_allclose(
+        found["probabilities"], evaluate(graph, {"images": images})["probabilities"], rtol=1e-4, atol=1e-6
+    )
+
+
+def test_names_may_be_of_any_script() -> None:
+    """
+    UTF-8 names of nodes come through.
+    """
+    w = Writer()
+    w.node("Neg", w.input("Eingabe größer/输入", (2,)), name="выход")
+
+    assert run(w, {"Eingabe größer/输入": np.float32([1, 2])})["выход"].tolist() == [-1, -2]
+
+
+def stored(dtype: int, shape: tuple[int, ...], **fields: object) -> TensorProto:
+    return TensorProto(dtype=dtype, tensor_shape=shape_message(shape), **fields)
+
+
+@pytest.mark.parametrize(
+    ("field", "values", "dtype"),
+    [
+        ("float_val", [1.5, -2.0], np.float32),
+        ("double_val", [1.5, -2.0], np.float64),
+        ("int_val", [3, -4], np.int32),
+        ("int_val", [3, -4], np.int16),
+        ("int_val", [3, 250], np.uint8),
+        ("int64_val", [3, -(2**40)], np.int64),
+        ("uint64_val", [3, 2**63], np.uint64),
+        ("bool_val", [True, False], np.bool_),
+        ("half_val", np.float16([1.5, -2]).view(np.uint16).tolist(), np.float16),
+        ("half_val", np.array([1.5, -2], ml_dtypes.bfloat16).view(np.uint16).tolist(), ml_dtypes.bfloat16),
+    ],
+)
+def test_elements_may_be_stored_one_by_one_and_the_last_repeats(field, values, dtype) -> None:
+    """
+    Each type has its field; a tensor with fewer elements than its shape wants repeats the last.
+    """
+    number = NUMBERS[from_numpy(np.dtype(dtype))]
+    wanted = np.array(values).astype(np.uint16).view(dtype) if field == "half_val" else np.array(values, dtype)
+
+    np.testing.assert_array_equal(to_array(stored(number, (2,), **{field: values})), wanted)
+    repeated = to_array(stored(number, (2, 3), **{field: values}))
+    np.testing.assert_array_equal(repeated.reshape(-1), [wanted[0], *[wanted[1]] * 5])
+    alone = to_array(stored(number, (1000, 1000), **{field: values[:1]}))
+    assert alone.dtype == dtype
+    assert (alone == wanted[0]).all()
+    assert not to_array(stored(number, (2, 2))).any()
+
+
+def test_one_element_that_fills_a_large_constant_takes_no_memory() -> None:
+    """
+    It is expanded when the graph runs, not when the file is read.
+    """
+    w = Writer()
+    node = w.graph.node.add(name="ones", op="Const")
+    node.attr["dtype"].type = 1
+    node.attr["value"].tensor.CopyFrom(stored(1, (1 << 15, 1 << 15), float_val=[1.0]))
+    w.node("Sum", w.node("Mul", "ones", w.input("x", (1,))), w.ints(0, 1), name="sum")
+    graph = load(w.bytes())
+
+    assert isinstance(graph, Graph)
+    assert all(value.data.size < 100 for value in graph.constants())
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_of_tensorflow_1_that_is_settled_is_cut(taken: bool) -> None:
+    """
+    Where a learning phase is frozen, the other side is not even looked at: it may hold ops that weft does not have.
+    """
+    w = Writer()
+    x = w.input("x", (3, 4))
+    phase = w.node("PlaceholderWithDefault", w.constant(taken), T=None, dtype=boolean, shape=(), name="phase")
+    side = w.node("Switch", x, phase, name="switch")
+    train = w.node("RandomTrouble" if not taken else "Neg", f"{side}:1")
+    test = w.node("RandomTrouble" if taken else "Abs", side)
+    w.node("Identity", w.node("Merge", test, train, N=2), name="y")
+
+    np.testing.assert_array_equal(run(w, {"x": X})["y"], -X if taken else abs(X))
+
+
+def test_a_branch_of_tensorflow_1_chooses_while_it_runs() -> None:
+    """
+    Constants inside a side know it by a control input alone.
+    """
+    w = Writer()
+    x, flag = w.input("x", (3, 4)), w.input("flag", (), "bool")
+    w.node("Identity", w.node("Switch", flag, flag, name="switch", T=boolean) + ":1", T=boolean, name="pivot")
+    constant = w.constant(np.float32(7), name="seven")
+    w.graph.node[-1].input.append("^pivot")
+    other = w.node("Switch", x, flag)
+    yes = w.node("Fill", w.ints(3, 4), constant)
+    w.node("Merge", w.node("Neg", other), yes, N=2, name="y")
+
+    np.testing.assert_array_equal(run(w, {"x": X, "flag": np.array(False)}, outputs=["y"])["y"], -X)
+    assert (run(w, {"x": X, "flag": np.array(True)}, outputs=["y"])["y"] == 7).all()
+
+
+def with_functions() -> Writer:
+    w = Writer()
+    w.function("double", {"a": f32}, {"r": "twice:z:0"}, [("twice", "AddV2", ["a", "a"], {"T": f32})])
+    w.function(
+        "shrink", {"a": f32}, {"r": "cut:output:0"},
+        [("zero", "Const", [], {"dtype": i32, "value": np.array([0], np.int32)}),
+         ("two", "Const", [], {"dtype": i32, "value": np.array([2], np.int32)}),
+         ("cut", "Slice", ["a", "zero:output:0", "two:output:0"], {"T": f32, "Index": i32})],
+    )  # fmt: skip
+    w.function("small", {"a": f32}, {"r": "less:z:0"}, [
+        ("axis", "Const", [], {"dtype": i32, "value": np.array([0], np.int32)}),
+        ("most", "Max", ["a", "axis:output:0"], {"T": f32}),
+        ("limit", "Const", [], {"dtype": f32, "value": np.array(100, np.float32)}),
+        ("less", "Less", ["most:output:0", "limit:output:0"], {"T": f32}),
+    ])  # fmt: skip
+    return w
+
+
+def test_branches_of_functions_run_the_one_that_is_taken() -> None:
+    """
+    The two sides may have different shapes; what comes behind is compiled when it is known which it is.
+    """
+    w = with_functions()
+    flag, x = w.input("flag", (), "bool"), w.input("x", (4,))
+    y = w.node("If", flag, x, T=None, Tin=[f32], Tout=[f32], Tcond=boolean, name="branch",
+               then_branch=function_attr("double"), else_branch=function_attr("shrink"))  # fmt: skip
+    w.node("Softmax", w.node("ExpandDims", y, w.constant(0, np.int32)), name="y")
+    x = X.reshape(-1)[:4]
+
+    session = weft.Session(w.bytes())
+    np.testing.assert_allclose(session.run({"x": x, "flag": np.array(True)})["y"], softmax(2 * x[None]), rtol=1e-5)
+    np.testing.assert_allclose(session.run({"x": x, "flag": np.array(False)})["y"], softmax(x[None, :2]), rtol=1e-5)
+
+
+def test_loops_of_functions_run_while_their_test_holds() -> None:
+    """
+    A While node doubles until the largest element reaches 100.
+    """
+    w = with_functions()
+    x = w.input("x", (None,))
+    w.node("StatelessWhile", x, T=[f32], cond=function_attr("small"), body=function_attr("double"), name="loop")
+    w.node("Neg", "loop", name="y")
+
+    found = run(w, {"x": np.float32([1, 3])})["y"]
+    assert found.tolist() == [-64, -192]
+
+
+@pytest.mark.parametrize("op", ["PartitionedCall", "double"])
+def test_calls_of_functions_are_expanded(op: str) -> None:
+    """
+    By an op for calls, and by their own name.
+    """
+    w = with_functions()
+    attrs = {"f": function_attr("double"), "Tin": [f32], "Tout": [f32]} if op == "PartitionedCall" else {}
+    w.node("Neg", w.node(op, w.input("x", (4,)), T=None, **attrs), name="y")
+
+    graph = load(w.bytes())
+    assert isinstance(graph, Graph)
+    assert [node.op for node in graph.nodes] == ["add", "neg"]
+
+
+def test_what_stands_behind_a_shape_that_only_a_run_tells_is_compiled_then() -> None:
+    """
+    Where gives as many rows as conditions hold; the ops behind run by kernels, not by references.
+    """
+    w = Writer()
+    x = w.input("x", (3, 4))
+    places = w.node("Where", w.node("Greater", x, w.constant(np.float32(0))), T=boolean)
+    picked = w.node("GatherNd", x, places, T=None, Tparams=f32, Tindices=i64)
+    row = w.node("ExpandDims", picked, w.constant(0, np.int32))
+    w.node("Softmax", row, name="y")
+    session = weft.Session(w.bytes())
+
+    np.testing.assert_allclose(session.run({"x": X})["y"], softmax(X[X > 0][None]), rtol=1e-6)
+    np.testing.assert_allclose(session.run({"x": X + 3})["y"], softmax((X + 3)[X + 3 > 0][None]), rtol=1e-6)
