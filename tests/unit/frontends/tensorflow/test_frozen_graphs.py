@@ -114,6 +114,51 @@ def test_a_network_with_channels_last_has_no_transpose_between_its_convolutions(
     assert "pad" not in ops
 
 
+def both_layouts(op: str, last: bool) -> Writer:
+    """An op on images [2, 9, 7, 4], whose channels are last, or first with a transpose before and after."""
+    w = Writer()
+    x, form = w.input("x", (2, 9, 7, 4)), "NHWC" if last else "NCHW"
+
+    def around(numbers: list[int]) -> list[int]:
+        return numbers if last else [numbers[0], numbers[3], *numbers[1:3]]
+
+    y = x if last else w.node("Transpose", x, w.ints(0, 3, 1, 2))
+    strides, window = around([1, 2, 2, 1]), around([1, 3, 3, 1])
+    how = {"strides": strides, "padding": "SAME", "data_format": form}
+    if op in ("MaxPool", "AvgPool"):
+        y = w.node(op, y, ksize=window, **how)
+    elif op == "FusedBatchNormV3":
+        y = w.norm(y, 4)
+        w.graph.node[-1].attr["data_format"].s = form.encode()
+    elif op == "BiasAdd":
+        y = w.node(op, y, w.weights(4), data_format=form)
+    elif op == "Conv2DBackpropInput":
+        wide = w.constant(around([2, 18, 14, 5]), np.int32)
+        y = w.node(op, wide, w.weights(3, 3, 5, 4), y, dilations=[1] * 4, **how)
+    elif op == "explicit":
+        pads = [0, 0, 1, 2, 0, 3, 0, 0] if last else [0, 0, 0, 0, 1, 2, 0, 3]
+        y = w.node("Conv2D", y, w.weights(3, 3, 4, 5), **{**how, "padding": "EXPLICIT"}, explicit_paddings=pads)
+    else:
+        y = w.node(op, y, w.weights(3, 3, 4, 2), dilations=around([1, 1, 1, 1]), **how)
+    w.node("Identity" if last else "Transpose", y, *([] if last else [w.ints(0, 2, 3, 1)]), name="y")
+    return w
+
+
+@pytest.mark.parametrize(
+    "op",
+    ["Conv2D", "DepthwiseConv2dNative", "Conv2DBackpropInput", "MaxPool", "AvgPool", "FusedBatchNormV3", "BiasAdd",
+     "explicit"],
+)  # fmt: skip
+def test_channels_may_be_first(op: str) -> None:
+    """
+    data_format NCHW gives what NHWC gives.
+    """
+    x = np.random.default_rng(4).standard_normal((2, 9, 7, 4)).astype(np.float32)
+    first, last = (run(both_layouts(op, last), {"x": x})["y"] for last in (False, True))
+
+    np.testing.assert_allclose(first, last, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("batch", [1, 3])
 def test_a_mobile_network_gives_what_the_references_give(batch: int) -> None:
     """
