@@ -7,6 +7,7 @@ from pathlib import Path
 
 from weft.compat.tensorflow import names
 from weft.compat.tensorflow.table import OPS
+from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
 
 BEGIN, END = "<!-- table: written by scripts/docs -->\n", "<!-- end of table -->\n"
 
@@ -17,7 +18,7 @@ def listed(found: list[str]) -> str:
 
 
 def rows() -> list[tuple[str, str]]:
-    """Each namespace and its names, then the notes of ops that do not offer everything."""
+    """Each namespace and its names, the notes of ops that do not offer everything, and the ops of files."""
     plain: dict[str, list[str]] = {}
     for name in names.BOTH:
         space, _, last = f"tf.{name}".rpartition(".")
@@ -25,7 +26,7 @@ def rows() -> list[tuple[str, str]]:
     plain["tf.compat.v1 (and tf)"] = list(names.V1)
     table = [(f"`{space}`", listed(sorted(found))) for space, found in sorted(plain.items())]
     notes = [f"`{op.name}`: {op.note}" for op in OPS.values() if op.note]
-    return [*table, ("notes", "; ".join(notes))]
+    return [*table, ("notes", "; ".join(notes)), ("ops of frozen graphs", listed(sorted([*NODES, *STRUCTURE])))]
 
 
 def with_table(text: str) -> str:

@@ -57,7 +57,7 @@ INSTEAD = {
     "layers": "use tf.nn ops with tf.Variable or tf.compat.v1.get_variable",
     "contrib": "use tf.nn ops",
     "distribute": "run one process for each part, or several sessions: all share one team of threads",
-    "saved_model": "export the model to ONNX and use weft.Session",
+    "saved_model": 'freeze the model (see the guide) and use weft.Session("model.pb"), or export it to ONNX',
     "GPUOptions": "leave it out: weft runs on CPUs",
 }
 """Well-known names that the facade does not have, and what to do instead."""
