@@ -12,6 +12,7 @@ from weft.compat.tensorflow import context, nest
 from weft.compat.tensorflow.convert import convert_to_tensor
 from weft.compat.tensorflow.func_graph import Subgraph, effects_of
 from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
+from weft.compat.tensorflow.partial import common
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import Tensor
@@ -75,10 +76,7 @@ def cond(
         taken = arrays[1 : 1 + count] if arrays[0].item() else arrays[1 + count :]
         return (yes if arrays[0].item() else no).run(run, (), taken)
 
-    forms = [
-        placeholder_forms(a.dtype.core, a.shape if a.shape == b.shape else TensorShape(None))
-        for a, b in zip(ours, theirs, strict=True)
-    ]
+    forms = [placeholder_forms(a.dtype.core, common(a.shape, b.shape)) for a, b in zip(ours, theirs, strict=True)]
     op = graph.create_op(
         "If",
         [test, *yes.captured, *no.captured],

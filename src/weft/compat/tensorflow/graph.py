@@ -13,6 +13,7 @@ import numpy as np
 from weft import dtypes
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.devices import placed
+from weft.compat.tensorflow.partial import CAREFUL, partial_shape
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import Tensor
 from weft.errors import KernelError, LimitError, ShapeError
@@ -207,7 +208,11 @@ def tried(op: Operation) -> list[tuple[Info, Info]]:
     first = _try(op, [a for a, _ in both])
     same = all(a.shape == b.shape and _same(a.value, b.value) for a, b in both)
     second = first if same else _try(op, [b for _, b in both])
-    return list(zip(first, second, strict=True))
+    found = list(zip(first, second, strict=True))
+    unknown = first[0].shape is None or second[0].shape is None if first else False
+    if unknown or (op.type in CAREFUL and not op.inputs[0].shape.is_fully_defined()):
+        found[0] = placeholder_forms(first[0].dtype, partial_shape(op))
+    return found
 
 
 def _same(a: Array | None, b: Array | None) -> bool:
@@ -225,7 +230,7 @@ def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
     for rank, numbers in product(range(6), (None, (1,), (), (1, 2))):
         try:
             return [Info(info.dtype, None) for info in _outputs(op, [_guess(info, rank, numbers) for info in infos])]
-        except (NeedsShapeError, LimitError, ShapeError, KernelError, ValueError):
+        except (NeedsShapeError, LimitError, ShapeError, KernelError, ValueError, TypeError):
             continue
     return [Info(op.inputs[0].dtype.core if op.inputs else dtypes.f32, None)]
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from weft.compat.tensorflow import context
-from weft.compat.tensorflow.convert import constant_value, convert_to_tensor, frozen
+from weft.compat.tensorflow.convert import convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Operation, placeholder_forms
+from weft.compat.tensorflow.partial import numbers
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import Store
 from weft.compat.tensorflow.tensor import EagerTensor
@@ -59,9 +60,7 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
         dims = tuple(e.numbers(values[0]))
         return e.python(op, (), lambda run, __: [_drawn(run.store, op, seed, draw, dims)], dims)
 
-    known, length = constant_value(where), where.shape.num_elements()
-    dims = TensorShape(None if length is None else [None] * length if known is None else known.reshape(-1))
-    forms = placeholder_forms(element, dims)
+    forms = placeholder_forms(element, TensorShape(numbers(where)))
     op = where.graph.create_op(kind, [where], emit, name, outputs=[forms], attrs={"seed": seed})
     return op.outputs[0]
 
