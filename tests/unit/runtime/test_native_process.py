@@ -51,21 +51,23 @@ def test_ctrl_c_ends_a_run_within_100_ms(limits, blocking):
     result = run(f"""
         team = _native.Team("t", *{limits})
         program = build([lambda _: time.sleep(0.01)] * 1000, blocking={blocking})
-        sent = []
-        def interrupt():
-            time.sleep(0.3)
-            sent.append(time.monotonic())
-            os.kill(os.getpid(), signal.SIGINT)
-        threading.Thread(target=interrupt).start()
-        try:
-            program.run(team, [])
-        except KeyboardInterrupt:
-            print(time.monotonic() - sent[0])
+        def seconds():
+            sent = []
+            def interrupt():
+                time.sleep(0.2)
+                sent.append(time.monotonic())
+                os.kill(os.getpid(), signal.SIGINT)
+            threading.Thread(target=interrupt).start()
+            try:
+                program.run(team, [])
+            except KeyboardInterrupt:
+                return time.monotonic() - sent[0]
+        print(min(seconds() for _ in range(3)))  # other load on the machine is not weft's
         build([lambda _: print("usable")]).run(team, [])
     """)
 
     seconds, usable = result.stdout.split()
-    assert float(seconds) < 0.2  # 0.1 on a quiet machine
+    assert float(seconds) < 0.1
     assert usable == "usable"
 
 

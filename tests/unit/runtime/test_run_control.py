@@ -175,17 +175,29 @@ def test_impossible_arguments_are_refused(arguments):
 INTERRUPTED = """
 import os, signal, sys, threading, time
 sys.path.insert(0, os.getcwd())
-import numpy as np
+import weft
 from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
-session, inputs = long_kernels()
+session, inputs = long_kernels(800)
 runs = {
     "kernels": lambda: session.run(inputs),
     "one thread": lambda: session.run(inputs, intra_op=1, inter_op=1),
     "nested": lambda: nested.run(X),
-    "future": lambda: session.run_async(inputs).result(),
+    "sleeping task": lambda: python_tasks([lambda: time.sleep(5)]).run(X),
+    "computing task": lambda: python_tasks([compute]).run(X),
+    "short tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, chained=True).run(X),
+    "blocking tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, blocking=True).run(X),
+    "waiting for its turn": lambda: python_tasks([lambda: None], pool=taken).run(X),
+    "future": lambda: session.run_async(inputs).result(),  # the last: its run goes on
 }
+def compute():
+    for _ in range(10**9): pass
 nested = python_tasks([lambda: session.run(inputs)] * 2)
-for name, run in runs.items():
+taken, inside, go = weft.Pool(intra_op=1, inter_op=1), threading.Event(), threading.Event()
+holder = threading.Thread(target=python_tasks([lambda: (inside.set(), go.wait())], pool=taken).run, args=(X,))
+holder.start()
+inside.wait()
+
+def seconds_to_end(run):
     sent = []
     def interrupt():
         time.sleep(0.15)
@@ -195,10 +207,16 @@ for name, run in runs.items():
     thread.start()
     try:
         run()
-        print(name, "was not interrupted")
     except KeyboardInterrupt:
-        print(f"{name}: {time.monotonic() - sent[0]:.3f}", flush=True)
-    thread.join()
+        return time.monotonic() - sent[0]
+    finally:
+        thread.join()
+    raise SystemExit("was not interrupted")
+
+for name, run in runs.items():
+    print(f"{name}: {min(seconds_to_end(run) for _ in range(3)):.3f}", flush=True)
+go.set()
+holder.join()
 small = python_tasks([lambda: None])
 assert small.run(X)
 os._exit(0)
@@ -207,12 +225,13 @@ os._exit(0)
 
 def test_ctrl_c_ends_runs_within_100_ms():
     """
-    Long kernels, on one thread or several, in a nested session or a future: the handler's exception comes at once.
+    Long kernels, on one thread or several, in a nested session or a future; a Python task of the main thread's own;
+    between short tasks; a run that waits for its turn. Best of three: other load on the machine is not weft's.
     """
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=110, check=False)
     lines = done.stdout.splitlines()
 
-    assert len(lines) == 4, done.stdout + done.stderr
+    assert len(lines) == 9, done.stdout + done.stderr
     for line in lines:
         assert float(line.rpartition(":")[2]) < 0.1, line
 

@@ -1,0 +1,80 @@
+"""The end of a process, in every way and with everything still going on: no hang and no crash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+START = """
+import atexit, os, signal, sys, threading, time
+import weft
+from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
+weft.threads.set(intra_op=3, inter_op=2)
+session, inputs = long_kernels(60)
+session.run(inputs, ["y"])
+"""
+
+DOING = {
+    "nothing": "",
+    "a run on a daemon thread": "threading.Thread(target=session.run, args=(inputs,), daemon=True).start()",
+    "Python tasks on a daemon thread": """
+endless = python_tasks([lambda: time.sleep(0.01)] * 1000)
+threading.Thread(target=endless.run, args=(X,), daemon=True).start()
+""",
+    "a run in the background": "future = session.run_async(inputs)",
+    "a pool that is referred to for ever": "weft.kept = weft.Pool(intra_op=2); session.run(inputs, pool=weft.kept)",
+    "a run at the very end": "atexit.register(session.run, inputs)",
+    "a spinning team": "weft.threads.set(spin_us=float('inf')); session.run(inputs)",
+}
+
+ENDINGS = {
+    "the last line": ("", 0),
+    "sys.exit": ("sys.exit(3)", 3),
+    "os._exit": ("os._exit(4)", 4),
+    "an exception": ("raise SystemError('mine')", 1),
+    "SIGTERM": ("os.kill(os.getpid(), signal.SIGTERM); time.sleep(20)", -15),
+}
+
+
+CASES = [(doing, "the last line") for doing in DOING] + [
+    ("a run on a daemon thread", ending) for ending in ENDINGS if ending != "the last line"
+]
+
+
+@pytest.mark.parametrize(("doing", "ending"), CASES)
+def test_a_process_ends_whatever_goes_on(doing: str, ending: str) -> None:
+    """
+    With its own exit code, soon; a thread that Python cuts off in a run may say that its team is closed.
+    """
+    statement, code = ENDINGS[ending]
+    done = subprocess.run(
+        [sys.executable, "-c", START + DOING[doing] + "\n" + statement], cwd=Path(__file__).parents[3],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == code, done.stderr
+    assert "Fatal" not in done.stderr
+    assert "leaked" not in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["openmp", "tbb"])
+def test_other_backends_end_too(backend: str) -> None:
+    """
+    With a run in progress on a daemon thread.
+    """
+    body = f"import weft\nweft.threads.set_backend({backend!r})\n" + START + DOING["a run on a daemon thread"]
+    done = subprocess.run(
+        [sys.executable, "-c", body],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if "BackendError" in done.stderr:
+        pytest.skip(f"{backend} is not installed")
+
+    assert done.returncode == 0, done.stderr
