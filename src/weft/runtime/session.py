@@ -9,17 +9,19 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from weft import _native, forking, knobs
 from weft.runtime import threads
 from weft.runtime.control import PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
-from weft.runtime.futures import RunFuture
 from weft.runtime.pool import Pool, threads_of
 from weft.runtime.signature import Familiar, Form, Signature, Tensor
 from weft.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from weft.runtime.futures import RunFuture
 
 Array = np.ndarray[Any, Any]
 
@@ -198,6 +200,8 @@ class SessionBase:
         Arguments are checked now; the arrays must not change until the future is done, as they are not copied.
         Cancelling the future cancels the run, and so the token if one is given. A process ends when its runs have.
         """
+        from weft.runtime.futures import RunFuture
+
         token = CancelToken() if cancel is None else cancel
         request = self._asked(intra_op, inter_op, timeout, token, priority)
         its_threads = self._threads if pool is None else threads_of(pool, "run_async(pool=)")

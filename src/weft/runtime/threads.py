@@ -17,15 +17,17 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft import _native, forking
 from weft.runtime import backends, providers
-from weft.runtime.futures import Background
 from weft.runtime.limits import MOST, Setting, checked, chosen, from_environment
 from weft.runtime.pinning import checked_cpus, cpus_from_environment, usable
 from weft.runtime.spinning import checked_spin, spin_from_environment
 from weft.runtime.topology import Topology, read_topology
+
+if TYPE_CHECKING:
+    from weft.runtime.futures import Background
 
 __all__ = [
     "ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "set_backend", "set_matmul_provider",
@@ -152,6 +154,8 @@ class Threads:
         """The threads that serve run_async()."""
         with self._lock:
             if self._background is None:
+                from weft.runtime.futures import Background
+
                 self._background = Background(self.name, self._lend)
             return self._background
 
