@@ -20,9 +20,9 @@ from weft.frontends.torch.tensor import Box
 
 @cache
 def _table() -> dict[Any, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions, decomposition_table
+    from torch._decomp import core_aten_decompositions
 
-    return {**decomposition_table, **core_aten_decompositions()}
+    return dict(core_aten_decompositions())
 
 
 def overload_of(schema: Any) -> Any:
@@ -69,8 +69,11 @@ def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[
         return function(*args[:positional], **dict(zip(names[positional:], args[positional:], strict=True)))
 
     def trace(whole: bool) -> fx.GraphModule:
-        """With `whole`, ops made of others stay whole where they can: rules for them come first."""
-        with torch.no_grad(), quiet():
+        """With `whole`, ops made of others stay whole where they can: rules for them come first.
+
+        Without oneDNN, as its fused ops are ends of their own.
+        """
+        with torch.no_grad(), quiet(), torch.backends.mkldnn.flags(enabled=False):
             module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)
         return module
 

@@ -13,7 +13,7 @@ from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Number
 from weft.frontends.torch.calls import Importer, is_missing
 from weft.frontends.torch.python import FUNCTIONS, NUMERIC
-from weft.frontends.torch.source import inlined, place
+from weft.frontends.torch.source import inlined, place, schema_of
 from weft.frontends.torch.tensor import MISSING, Box, Missing
 
 MOST_STEPS = 100_000
@@ -97,8 +97,7 @@ class Interpreter:
         if function is not None and not (kind == "aten::__contains__" and tensors):
             return function(b, *args)
         name = kind.partition("::")[2]
-        schema = node.schema()
-        parsed = None if schema == "(no schema)" else torch._C.parse_schema(schema)
+        parsed = schema_of(node)
         makes = parsed is not None and any("Tensor" in str(part.type) for part in parsed.returns)
         if parsed is not None and (tensors or makes):
             return self.importer.call(parsed, [_from_script(parsed, n, a) for n, a in enumerate(args)], {}, place(node))

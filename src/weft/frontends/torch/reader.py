@@ -36,7 +36,7 @@ def _file(path: Path) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError) as error:
         raise ModelFormatError(
             f"model file {str(path)!r} is no TorchScript or exported program: {error}; "
             "save with torch.jit.save or torch.export.save"

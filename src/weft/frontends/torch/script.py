@@ -6,12 +6,13 @@ is walked like any other: its nodes have no path to the code up to the wait, whi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from weft.errors import InputError, ModelError
+from weft.errors import InputError, ModelError, ModelFormatError, WeftError
 from weft.frontends.faults import Faults, Unsupported
 from weft.frontends.torch.calls import Importer
 from weft.frontends.torch.exported import apart, finish, names_of, started
@@ -25,8 +26,20 @@ from weft.graph.value import Value
 
 def from_script(model: Any, example_inputs: Any) -> Template:
     """What `model` computes. Raises UnsupportedModelError that lists every op weft cannot run, with its source."""
-    script = _Script(model, example_inputs)
+    with _readable():
+        script = _Script(model, example_inputs)
     return Template(script.title, script.inputs, script.outputs, script.build)
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn PyTorch's errors on reading the script's own parts into ModelFormatError."""
+    try:
+        yield
+    except WeftError:
+        raise
+    except (RuntimeError, AttributeError, IndexError, UnicodeDecodeError) as error:
+        raise ModelFormatError(f"the script cannot be read by PyTorch: {type(error).__name__}: {error}") from error
 
 
 class _Slot:
@@ -88,7 +101,8 @@ class _Script:
         importer = Importer(graph, faults)
         boxes = [Box(value, owner=f"its input {value.name!r}") for value in given]
         arguments = [_filled(argument, boxes) for argument in self._arguments]
-        (result,) = Interpreter(importer).graph(self._graph, [*self._self, *arguments])
+        with _readable():
+            (result,) = Interpreter(importer).graph(self._graph, [*self._self, *arguments])
         faults.raise_all(self.title)
         finish(importer, [value.name for value in self.outputs], _flat(result))
         faults.raise_all(self.title)

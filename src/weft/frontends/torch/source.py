@@ -10,7 +10,7 @@ import torch
 
 from weft.frontends.faults import Faults, Unsupported
 from weft.frontends.torch.decompose import decomposition_of, overload_of
-from weft.frontends.torch.python import FUNCTIONS
+from weft.frontends.torch.python import FUNCTIONS, NUMERIC
 from weft.frontends.torch.table import rule_of
 
 PRIMS = frozenset({
@@ -33,7 +33,10 @@ def inlined(graph: Any) -> Any:
 
 def place(node: Any) -> str:
     """The op, and the line of the program it stands in."""
-    text = node.sourceRange()
+    try:
+        text = node.sourceRange()
+    except RuntimeError:  # the file's notes on its source are damaged
+        text = ""
     found = _LINE.search(text)
     if found is None:
         return f"node {node.kind()}"
@@ -41,6 +44,15 @@ def place(node: Any) -> str:
     marked = next((number for number, line in enumerate(lines) if "<--- HERE" in line), 0)
     code = lines[marked - 1].strip() if marked else ""
     return f"node {node.kind()} at {found['file']}:{found['line']}" + (f" `{code}`" if code else "")
+
+
+def schema_of(node: Any) -> Any:
+    """The schema of the op, parsed; None for what has none."""
+    try:
+        text = node.schema()
+    except RuntimeError:  # an op that this PyTorch does not know
+        return None
+    return None if text == "(no schema)" else torch._C.parse_schema(text)
 
 
 def check_ops(graph: Any, faults: Faults) -> None:
@@ -64,12 +76,13 @@ def _is_known(node: Any) -> bool:
     if kind in PRIMS or kind in FUNCTIONS:
         return True
     namespace, name = str(kind).split("::", 1)
-    schema = node.schema()
-    if namespace != "aten" or schema == "(no schema)":
+    if namespace not in ("aten", "prim"):
         return False
-    parsed = torch._C.parse_schema(schema)
+    parsed = schema_of(node)
+    if parsed is None:
+        return name in NUMERIC
     if not any("Tensor" in str(part.type) for part in (*parsed.arguments, *parsed.returns)):
-        return False
+        return name in NUMERIC
     overload = parsed.overload_name
     return any(rule_of(word, overload) is not None for word in (name, name.removesuffix("_"))) or (
         decomposition_of(overload_of(parsed)) is not None

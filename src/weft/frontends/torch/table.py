@@ -5,7 +5,19 @@ An overload whose arguments stand in another order has a line of its own (`name.
 """
 
 from weft import dtypes
-from weft.frontends.torch.rules import activation, conv, create, elementwise, index, matmul, norm, pool, reduce, shape
+from weft.frontends.torch.rules import (
+    activation,
+    conv,
+    create,
+    elementwise,
+    index,
+    matmul,
+    norm,
+    pool,
+    reduce,
+    shape,
+    transformer,
+)
 from weft.frontends.torch.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -118,6 +130,7 @@ RULES: dict[str, Rule] = {
     "_convolution": conv.convolution,
     "_convolution_mode": conv.conv,
     "_scaled_dot_product_flash_attention_for_cpu": matmul.flash_attention,
+    "_transformer_encoder_layer_fwd": transformer.encoder_layer,
     "addmm": matmul.addmm,
     "addmv": matmul.addmm,
     "baddbmm": matmul.addmm,

@@ -1,0 +1,137 @@
+"""Modules to be scripted; TorchScript wants their source in a file."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import nn
+
+
+class Forked(nn.Module):
+    """Two products, one of them in a fork."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.w_y = nn.Parameter(torch.randn(width, width) / width)
+        self.w_z = nn.Parameter(torch.randn(width, width) / width)
+
+    def compute_z(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.mm(x, self.w_z)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        future = torch.jit.fork(self.compute_z, x)
+        y = torch.mm(x, self.w_y)
+        return y + torch.jit.wait(future)
+
+
+class ForkedList(nn.Module):
+    """Forks that wait for forks, and futures in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(3)])
+
+    def inner(self, x: torch.Tensor) -> torch.Tensor:
+        deeper = torch.jit.fork(self.twice, x)
+        return x + torch.jit.wait(deeper)
+
+    def twice(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        futures = torch.jit.annotate(list[torch.jit.Future[torch.Tensor]], [])
+        for layer in self.layers:
+            futures.append(torch.jit.fork(self.inner, layer(x)))
+        for future in futures:
+            x = x + torch.jit.wait(future)
+        return x
+
+
+class OnPython(nn.Module):
+    """Branches and loops over Python values and shapes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 3
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+
+    def forward(self, x: torch.Tensor, times: int = 2, shift: torch.Tensor | None = None) -> torch.Tensor:
+        if x.dim() == 1:
+            x = x.unsqueeze(0)
+        for i in range(times):
+            x = self.layers(x) + i * self.scale
+        count = 0
+        while count < x.size(0):
+            count += 2
+        if shift is not None:
+            x = x + shift
+        return x.view(x.size(0), -1, 2) * count
+
+
+class OnData(nn.Module):
+    """A branch and loops that the elements decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+        y = self.layer(x)
+        if x.sum() > 0:
+            y = x * 2
+        steps = 0
+        while float(y.abs().max()) > 1.0:
+            y = y / 2
+            steps += 1
+        for i in range(int(x[0, 0].item())):
+            y = y + i
+        return y, x, steps
+
+
+class Results(NamedTuple):
+    total: torch.Tensor
+    parts: tuple[torch.Tensor, torch.Tensor]
+
+
+class Structured(nn.Module):
+    """Returns a named tuple and reads a dictionary."""
+
+    def forward(self, x: torch.Tensor) -> Results:
+        table = {"one": x, "two": x * 2}
+        return Results(table["one"] + table["two"], (x, -x))
+
+
+class Wrong(nn.Module):
+    """Asks for what weft does not have, in three places."""
+
+    def there(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.digamma(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        future = torch.jit.fork(self.there, x)
+        if x.sum() > 0:
+            x = torch.igamma(x, x)
+        return torch.median(x) + torch.jit.wait(future)
+
+
+class Raising(nn.Module):
+    """Refuses some shapes."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.size(0) > 2:
+            raise ValueError("two rows at most")
+        return x + 1
+
+
+class WritesInput(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x
+
+
+class Listed(nn.Module):
+    """Takes a list and a number, as examples tell."""
+
+    def forward(self, xs: list[torch.Tensor], factor: float) -> torch.Tensor:
+        return torch.stack(xs).sum(0) * factor

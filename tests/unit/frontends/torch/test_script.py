@@ -1,0 +1,217 @@
+"""TorchScript files keep their forks; branches and loops are decided where they can be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch uses it)")
+
+import weft  # noqa: E402
+from tests.unit.frontends.torch import scripts  # noqa: E402 - after the skip
+from tests.unit.frontends.torch.running import assert_same, run  # noqa: E402
+from weft.errors import InputError, ModelError, ModelFormatError, UnsupportedModelError, WeftError  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning",
+    "ignore::DeprecationWarning:torch.*",
+    "ignore:Converting a tensor with requires_grad",
+)
+
+
+def scripted(module):
+    return torch.jit.script(module.eval())
+
+
+def saved(module, folder: Path) -> str:
+    path = str(folder / "model.pt")
+    torch.jit.save(scripted(module), path)
+    return path
+
+
+class TestFile:
+    def test_any_shape_and_dtype_is_taken(self, tmp_path):
+        """
+        A file declares neither; each combination has a graph of its own.
+        """
+        module = scripts.OnPython().eval()
+        session = weft.Session(saved(module, tmp_path))
+        assert str(session.inputs[0]) == "x: any[...]"
+        for shape in ((8,), (2, 8), (5, 8)):
+            x = torch.randn(*shape)
+            assert_same(run(session, (x,)), module(x))
+
+    def test_examples_tell_which_optional_tensors_are_given(self, tmp_path):
+        module = scripts.OnPython().eval()
+        x, shift = torch.randn(2, 8), torch.ones(8)
+        session = weft.Session(saved(module, tmp_path), example_inputs=(x, 1, shift))
+
+        assert [tensor.name for tensor in session.inputs] == ["x", "shift"]
+        assert_same(run(session, (x, shift)), module(x, 1, shift))
+
+    def test_parameters_share_the_memory_of_the_module(self):
+        """
+        Importing copies no weights.
+        """
+        module = scripted(scripts.Forked(16))
+        session = weft.Session(module)
+        session.run({"x": np.ones((2, 16), np.float32)})
+        constants = [value.data for value in session.graph.constants()]
+
+        for parameter in module.parameters():
+            assert any(np.shares_memory(parameter.detach().numpy(), array) for array in constants)
+
+    def test_named_results(self, tmp_path):
+        module = scripts.Structured()
+        session = weft.Session(saved(module, tmp_path))
+        x = torch.randn(3)
+
+        assert [tensor.name for tensor in session.outputs] == ["output_0", "output_1_0", "output_1_1"]
+        assert_same(run(session, (x,)), module(x))
+
+    def test_examples_tell_lists_and_numbers(self):
+        module = scripted(scripts.Listed())
+        xs = [torch.randn(3), torch.randn(3)]
+        with pytest.raises(UnsupportedModelError, match="example_inputs"):
+            weft.Session(module)
+        session = weft.Session(module, example_inputs=(xs, 2.0))
+
+        assert [tensor.name for tensor in session.inputs] == ["xs_0", "xs_1"]
+        assert_same(run(session, xs), module(xs, 2.0))
+
+    def test_pickled_objects_are_refused(self, tmp_path):
+        """
+        Unpickling runs code, so a state_dict is no model.
+        """
+        path = tmp_path / "weights.pt"
+        torch.save({"w": torch.ones(2)}, path)
+        with pytest.raises(ModelFormatError, match="does not unpickle"):
+            weft.Session(path)
+
+    @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x08\x07"])
+    def test_files_that_are_none(self, tmp_path, content):
+        path = tmp_path / "model.pt"
+        path.write_bytes(content)
+        with pytest.raises(ModelFormatError):
+            weft.Session(path)
+        with pytest.raises(ModelFormatError):
+            weft.Session(tmp_path / "absent.pt")
+
+    def test_damaged_scripts_raise(self, tmp_path):
+        path = Path(saved(scripts.Forked(4), tmp_path))
+        content = bytearray(path.read_bytes())
+        for at in range(0, len(content), max(1, len(content) // 40)):
+            damaged = bytearray(content)
+            damaged[at] ^= 0xFF
+            path.write_bytes(damaged)
+            with contextlib.suppress(WeftError):
+                weft.Session(path).run({"x": np.ones((1, 4), np.float32)})
+
+    def test_exported_programs_are_files_too(self, tmp_path):
+        module = torch.nn.Linear(3, 2).eval()
+        x = torch.randn(4, 3)
+        torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
+
+        assert_same(run(weft.Session(tmp_path / "model.pt2"), (x,)), module(x))
+
+
+class TestForks:
+    def test_bodies_have_no_path_to_the_code_before_the_wait(self):
+        """
+        The forked product and the other one are independent nodes, joined by the addition.
+        """
+        module = scripted(scripts.Forked(16))
+        session = weft.Session(module)
+        x = torch.randn(2, 16)
+
+        assert_same(run(session, (x,)), module(x))
+        forked, other = (node for node in session.graph.nodes if node.op == "matmul")
+        assert forked.name.startswith("fork_1/")
+        assert other.inputs[0] is forked.inputs[0]
+        assert {user.op for node in (forked, other) for user in node.output.users} == {"add"}
+
+    def test_bodies_are_in_flight_together(self, tmp_path):
+        """
+        In the trace of a run with inter_op 2 the two products overlap.
+        """
+        session = weft.Session(saved(scripts.Forked(1024), tmp_path), intra_op=1, inter_op=2)
+        feed = {"x": np.ones((1024, 1024), np.float32)}
+        session.run(feed)
+        for _ in range(20):
+            with weft.trace(str(tmp_path / "trace.json")):
+                session.run(feed)
+            events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+            spans = [
+                (e["ts"], e["ts"] + e["dur"], e["tid"]) for e in events if e.get("ph") == "X" and "mm" in e["name"]
+            ]
+            if any(a[2] != b[2] and a[0] < b[1] and b[0] < a[1] for a in spans for b in spans):
+                return
+        pytest.fail(f"the products never overlapped: {spans}")
+
+    def test_nested_forks_and_lists_of_futures(self, tmp_path):
+        module = scripts.ForkedList().eval()
+        x = torch.randn(3, 8)
+
+        assert_same(run(weft.Session(saved(module, tmp_path)), (x,)), module(x))
+
+
+class TestControl:
+    def test_data_decide(self, tmp_path):
+        """
+        Either branch is taken and loops end when the elements say so, as in PyTorch.
+        """
+        module = scripts.OnData().eval()
+        session = weft.Session(saved(module, tmp_path))
+        for x in (torch.full((2, 4), 3.0), torch.full((2, 4), -9.0), torch.ones(2, 4)):
+            assert_same(run(session, (x,)), module(x))
+
+    def test_results_do_not_depend_on_threads(self):
+        module = scripted(scripts.OnData())
+        x = np.full((2, 4), 3.0, np.float32)
+        first = weft.Session(module, intra_op=1, inter_op=1).run({"x": x})
+        other = weft.Session(module, intra_op=2, inter_op=2).run({"x": x})
+
+        for name, array in first.items():
+            np.testing.assert_array_equal(array, other[name])
+
+
+class TestFaults:
+    def test_every_unsupported_op_is_listed_with_its_line(self):
+        """
+        Those in branches and forks too, before any input is seen.
+        """
+        with pytest.raises(UnsupportedModelError) as caught:
+            weft.Session(scripted(scripts.Wrong()))
+        text = str(caught.value)
+
+        assert len(caught.value.faults) == 3
+        for op in ("aten::digamma", "aten::igamma", "aten::median"):
+            assert op in text
+        assert "scripts.py:" in text
+        assert "`return torch.digamma(x)`" in text
+
+    def test_a_script_that_raises(self):
+        session = weft.Session(scripted(scripts.Raising()))
+        assert session.run({"x": np.zeros((2, 1), np.float32)})["output"].sum() == 2
+        with pytest.raises(ModelError, match="two rows at most"):
+            session.run({"x": np.zeros((3, 1), np.float32)})
+
+    def test_inputs_are_never_written(self):
+        x = np.zeros(3, np.float32)
+        with pytest.raises(UnsupportedModelError, match="writes into its input 'x'"):
+            weft.Session(scripted(scripts.WritesInput())).run({"x": x})
+        assert not x.any()
+
+    def test_training_mode_is_refused(self):
+        with pytest.raises(ModelError, match=r"call \.eval\(\)"):
+            weft.Session(torch.jit.script(torch.nn.Dropout().train()))
+        with pytest.raises(ModelError, match=r"call \.eval\(\)"):
+            weft.Session(torch.nn.Dropout().train(), example_inputs=(torch.ones(2),))
+
+    def test_a_module_needs_examples(self):
+        with pytest.raises(InputError, match="example_inputs"):
+            weft.Session(torch.nn.Linear(2, 2).eval())
