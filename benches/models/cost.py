@@ -8,6 +8,7 @@ from math import prod
 from weft.codegen.target import detect
 from weft.frontends import load
 from weft.graph.node import Node
+from weft.graph.value import Value
 from weft.passes.base import PassContext
 from weft.passes.infer_shapes import InferShapes
 from weft.passes.pipeline import infer
@@ -28,12 +29,25 @@ def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
     context = PassContext(detect())
     infer(graph, context)
     InferShapes().run(graph, context)
-    read = {value for node in graph.nodes for value in node.inputs if value is not None and value.data is not None}
-    return Cost(sum(map(_operations, graph.nodes)), sum(value.data.nbytes for value in read))
+    read: dict[Value, int] = {}
+    for node in graph.nodes:
+        for value in node.inputs:
+            if value is not None and value.data is not None:
+                read[value] = max(read.get(value, 0), _bytes_read(node, value))
+    return Cost(sum(map(_operations, graph.nodes)), sum(read.values()))
+
+
+def _bytes_read(node: Node, value: Value) -> int:
+    """Of a table that is gathered from, the rows that are taken; of other constants, all."""
+    rows = prod(node.output.static_shape) * value.data.itemsize if node.op == "gather" else value.data.nbytes
+    return min(rows, value.data.nbytes)
 
 
 def _operations(node: Node) -> int:
     """An op without a matrix product has 0: memory or the products around it bound it."""
+    if node.op in {"lstm", "gru", "rnn"}:
+        (time, batch, _, _), weights = node.operand(0).static_shape, node.operand(1).static_shape
+        return 2 * time * batch * prod(weights)
     if node.op not in {"matmul", "conv"}:
         return 0
     left, right = (value.static_shape for value in node.inputs[:2])
