@@ -9,8 +9,8 @@
     }
 
 A value's type is its dtype (`?` if unknown) and its shape (left out if unknown), then `:c16` if it has
-a blocked layout. `_` is an absent operand; `@` gives a node's name where that is not its op. Large
-constants are named by a hash of their bytes.
+a blocked layout. `_` is an absent operand; `@` gives a node's name where that is not its op, and
+`max_workers 2` caps the workers that share it. Large constants are named by a hash of their bytes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def type_text(dtype: DType | None, shape: Shape | None) -> str:
 
 
 def node_text(node: Node) -> str:
-    """`%y: f32[2] = relu(%x) @name`."""
+    """`%y: f32[2] = relu(%x) @name max_workers 2`."""
     results = ", ".join(value_text(value) for value in node.outputs)
     operands = ", ".join("_" if value is None else f"%{_name(value.name)}" for value in node.inputs)
     attrs = ", ".join(f"{_word(key)}: {attr_text(value)}" for key, value in node.attrs.items())
@@ -82,6 +82,7 @@ def node_text(node: Node) -> str:
         f"{results} = {node.op}({operands})"
         + (f" {{{attrs}}}" if attrs else "")
         + (f" @{_name(node.name)}" if node.name != node.op else "")
+        + (f" max_workers {node.max_workers}" if node.max_workers else "")
     )
 
 

@@ -252,7 +252,15 @@ class _Reader:
         name = op
         if self.token.kind == "label":
             name = _unquoted(self.take("label", "a node's name")[1:])
-        graph.add(op, inputs, attrs, name=name, outputs=results)
+        node = graph.add(op, inputs, attrs, name=name, outputs=results)
+        if self.skip("max_workers"):
+            node.max_workers = self.cap()
+
+    def cap(self) -> int:
+        cap = _number(self.take("number", "a number of workers"))
+        if not isinstance(cap, int) or cap < 1:
+            self.refuse(f"wanted a whole number of workers from 1 on, got {cap}")
+        return cap
 
     def attribute(self) -> tuple[str, Any]:
         name = self.name()

@@ -23,7 +23,7 @@ _EXAMPLE = """\
 graph classifier {
   input %x: f32[N, 3, 224, 224]
   const %axes: i64[2] = [2, 3]
-  %conv.1: f32[N, 64, 112, 112]:c16 = conv(%x, %axes, _) {strides: (2, 2), groups: 1} @first/Conv
+  %conv.1: f32[N, 64, 112, 112]:c16 = conv(%x, %axes, _) {strides: (2, 2), groups: 1} @first/Conv max_workers 2
   %"a b": ? = relu(%conv.1)
   output %"a b"
 }
@@ -58,7 +58,7 @@ def assert_same_graph(a, b):
         assert same(x.data, y.data)
     assert len(a.nodes) == len(b.nodes)
     for m, n in zip(a.nodes, b.nodes, strict=True):
-        assert (m.op, m.name) == (n.op, n.name)
+        assert (m.op, m.name, m.max_workers) == (n.op, n.name, n.max_workers)
         assert [v and v.name for v in m.inputs] == [v and v.name for v in n.inputs]
         assert [repr(v) for v in m.outputs] == [repr(v) for v in n.outputs]
         assert m.attrs.keys() == n.attrs.keys()
@@ -118,6 +118,7 @@ def graphs(draw):
         attrs = draw(st.dictionaries(names, attributes, max_size=3))
         op = draw(st.sampled_from(["conv", "and", "expr", "isinf", "input_of", "top_k"]))
         node = graph.add(op, operands, attrs, name=draw(names), outputs=draw(st.integers(1, 2)))
+        node.max_workers = draw(st.integers(0, 9))
         for value in node.outputs:
             value.dtype, value.shape = draw(st.none() | numeric), draw(st.none() | shapes)
             if value.shape is not None and len(value.shape) >= 2 and draw(st.booleans()):
@@ -194,6 +195,7 @@ def test_half_precision_constants_are_written_out():
         ("graph g { %y: f32[2] = relu(%y) }", "%y is not defined before it is used"),
         ("graph g { %y: ? = call() {function: <f>} }", "Python object"),
         ("graph g { %y: ? = a() {x: " + "(" * 99 + " }", "nest deeper"),
+        ("graph g { %y: ? = a() max_workers 0 }", "wanted a whole number of workers from 1 on, got 0"),
         ("graph g { ! }", "'! }' is no part"),
         ("graph g { } }", "wanted nothing after the graph"),
         ("graph g {", "wanted a value's name"),
