@@ -16,9 +16,10 @@ import numpy as np
 from weft import _native, forking, knobs
 from weft.runtime import threads
 from weft.runtime.control import PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
+from weft.runtime.limits import Setting, checked, chosen
 from weft.runtime.pool import Pool, threads_of
 from weft.runtime.signature import Familiar, Form, Signature, Tensor
-from weft.runtime.threads import Threads
+from weft.runtime.threads import Threads, ThreadSettings
 
 if TYPE_CHECKING:
     from weft.runtime.futures import RunFuture
@@ -127,10 +128,10 @@ class SessionBase:
     ) -> None:
         self._signature = signature
         self._threads = threads_of(pool, "Session(pool=)")
-        self._request = Request(
-            threads.validated("intra_op", intra_op, "Session(intra_op=)"),
-            threads.validated("inter_op", inter_op, "Session(inter_op=)"),
-        )
+        self._limits: dict[str, Setting] = {}
+        self._request = PLAIN
+        self._limit("Session", intra_op=intra_op, inter_op=inter_op)
+        self._threads.team()  # what the environment says wrongly is said now, not at the first run
         self._plans = Plans(_weak(compile_), knobs.get("WEFT_PLAN_CACHE"))
         self._last: Last | None = None
 
@@ -143,6 +144,28 @@ class SessionBase:
     def outputs(self) -> tuple[Tensor, ...]:
         """Name, dtype and shape of each output."""
         return self._signature.outputs
+
+    def set(self, *, intra_op: int | None = None, inter_op: int | None = None) -> None:
+        """Change the limits of this session's runs that begin from now on; None leaves a limit, 0 is automatic.
+
+        Any thread, any time. Raises ThreadSettingError, and then changes nothing, for what is impossible.
+        """
+        self._limit("Session.set", intra_op=intra_op, inter_op=inter_op)
+
+    def get(self) -> ThreadSettings:
+        """The limits of a run that asks for none itself, and what decided each."""
+        intra, inter = (self._limits.get(name) or self._threads.setting(name) for name in ("intra_op", "inter_op"))
+        return ThreadSettings(intra.value, inter.value, intra.source, inter.source)
+
+    def _limit(self, function: str, **asked: int | None) -> None:
+        made = {}
+        for name, value in asked.items():
+            if value is not None:
+                checked(name, value, f"{function}({name}=)")
+                made[name] = chosen(value, f"{function}({name}={value})", self._threads.topology())
+        self._limits = limits = {**self._limits, **made}
+        intra, inter = (limits[name].value if name in limits else 0 for name in ("intra_op", "inter_op"))
+        self._request = Request(intra, inter)
 
     def run(
         self,

@@ -78,6 +78,58 @@ def test_a_pool_has_limits_below_those_of_sessions_and_runs():
     assert most_at_once(session, gauge) == 1
 
 
+def test_a_sessions_limits_have_their_sources_and_may_change():
+    """
+    From the next run on; what it does not say itself is that of its pool, or of the process.
+    """
+    weft.threads.set(intra_op=4, inter_op=4)
+    gauge = Gauge()
+    session = python_tasks([gauge] * 16, inter_op=1)
+    assert (session.get().intra_op, session.get().inter_op) == (4, 1)
+    assert (session.get().intra_source, session.get().inter_source) == ("set(intra_op=4)", "Session(inter_op=1)")
+    assert most_at_once(session, gauge) == 1
+    session.set(inter_op=2)
+    assert session.get().inter_source == "Session.set(inter_op=2)"
+    assert most_at_once(session, gauge) == 2
+    with pytest.raises(ThreadSettingError, match=r"inter_op from Session.set\(inter_op=\)"):
+        session.set(intra_op=1, inter_op=-1)
+    assert (session.get().intra_op, session.get().inter_op) == (4, 2)
+    session = python_tasks([gauge], pool=weft.Pool(intra_op=3, inter_op=2))
+    assert session.get().intra_source == "Pool(intra_op=3)"
+
+
+@pytest.mark.parametrize("of", ["process", "pool", "block"])
+def test_limits_change_in_the_middle_of_a_run(of):
+    """
+    Another thread raises and lowers them: what begins from then on heeds them, and nothing is lost.
+    """
+    pool = weft.Pool(intra_op=1, inter_op=1) if of == "pool" else None
+    threads = weft.threads if pool is None else pool
+    threads.set(intra_op=1, inter_op=1)
+    gauge = Gauge()
+    session = python_tasks([gauge] * 600, pool=pool)
+    results = []
+    client = threading.Thread(target=lambda: results.append(session.run(X)))
+    client.start()
+    time.sleep(0.15)
+    before = gauge.most
+    if of == "block":
+        with weft.threads.limit(intra_op=3, inter_op=3):
+            time.sleep(0.3)
+            during = gauge.most
+    else:
+        threads.set(intra_op=3, inter_op=3)
+        time.sleep(0.3)
+        during = gauge.most
+        threads.set(intra_op=1, inter_op=1)
+    time.sleep(0.05)
+    gauge.most = 0
+    client.join()
+
+    assert (before, during, gauge.most) == (1, 3, 1)
+    assert len(results[0]) == 600
+
+
 @pytest.mark.parametrize("value", [True, -1, 4097, 2.0, "4"])
 def test_impossible_limits_of_a_run_are_refused(value):
     """

@@ -1,6 +1,9 @@
 """Thread settings: precedence, sources, refusals."""
 
+import os
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -197,3 +200,17 @@ def test_settings_may_change_from_many_threads():
     assert intra == inter
     assert values(subject.get()) == team.limits
     team.close()
+
+
+@pytest.mark.parametrize("variable", ["WEFT_INTER_OP_THREADS", "WEFT_SPIN_US", "KMP_AFFINITY", "WEFT_PARALLEL_BACKEND"])
+def test_a_variable_that_cannot_be_is_refused_when_a_session_is_made(variable):
+    """
+    Not only at its first run.
+    """
+    code = "import weft; from tests.models import small; weft.Session(small.add())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {variable: "x"}, capture_output=True, text=True, check=False
+    )
+
+    assert f"environment variable {variable}" in done.stderr
+    assert "'x'" in done.stderr
