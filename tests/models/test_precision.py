@@ -80,6 +80,10 @@ LAYERS: dict[str, tuple[tuple[int, ...], dict[str, int]]] = {
     "3x3, two images, half a block": ((2, 24, 8, 10), {"outputs": 40, "size": 3}),
     "5x5": ((1, 18, 11, 11), {"outputs": 16, "size": 5}),
     "3x3, two groups": ((1, 64, 9, 9), {"outputs": 64, "size": 3, "groups": 2}),
+    "7x7, stride 2, an image": ((1, 3, 33, 37), {"outputs": 64, "size": 7, "stride": 2}),
+    "3x3, stride 2, an image": ((2, 3, 22, 21), {"outputs": 40, "size": 3, "stride": 2}),
+    "5x5, one channel": ((1, 1, 17, 18), {"outputs": 16, "size": 5}),
+    "3x3, four channels": ((1, 4, 17, 9), {"outputs": 32, "size": 3}),
     "many channels": ((1, 1024, 4, 5), {"outputs": 64}),
 }
 
@@ -176,14 +180,14 @@ NETWORKS = {"vision": vision, "text": text}
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_stay_near_f32_or_are_f32_where_the_cpu_cannot(name: str, target: Target) -> None:
     """
-    A few layers stay within 1.5 %; a CPU without products of bf16 gives the very bits of precision="f32".
+    A few layers stay within 2 %; a CPU without products of bf16 gives the very bits of precision="f32".
     """
     graph = NETWORKS[name]()
     wanted = results(graph, random_inputs(graph))
     got, plain = run(graph, target), run(graph, target, "f32")
     for one, other, exact in zip(got, plain, wanted, strict=True):
         if target.has_bf16_products:
-            assert 1e-4 < distance(one, exact) <= 1.5e-2
+            assert 1e-4 < distance(one, exact) <= 2e-2
         else:
             assert one.tobytes() == other.tobytes()
 
@@ -191,11 +195,11 @@ def test_networks_stay_near_f32_or_are_f32_where_the_cpu_cannot(name: str, targe
 @has_products
 @pytest.mark.parametrize("name", NETWORKS)
 def test_products_between_layers_are_of_bf16(name: str) -> None:
-    """All but the first and last of a network, and those of attention, multiply pairs; no node falls back to its reference."""
+    """All but a small classifier and the two of attention multiply pairs; no node falls back to its reference."""
     plan = compiled(NETWORKS[name](), targets.detect(), math="exact").plan
     assert all(call.spec is not None for call in plan.calls)
     products = [call.spec for call in plan.calls if call.spec is not None and call.spec.family in ("conv", "gemm")]
-    assert sum(spec["pairs"] for spec in products) == len(products) - 2
+    assert sum(spec["pairs"] for spec in products) == len(products) - {"vision": 1, "text": 2}[name]
 
 
 @has_products

@@ -40,18 +40,22 @@ class ChoosePrecision:
         stored = values.stored_rounded()
         for value in stored:
             _round_where_made(value)
-        copies = _round_copies(graph, context)
+        copies = _round_copies(graph, context, values.convolved)
         return bool(stored) or copies
 
 
 class _Values:
-    """Which values can be stored as bf16. `blocked` are those that will be stored in blocks of channels."""
+    """Which values can be stored as bf16. `blocked` are those that will be stored in blocks of channels; only
+    `convolved` ones, which depend on a convolution, may be."""
 
     def __init__(self, graph: Graph, target: Target) -> None:
         self.graph = graph
         self.target = target
         self.blocked: set[Value] = set()
+        self.convolved: set[Value] = set()
         for node in graph.nodes:
+            if node.op == "conv" or any(value in self.convolved for value in node.inputs):
+                self.convolved.update(node.outputs)
             if self._is_blocked(node):
                 self.blocked.update(node.outputs)
 
@@ -83,14 +87,14 @@ class _Values:
         """Whether `user` reads `value` as the left factor of bf16 products, and not otherwise."""
         if sum(operand is value for operand in user.inputs) != 1 or user.inputs[0] is not value:
             return False
-        return multiplies(user, self.target)
+        return multiplies(user, self.target, blocked=value in self.convolved)
 
     def _reads_blocked(self, user: Node, value: Value) -> bool:
         places = [index for index, operand in enumerate(user.inputs) if operand is value]
         if user.op == "conv":
             if blocked_output(user, self.target) is None:
                 return False
-            return all(index > 2 or multiplies_pairs(user, self.target) for index in places)
+            return all(index > 2 or multiplies_pairs(user, self.target, blocked=True) for index in places)
         if user.op == "reduce_mean":
             axes = user.attrs["axes"]
             return axes is not None and sorted(axes) == list(range(2, len(value.static_shape)))
@@ -114,11 +118,13 @@ class _Values:
         return bool(full) and all(v in self.blocked for v in full) and node.output.dtype == f32
 
 
-def multiplies(node: Node, target: Target) -> bool:
-    """Whether a kernel of `node` multiplies pairs of bf16 once its first operand is stored as such."""
+def multiplies(node: Node, target: Target, *, blocked: bool) -> bool:
+    """Whether a kernel of `node` multiplies pairs of bf16 once its first operand, which may be `blocked`, is stored so."""
     if node.op == "matmul":
         return pairs_of(node) is not None
-    return node.op == "conv" and blocked_output(node, target) is not None and multiplies_pairs(node, target)
+    if node.op != "conv" or blocked_output(node, target) is None:
+        return False
+    return multiplies_pairs(node, target, blocked=blocked)
 
 
 def _round_where_made(value: Value) -> None:
@@ -139,12 +145,12 @@ def _round_where_made(value: Value) -> None:
                 user.attrs[name] = cast_operand(user.attrs[name], index - first + (name == "tail"), bf16)
 
 
-def _round_copies(graph: Graph, context: PassContext) -> bool:
+def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:
     """Give products whose left factor is stored as f32 a rounded copy of it, where that pays."""
     copies: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if _gains_by_rounding(node, context):
+        if _gains_by_rounding(node, context, convolved):
             x = node.operand(0)
             if x not in copies:
                 copies[x] = graph.value(f"{x.name}.bf16", bf16, x.shape)
@@ -157,10 +163,12 @@ def _round_copies(graph: Graph, context: PassContext) -> bool:
     return bool(copies)
 
 
-def _gains_by_rounding(node: Node, context: PassContext) -> bool:
+def _gains_by_rounding(node: Node, context: PassContext, convolved: set[Value]) -> bool:
     """Whether `node` reads f32 and is faster after a loop that rounds it."""
     x = node.inputs[0] if node.inputs else None
-    if x is None or x.dtype != f32 or x.is_constant or not multiplies(node, context.target):
+    if x is None or x.dtype != f32 or x.is_constant:
+        return False
+    if not multiplies(node, context.target, blocked=x in convolved):
         return False
     return _uses_of_each(node) >= _WORTH_ROUNDING and not prefers_winograd(node, context.target, context.math)
 

@@ -10,11 +10,13 @@ Pointers: out, x, packed weights, bias (if `bias`), then the tail's operands. Ar
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
-from weft.codegen.kernels.conv_block import BlockPlace, RegisterBlock
+from weft.codegen.kernels.conv_block import LINE, BlockPlace, RegisterBlock, steps_across
 from weft.codegen.kernels.conv_rows import segment_blocks, taps_inside
 from weft.plan.kernel_spec import KernelSpec
 
@@ -45,16 +47,17 @@ ARGS = (
 def emit_conv(k: Kernel, spec: KernelSpec) -> None:
     """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
 
-    Out is Blocked(lanes). Params: dtype, pairs (an element of x and of the weights is two channels, as bf16; dtype is
-    f32, and numbers of channels and strides of x count pairs), lanes, vectors, kernel, strides, dilations (pairs), segments (of each,
+    Out is Blocked(lanes). Params: dtype, pairs (of bf16; dtype is f32: an element of x and of the weights is two
+    channels, and numbers of channels and strides of x count pairs; in a plain x two columns are multiplied at
+    once), lanes, vectors, kernel, strides, dilations (pairs), segments (of each,
     for each pixel of its blocks, the half-open range of kernel columns inside the input), pad_left, flat (1x1: an
     image is one long row), plain_input (x is row-major), clamp_rows (kernel rows may fall outside the input),
-    unroll (input channels a turn), passes (sums over earlier channels wait in `out`), bias, tail, kinds.
+    unroll (input channels a turn), prefetch (lines of the next group's weights to ask for in each turn), passes (sums over earlier channels wait in `out`), bias, tail, kinds.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     lanes, vectors, dtype = spec["lanes"], spec["vectors"], spec["dtype"]
     block = RegisterBlock(k, spec, arg)
-    per_channel = spec["kernel"][0] * spec["kernel"][1] * vectors * lanes
+    per_channel = spec["kernel"][0] * steps_across(spec) * vectors * lanes
 
     group_chunk = k.div(k.chunk, arg["unit_chunks"])
     unit_chunk = k.sub(k.chunk, k.mul(group_chunk, arg["unit_chunks"]))
@@ -74,7 +77,7 @@ def emit_conv(k: Kernel, spec: KernelSpec) -> None:
             place = BlockPlace(weights, x_offset, out_offset, image.index, k.mul(group, vectors * lanes), channels)
             units = k.max(k.sub(first_unit, past), 0), k.min(k.sub(last_unit, past), arg["units"])
             if spec["flat"]:
-                _flat_row(k, spec, block, place, units)
+                _flat_row(k, spec, arg, block, place, units)
             else:
                 _rows(k, spec, arg, block, place, units)
 
@@ -102,17 +105,34 @@ def _rows(
         top = k.sub(k.mul(row.index, spec["strides"][0]), arg["pad_top"])
         taps = taps_inside(k, spec, top, arg["x_height"])
         at = place.moved(k, k.mul(top, arg["x_row"]), k.mul(row.index, arg["out_row"]))
+        at = _prefetching(k, spec, arg, at, row.index)
         for number, columns in enumerate(spec["segments"]):
             with segment_blocks(k, spec, number, len(ARGS)) as pixel:
                 block.emit(at, pixel, columns, taps)
 
 
-def _flat_row(k: Kernel, spec: KernelSpec, block: RegisterBlock, place: BlockPlace, units: tuple[Index, Index]) -> None:
+def _flat_row(
+    k: Kernel,
+    spec: KernelSpec,
+    arg: dict[str, ir.Value],
+    block: RegisterBlock,
+    place: BlockPlace,
+    units: tuple[Index, Index],
+) -> None:
     """The blocks numbered `units` of an image that is one long row."""
     past: Index = 0
     for number, columns in enumerate(spec["segments"]):
         start, count = (k.arg(len(ARGS) + 2 * number + i) for i in range(2))
         first, last = (k.sub(unit, past) for unit in units)
         with loop(k, k.max(first, 0), k.min(last, count), name=f"segment{number}") as turn:
-            block.emit(place, k.add(start, k.mul(turn.index, len(columns))), columns, (0, 1))
+            at = _prefetching(k, spec, arg, place, k.add(past, turn.index))
+            block.emit(at, k.add(start, k.mul(turn.index, len(columns))), columns, (0, 1))
         past = k.add(past, count)
+
+
+def _prefetching(k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], place: BlockPlace, unit: Index) -> BlockPlace:
+    """`place` as seen by unit number `unit`, which prefetches its own share of the weights of the next group."""
+    if not spec["prefetch"]:
+        return place
+    group = spec["kernel"][0] * steps_across(spec) * spec["vectors"] * spec["lanes"] * spec["dtype"].size
+    return replace(place, ahead=k.add(k.mul(arg["channels"], group), k.mul(unit, spec["prefetch"] * LINE)))

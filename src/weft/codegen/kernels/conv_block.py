@@ -9,12 +9,16 @@ from llvmlite import ir
 from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import load, store
-from weft.codegen.emit.types import I64, scalar
+from weft.codegen.emit.memory import load, prefetch, store
+from weft.codegen.emit.types import FLOAT, I32, I64, scalar
 from weft.codegen.emit.vectors import constant, multiply_add, splat
 from weft.codegen.kernels.conv_rows import Columns
 from weft.codegen.kernels.conv_tail import Tail
+from weft.dtypes import bf16
 from weft.plan.kernel_spec import KernelSpec
+
+LINE = 64
+"""Bytes of a cache line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,8 @@ class BlockPlace:
     image: Index
     channel: Index
     channels: tuple[Index, Index]
+    ahead: Index = 0
+    """Bytes from the weights that a turn reads to those it prefetches."""
 
     def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
         """The place `x` and `out` elements further on."""
@@ -47,6 +53,12 @@ def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
     return k.b.call(identity, [pointer])
 
 
+def steps_across(spec: KernelSpec) -> int:
+    """Products that a row of the kernel takes: a column each, or where a plain bf16 input is read two."""
+    width: int = spec["kernel"][1]
+    return -(-width // 2) if spec["pairs"] and spec["plain_input"] else width
+
+
 class RegisterBlock:
     """Emits blocks of one convolution kernel."""
 
@@ -55,10 +67,13 @@ class RegisterBlock:
         self.arg = arg
         self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
         self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
-        self.pad_left, self.unroll = spec["pad_left"], spec["unroll"]
+        self.pad_left, self.unroll, self.prefetch = spec["pad_left"], spec["unroll"], spec["prefetch"]
         self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
         self.block = self.lanes // 2 if spec["pairs"] else self.lanes
         self.pixel = 1 if self.plain_input else self.block
+        self.column_pairs: bool = spec["pairs"] and self.plain_input
+        self.columns = steps_across(spec)
+        self.source = bf16 if self.column_pairs else self.dtype
         self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
         self.tail = Tail(k, spec, first_pointer=4 if self.bias else 3, outputs=arg["outputs"])
 
@@ -98,75 +113,96 @@ class RegisterBlock:
     ) -> list[ir.Value]:
         """`sums` plus the products over the place's input channels and the kernel rows `taps`."""
         k, arg, block = self.k, self.arg, self.block
-        per_tap = self.kernel[1] * self.vectors * self.lanes
+        per_tap = self.columns * self.vectors * self.lanes
         if self.plain_input:
-            return self._rows(x, place.weights, arg["channels"], columns, taps, sums)
+            return self._rows(x, (place.weights, place.ahead), arg["channels"], columns, taps, sums)
         first, last = place.channels
         with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
             channel = k.mul(blocks.index, block)
             count = k.min(k.sub(last, channel), block)
             weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
             x_block = k.add(x, k.mul(blocks.index, arg["x_channel"]))
-            blocks.next(*self._rows(x_block, weights, count, columns, taps, blocks.carry))
+            blocks.next(*self._rows(x_block, (weights, place.ahead), count, columns, taps, blocks.carry))
         return blocks.carry
 
     def _rows(
         self,
         x: Index,
-        weights: ir.Value,
+        weights: tuple[ir.Value, Index],
         count: Index,
         columns: Columns,
         taps: tuple[Index, Index],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
-        """`sums` plus the products over `count` input channels and the kernel rows `taps`."""
+        """`sums` plus the products over `count` input channels and the kernel rows `taps`; `weights` are those and how
+        far ahead of them to prefetch."""
         k = self.k
         if self.kernel[0] == 1 and taps == (0, 1):
             return self._channels(x, weights, count, columns, sums)
-        panel = k.mul(count, self.kernel[1] * self.vectors * self.lanes)
+        panel = k.mul(count, self.columns * self.vectors * self.lanes)
         row = k.mul(self.arg["x_row"], self.dilations[0])
         with loop(k, *taps, carry=sums, name="tap") as tap:
-            tap_weights = k.at(weights, k.mul(tap.index, panel), self.dtype)
+            tap_weights = k.at(weights[0], k.mul(tap.index, panel), self.dtype)
             tap_x = k.add(x, k.mul(tap.index, row))
-            tap.next(*self._channels(tap_x, tap_weights, count, columns, tap.carry))
+            tap.next(*self._channels(tap_x, (tap_weights, weights[1]), count, columns, tap.carry))
         return tap.carry
 
     def _channels(
-        self, x: Index, weights: ir.Value, count: Index, columns: Columns, sums: list[ir.Value]
+        self, x: Index, weights: tuple[ir.Value, Index], count: Index, columns: Columns, sums: list[ir.Value]
     ) -> list[ir.Value]:
         """`sums` plus the products over `count` input channels of one kernel row."""
-        k = self.k
-        per_channel = self.kernel[1] * self.vectors * self.lanes
+        k, (here, ahead) = self.k, weights
+        per_channel = self.columns * self.vectors * self.lanes
         step = self.arg["x_channel"] if self.plain_input else 1
-        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.dtype))
+        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.source))
         with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
             values = list(turn.carry)
+            for line in range(self.prefetch):
+                at = k.mul(k.mul(turn.index, per_channel), self.dtype.size)
+                prefetch(k, here, k.add(k.add(at, ahead), line * LINE))
             for u in range(self.unroll):
                 channel = k.add(turn.index, u)
-                x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.dtype))
-                weights_at = k.at(weights, k.mul(channel, per_channel), self.dtype)
-                for column in range(self.kernel[1]):
+                x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))
+                weights_at = k.at(here, k.mul(channel, per_channel), self.dtype)
+                for column in range(self.columns):
                     self._column(x_at, weights_at, column, columns, values)
             turn.next(*values)
         return turn.carry
 
     def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
-        """Add the products of one input channel and kernel element to `sums`, in place."""
+        """Add the products of one input channel and kernel element (or pair of them) to `sums`, in place."""
         k, lanes = self.k, self.lanes
-        users = [p for p, (low, high) in enumerate(columns) if low <= column < high]
+        width = 2 if self.column_pairs else 1
+        first = column * width
+        users = [p for p, (low, high) in enumerate(columns) if low < first + width and first < high]
         if not users:
             return
         factors = [
             load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes) for v in range(self.vectors)
         ]
-        if column and self.kernel[1] > 1:
+        if column and self.columns > 1:
             x = opaque(k, x)
         for p in users:
-            position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
-            value = splat(k, load(k, x, position, self.dtype), lanes)
+            position = (p * self.strides[1] + first * self.dilations[1]) * self.pixel
+            if self.column_pairs:
+                low, high = columns[p]
+                value = self._pair(x, position, inside=(low <= first, first + 1 < high))
+            else:
+                value = splat(k, load(k, x, position, self.dtype), lanes)
             for v, factor in enumerate(factors):
                 number = p * self.vectors + v
                 sums[number] = self.multiply_add(k, value, factor, sums[number])
+
+    def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
+        """Two neighbouring pixels of a row-major bf16 image in every lane; one that is not `inside` the image, or that no
+        kernel column reads, is 0."""
+        k = self.k
+        if all(inside):
+            both = k.b.load(k.at(x, position, bf16), align=bf16.size, typ=FLOAT)
+        else:
+            one = k.b.zext(load(k, x, position + (not inside[0]), bf16), I32)
+            both = k.b.bitcast(one if inside[0] else k.b.shl(one, I32(16)), FLOAT)
+        return splat(k, both, self.lanes)
 
     def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
         """Store the block: its tail applied, unless passes over further input channels follow."""

@@ -17,7 +17,7 @@ from weft.plan.call import Call
 from weft.plan.target import Target
 
 _LEAST_CHANNELS = 8
-"""An input of fewer channels is read row-major, as f32."""
+"""A row-major bf16 input of fewer channels is read as it is."""
 
 _MAX_SEGMENTS = 8
 """A row whose borders need more kinds of blocks than this would make a huge kernel."""
@@ -67,18 +67,22 @@ def reads_plain(node: Node, layout: Blocked) -> bool:
     It does where there are few channels, or where pixels are single, so that channels are neighbours.
     """
     shape = ConvShape.of(node)
-    if shape is None or shape.groups > 1 or node.operand(0).dtype == bf16:
+    if shape is None or shape.groups > 1:
         return False
+    if node.operand(0).dtype == bf16:
+        return shape.channels < _LEAST_CHANNELS
     return shape.channels <= layout.block or shape.size == (1, 1)
 
 
-def multiplies_pairs(node: Node, target: Target) -> bool:
-    """Whether the kernel of a `conv` node with blocked output takes a blocked x of bf16: to multiply pairs of channels,
-    or, where groups are narrow, as f32."""
-    shape, dtype = ConvShape.of(node), node.operand(1).dtype
-    if shape is None or dtype != f32:
+def multiplies_pairs(node: Node, target: Target, *, blocked: bool) -> bool:
+    """Whether the kernel of a `conv` node with blocked output takes an x of bf16, which lies in memory `blocked` or
+    row-major: to multiply pairs of channels or of columns, or, where groups are narrow, as f32."""
+    shape = ConvShape.of(node)
+    if shape is None or node.operand(1).dtype != f32:
         return False
-    return _is_narrow(shape, target.lanes(f32)) or (shape.group_channels % 2 == 0 and shape.channels >= _LEAST_CHANNELS)
+    if blocked or shape.channels >= _LEAST_CHANNELS:
+        return _is_narrow(shape, target.lanes(f32)) or shape.group_channels % 2 == 0
+    return shape.groups == 1 and shape.kernel[1] > 1 and shape.dilations[1] == 1
 
 
 def prefers_winograd(node: Node, target: Target, math: str) -> bool:

@@ -28,6 +28,10 @@ _CACHE_BYTES_PER_NS = 16.0
 _LEAST_CHUNK_NS = 5_000.0
 _USEFUL_CHUNKS = 8
 """A convolution is cut into so many chunks even if they last less than _CHUNK_NS, but not less than _LEAST_CHUNK_NS."""
+_LINE = 64
+"""Bytes of a cache line."""
+_FEW_UNITS = 20
+"""So many units or fewer wait noticeably for weights that come from memory."""
 _PANEL_SHARE = 0.5
 """The part of L2 that the weights of one group of outputs may fill before the reduction is cut into passes."""
 
@@ -37,15 +41,15 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "direct convolution writes blocked"
     dtype, lanes, pairs = weights.known_dtype, out.layout.block, x.dtype == bf16
+    plain_input = x.layout is None
     block = lanes // 2 if pairs else lanes
     tile = choose_tile(shape, lanes, sum_registers(ctx.target))
     width = tile.vectors * lanes
     groups = -(-shape.outputs // width)
     tail = tail_operands(node, ctx, groups * width)
-    plain_input = x.layout is None
     if tail is None or weights.data is None or (pairs and not _can_pair(node, shape, ctx.target)):
         return None
-    channels = shape.group_channels // 2 if pairs else shape.group_channels
+    channels = shape.group_channels // 2 if pairs and not plain_input else shape.group_channels
     per_pass = channels
     if not plain_input and out.dtype == dtype:
         per_pass = _channels_per_pass(channels, shape.kernel, width * dtype.size, block, ctx.target)
@@ -53,6 +57,10 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     bias = zeros(out, ctx, groups * width) if passes and tail.bias is None else tail.bias
     units = tile.blocks if tile.flat else shape.out_size[0]
     unit_chunks, units_per_chunk, groups_per_chunk = _grid(node, shape, ctx, units * shape.images, groups)
+    unroll = _unroll(channels, shape.kernel, block)
+    packed = _packed(weights, shape, width, block, ctx, plain=plain_input, pairs=pairs)
+    far = pairs and groups > 1 and nbytes(packed) >= ctx.target.l2
+    prefetch = _prefetched_lines(unroll * shape.kernel[1] * width * dtype.size, units) if far else 0
     spec = KernelSpec.of(
         "conv",
         dtype=dtype,
@@ -67,7 +75,8 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         flat=tile.flat,
         plain_input=plain_input,
         clamp_rows=shape.rows_leave_input,
-        unroll=_unroll(channels, shape.kernel, block),
+        unroll=unroll,
+        prefetch=prefetch,
         passes=passes,
         bias=bias is not None,
         tail=tail.expr,
@@ -99,7 +108,6 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         shape.outputs,
         *(number for span in tile.spans for number in span),
     )
-    packed = _packed(weights, shape, width, block, ctx, plain=plain_input, pairs=pairs)
     return [
         ctx.call(
             node,
@@ -116,8 +124,10 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
 
 
 def _can_pair(node: Node, shape: ConvShape, target: Target) -> bool:
-    """Whether channels of a bf16 input lie in pairs, and the CPU multiplies them."""
-    return target.has_bf16_products and node.operand(0).layout is not None and shape.group_channels % 2 == 0
+    """Whether channels of a bf16 input lie in pairs, or its columns, and the CPU multiplies them."""
+    if node.operand(0).layout is None:
+        return target.has_bf16_products and shape.groups == 1 and shape.dilations[1] == 1
+    return target.has_bf16_products and shape.group_channels % 2 == 0
 
 
 def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
@@ -192,7 +202,7 @@ def _packed(
     assert weights.data is not None
     four = weights.data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
     if pairs:
-        four = joined_pairs(four, axis=1)
+        four = joined_pairs(four, axis=3 if plain else 1)
     data = pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, block)
     return ctx.remember_packed(weights, how, ctx.constant(np.asarray(data), f"{weights.name}.packed"))
 
@@ -202,6 +212,14 @@ def _unroll(channels: int, kernel: Pair, block: int) -> int:
     if kernel[1] > 1:
         return 1
     return next(turn for turn in (4, 2, 1) if channels % turn == 0 and block % turn == 0)
+
+
+def _prefetched_lines(turn_bytes: int, units: int) -> int:
+    """Cache lines of the next group's weights that each turn asks for, so that all units together ask for all.
+
+    0 where many units share the weights: the first one's wait for memory counts little then.
+    """
+    return 0 if units > _FEW_UNITS else -(-turn_bytes // _LINE // units)
 
 
 def _channels_per_pass(channels: int, kernel: Pair, vector_bytes: int, block: int, target: Target) -> int:
