@@ -11,7 +11,7 @@ from weft.graph.graph import Graph
 from weft.ops.op import Info
 
 
-def long_kernels(count: int = 3000) -> tuple[weft.Session, dict[str, np.ndarray]]:
+def long_kernels(count: int = 1200) -> tuple[weft.Session, dict[str, np.ndarray]]:
     """Some seconds of matrix products, one after the other, and inputs for it."""
     w = small.ModelWriter()
     weights, y = w.random(512, 512), "x"
