@@ -57,11 +57,11 @@ def open_session(
     model: str,
     intra: int | None,
     inter: int | None,
-    math: str,
+    arithmetic: tuple[str, str],
     part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> weft.Session:
-    """A session of the model at the path `model`, or of its part between the tensors `part`."""
-    begin, end = part
+    """A session of the model at the path `model`, or of its part between the tensors `part`; `arithmetic` is (math, precision)."""
+    (begin, end), (math, precision) = part, arithmetic
     with progress_bar() as report:
         return weft.Session(
             Path(model),
@@ -70,6 +70,7 @@ def open_session(
             intra_op=intra,
             inter_op=inter,
             math=math,  # type: ignore[arg-type]
+            precision=precision,  # type: ignore[arg-type]
             progress=report,
         )
 

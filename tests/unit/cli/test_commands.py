@@ -41,6 +41,15 @@ def test_run_reports_outputs_latency_and_workers(model: str) -> None:
     assert done.stderr == ""
 
 
+def test_run_and_inspect_take_a_precision(model: str) -> None:
+    """
+    --precision bf16 runs; another word is a mistake in usage.
+    """
+    assert weft("run", model, "--runs", "2", "--precision", "bf16").returncode == 0
+    assert weft("inspect", model, "--precision", "bf16").returncode == 0
+    assert weft("run", model, "--precision", "f8").returncode == 2
+
+
 def test_run_prints_json_alone(model: str) -> None:
     """
     With --json stdout is one JSON document.

@@ -25,15 +25,28 @@ from weft.provider import FAMILY
     show_default=True,
     help="What mathematics kernels may use.",
 )
+@click.option(
+    "--precision",
+    type=click.Choice(["f32", "bf16"]),
+    default="f32",
+    show_default=True,
+    help="What factors of products may be rounded to, where the CPU gains by it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def inspect(
-    model: str, dims: tuple[str, ...], begin: tuple[str, ...], end: tuple[str, ...], math: str, as_json: bool
+    model: str,
+    dims: tuple[str, ...],
+    begin: tuple[str, ...],
+    end: tuple[str, ...],
+    math: str,
+    precision: str,
+    as_json: bool,
 ) -> None:
     """Show MODEL's inputs, outputs, ops and how each of them runs, memory and estimated FLOPs.
 
     Example: weft inspect resnet50.onnx --dim batch=8
     """
-    session = open_session(model, None, None, math, (begin, end))
+    session = open_session(model, None, None, (math, precision), (begin, end))
     feed = make_inputs(session.inputs, {}, parse_dims(dims))
     plans = session.plans_for(feed)
     report = {

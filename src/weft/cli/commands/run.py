@@ -41,6 +41,13 @@ TOP_OPS = 10
     show_default=True,
     help="What mathematics kernels may use.",
 )
+@click.option(
+    "--precision",
+    type=click.Choice(["f32", "bf16"]),
+    default="f32",
+    show_default=True,
+    help="What factors of products may be rounded to, where the CPU gains by it.",
+)
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
 @click.option(
     "--seconds",
@@ -65,6 +72,7 @@ def run(
     intra: int | None,
     inter: int | None,
     math: str,
+    precision: str,
     runs: int | None,
     seconds: float | None,
     trace_file: str | None,
@@ -78,7 +86,7 @@ def run(
         raise click.UsageError("give --runs or --seconds, not both")
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     start = time.perf_counter()
-    session = open_session(model, intra, inter, math, (begin, end))
+    session = open_session(model, intra, inter, (math, precision), (begin, end))
     feed = make_inputs(session.inputs, files, sizes)
     outputs = session.run(feed)
     loaded = time.perf_counter() - start
