@@ -43,6 +43,8 @@ class Op:
         for old, new in SPELLINGS.items():
             if old in kwargs and old not in self._kinds and new in self._kinds:
                 kwargs[new] = kwargs.pop(old)
+        if len(args) > len(self._kinds) and self._spread is None and isinstance(args[-1], str):
+            *args, name = args  # type: ignore[assignment]  # TensorFlow's last parameter is the name
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -76,6 +78,7 @@ class Op:
         graph = symbolic[0].graph if graph is None else graph
         inputs = [t if isinstance(t, Tensor) else _in_graph(graph, t) for _, t in tensors]
         op = graph.create_op(self.name.rpartition(".")[2].lstrip("_"), inputs, emit, name, attrs=dict(_attrs(plan)))
+        op.call = (self.name, plan)
         many = op.attrs.get("list", False) or len(op.outputs) > 1
         return list(op.outputs) if many or self.name in ("split", "unstack") else op.outputs[0]
 

@@ -58,6 +58,7 @@ class Operation:
         self.control_inputs: list[Operation] = []
         self.outputs: list[Tensor] = []
         self.number = 0
+        self.call: tuple[str, Any] | None = None  # the op of the table, and the arguments, that made it
         self.device = ""
 
     def get_attr(self, name: str) -> Any:
@@ -92,6 +93,12 @@ class Graph:
     def as_default(self) -> AbstractContextManager[Graph]:
         """Make this the graph that ops are added to, in this thread, while the block runs."""
         return context.entered(self)
+
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """The operations as a GraphDef, for a file. Raises UnimplementedError, listing them, for ops that files cannot hold."""
+        from weft.compat.tensorflow.graph_export import graph_def_of
+
+        return graph_def_of(self)
 
     def get_operations(self) -> list[Operation]:
         return list(self._operations)

@@ -109,6 +109,7 @@ BOTH: dict[str, Any] = {
     "nest.flatten": nest.flatten,
     "nest.pack_sequence_as": nest.pack_sequence_as,
     "nn.dropout": random.dropout,
+    "newaxis": None,
     "no_op": control_flow.no_op,
     "numpy_function": python_ops.numpy_function,
     "print": python_ops.print_,

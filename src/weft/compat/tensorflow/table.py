@@ -9,6 +9,7 @@ OPS: dict[str, Op] = {rule.name: Op(rule.name, rule.function, rule.note) for rul
 
 ALSO: dict[str, tuple[str, ...]] = {
     **{rule.name: (f"math.{rule.name}",) for rule in MATH},
+    "div_no_nan": ("math.div_no_nan", "math.divide_no_nan"),
     "matmul": ("linalg.matmul",),
     "einsum": ("linalg.einsum",),
     "norm": ("linalg.norm",),

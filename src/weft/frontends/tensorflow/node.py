@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from weft.dtypes import DType
 from weft.frontends.faults import Fault
-from weft.frontends.tensorflow.tensors import dims_of, dtype_of, to_array
+from weft.frontends.tensorflow.messages import AttrValue
+from weft.frontends.tensorflow.tensors import NUMBERS, dims_of, dtype_of, shape_message, tensor_message, to_array
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,37 @@ def _single(kind: str, value: Any) -> Any:
     if kind == "tensor":
         return to_array(value)
     return FunctionName(value.name) if kind == "func" else value
+
+
+def attr_value(value: Any) -> Any:
+    """A Python value as an AttrValue: what `python_values` makes of it again."""
+    message = AttrValue()
+    if isinstance(value, DType):
+        message.type = NUMBERS[value]
+    elif isinstance(value, bool):
+        message.b = value
+    elif isinstance(value, int):
+        message.i = value
+    elif isinstance(value, float):
+        message.f = value
+    elif isinstance(value, str):
+        message.s = value.encode()
+    elif isinstance(value, FunctionName):
+        message.func.name = value.text
+    elif isinstance(value, np.ndarray):
+        message.tensor.CopyFrom(tensor_message(value))
+    elif value is None or isinstance(value, tuple):
+        message.shape.CopyFrom(shape_message(value))
+    else:
+        message.list.SetInParent()
+        for item in value:
+            part = attr_value(item)
+            kind = part.WhichOneof("value")
+            field = getattr(message.list, kind)
+            field.append(getattr(part, kind)) if kind in ("s", "i", "f", "b", "type") else field.add().CopyFrom(
+                getattr(part, kind)
+            )
+    return message
 
 
 def tensor_ref(text: str) -> Ref:

@@ -51,9 +51,9 @@ NODES: dict[str, Form] = {
     "ArgMin": Form("argmin", "input axis", "output_type", "output_type"),
     "AvgPool": Form("nn.avg_pool", "input", _POOL),
     "AvgPool3D": Form("nn.avg_pool", "input", _POOL),
-    "BatchMatMul": Form("matmul", "a b", "adj_x=transpose_a adj_y=transpose_b"),
-    "BatchMatMulV2": Form("matmul", "a b", "adj_x=transpose_a adj_y=transpose_b"),
-    "BatchMatMulV3": Form("matmul", "a b", "adj_x=transpose_a adj_y=transpose_b", "Tout"),
+    "BatchMatMul": Form("matmul", "a b", "adj_x=adjoint_a adj_y=adjoint_b"),
+    "BatchMatMulV2": Form("matmul", "a b", "adj_x=adjoint_a adj_y=adjoint_b"),
+    "BatchMatMulV3": Form("matmul", "a b", "adj_x=adjoint_a adj_y=adjoint_b", "Tout"),
     "BatchNormWithGlobalNormalization": Form(
         "_global_batch_norm", "t m v beta gamma", "variance_epsilon scale_after_normalization"
     ),

@@ -8,34 +8,13 @@ import numpy as np
 
 from weft.dtypes import BY_NAME, DType, f32, from_numpy
 from weft.frontends.tensorflow.messages import AttrValue, GraphDef
-from weft.frontends.tensorflow.tensors import NUMBERS, shape_message, tensor_message
+from weft.frontends.tensorflow.node import attr_value
+from weft.frontends.tensorflow.tensors import NUMBERS, shape_message
 
 
 def attr(value: Any) -> Any:
-    """`value` as an AttrValue: a DType, text, number, truth, array, or a list of these; a tuple is a shape."""
-    message = AttrValue()
-    if isinstance(value, DType):
-        message.type = NUMBERS[value]
-    elif isinstance(value, bool):
-        message.b = value
-    elif isinstance(value, int):
-        message.i = value
-    elif isinstance(value, float):
-        message.f = value
-    elif isinstance(value, str):
-        message.s = value.encode()
-    elif isinstance(value, np.ndarray):
-        message.tensor.CopyFrom(tensor_message(value))
-    elif isinstance(value, tuple):
-        message.shape.CopyFrom(shape_message(value))
-    elif isinstance(value, AttrValue):
-        message.CopyFrom(value)
-    else:
-        message.list.SetInParent()
-        for item in value:
-            kind = attr(item).WhichOneof("value")
-            getattr(message.list, kind).append(getattr(attr(item), kind))
-    return message
+    """`value` as an AttrValue, which it may be already."""
+    return value if isinstance(value, AttrValue) else attr_value(value)
 
 
 def function_attr(name: str) -> Any:

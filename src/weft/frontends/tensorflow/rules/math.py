@@ -113,8 +113,17 @@ def select(e: Emitter, condition: Value, x: Same, y: Same) -> Value:
     return e.add("where", condition, x, y)
 
 
-def matmul(e: Emitter, a: Same, b: Same, transpose_a: bool = False, transpose_b: bool = False) -> Value:
-    return e.add("matmul", a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+def matmul(
+    e: Emitter,
+    a: Same,
+    b: Same,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+) -> Value:
+    """The product of the last two axes; the adjoint of a real matrix is its transpose."""
+    return e.add("matmul", a, b, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b)
 
 
 def tensordot(e: Emitter, a: Same, b: Same, axes: Any) -> Value:
