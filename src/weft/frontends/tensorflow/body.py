@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.order import Cycle, depth_first
+from weft.frontends.tensorflow.messages import FunctionDef
 from weft.frontends.tensorflow.node import Node, Ref, divided, parsed, python_values, spelled, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES
 
@@ -72,7 +73,8 @@ class Library:
     """The functions of a graph, as bodies made when they are first asked for."""
 
     def __init__(self, messages: Iterable[Any]) -> None:
-        self._messages = {message.signature.name: message for message in messages}
+        copies = [FunctionDef.FromString(message.SerializeToString()) for message in messages]  # the graph may go
+        self._messages = {message.signature.name: message for message in copies}
         self._bodies: dict[str, Body] = {}
 
     def __contains__(self, name: str) -> bool:
