@@ -39,7 +39,7 @@ def backend(
     from weft.compat.dynamo.compiled import Compiled
 
     try:
-        return Compiled(module, example_inputs, _title(module), chosen)
+        return Compiled(module, example_inputs, _title(module), chosen).call
     except ModelError as error:
         LEDGER.fell_back(_title(module), error.faults or [str(error)])
         return module.forward  # type: ignore[no-any-return]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import fx
@@ -14,7 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from weft.compat.dynamo.fallbacks import LEDGER
 from weft.compile import Session
-from weft.errors import ModelError, ShapeError
+from weft.dtypes import DType
+from weft.errors import ModelError, ShapeError, UnsupportedModelError
+from weft.frontends.faults import Fault
 from weft.frontends.torch.captured import Alias, Feed, Output, imported, lowered, used
 from weft.frontends.torch.dtypes import array_of, core, tensor_of
 
@@ -27,11 +31,20 @@ MOST_GROUPS = 64
 MOST_CHANGES = 4
 """After so many changes of parameters between calls they are passed like other tensors."""
 
+_ALIVE: WeakSet[Compiled] = WeakSet()
+"""PyTorch holds what it compiled beyond the end of Python's modules; what weft compiled must not live so long."""
+
+
+def _release() -> None:
+    for compiled in list(_ALIVE):
+        compiled.release()
+
+
 _version = attrgetter("_version")
 
 
 class Compiled:
-    """Called with the arguments that torch.compile passes: parameters, sizes, inputs.
+    """`call` takes the arguments that torch.compile passes: parameters, sizes, inputs.
 
     Parameters and buffers are constants. They are looked at in each call: where one was written, or another module that
     shares the code brings its own, the graph is compiled for these.
@@ -61,8 +74,17 @@ class Compiled:
         if not self._sized and not any(isinstance(example, FakeTensor) for example in example_inputs):
             self._run_for(tuple(example_inputs))
         LEDGER.compiled()
+        if not _ALIVE:
+            atexit.register(_release)
+        _ALIVE.add(self)
 
-    def __call__(self, *args: Any) -> Any:
+    def release(self) -> None:
+        """Drop what was compiled; a later call compiles anew."""
+        with self._lock:
+            self._groups.clear()
+            self._group = _Group((), [])
+
+    def call(self, *args: Any) -> Any:
         """The results, as the captured graph returns them."""
         if self._gone_eager:
             return self._eager(*args)
@@ -117,7 +139,7 @@ class Compiled:
         arguments: list[Any] = []
         for number, (name, argument) in enumerate(zip(self._names, args, strict=True)):
             if number in fed:
-                arguments.append(Feed(name, (core(argument.dtype), tuple(argument.shape))))
+                arguments.append(Feed(name, (_core(argument.dtype), tuple(argument.shape))))
             else:
                 unread = isinstance(argument, torch.Tensor) and number not in fixed
                 arguments.append(None if unread else argument)
@@ -160,6 +182,14 @@ class _Run:
         if self._plain:
             return [tensor_of(array) for array in arrays.values()]
         return [_result(result, arrays, args) for result in self._results]
+
+
+def _core(dtype: torch.dtype) -> DType:
+    """weft's element type. Raises UnsupportedModelError for one that weft has not."""
+    try:
+        return core(dtype)
+    except Fault as fault:
+        raise UnsupportedModelError(str(fault), [str(fault)]) from None
 
 
 def _array(tensor: torch.Tensor) -> Any:

@@ -13,6 +13,7 @@ from torch import fx
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
 
 from weft.errors import UnsupportedModelError
 from weft.frontends.faults import Faults, Unsupported
@@ -68,17 +69,29 @@ def lowered(captured: fx.GraphModule) -> fx.GraphModule:
     """
     examples = [node.meta.get("example_value") for node in captured.graph.nodes if node.op == "placeholder"]
     try:
-        with torch.no_grad(), quiet(), _faking(examples):
-            module = make_fx(captured, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)(*examples)
+        with torch.no_grad(), quiet(), _faking(examples), preserve_node_meta():
+            trace = make_fx(_Replay(captured).run, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)
+            module: fx.GraphModule = trace(*examples)
     except Exception as error:
         faults = Faults()
         faults.add(TITLE, Unsupported(f"PyTorch cannot trace it to ATen ops: {type(error).__name__}: {error}"))
         faults.raise_all(TITLE)
         raise UnsupportedModelError(str(error)) from error
     module.graph.eliminate_dead_code()
-    for node, example in zip((n for n in module.graph.nodes if n.op == "placeholder"), examples, strict=True):
-        node.meta["val"] = example
     return module
+
+
+class _Replay(fx.Interpreter):  # type: ignore[misc]
+    """Runs a captured graph; Python numbers that it passes as tensors are the numbers, which PyTorch guards."""
+
+    def run_node(self, node: fx.Node) -> Any:
+        if node.op == "call_method" and node.target == "item":
+            known = node.meta.get("example_value")
+            if isinstance(known, torch.SymFloat | float):
+                return float(known)
+            if isinstance(known, torch.SymInt | int):
+                return known
+        return super().run_node(node)
 
 
 @contextmanager
@@ -126,7 +139,7 @@ def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     faults.raise_all(TITLE)
     results = results if isinstance(results, list) else [results]
     made = [
-        importer.attempt(f"output {number}", partial(_result, node, result, number, placeholders))
+        importer.attempt(f"output {number}", partial(_result, node, result, number, args))
         for number, (node, result) in enumerate(zip(returned, results, strict=True))
     ]
     faults.raise_all(TITLE)
@@ -141,28 +154,19 @@ def _returned(output: fx.Node) -> list[Any]:
     return list(found) if isinstance(found, list | tuple) else [found]
 
 
-def _result(node: Any, result: Any, number: int, placeholders: Sequence[fx.Node]) -> Any:
+def _result(node: Any, result: Any, number: int, boxes: Sequence[Any]) -> Any:
     if not isinstance(result, Box):
         if is_missing(result) or not isinstance(result, bool | int | float | str | None):
             raise Unsupported(f"it is a {type(result).__name__}")
         return result
-    if node in placeholders:
-        return Alias(placeholders.index(node))
-    shared = _shared(node, placeholders)
-    return Output(f"output_{number}") if shared is None else shared
-
-
-def _shared(node: fx.Node, placeholders: Sequence[fx.Node]) -> Alias | None:
-    """The view of an argument that `node` is, if it is one. Raises Unsupported if its sizes are not fixed."""
-    example = node.meta.get("val")
-    if not isinstance(example, torch.Tensor):
-        return None
-    memory = example.untyped_storage()._cdata
-    for number, placeholder in enumerate(placeholders):
-        owner = placeholder.meta.get("val")
-        if isinstance(owner, torch.Tensor) and owner.untyped_storage()._cdata == memory:
-            parts = (tuple(example.shape), tuple(example.stride()), example.storage_offset())
-            if not all(isinstance(size, int) for size in (*parts[0], *parts[1], parts[2])):
-                raise Unsupported("it is a view of an argument, of a size that changes; return a .clone()")
-            return Alias(number, *parts)
-    return None
+    origin = result.origin()
+    owner = next((index for index, box in enumerate(boxes) if box is origin), None)
+    if owner is None:
+        return Output(f"output_{number}")
+    if result is origin:
+        return Alias(owner)
+    example = node.meta["val"]
+    sizes, strides, offset = tuple(example.shape), tuple(example.stride()), example.storage_offset()
+    if not all(isinstance(size, int) for size in (*sizes, *strides, offset)):
+        raise Unsupported("it is a view of an argument, of a size that changes; return a .clone()")
+    return Alias(owner, sizes, strides, offset)

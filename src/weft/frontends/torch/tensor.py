@@ -51,6 +51,15 @@ class Box:
         box._seen = base.version()
         return box
 
+    def origin(self) -> Box | None:
+        """The tensor whose memory this one surely shares; None if it may be a copy."""
+        box = self
+        while box._base is not None:
+            if box._may_share:
+                return None
+            box = box._base
+        return box
+
     def version(self) -> int:
         """A number that changes with each write, also one through its base."""
         self.read()

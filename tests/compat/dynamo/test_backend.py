@@ -1,0 +1,223 @@
+"""torch.compile(backend="weft"): what weft takes it runs, what it does not take runs eagerly and is told."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch uses it)")
+
+from benches.torch.models import Bert, ResNet50, seeded  # noqa: E402 - after the skip
+
+import weft  # noqa: E402
+from tests.compat.dynamo import modules  # noqa: E402
+from weft.compat import dynamo  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
+
+
+@pytest.fixture(autouse=True)
+def afresh():
+    """No graph, report or gradient mode is left from another test."""
+    torch._dynamo.reset()
+    dynamo.reset()
+    with torch.no_grad():
+        yield
+
+
+def compiled(module, **options):
+    return torch.compile(module.eval(), backend="weft", **options)
+
+
+class TestRunning:
+    def test_pytorch_finds_the_backend_by_its_name(self):
+        """
+        Through the entry point: nothing of weft has to be imported.
+        """
+        assert "weft" in torch._dynamo.list_backends()
+
+    def test_results_are_those_of_eager(self):
+        module = modules.Block()
+        x = torch.randn(2, 3, 8, 8)
+        got = compiled(module)(x)
+
+        torch.testing.assert_close(got, module(x), rtol=0, atol=1e-5)
+        assert (dynamo.report().compiled, dynamo.report().fallbacks) == (1, ())
+
+    def test_resnet(self):
+        """
+        The architecture of ResNet-50, a block a stage: whole on weft, within 1e-4 of eager.
+        """
+        module = seeded(lambda: ResNet50(classes=10, blocks=(1, 1, 1, 1)))
+        x = torch.randn(1, 3, 64, 64)
+        wanted = module(x)
+
+        torch.testing.assert_close(compiled(module)(x), wanted, rtol=0, atol=1e-4 * float(wanted.abs().max()))
+        assert dynamo.report().fallbacks == ()
+
+    def test_bert(self):
+        """
+        The architecture of BERT with two layers, at two lengths.
+        """
+        module = seeded(lambda: Bert(width=64, layers=2, heads=4, vocabulary=100, positions=32))
+        fast = compiled(module)
+        for tokens in (16, 24, 32):
+            x = torch.randint(0, 100, (1, tokens))
+            torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-4)
+        assert dynamo.report().fallbacks == ()
+
+    def test_sizes_may_change(self):
+        """
+        After the second shape PyTorch passes sizes as arguments; each combination has a plan.
+        """
+        module = modules.Block()
+        fast = torch.compile(module.eval(), backend="weft", dynamic=True)
+        for rows in (2, 5, 3, 5):
+            x = torch.randn(rows, 3, 6 + rows, 9)
+            torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-5)
+        assert dynamo.report().compiled == 1
+        assert dynamo.report().fallbacks == ()
+
+    def test_what_is_not_computed_is_passed_through(self):
+        """
+        Arguments are returned themselves, views share their memory, buffers are the module's own.
+        """
+        module = modules.Returns()
+        x = torch.randn(3, 4)
+        got = compiled(module)(x)
+
+        assert got["same"] is x
+        assert got["kept"] is module.kept
+        assert got["view"].data_ptr() == x.data_ptr()
+        assert (got["size"], got["none"]) == (3, None)
+        torch.testing.assert_close(got["sum"], x.sum())
+        assert dynamo.report().fallbacks == ()
+
+    def test_arguments_need_not_be_contiguous(self):
+        module = modules.Block()
+        x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last)
+
+        torch.testing.assert_close(compiled(module)(x), module(x), rtol=0, atol=1e-5)
+
+    def test_many_threads_call_it(self):
+        module = modules.Block()
+        fast, x = compiled(module), torch.randn(2, 3, 8, 8)
+        wanted, wrong = fast(x), []
+
+        def call():
+            with torch.no_grad():
+                wrong.extend(1 for _ in range(20) if not torch.equal(fast(x), wanted))
+
+        threads = [threading.Thread(target=call) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+    def test_options_are_those_of_a_session(self):
+        module, x = modules.Block(), torch.randn(2, 3, 8, 8)
+        one = compiled(module, options={"intra_op": 1, "inter_op": 1, "math": "exact"})(x)
+
+        torch.testing.assert_close(one, module(x), rtol=0, atol=1e-5)
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="intra_op, inter_op, pool, math"):
+            compiled(module, options={"threads": 1})(x)
+
+
+class TestParameters:
+    def test_writing_a_parameter_counts(self):
+        """
+        Parameters are constants, but are looked at in each call.
+        """
+        module, x = modules.Block(), torch.randn(2, 3, 8, 8)
+        fast = compiled(module)
+        for _ in range(8):
+            module.conv.weight.mul_(1.5)
+            torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-4)
+
+    def test_loading_a_state_dict_counts(self):
+        module, other, x = modules.Block(), modules.Block(), torch.randn(2, 3, 8, 8)
+        fast = compiled(module)
+        fast(x)
+        module.load_state_dict(other.state_dict())
+
+        torch.testing.assert_close(fast(x), other.eval()(x), rtol=0, atol=1e-5)
+
+    def test_layers_that_share_code_keep_their_own(self):
+        module, x = modules.Stack(), torch.randn(2, 4)
+        fast = compiled(module)
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-5)
+
+
+class TestFallbacks:
+    def test_unsupported_ops_run_eagerly_and_are_named(self):
+        module, x = modules.Unsupported(), torch.randn(3)
+        fast = compiled(module)
+        with pytest.warns(dynamo.FallbackWarning, match=r"aten\.median\.default"):
+            got = fast(x)
+
+        torch.testing.assert_close(got, module(x))
+        (fallback,) = dynamo.report().fallbacks
+        assert "modules.py:" in fallback.reasons[0]
+        assert "aten.median" in str(dynamo.report())
+
+    def test_each_reason_is_warned_of_once(self):
+        x = torch.randn(3)
+        with pytest.warns(dynamo.FallbackWarning):
+            compiled(modules.Unsupported())(x)
+        torch._dynamo.reset()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compiled(modules.Unsupported())(x)
+        assert len(dynamo.report().fallbacks) == 2
+
+    def test_gradients_are_pytorchs(self):
+        """
+        Where they are asked for, the module trains as if it were not compiled.
+        """
+        module = torch.nn.Linear(3, 1)
+        fast = torch.compile(module, backend="weft")
+        with torch.enable_grad(), pytest.warns(dynamo.FallbackWarning, match=r"torch\.no_grad"):
+            fast(torch.ones(2, 3)).sum().backward()
+
+        torch.testing.assert_close(module.weight.grad, torch.full((1, 3), 2.0))
+
+    def test_writes_into_arguments_are_pytorchs(self):
+        """
+        weft never changes an argument, so a program that does runs eagerly, and does.
+        """
+        x = torch.zeros(3)
+        with pytest.warns(dynamo.FallbackWarning, match="in place"):
+            got = compiled(modules.WritesInput())(x)
+
+        assert x.tolist() == [1, 1, 1]
+        assert got.tolist() == [2, 2, 2]
+
+    def test_element_types_weft_has_not(self):
+        with pytest.warns(dynamo.FallbackWarning, match="complex64"):
+            got = compiled(torch.nn.Identity())(torch.ones(2)) + compiled(Doubled())(
+                torch.ones(2, dtype=torch.complex64)
+            )
+        assert got.tolist() == [3, 3]
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+def test_threads_are_weft_s_own():
+    """
+    torch.set_num_threads speaks of PyTorch's pools, weft.threads of weft's team.
+    """
+    before = weft.threads.get().intra_op
+    count = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        assert weft.threads.get().intra_op == before
+    finally:
+        torch.set_num_threads(count)
