@@ -81,7 +81,7 @@ class TestFiles:
             frontends.load(17)
         assert str(caught.value) == (
             "cannot load a model from an object of type int; wanted a path, bytes, an onnx.ModelProto, "
-            "a torch.nn.Module, a torch.export.ExportedProgram or a weft Graph"
+            "a torch.nn.Module, a torch.export.ExportedProgram, a TensorFlow GraphDef or a weft Graph"
         )
 
 
