@@ -18,7 +18,6 @@ from weft.codegen.emit.math_base import (
     power_of_two,
     round_small,
     scale,
-    two_sum,
 )
 from weft.codegen.emit.vectors import like
 
@@ -30,7 +29,7 @@ class _Precision(NamedTuple):
 
     `tail` are the coefficients of (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2, `sinh` those of
     (sinh(x) - x) / x**3 in x**2 for |x| <= 1, `tanh` the same of tanh for |x| <= 0.625. Beyond
-    `lowest` exp is 0, beyond `highest` infinite; from `flat` on tanh is 1.
+    `lowest` exp is 0, beyond `highest` infinite; from `flat` on tanh is 1, from `one_from` on sigmoid.
     """
 
     ln2_high: float
@@ -41,6 +40,7 @@ class _Precision(NamedTuple):
     lowest: float
     highest: float
     flat: float
+    one_from: float
 
 
 _F32 = _Precision(
@@ -54,6 +54,7 @@ _F32 = _Precision(
     lowest=-105.0,
     highest=90.0,
     flat=10.0,
+    one_from=30.0,
 )  # fmt: skip
 _F64 = _Precision(
     ln2_high=6.93147180369123816490e-01,
@@ -75,6 +76,7 @@ _F64 = _Precision(
     lowest=-747.0,
     highest=711.0,
     flat=22.0,
+    one_from=50.0,
 )  # fmt: skip
 
 
@@ -101,10 +103,15 @@ def exp_normal(k: Kernel, x: ir.Value) -> ir.Value:
 
 def _exp_near_zero(k: Kernel, x: ir.Value, n: ir.Value) -> ir.Value:
     """exp(x - n * ln 2)"""
-    p = _precision(x)
-    r = mad(k, n, like(x, -p.ln2_low), mad(k, n, like(x, -p.ln2_high), x))
-    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, p.tail), r)
+    r = _remainder(k, x, n)
+    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, _precision(x).tail), r)
     return k.b.fadd(curved, like(x, 1.0))
+
+
+def _remainder(k: Kernel, x: ir.Value, n: ir.Value) -> ir.Value:
+    """x - n * ln 2"""
+    p = _precision(x)
+    return mad(k, n, like(x, -p.ln2_low), mad(k, n, like(x, -p.ln2_high), x))
 
 
 def exp_of_sum(k: Kernel, high: ir.Value, low: ir.Value) -> ir.Value:
@@ -121,14 +128,16 @@ def exp_of_sum(k: Kernel, high: ir.Value, low: ir.Value) -> ir.Value:
 
 
 def sigmoid(k: Kernel, x: ir.Value) -> ir.Value:
-    """1 / (1 + e ** -x)"""
-    one = like(x, 1.0)
-    e = exp(k, k.b.fneg(absolute(k, x)))
-    positive = k.b.fcmp_ordered(">=", x, like(x, 0.0))
-    divisor, lost = two_sum(k, one, e)
-    quotient = k.b.fdiv(k.b.select(positive, one, e), divisor)
-    inverse = k.b.select(positive, quotient, k.b.fsub(one, quotient))
-    return mad(k, k.b.fneg(k.b.fmul(inverse, lost)), quotient, quotient)
+    """1 / (1 + e ** -x), as 2 ** n / (2 ** n + e ** r) with r = n * ln(2) - x near 0"""
+    p = _precision(x)
+    x = at_most(k, at_least(k, x, p.lowest), p.one_from)
+    n, count = round_small(k, x, LOG2E)
+    r = _remainder(k, k.b.fneg(x), k.b.fneg(n))
+    power = scale(k, like(x, 1.0), n, count)
+    raised = k.b.fadd(power, like(x, 1.0))
+    lost = k.b.fsub(power, k.b.fsub(raised, like(x, 1.0)))
+    r = k.b.fadd(r, lost)
+    return k.b.fdiv(power, mad(k, r, polynomial(k, r, (1.0, *p.tail)), raised))
 
 
 def tanh(k: Kernel, x: ir.Value) -> ir.Value:
