@@ -212,7 +212,7 @@ void bind_program(nb::module_& m) {
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
              nb::arg("cancel").none() = nb::none(),
              "Run once on the team; returns when all is done. Thread-safe; releases the GIL.")
-        .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<nb::gil_scoped_release>(), "Free the memory of idle contexts.")
+        .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<ReleasedGil>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },
                      "Bytes of the arena of one context.")

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "bind.h"
+#include "interpreter.h"
 #include "py_team.h"
 
 namespace nb = nanobind;
@@ -26,7 +27,7 @@ std::chrono::nanoseconds to_spin(double spin_us) {
 
 nb::dict status(PyTeam& team) {
     const weft::Status now = [&] {
-        const nb::gil_scoped_release released;
+        const ReleasedGil released;
         return team.status();
     }();
     nb::dict facts;
@@ -36,6 +37,7 @@ nb::dict status(PyTeam& team) {
     facts["spinning"] = now.spinning;
     facts["runs"] = now.runs;
     facts["waiting"] = now.waiting;
+    facts["pin_fault"] = now.pin_fault;
     return facts;
 }
 
@@ -55,7 +57,7 @@ void bind_team(nb::module_& m) {
     m.attr("MOST_THREADS") = weft::kMostThreads;
     nb::class_<weft::CancelToken>(m, "CancelToken", "Ends the runs it was given to, those to come included.")
         .def(nb::init<>())
-        .def("cancel", &weft::CancelToken::cancel, nb::call_guard<nb::gil_scoped_release>(),
+        .def("cancel", &weft::CancelToken::cancel, nb::call_guard<ReleasedGil>(),
              "End them. Any thread, any time, any number of times.")
         .def_prop_ro("cancelled", &weft::CancelToken::cancelled);
     nb::class_<PyTeam>(m, "Team",
@@ -65,7 +67,7 @@ void bind_team(nb::module_& m) {
              nb::arg("spin_us") = Microseconds(weft::kDefaultSpin).count())
         .def(
             "set_limits", [](PyTeam& team, int intra_op, int inter_op) { team.set_limits({intra_op, inter_op}); },
-            nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<nb::gil_scoped_release>(),
+            nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<ReleasedGil>(),
             "Change the limits, effective at the next op boundary. Any thread, any time.")
         .def_prop_ro(
             "limits",
@@ -80,13 +82,13 @@ void bind_team(nb::module_& m) {
         .def_prop_ro("spin_us", [](const PyTeam& team) { return Microseconds(team.spin()).count(); })
         .def(
             "set_cpus", [](PyTeam& team, const std::vector<int>& cpus) { team.set_cpus(cpus); }, nb::arg("cpus"),
-            nb::call_guard<nb::gil_scoped_release>(),
+            nb::call_guard<ReleasedGil>(),
             "Pin worker i to cpus[i % len(cpus)], callers never; an empty list unpins.")
         .def_prop_ro("name", [](const PyTeam& team) { return team.name(); })
-        .def_prop_ro("threads", [](PyTeam& team) { return team.threads(); }, nb::call_guard<nb::gil_scoped_release>(),
+        .def_prop_ro("threads", [](PyTeam& team) { return team.threads(); }, nb::call_guard<ReleasedGil>(),
                      "Threads started and alive, callers excluded.")
         .def("status", &status, "What it is doing, as a dict.")
         .def(
-            "close", [](PyTeam& team) { team.close(); }, nb::call_guard<nb::gil_scoped_release>(),
+            "close", [](PyTeam& team) { team.close(); }, nb::call_guard<ReleasedGil>(),
             "Wait for runs in progress and end the threads; later runs raise RuntimeError.");
 }

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #endif
 
+#include "weft/fork.h"
+
 namespace nb = nanobind;
 
 bool interpreter_is_ending() {
@@ -19,6 +21,58 @@ bool interpreter_is_ending() {
 
 void hang_if_interpreter_is_ending() {
     while (interpreter_is_ending()) pause();
+}
+
+namespace {
+
+// All guarded by the GIL.
+int outside = 0;                // threads inside a ReleasedGil
+std::uint64_t counted_in = 0;   // the fork generation that `outside` counts the threads of
+bool parted = false;
+pthread_t ender{};
+
+// A child made by fork() has only the thread that forked, and has not begun to end.
+void notice_fork() {
+    if (counted_in == weft::fork_generation()) return;
+    counted_in = weft::fork_generation();
+    outside = 0;
+    parted = false;
+}
+
+constexpr useconds_t kLookUs = 200;
+constexpr int kMostLooks = 25'000;  // 5 s: who does not come back by then hangs in a system call
+
+}  // namespace
+
+ReleasedGil::ReleasedGil() : is_last_(interpreter_is_ending()) {
+    notice_fork();
+    if (parted && pthread_equal(pthread_self(), ender) == 0) {
+        PyEval_SaveThread();
+        for (;;) pause();
+    }
+    ++outside;
+    generation_ = counted_in;
+    state_ = PyEval_SaveThread();
+}
+
+ReleasedGil::~ReleasedGil() {
+    if (!is_last_) hang_if_interpreter_is_ending();
+    PyEval_RestoreThread(state_);
+    if (generation_ == counted_in) --outside;
+}
+
+void part_from_other_threads(void (*before_waiting)()) {
+    notice_fork();
+    parted = true;
+    ender = pthread_self();
+    PyThreadState* const state = PyEval_SaveThread();
+    before_waiting();
+    PyEval_RestoreThread(state);
+    for (int looks = 0; outside > 0 && looks < kMostLooks; ++looks) {
+        Py_BEGIN_ALLOW_THREADS;
+        usleep(kLookUs);
+        Py_END_ALLOW_THREADS;
+    }
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include <nanobind/nanobind.h>
 
 #include "bind.h"
+#include "interpreter.h"
 #include "weft/engine.h"
 #include "weft/team.h"
 
@@ -19,12 +20,9 @@ NB_MODULE(_native, m) {
         "Have the function at this address, of the form of GOMP_parallel, spread the chunks of ops; 0 for the team.\n"
         "Raises RuntimeError if a run has begun with another one.");
     m.def("engine_is_fixed", &weft::engine_is_fixed, "Whether a run has begun, so that no other engine can be set.");
-    // After this no worker is left, so none meets an interpreter that is going away.
+    // After this no worker and no other thread's run is left, so none meets an interpreter that is going away.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-        {
-            const nb::gil_scoped_release released;
-            weft::close_all_teams();
-        }
+        part_from_other_threads(weft::close_all_teams);
         // Daemon threads are about to be abandoned with what they refer to: that is no leak of ours.
         const auto threads = nb::module_::import_("threading").attr("active_count")();
         if (nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);

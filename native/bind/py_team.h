@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "interpreter.h"
 #include "weft/team.h"
 
 // A Team that may be dropped by a thread that holds the GIL, which its workers may be waiting for.
@@ -10,7 +11,7 @@ struct PyTeam : weft::Team {
     using Team::Team;
     ~PyTeam() {
         if (PyGILState_Check() == 0) return;
-        const nanobind::gil_scoped_release released;
+        const ReleasedGil released;
         close();
     }
 };

@@ -272,6 +272,7 @@ Status Scheduler::status() {
     status.places = places_.used();
     status.spinning = spinners_;
     status.runs = static_cast<int>(runs_.size());
+    status.pin_fault = pin_fault_;
     status.waiting = static_cast<int>(std::count_if(runs_.begin(), runs_.end(), [](const Context* run) {
         return !run->finished && !run->serial && run->workers == 0 && run->blocking_ops == 0;
     }));

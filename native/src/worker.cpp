@@ -309,17 +309,17 @@ void Scheduler::pin(Member& member) {
     const bool own = member.role == Role::worker && !cpus_.empty();
     const std::vector<int> one{own ? cpus_[static_cast<std::size_t>(member.index) % cpus_.size()] : 0};
     const int fault = pin_thread(member.thread, own ? one : base_cpus_);
-    if (fault == 0 || pin_fault_ != 0) return;
-    pin_fault_ = fault;
-    std::fprintf(stderr, "weft: team '%s': cannot pin worker %d to CPU %d: %s; it runs unpinned\n", name_.c_str(),
-                 member.index, one.front(), std::strerror(fault));
+    if (fault == 0 || !pin_fault_.empty()) return;
+    pin_fault_ = "cannot pin worker " + std::to_string(member.index) + " to CPU " + std::to_string(one.front()) + ": " +
+                 std::strerror(fault) + "; it runs unpinned";
+    std::fprintf(stderr, "weft: team '%s': %s\n", name_.c_str(), pin_fault_.c_str());
 }
 
 void Scheduler::set_cpus(std::vector<int> cpus, std::vector<int> base) {
     const Section section(*this);
     cpus_ = std::move(cpus);
     base_cpus_ = std::move(base);
-    pin_fault_ = 0;
+    pin_fault_.clear();
     for (const auto& member : workers_) pin(*member);
     for (const auto& member : blocking_) pin(*member);
 }

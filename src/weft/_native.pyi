@@ -1,7 +1,7 @@
 """The native core of weft: a team of threads and the DAGs it runs. native/README.md explains it."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 DEFAULT_SPIN_US: float
 """How long an idle worker spins before it parks, microseconds."""
@@ -34,6 +34,18 @@ class CancelToken:
     @property
     def cancelled(self) -> bool: ...
 
+class TeamStatus(TypedDict):
+    """What a team is doing: threads alive (workers and blocking), places in use, threads that spin, runs in progress
+    and those of them that nobody works for, and why a worker runs unpinned though it should not ("" if none does)."""
+
+    workers: int
+    blocking: int
+    places: int
+    spinning: int
+    runs: int
+    waiting: int
+    pin_fault: str
+
 class Team:
     """Threads with two limits: workers inside one op, and ops in progress; callers included.
 
@@ -57,13 +69,13 @@ class Team:
     def set_cpus(self, cpus: Sequence[int]) -> None:
         """Pin worker i to cpus[i % len(cpus)], callers never; an empty list unpins.
 
-        A pin that fails later, when a worker starts, is one line on stderr.
+        A pin that fails later, when a worker starts, is one line on stderr and in status().
         """
 
     @property
     def name(self) -> str: ...
-    def status(self) -> dict[str, int]:
-        """What it is doing: workers and blocking (threads alive), places (in use), spinning, runs, waiting."""
+    def status(self) -> TeamStatus:
+        """What it is doing."""
 
     @property
     def threads(self) -> int:

@@ -40,6 +40,7 @@ struct Status {
     int spinning = 0;  // threads that are idle and not parked
     int runs = 0;      // in progress, waiting ones included
     int waiting = 0;   // runs that nobody works for
+    std::string pin_fault;  // why a worker runs unpinned though it should not; empty if all are where they should be
 };
 
 // Scheduler is made by Team and used through it. All public functions may be called from any thread; none may be
@@ -66,7 +67,8 @@ public:
     // set_spin() takes effect at once, also for who is spinning.
     void set_spin(std::chrono::nanoseconds limit);
     // set_cpus() pins worker i to cpus[i % size], none if `cpus` is empty; other threads of the team keep to `base`.
-    // Callers are never pinned. A failed pin is one line on stderr, and the worker runs where it may.
+    // Callers are never pinned. A failed pin is one line on stderr and Status::pin_fault, and the worker runs where it
+    // may.
     void set_cpus(std::vector<int> cpus, std::vector<int> base);
     Status status();
 
@@ -156,7 +158,7 @@ private:
     const int id_;
     std::vector<int> cpus_;       // of workers; empty: unpinned
     std::vector<int> base_cpus_;  // of all others; empty: nothing was ever pinned
-    int pin_fault_ = 0;           // the first since cpus_ were set
+    std::string pin_fault_;       // the first since cpus_ were set; empty if there is none
     Limits limits_;
     int places_cap_ = 1;  // of limits_ and what active runs ask for, the most
     int ops_cap_ = 1;

@@ -176,11 +176,11 @@ class Threads:
         """Have `follower` called after every change of a setting, in the thread that makes it."""
         self._followers.append(follower)
 
-    def status(self) -> dict[str, int]:
-        """What the team is doing (see _native.Team.status); all zero before its first run."""
+    def status(self) -> _native.TeamStatus:
+        """What the team is doing (see _native.TeamStatus); all zero before its first run."""
         team = self._team
         if team is None:
-            return dict.fromkeys(("workers", "blocking", "places", "spinning", "runs", "waiting"), 0)
+            return {"workers": 0, "blocking": 0, "places": 0, "spinning": 0, "runs": 0, "waiting": 0, "pin_fault": ""}
         return team.status()
 
     def validated(self, setting: str, value: Any, source: str) -> int:

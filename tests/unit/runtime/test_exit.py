@@ -60,6 +60,35 @@ def test_a_process_ends_whatever_goes_on(doing: str, ending: str) -> None:
     assert "leaked" not in done.stderr
 
 
+def test_a_process_ends_while_daemon_threads_begin_and_end_runs_without_a_pause() -> None:
+    """
+    None of them is cut off between its run and Python: that would abort the process. Several times, as it is a race.
+    """
+    body = """
+import threading, time
+import weft
+from tests.models import small
+model = small.attention()
+session, inputs = weft.Session(model), small.inputs_for(model)
+session.run(inputs)
+
+def client():
+    while True:
+        session.run(inputs)
+
+for _ in range(8):
+    threading.Thread(target=client, daemon=True).start()
+time.sleep(0.02)
+"""
+    for _ in range(8):
+        done = subprocess.run(
+            [sys.executable, "-c", body], cwd=Path(__file__).parents[3],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+        assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("backend", ["openmp", "tbb"])
 def test_other_backends_end_too(backend: str) -> None:
     """

@@ -10,7 +10,7 @@ import warnings
 import pytest
 from tests.unit.runtime.slow_models import X, python_tasks
 
-from weft import Pool
+from weft import Pool, _native
 from weft.errors import ThreadSettingError, ThreadSettingWarning
 from weft.runtime import pinning
 from weft.runtime.threads import Threads
@@ -159,3 +159,24 @@ def test_workers_are_pinned_and_callers_are_not():
     session.run(X)
     assert all(mask == set(ALLOWED) for mask in masks.values())
     assert os.sched_getaffinity(0) == set(ALLOWED)
+
+
+def test_a_worker_that_cannot_be_pinned_is_told_in_the_status(capfd):
+    """
+    And once on stderr; it works where it may. Pins that work put an end to that.
+    """
+    team = _native.Team("pinned", 2, 2)
+    both = threading.Barrier(2)
+    steps = [(lambda _: both.wait(20), [], [], 1, 1e6)] * 2
+    program = _native.Program(steps, [(0, 1, 0.0, False), (1, 1, 0.0, False)], [[], []], [], 0, 0)
+    team.set_cpus([1000])
+    program.run(team, [])
+
+    assert "cannot pin worker 1 to CPU 1000" in team.status()["pin_fault"]
+    assert capfd.readouterr().err.count("cannot pin") == 1
+
+    team.set_cpus(ALLOWED)
+    program.run(team, [])
+
+    assert team.status()["pin_fault"] == ""
+    team.close()
