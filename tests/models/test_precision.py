@@ -202,6 +202,47 @@ def test_products_between_layers_are_of_bf16(name: str) -> None:
     assert sum(spec["pairs"] for spec in products) == len(products) - {"vision": 1, "text": 2}[name]
 
 
+def attention(tokens: int, heads: int, depth: int, *, masked: bool) -> Graph:
+    """Projections, scaled scores with a mask, softmax, the second product."""
+    w, width = Writer(), heads * depth
+    x = w.input(1, tokens, width)
+    q, k, v = (
+        w.op(
+            "transpose", w.op("reshape", projected, w.ints(1, tokens, heads, depth), allowzero=False), perm=(0, 2, 1, 3)
+        )
+        for projected in (w.matmul(x, w.constant(w.rng.standard_normal((width, width)) / width**0.5)) for _ in range(3))
+    )
+    scores = w.op("mul", w.matmul(q, w.op("transpose", k, perm=(0, 1, 3, 2))), w.constant(depth**-0.5))
+    if masked:
+        scores = w.op("add", scores, w.weights(1, 1, tokens, tokens))
+    return w.done(w.matmul(w.op("softmax", scores, axis=-1), v))
+
+
+@has_products
+@pytest.mark.parametrize(
+    ("tokens", "heads", "depth", "masked", "pairs"),
+    [
+        (64, 2, 32, False, True),
+        (50, 3, 16, True, True),
+        (130, 2, 64, True, True),
+        (33, 2, 32, False, False),
+        (64, 4, 24, False, False),
+    ],
+)
+def test_attention_multiplies_pairs_where_they_lie_side_by_side(
+    tokens: int, heads: int, depth: int, *, masked: bool, pairs: bool
+) -> None:
+    """
+    With an odd number of keys, or values that do not fill vectors, attention stays f32; either is near float64.
+    """
+    graph = attention(tokens, heads, depth, masked=masked)
+    (wanted,) = results(graph, random_inputs(graph))
+    (got,) = run(graph, targets.detect())
+    assert 1e-4 < distance(got, wanted) <= 1e-2
+    calls = compiled(graph, targets.detect()).plan.calls
+    assert [call.spec["pairs"] for call in calls if call.spec and call.spec.family == "attention"] == [pairs]
+
+
 @has_products
 def test_what_is_not_a_number_stays_so() -> None:
     """NaN and infinities reach the results that they reach in f32."""

@@ -24,10 +24,12 @@ def scores_shape(q: StaticShape, k: StaticShape) -> StaticShape:
 
 
 def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """inputs: q, k, v, operands of the tail. attrs, all optional: q_perm, k_perm, v_perm, out_perm, tail."""
+    """inputs: q, k, v, operands of the tail. attrs, all optional: q_perm, k_perm, v_perm, out_perm, tail, sums (the dtype
+    of scores and result, where not that of q)."""
     infos = [operand(inputs, number, name) for number, name in enumerate("qkv")]
     dtype = same_dtype(*zip("qkv", infos, strict=True))
     need_float(infos[0], "q")
+    dtype = attrs.get("sums", dtype)
     q, k, v = (
         operand_shape(attrs, name, rank_at_least(info, 2, name)) for name, info in zip("qkv", infos, strict=True)
     )
@@ -48,11 +50,12 @@ def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int)
 def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """The scores as a whole, then softmax, then the second product."""
     q, k, v = (_permuted(attrs, name, present(arrays, number)) for number, name in enumerate("qkv"))
+    dtype = attrs["sums"].numpy if "sums" in attrs else q.dtype
     with np.errstate(all="ignore"):
-        scores = np.matmul(widened(q), widened(k).swapaxes(-1, -2)).astype(q.dtype)
+        scores = np.matmul(widened(q), widened(k).swapaxes(-1, -2)).astype(dtype)
         (scores,) = apply_tail(attrs, scores, arrays, 3)
         (weights,) = evaluate_softmax({"axis": -1}, [scores])
-        product = np.matmul(widened(weights), widened(v)).astype(q.dtype)
+        product = np.matmul(widened(weights), widened(v)).astype(dtype)
     return [product if attrs.get("out_perm") is None else product.transpose(attrs["out_perm"]).copy()]
 
 

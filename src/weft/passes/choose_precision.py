@@ -10,6 +10,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
+from weft.passes.lower.attention import can_pair
 from weft.passes.lower.conv import blocked_output, multiplies_pairs, prefers_winograd
 from weft.passes.lower.conv_tail import has_readable_tail
 from weft.passes.lower.expr import is_native
@@ -17,6 +18,7 @@ from weft.passes.lower.matmul import pairs_of
 from weft.plan.target import Target
 
 _POOLS = ("max_pool", "avg_pool")
+_VIEWS = ("reshape", "flatten", "squeeze", "unsqueeze", "identity")
 _ROUND = Expr((f32,), (Step("cast", (0,), bf16),), (1,))
 _WORTH_ROUNDING = 64
 """Multiplications that each element must take part in to be worth a loop that rounds it."""
@@ -62,12 +64,11 @@ class _Values:
     def stored_rounded(self) -> list[Value]:
         """Every value to be stored as bf16, in order."""
         chosen = {value for node in self.graph.nodes for value in node.outputs if self._can_round(value)}
-        joins = [node for node in self.graph.nodes if node.op == "concat"]
+        joins = [values for node in self.graph.nodes if (values := _stored_alike(node))]
         settled = False
         while not settled:
             settled = True
-            for node in joins:
-                values = {value for value in (*node.inputs, *node.outputs) if value is not None}
+            for values in joins:
                 if values & chosen and not values <= chosen:
                     chosen -= values
                     settled = False
@@ -80,11 +81,13 @@ class _Values:
             return False
         if value in self.blocked:
             return all(self._reads_blocked(user, value) for user in value.users)
-        writes = node.op == "matmul" or (node.op == "elementwise" and is_native(node.attrs["expr"]))
-        return writes and all(self._multiplies(user, value) for user in value.users)
+        writes = node.op in ("matmul", *_VIEWS) or (node.op == "elementwise" and is_native(node.attrs["expr"]))
+        return writes and all(self._multiplies(user, value) or user.op in _VIEWS for user in value.users)
 
     def _multiplies(self, user: Node, value: Value) -> bool:
-        """Whether `user` reads `value` as the left factor of bf16 products, and not otherwise."""
+        """Whether `user` reads `value` as the left factor of bf16 products, and not otherwise, or for attention."""
+        if user.op == "attention":
+            return value in user.inputs[:3] and value not in user.inputs[3:] and can_pair(user, self.target)
         if sum(operand is value for operand in user.inputs) != 1 or user.inputs[0] is not value:
             return False
         return multiplies(user, self.target, blocked=value in self.convolved)
@@ -118,6 +121,15 @@ class _Values:
         return bool(full) and all(v in self.blocked for v in full) and node.output.dtype == f32
 
 
+def _stored_alike(node: Node) -> set[Value]:
+    """The values that are all stored as bf16, or none of them: what `node` moves, or multiplies with each other."""
+    if node.op == "attention":
+        return {node.operand(number) for number in range(3)}
+    if node.op == "concat":
+        return {value for value in (*node.inputs, *node.outputs) if value is not None}
+    return {node.operand(0), node.output} if node.op in _VIEWS else set()
+
+
 def multiplies(node: Node, target: Target, *, blocked: bool) -> bool:
     """Whether a kernel of `node` multiplies pairs of bf16 once its first operand, which may be `blocked`, is stored so."""
     if node.op == "matmul":
@@ -136,6 +148,8 @@ def _round_where_made(value: Value) -> None:
     elif node.op in ("conv", "matmul"):
         node.attrs["tail"] = cast_result(node.attrs.get("tail") or Expr((f32,), (), (0,)), 0, bf16)
     value.dtype = bf16
+    for user in (user for user in value.users if user.op == "attention"):
+        user.attrs["sums"] = f32
     for user in dict.fromkeys(value.users):
         first, name = {"conv": (3, "tail"), "matmul": (2, "tail"), "elementwise": (0, "expr")}.get(user.op, (0, ""))
         if not name:

@@ -48,8 +48,13 @@ def add_pair_products(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Val
     return k.b.call(function, [addend, k.b.bitcast(left, pairs), k.b.bitcast(right, pairs)])
 
 
+def joined(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Lanes of f32 that hold pairs of bf16, whose bits (i16) are `low` and `high`."""
+    wide = [k.b.zext(half, with_element(half.type, I32)) for half in (low, high)]
+    both = k.b.or_(wide[0], k.b.shl(wide[1], like(wide[1], 16)))
+    return k.b.bitcast(both, with_element(low.type, FLOAT))
+
+
 def pair_of(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
     """Lanes of f32 that hold pairs of bf16: `low` and `high`, two vectors of f32, rounded."""
-    wide = [k.b.zext(round_to_bfloat(k, value), with_element(low.type, I32)) for value in (low, high)]
-    joined = k.b.or_(wide[0], k.b.shl(wide[1], like(wide[1], 16)))
-    return k.b.bitcast(joined, low.type)
+    return joined(k, round_to_bfloat(k, low), round_to_bfloat(k, high))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
+from weft.codegen.emit.bfloat import joined, pair_of
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import either, loop
 from weft.codegen.emit.math_exp import exp
@@ -25,6 +26,7 @@ from weft.codegen.kernels.fold import Fold
 from weft.codegen.kernels.gemm_block import Factors, RegisterBlock
 from weft.codegen.kernels.gemm_panel import copy_panel
 from weft.codegen.kernels.gemm_tail import Operand, Tail
+from weft.dtypes import bf16
 from weft.plan.kernel_spec import KernelSpec
 
 ARGS = (
@@ -74,12 +76,13 @@ class Matrices:
 def emit_attention(k: Kernel, spec: KernelSpec) -> None:
     """out = softmax(tail(q @ k.T)) @ v, a unit being a block of query rows of one matrix of the batch.
 
-    Params: dtype, vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
+    Params: dtype, pairs (q, k and v are bf16 and multiplied in pairs; dtype is f32, the depth and strides of q and k count
+    pairs, those of v elements), vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
     vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (of queries:
     see `copy_panel`), whole_tiles (queries and width are multiples of the lanes), unit_depth (of k), unit_column
     (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, tail, kinds (of its
     operands, transposed).
-    Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block.
+    Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block; with pairs, those of v.
     """
     attention = Attention(k, spec)
     arg, lanes = attention.arg, attention.lanes
@@ -125,7 +128,9 @@ class Attention:
                 offset = k.add(offset, k.mul(place, k.arg(first + (number + 1) * rank + axis)))
             return k.at(k.pointer(pointer), offset, dtype)
 
-        q, key, v, out = (begin(number, pointer, self.dtype) for number, pointer in enumerate((1, 2, 3, 0)))
+        values = bf16 if self.spec["pairs"] else self.dtype
+        kinds_of = ((1, self.dtype), (2, self.dtype), (3, values), (0, self.dtype))
+        q, key, v, out = (begin(number, *what) for number, what in enumerate(kinds_of))
         operands = [
             Operand(begin(4 + n, 4 + n, self.tail.expr.operands[1 + n]), k.arg(len(ARGS) + n), kind)
             for n, kind in enumerate(kinds)
@@ -149,14 +154,20 @@ class Attention:
         keys = Factors(matrices.k, arg["k_row"], arg["k_depth"], panel, width)
         self._product("key", keys, (arg["depth"], self.spec["whole_depth"]), block.vectors, store_scores)
         tops = self._peaks(matrices.tail, block, scores)
-        factors = self._powers(tops, scores)
+        factors = self._power_pairs(tops, scores) if self.spec["pairs"] else self._powers(tops, scores)
 
         def store_result(sums: list[ir.Value], row: Index) -> None:
             scaled = [k.b.fmul(value, factors[number % block.vectors]) for number, value in enumerate(sums)]
             self._store(scaled, result, row, block.vectors)
 
+        turns = arg["keys"]
         values = Factors(matrices.v, arg["v_column"], arg["v_row"], scores, width)
-        self._product("width", values, (arg["keys"], self.spec["whole_keys"]), block.vectors, store_result)
+        if self.spec["pairs"]:
+            turns = k.div(turns, 2)
+            paired = k.at(result, k.mul(arg["width"], width), dtype)
+            self._pair_values(matrices.v, paired, turns)
+            values = Factors(paired, 1, arg["width"], scores, width)
+        self._product("width", values, (turns, self.spec["whole_keys"]), block.vectors, store_result)
         self._write(matrices.out, result, block)
 
     def _product(
@@ -173,7 +184,7 @@ class Attention:
         def emit(height: int, row: Index) -> None:
             left = k.at(factors.a, k.mul(row, factors.a_row), self.dtype)
             here = Factors(left, factors.a_row, factors.a_depth, factors.b, factors.b_depth)
-            finish(RegisterBlock(k, self.dtype, height, vectors).product(here, *depth), row)
+            finish(RegisterBlock(k, self.dtype, height, vectors, pairs=self.spec["pairs"]).product(here, *depth), row)
 
         with loop(k, 0, large, name=f"{rows}.block") as block:
             emit(heights[0], k.mul(block.index, heights[0]))
@@ -216,6 +227,31 @@ class Attention:
                 store(k, power, start, v * lanes, dtype)
             key.next(*(k.b.fadd(total, power) for total, power in zip(key.carry, powers, strict=True)))
         return [k.b.fdiv(like(total, 1.0), total) for total in key.carry]
+
+    def _power_pairs(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
+        """As `_powers`, but those of two keys become one row of pairs of bf16, at the place of the first half of the rows."""
+        k, lanes, dtype = self.k, self.lanes, self.dtype
+        width = len(tops) * lanes
+        with loop(k, 0, self.arg["keys"], 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
+            start = k.at(scores, k.mul(key.index, width), dtype)
+            target = k.at(scores, k.mul(k.div(key.index, 2), width), dtype)
+            totals = []
+            for v, top in enumerate(tops):
+                low, high = (
+                    exp(k, k.b.fsub(load(k, start, row * width + v * lanes, dtype, lanes), top)) for row in range(2)
+                )
+                store(k, pair_of(k, low, high), target, v * lanes, dtype)
+                totals.append(k.b.fadd(k.b.fadd(key.carry[v], low), high))
+            key.next(*totals)
+        return [k.b.fdiv(like(total, 1.0), total) for total in key.carry]
+
+    def _pair_values(self, v: ir.Value, target: ir.Value, pairs: Index) -> None:
+        """target[j, w] = the pair (v[2 j, w], v[2 j + 1, w]) for j < pairs; v is as wide as a multiple of the lanes."""
+        k, arg, lanes = self.k, self.arg, self.lanes
+        with loop(k, 0, pairs, name="pair") as pair, loop(k, 0, arg["width"], lanes, name="at") as at:
+            rows = [k.at(v, k.mul(k.add(k.mul(pair.index, 2), row), arg["v_row"]), bf16) for row in range(2)]
+            low, high = (load(k, row, at.index, bf16, lanes) for row in rows)
+            store(k, joined(k, low, high), target, k.add(k.mul(pair.index, arg["width"]), at.index), self.dtype)
 
     def _write(self, out: ir.Value, result: ir.Value, block: Block) -> None:
         """out[query, :] = result[:, query] for the queries of the block."""

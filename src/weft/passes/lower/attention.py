@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.dtypes import f32, f64
+from weft.dtypes import bf16, f32, f64
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, broadcast, elements
 from weft.graph.value import Value
@@ -15,6 +15,7 @@ from weft.passes.lower.copy import copy_call, dense_target, strides_of
 from weft.passes.lower.gemm_tiles import MAX_ROWS, Tile, cut_rows, panel_cost
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
 
 _UNROLL = 4
 _FLOPS_PER_LANE_NS = 6.0
@@ -44,11 +45,17 @@ class _Tiles:
 
 
 def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64."""
-    dtype = node.operand(0).known_dtype
+    """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64, and for bf16
+    that does not lie in pairs."""
+    pairs = node.operand(0).dtype == bf16
+    if pairs and not (ctx.target.has_bf16_products and can_pair(node, ctx.target)):
+        return None
+    dtype = f32 if pairs else node.operand(0).known_dtype
     if dtype not in (f32, f64):
         return None
     (q, q_shape), (k, k_shape), (v, v_shape) = (_factor(node, number, name) for number, name in enumerate("qkv"))
+    if pairs:
+        (q, q_shape), (k, k_shape) = (_in_pairs(*factor) for factor in ((q, q_shape), (k, k_shape)))
     queries, depth, keys, width = q_shape[-2], q_shape[-1], k_shape[-2], v_shape[-1]
     batch = broadcast(broadcast(q_shape[:-2], k_shape[:-2]), v_shape[:-2])
     perm = node.attrs.get("out_perm") or tuple(range(len(batch) + 2))
@@ -71,6 +78,7 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     spec = KernelSpec.of(
         "attention",
         dtype=dtype,
+        pairs=pairs,
         vectors=tiles.vectors,
         edge=-(-(queries % block) // lanes),
         ragged=queries % lanes != 0,
@@ -81,7 +89,7 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
         unit_depth=k.column == 1,
         unit_column=v.column == 1,
         whole_depth=depth % _UNROLL == 0,
-        whole_keys=keys % _UNROLL == 0,
+        whole_keys=(keys // 2 if pairs else keys) % _UNROLL == 0,
         batch_rank=len(batch),
         tail=node.attrs.get("tail"),
         kinds=tuple(_kind(operand) for operand in tail),
@@ -89,7 +97,9 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     blocks = -(-queries // block)
     units = elements(batch) * blocks
     padded = -(-queries // lanes) * keys / blocks
-    unit_ns = padded * (2.0 * (depth + width) / _FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4)
+    unit_ns = padded * (
+        2.0 * (depth + (width / 2 if pairs else width)) / _FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4
+    )
     chunks, per_chunk = cut(units, unit_ns)
     every = (q, k, v, out, *tail)
     args = (
@@ -108,11 +118,25 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
         tuple(operand.value for operand in (q, k, v, *tail)),
         args=args,
         chunks=chunks,
-        flops=2.0 * elements(batch) * queries * keys * (depth + width),
+        flops=2.0 * elements(batch) * queries * keys * ((2 * depth if pairs else depth) + width),
         cost=CALL_NS + units * unit_ns,
-        scratch=(depth + keys + width) * block * dtype.size,
+        scratch=((depth + keys + width) * block + (keys // 2 * width if pairs else 0)) * dtype.size,
     )
     return [*calls, call]
+
+
+def can_pair(node: Node, target: Target) -> bool:
+    """Whether q, k and v, stored as bf16, lie as the kernel multiplies them in pairs."""
+    (q, shape), (k, _), (v, values) = (_factor(node, number, name) for number, name in enumerate("qkv"))
+    steps = (shape[-1], values[-2], *(step for each in (q, k) for step in (each.row, *each.batch)))
+    contiguous = q.column == k.column == v.column == 1 and values[-1] % target.lanes(f32) == 0
+    return contiguous and 0 not in shape and all(step % 2 == 0 for step in steps)
+
+
+def _in_pairs(operand: _Operand, shape: StaticShape) -> tuple[_Operand, StaticShape]:
+    """The same, pairs along the depth taken for elements."""
+    batch = tuple(step // 2 for step in operand.batch)
+    return replace(operand, batch=batch, row=operand.row // 2), (*shape[:-1], shape[-1] // 2)
 
 
 def choose_tiles(queries: int, keys: int, depth: int, width: int, lanes: int, registers: int, cache: int) -> _Tiles:
