@@ -98,7 +98,7 @@ def test_absent_names_say_what_to_use() -> None:
         (lambda: torch.sofmax, r"did you mean torch\.softmax"),
         (lambda: torch.cuda, "weft runs on CPUs"),
         (lambda: torch.optim, "does not train"),
-        (lambda: torch.jit.load, "ONNX"),
+        (lambda: torch.jit.load, "TorchScript file"),
         (lambda: torch.nn.LSTM, r"dir\(torch.nn\)"),
         (lambda: torch.ones(2).backward, "weft's Tensor has no 'backward'"),
     ):

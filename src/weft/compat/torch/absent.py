@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Iterable
 
 _INSTEAD = {
-    "load": "load the model's ONNX export with weft.Session('model.onnx')",
+    "load": "weft.Session('model.pt') loads a TorchScript file where PyTorch is installed, weft.Session('model.onnx') an export",
     "save": "keep the source of the model, and its state_dict with numpy.savez",
     "cuda": "weft runs on CPUs; leave the device out",
     "optim": "weft runs models and does not train them; train with PyTorch and convert with .numpy()",
     "autograd": "weft runs models and does not train them",
-    "compile": "torch.jit.script(model) compiles here",
+    "compile": "torch.jit.script(model) compiles here; PyTorch's own torch.compile takes backend='weft'",
     "distributed": "start one process a machine; in one process all threads are one team",
     "vmap": "write the batch axis into the code, or use torch.einsum",
     "_C": "weft has no PyTorch inside; names from torch._C have no counterpart",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -23,6 +24,16 @@ def _table() -> dict[Any, Callable[..., Any]]:
     from torch._decomp import core_aten_decompositions
 
     return dict(core_aten_decompositions())
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 def overload_of(schema: Any) -> Any:
@@ -73,7 +84,7 @@ def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[
 
         Without oneDNN, as its fused ops are ends of their own.
         """
-        with torch.no_grad(), quiet(), torch.backends.mkldnn.flags(enabled=False):
+        with torch.no_grad(), quiet(), _without_onednn():
             module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)
         return module
 

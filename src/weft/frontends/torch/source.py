@@ -82,7 +82,7 @@ def _is_known(node: Any) -> bool:
     if parsed is None:
         return name in NUMERIC
     if not any("Tensor" in str(part.type) for part in (*parsed.arguments, *parsed.returns)):
-        return name in NUMERIC
+        return name in NUMERIC or f"{kind}.t" in FUNCTIONS
     overload = parsed.overload_name
     return any(rule_of(word, overload) is not None for word in (name, name.removesuffix("_"))) or (
         decomposition_of(overload_of(parsed)) is not None

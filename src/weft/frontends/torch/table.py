@@ -130,6 +130,7 @@ RULES: dict[str, Rule] = {
     "_convolution": conv.convolution,
     "_convolution_mode": conv.conv,
     "_scaled_dot_product_flash_attention_for_cpu": matmul.flash_attention,
+    "_native_multi_head_attention": transformer.self_attention,
     "_transformer_encoder_layer_fwd": transformer.encoder_layer,
     "addmm": matmul.addmm,
     "addmv": matmul.addmm,

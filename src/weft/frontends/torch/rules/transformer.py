@@ -1,4 +1,4 @@
-"""The encoder layer that PyTorch runs as one op in evaluation mode."""
+"""Attention and the encoder layer that PyTorch runs as one op each in evaluation mode."""
 
 from __future__ import annotations
 
@@ -36,15 +36,9 @@ def encoder_layer(
     mask_type: int | None = None,
 ) -> Value:
     """x [N, T, width] -> [N, T, width]; the mask holds where nothing is looked at."""
-    batch, tokens, _ = b.shape(x)
-    blocked = None if mask is None else b.add("not", _spread(b, mask, mask_type))
 
     def attend(y: Value) -> Value:
-        qkv = b.reshape(linear(b, y, qkv_weight, qkv_bias), [batch, tokens, 3, heads, width // heads])
-        parts = [b.reshape(b.slice(qkv, 2, n, n + 1), [batch, tokens, heads, width // heads]) for n in range(3)]
-        q, k, v = (b.transpose(part, [0, 2, 1, 3]) for part in parts)
-        mixed = b.reshape(b.transpose(attention(b, q, k, v, blocked), [0, 2, 1, 3]), [batch, tokens, width])
-        return linear(b, mixed, proj_weight, proj_bias)
+        return _attended(b, y, heads, (qkv_weight, qkv_bias, proj_weight, proj_bias), mask, mask_type)
 
     def feed(y: Value) -> Value:
         inner = linear(b, y, inner_weight, inner_bias)
@@ -56,6 +50,44 @@ def encoder_layer(
         return layer_norm(b, b.add("add", y, work(y)), [width], scale, shift, eps)
 
     return part(part(x, attend, norm1_weight, norm1_bias), feed, norm2_weight, norm2_bias)
+
+
+def self_attention(
+    b: Builder,
+    query: Value,
+    key: Value,
+    value: Value,
+    width: int,  # noqa: ARG001 - the op has it
+    heads: int,
+    qkv_weight: Value,
+    qkv_bias: Value,
+    proj_weight: Value,
+    proj_bias: Value,
+    mask: Value | None = None,
+    need_weights: bool = True,
+    average: bool = True,  # noqa: ARG001 - likewise
+    mask_type: int | None = None,
+) -> list[Value | None]:
+    """nn.MultiheadAttention in evaluation mode, without the weights of attention."""
+    if key is not query or value is not query:
+        raise Unsupported("it attends from one tensor to another in one op; disable torch.backends.mha's fast path")
+    if need_weights:
+        raise Unsupported("it gives the weights of attention; pass need_weights=False")
+    parameters = (qkv_weight, qkv_bias, proj_weight, proj_bias)
+    return [_attended(b, query, heads, parameters, mask, mask_type), None]
+
+
+def _attended(
+    b: Builder, x: Value, heads: int, parameters: tuple[Value, ...], mask: Value | None, mask_type: int | None
+) -> Value:
+    """Attention of x [N, T, width] to itself; parameters are weight and bias of the way in, then of the way out."""
+    batch, tokens, width = b.shape(x)
+    blocked = None if mask is None else b.add("not", _spread(b, mask, mask_type))
+    qkv = b.reshape(linear(b, x, *parameters[:2]), [batch, tokens, 3, heads, width // heads])
+    parts = [b.reshape(b.slice(qkv, 2, n, n + 1), [batch, tokens, heads, width // heads]) for n in range(3)]
+    q, k, v = (b.transpose(part, [0, 2, 1, 3]) for part in parts)
+    mixed = b.reshape(b.transpose(attention(b, q, k, v, blocked), [0, 2, 1, 3]), [batch, tokens, width])
+    return linear(b, mixed, *parameters[2:])
 
 
 def _spread(b: Builder, mask: Value, kind: int | None) -> Value:
