@@ -5,7 +5,7 @@
 Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a process
 of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for memory, the
 quickest for time. weft's first load compiles into an empty cache folder, later ones find the compiled form there.
-Memory is the highest of the rounds, time the median. Engines that are not installed are skipped and named.
+Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import argparse
 import json
 import os
 import platform
-import statistics
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -33,10 +33,11 @@ RIVALS = ("onnxruntime", "openvino")
 Figures = dict[str, Any]
 
 
-def measure(engine: str, model: str, inputs: Path, cache: Path) -> Figures:
-    """What one process of `engine` measures."""
+def measure(engine: str, model: str, inputs: Path, folder: Path) -> Figures:
+    """What one process of `engine` measures; weft's cache, and everybody's compiled Python, lie in `folder`."""
     command = [sys.executable, str(WORKER), engine, model, str(inputs)]
-    environment = os.environ | {"WEFT_CACHE": str(cache)}
+    environment = os.environ | {"WEFT_CACHE": str(folder / "cache"), "PYTHONPYCACHEPREFIX": str(folder / "python")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:
         raise RuntimeError(f"{engine} on {model}: {result.stderr[-2000:]}")
@@ -47,13 +48,16 @@ def compare(model: str, rounds: int) -> Figures:
     """All engines on one model: for each the figures of every round; `weft, first` is the load that compiles."""
     found: dict[str, list[Figures]] = {}
     with tempfile.TemporaryDirectory() as name:
-        inputs, cache = Path(name) / "inputs.npz", Path(name) / "cache"
+        folder, inputs = Path(name), Path(name) / "inputs.npz"
         np.savez(inputs, **random_inputs(model))
-        found["weft, first"] = [measure("weft", model, inputs, cache)]
+        for engine in ENGINES:  # each compiles its Python
+            measure(engine, model, inputs, folder)
+        shutil.rmtree(folder / "cache", ignore_errors=True)
+        found["weft, first"] = [measure("weft", model, inputs, folder)]
         for round_ in range(rounds):
             order = list(ENGINES) if round_ % 2 else list(ENGINES)[::-1]
             for engine in order:
-                found.setdefault(engine, []).append(measure(engine, model, inputs, cache))
+                found.setdefault(engine, []).append(measure(engine, model, inputs, folder))
     return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found}
 
 
@@ -61,9 +65,9 @@ def highest(found: list[Figures], field: str) -> float:
     return max(each[field] for each in found)
 
 
-def middle(found: list[Figures], *fields: str) -> float:
-    """The median over the rounds of the sum of `fields`."""
-    return statistics.median(sum(each[field] for field in fields) for each in found)
+def lowest(found: list[Figures], *fields: str) -> float:
+    """The lowest sum of `fields` of the rounds."""
+    return min(sum(each[field] for field in fields) for each in found)
 
 
 def leanest(engines: dict[str, list[Figures]], rival: str, figure: Any) -> float:
@@ -83,10 +87,11 @@ def row(result: Figures) -> str:
         return " | ".join(f"{value:.{digits}f}" for value in (own, *rivals))
 
     peaks = cells(lambda found: highest(found, "peak"), 0)
-    loads = cells(lambda found: 1e3 * middle(found, "load_seconds"), 0)
-    totals = cells(lambda found: 1e3 * middle(found, "import_seconds", "load_seconds"), 0)
+    loads = cells(lambda found: 1e3 * lowest(found, "load_seconds"), 0)
+    totals = cells(lambda found: 1e3 * lowest(found, "import_seconds", "load_seconds"), 0)
+    busy = cells(lambda found: 1e3 * lowest(found, "import_cpu_seconds", "load_cpu_seconds"), 0)
     cold = f"{first[0]['peak']:.0f} | {first[0]['load_seconds']:.2f}"
-    return f"| {result['model']} | {result['bytes'] * 1e-6:.0f} | {peaks} | {loads} | {totals} | {cold} |"
+    return f"| {result['model']} | {result['bytes'] * 1e-6:.0f} | {peaks} | {loads} | {totals} | {busy} | {cold} |"
 
 
 def share_row(result: Figures) -> str:
@@ -95,7 +100,8 @@ def share_row(result: Figures) -> str:
     steps = (found["interpreter"], found["numpy"] - found["interpreter"], found["imports"] - found["numpy"])
     parts = found["shares"]
     rest = found["after"] - found["imports"] - parts["constants"] - parts["arena"] - parts["code"]
-    numbers = (*steps, parts["constants"], parts["arena"], parts["code"], rest, found["after"])
+    intermediates = result["engines"]["weft, first"][0]["shares"]["intermediates"]
+    numbers = (*steps, parts["constants"], parts["arena"], parts["code"], rest, found["after"], intermediates)
     return f"| {result['model']} | {' | '.join(f'{number:.1f}' for number in numbers)} |"
 
 
@@ -114,13 +120,16 @@ def main() -> None:
     print(f"{cpu_name()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; MB (10^6 bytes) and ms")
     table(
         "model | file | peak: weft | ONNX Runtime | OpenVINO | load: weft | ONNX Runtime | OpenVINO "
-        "| import + load: weft | ONNX Runtime | OpenVINO | first load of weft: peak | s"
+        "| import + load: weft | ONNX Runtime | OpenVINO | CPU time of both: weft | ONNX Runtime | OpenVINO "
+        "| first load of weft: peak | s"
     )
     for model in arguments.models or build.all_models():
         results.append(compare(str(model), arguments.rounds))
         print(row(results[-1]), flush=True)
     print()
-    table("weft's memory: model | interpreter | numpy | imports | constants | arena | code | rest | all")
+    table(
+        "weft's memory: model | interpreter | numpy | imports | constants | arena | code | rest | all | arena without reuse"
+    )
     for result in results:
         print(share_row(result))
     versions = {name.split(",")[0]: found[0].get("version") for name, found in results[0]["engines"].items()}

@@ -25,10 +25,18 @@ def megabytes(field: str) -> float:
 
 
 def shares(session: Any) -> dict[str, float]:
-    """What weft's memory consists of beside imports: constants (packed weights among them), an arena, machine code."""
-    layout = session._plans.all()[0].executable.layout
+    """What weft's memory consists of beside imports: constants (packed weights among them), an arena, machine code.
+
+    Of a model that was compiled here also `intermediates`: the arena if no two values shared memory.
+    """
+    runnable = session._plans.all()[0]
+    layout = runnable.executable.layout
     constants, code = layout.kept.bytes
-    return {"constants": constants * 1e-6, "arena": layout.arena_bytes * 1e-6, "code": code * 1e-6}
+    found = {"constants": constants * 1e-6, "arena": layout.arena_bytes * 1e-6, "code": code * 1e-6}
+    plan = getattr(runnable, "plan", None)
+    if plan is not None:
+        found["intermediates"] = sum(one.size for one in plan.buffers if one.home.value == "arena") * 1e-6
+    return found
 
 
 def main() -> None:
@@ -42,13 +50,13 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from benches.memory.engines import ENGINES
 
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     try:
         load, found["version"] = ENGINES[engine]()
     except ImportError as error:
         print(json.dumps({"missing": str(error)}))
         return
-    found["import_seconds"] = time.perf_counter() - start
+    found["import_seconds"], found["import_cpu_seconds"] = time.perf_counter() - start, time.process_time() - cpu
     found["imports"] = megabytes("VmRSS")
     start, cpu = time.perf_counter(), time.process_time()
     run = load(model)
