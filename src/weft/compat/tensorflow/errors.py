@@ -25,6 +25,10 @@ class OpError(Exception):
         return self.code
 
 
+class OperatorNotAllowedInGraphError(TypeError):
+    """Python asked for the value of a tensor that has none before its graph runs."""
+
+
 class CancelledError(OpError):
     code = 1
 

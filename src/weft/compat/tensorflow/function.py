@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.compat.tensorflow import context, nest
+from weft.compat.tensorflow.autograph import converted
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
 from weft.compat.tensorflow.errors import python_cause, translated
 from weft.compat.tensorflow.func_graph import FuncGraph
@@ -23,12 +24,14 @@ from weft.errors import WeftError
 class Function:
     """A function that runs as a graph. Called while a graph is built, it becomes part of that graph.
 
-    Python code runs once, while tracing; `if` and `while` over tensors must be written as tf.cond and tf.while_loop.
+    Python code runs once, while tracing; with `autograph`, `if`, `while` and `for` over tensors become part of the graph.
     """
 
-    def __init__(self, function: Callable[..., Any], input_signature: Any = None) -> None:
+    def __init__(self, function: Callable[..., Any], input_signature: Any = None, *, autograph: bool = True) -> None:
         functools.update_wrapper(self, function)
         self.python_function = function
+        self._autograph = autograph
+        self._converted: Callable[..., Any] | None = None
         self.input_signature = input_signature
         self._traced: dict[Any, tuple[FuncGraph, Program]] = {}
         self._lock = threading.RLock()
@@ -40,7 +43,7 @@ class Function:
         """The results, as eager tensors in the form in which the function returns them."""
         leaves = nest.flatten((args, kwargs))
         if context.current_graph() is not None or any(isinstance(leaf, Tensor) for leaf in leaves):
-            return self.python_function(*args, **kwargs)
+            return self._staged()(*args, **kwargs)
         given = [convert_to_tensor(leaf) if isinstance(leaf, (EagerTensor, np.ndarray)) else leaf for leaf in leaves]
         graph, program = self._trace((args, kwargs), given)
         arrays = [np.asarray(leaf) for leaf in given if isinstance(leaf, EagerTensor)]
@@ -58,6 +61,13 @@ class Function:
         given = [convert_to_tensor(leaf) if isinstance(leaf, (EagerTensor, np.ndarray)) else leaf for leaf in leaves]
         return self._trace((args, kwargs), given)[0]
 
+    def _staged(self) -> Callable[..., Any]:
+        """The function as it is traced."""
+        with self._lock:
+            if self._converted is None:
+                self._converted = converted(self.python_function) if self._autograph else self.python_function
+            return self._converted
+
     def _trace(self, structure: Any, leaves: list[Any]) -> tuple[FuncGraph, Program]:
         key = tuple(
             (leaf.dtype.name, leaf.shape) if isinstance(leaf, EagerTensor) else _comparable(leaf) for leaf in leaves
@@ -74,7 +84,7 @@ class Function:
                     ]
                 graph.parameters = [leaf for leaf in given if isinstance(leaf, Tensor)]
                 args, kwargs = nest.pack_sequence_as(structure, given)
-                graph.trace(self.python_function, *args, **kwargs)
+                graph.trace(self._staged(), *args, **kwargs)
                 self._traced[key] = graph, graph.program(effects=True)
             return self._traced[key]
 
@@ -92,8 +102,10 @@ def _comparable(leaf: Any) -> Any:
     return (type(leaf).__name__, leaf)
 
 
-def function(func: Callable[..., Any] | None = None, input_signature: Any = None, **_: Any) -> Any:
+def function(
+    func: Callable[..., Any] | None = None, input_signature: Any = None, autograph: bool = True, **_: Any
+) -> Any:
     """Let `func` run as a graph; also as a decorator with arguments."""
     if func is None:
-        return lambda later: Function(later, input_signature)
-    return Function(func, input_signature)
+        return lambda later: Function(later, input_signature, autograph=autograph)
+    return Function(func, input_signature, autograph=autograph)

@@ -85,7 +85,7 @@ _ERRORS = {f"errors.{name}": kind for name, kind in vars(errors).items() if isin
 BOTH: dict[str, Any] = {
     **{name: OPS[op.name] for op in OPS.values() for name in names(op) if not name.startswith("_")},
     **dtypes.BY_NAME,
-    **{name: kind for name, kind in _ERRORS.items() if issubclass(kind, errors.OpError)},
+    **{name: kind for name, kind in _ERRORS.items() if issubclass(kind, (errors.OpError, TypeError))},
     "DType": dtypes.DType,
     "Graph": graph.Graph,
     "Operation": graph.Operation,

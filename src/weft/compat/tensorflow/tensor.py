@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.compat.tensorflow.dtypes import DType, as_dtype
+from weft.compat.tensorflow.errors import OperatorNotAllowedInGraphError
 from weft.compat.tensorflow.shape import TensorShape
 from weft.ops.op import Info
 
@@ -128,7 +129,19 @@ class Tensor(TensorLike):
         return default_session(session).run(self, feed_dict)
 
     def __bool__(self) -> bool:
-        raise TypeError("Using a symbolic `tf.Tensor` as a Python `bool` is not allowed; use tf.cond or tf.while_loop")
+        raise OperatorNotAllowedInGraphError(
+            "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed in Graph execution: "
+            f"{self.name} has no value yet. Use tf.cond in place of `if`, tf.while_loop in place of `while`, and "
+            "tf.logical_and, tf.logical_or or tf.logical_not in place of `and`, `or` or `not`."
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.shape.rank is None or (self.shape.rank and self.shape[0] is None):
+            raise OperatorNotAllowedInGraphError(
+                "Iterating over a symbolic `tf.Tensor` is not allowed in Graph execution where its length is unknown: "
+                f"{self.name} has shape {self.shape}. Use tf.while_loop in place of `for`."
+            )
+        return super().__iter__()
 
     def __array__(self, *_: Any, **__: Any) -> Array:
         raise NotImplementedError(f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array; run it first")

@@ -7,14 +7,13 @@ of their own, as a generator cannot yield from inside them. Everything else is l
 from __future__ import annotations
 
 import ast
-import inspect
-import textwrap
 import types
 from collections.abc import Callable
 from typing import Any
 
+from weft.compat.source import bound, definition_of
+
 CALL, TRUTH = "__weft_call", "__weft_truth"
-_OUTER, _BODY = "__weft_outer", "__weft_body"
 
 
 class ScriptError(RuntimeError):
@@ -180,55 +179,17 @@ def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., 
     """
     where = f"{function.__code__.co_filename}, {function.__qualname__}"
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        definition = definition_of(function)
     except (OSError, TypeError, SyntaxError) as error:
         raise ScriptError(
             f"{where}: torch.jit.script needs the function's source, which cannot be read: {error}"
         ) from None
-    definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
+    if definition is None:
         raise ScriptError(f"{where}: torch.jit.script takes functions written with def, and modules")
-    ast.increment_lineno(tree, function.__code__.co_firstlineno - definition.decorator_list[0].lineno
-                         if definition.decorator_list else function.__code__.co_firstlineno - definition.lineno)  # fmt: skip
     around = function.__qualname__.split(".")[-2:-1]
     rewrite = _Rewrite(where, "".join(around).replace("<locals>", ""))
-    definition.decorator_list, definition.returns = [], None
-    definition.name = _BODY  # not its own, which may stand for something else where it was defined
-    for argument in ast.walk(definition.args):
-        if isinstance(argument, ast.arg):
-            argument.annotation = None
-    definition.args.defaults = [ast.Constant(value=None) for _ in definition.args.defaults]
-    definition.args.kw_defaults = [None if d is None else ast.Constant(value=None) for d in definition.args.kw_defaults]
     rewrite.generic_visit(definition)
     never = ast.If(ast.Constant(value=False), [ast.Expr(ast.Yield(None))], [])
     definition.body.insert(0, ast.fix_missing_locations(ast.copy_location(never, definition.body[0])))
-    made: Callable[..., Any] = _bound(function, definition, helpers)
-    return made
-
-
-def _bound(function: types.FunctionType, definition: ast.FunctionDef, helpers: dict[str, Callable[..., Any]]) -> Any:
-    free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    cells = {name: types.CellType(helper) for name, helper in helpers.items()} | free
-    outer = ast.FunctionDef(
-        _OUTER,
-        ast.arguments([], [ast.arg(name) for name in cells], None, [], [], None, []),
-        [definition],
-        [],
-        None,
-        None,
-        *([[]] if "type_params" in ast.FunctionDef._fields else []),
-    )
-    module = ast.fix_missing_locations(ast.Module([ast.copy_location(outer, definition)], []))
-    code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
-    outer_code = next(each for each in code.co_consts if isinstance(each, types.CodeType))
-    inner = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == _BODY)
-    code = inner.replace(co_name=function.__code__.co_name)
-    made = types.FunctionType(
-        code,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        tuple(cells[n] for n in inner.co_freevars),
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
+    made: Callable[..., Any] = bound(function, definition, helpers)
     return made

@@ -1,0 +1,217 @@
+"""tf.function's view of Python: `if`, `while` and `for` over tensors become tf.cond and tf.while_loop.
+
+A statement becomes functions of the names that it assigns to, called by a helper (`staging`): as Python would where the
+condition is a Python value, in the graph where it is a tensor.
+
+    if c: y = f(x)                     def then(y): y = f(x); return (y,)
+    else: y = g(x)           ->        def other(y): y = g(x); return (y,)
+                                       (y,) = if_(c, then, other, ...)
+
+Left to Python are loops with `break`, `continue` or `return`, functions whose source is not to be had, and functions that
+the function calls: a tensor's truth is an error there that says what to do.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from weft.compat.source import bound, definition_of
+from weft.compat.tensorflow import staging
+
+_HELPERS = (
+    "if_", "returned_if", "while_", "for_", "chosen", "both", "either", "negated", "equal", "unequal", "value_of",
+    "undefined",
+)  # fmt: skip
+HELPERS: dict[str, Callable[..., Any]] = {f"__weft_{name}": getattr(staging, name) for name in _HELPERS}
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_REFUSED = (
+    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.AsyncFor, ast.AsyncWith, ast.Match,
+)  # fmt: skip
+_JUMPS = (ast.Break, ast.Continue, ast.Return)
+
+
+def converted(function: Any) -> Any:
+    """`function` with its statements over tensors in the graph; itself where that cannot be."""
+    try:
+        definition = definition_of(function) if isinstance(function, types.FunctionType) else None
+    except (OSError, TypeError, SyntaxError):
+        return function
+    if definition is None or any(_stays(node) for node in ast.walk(definition)):
+        return function
+    definition.body = _Rewrite().block(definition.body, tail=True)
+    return bound(function, ast.fix_missing_locations(definition), HELPERS)
+
+
+def _stays(node: ast.AST) -> bool:
+    """Whether a function with this in it is left as it is."""
+    return isinstance(node, _REFUSED) or (isinstance(node, ast.Name) and node.id in ("super", "locals", "__class__"))
+
+
+def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """These nodes and those inside them, but not what is inside functions, classes and comprehensions of their own."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            yield from _own(list(ast.iter_child_nodes(node)))
+
+
+def assigned(nodes: Sequence[ast.AST]) -> list[str]:
+    """The names that statements assign to, in their order."""
+    found: dict[str, None] = {}
+    for node in _own(nodes):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found[node.id] = None
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) or (isinstance(node, ast.ExceptHandler) and node.name):
+            found[str(node.name)] = None
+        elif isinstance(node, ast.alias):
+            found[node.asname or node.name.partition(".")[0]] = None
+    return [name for name in found if not name.startswith("__weft")]
+
+
+def jumps(nodes: Sequence[ast.AST], kinds: tuple[type[ast.AST], ...] = _JUMPS) -> bool:
+    """Whether statements leave what is around them."""
+    return any(isinstance(node, kinds) for node in _own(nodes))
+
+
+def always_returns(block: Sequence[ast.stmt]) -> bool:
+    """Whether every way through the block returns or raises."""
+    if not block:
+        return False
+    last = block[-1]
+    if isinstance(last, ast.If):
+        return always_returns(last.body) and always_returns(last.orelse)
+    return isinstance(last, (ast.Return, ast.Raise))
+
+
+class _Rewrite(ast.NodeTransformer):
+    def __init__(self) -> None:
+        self._count = 0
+
+    def block(self, statements: Sequence[ast.stmt], *, tail: bool) -> list[ast.stmt]:
+        """Statements anew; `tail`: the function returns behind them."""
+        made: list[ast.stmt] = []
+        for number, statement in enumerate(statements):
+            if tail and isinstance(statement, ast.If) and jumps([statement], (ast.Return,)):
+                return [*made, *self._returning(statement, list(statements[number + 1 :]))]
+            found = self.visit(statement)
+            made.extend(found if isinstance(found, list) else [found])
+        return made
+
+    def _returning(self, node: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
+        """An `if` in which something returns, with what follows it put into its ways."""
+        end = rest if always_returns(rest) else [*rest, ast.Return(ast.Constant(value=None))]
+        ways = [way if always_returns(way) else [*way, *end] for way in (node.body, node.orelse)]
+        names = assigned([*ways[0], *ways[1]])
+        functions = [self._function(names, self.block(way, tail=True), node) for way in ways]
+        call = _call("returned_if", self.visit(node.test), *(_name(f.name) for f in functions), _values(names))
+        return [*functions, ast.copy_location(ast.Return(call), node)]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        node.body = self.block(node.body, tail=True)
+        return node
+
+    def visit_If(self, node: ast.If) -> Any:
+        if jumps([*node.body, *node.orelse]):
+            return self._in_place(node)
+        first, second = assigned(node.body), assigned(node.orelse)
+        names = list(dict.fromkeys([*first, *second]))
+        shared = ast.Tuple([ast.Constant(value=name in first and name in second) for name in names], ast.Load())
+        ways = [self._function(names, self._result(way, names), node) for way in (node.body, node.orelse)]
+        parts = [self.visit(node.test), *(_name(way.name) for way in ways), _texts(names), shared, _values(names)]
+        return [*ways, *_assign(names, _call("if_", *parts), node)]
+
+    def visit_While(self, node: ast.While) -> Any:
+        if jumps(node.body) or node.orelse:
+            return self._in_place(node)
+        names = assigned(node.body)
+        test = self._function(names, [ast.Return(self.visit(node.test))], node)
+        body = self._function(names, self._result(node.body, names), node)
+        call = _call("while_", _name(test.name), _name(body.name), _texts(names), _values(names))
+        return [test, body, *_assign(names, call, node)]
+
+    def visit_For(self, node: ast.For) -> Any:
+        if jumps(node.body) or node.orelse:
+            return self._in_place(node)
+        names = list(dict.fromkeys([*assigned(node.body), *assigned([node.target])]))
+        step = ast.copy_location(ast.Assign([node.target], _name("__weft_item")), node)
+        body = self._function(["__weft_item", *names], [step, *self._result(node.body, names)], node)
+        call = _call("for_", self.visit(node.iter), _name(body.name), _texts(names), _values(names))
+        return [body, *_assign(names, call, node)]
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        call = _call("chosen", self.visit(node.test), _later(self.visit(node.body)), _later(self.visit(node.orelse)))
+        return ast.copy_location(call, node)
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        values: list[ast.expr] = [self.visit(value) for value in node.values]
+        found, helper = values[-1], "both" if isinstance(node.op, ast.And) else "either"
+        for value in reversed(values[:-1]):
+            found = _call(helper, value, _later(found))
+        return ast.copy_location(found, node)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return ast.copy_location(_call("negated", node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        if len(node.ops) > 1 and all(isinstance(each, (ast.Name, ast.Constant)) for each in node.comparators):
+            sides = [node.left, *node.comparators]
+            pairs = [ast.Compare(a, [op], [b]) for a, op, b in zip(sides, node.ops, sides[1:], strict=False)]
+            return self.visit_BoolOp(ast.copy_location(ast.BoolOp(ast.And(), list[ast.expr](pairs)), node))
+        self.generic_visit(node)
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.NotEq)):
+            helper = "equal" if isinstance(node.ops[0], ast.Eq) else "unequal"
+            return ast.copy_location(_call(helper, node.left, node.comparators[0]), node)
+        return node
+
+    def _in_place(self, node: ast.If | ast.While | ast.For) -> ast.stmt:
+        """The statement itself, with what is inside it anew."""
+        node.body, node.orelse = self.block(node.body, tail=False), self.block(node.orelse, tail=False)
+        return node
+
+    def _result(self, block: Sequence[ast.stmt], names: Sequence[str]) -> list[ast.stmt]:
+        return [*self.block(block, tail=False), ast.Return(_values(names))]
+
+    def _function(self, names: Sequence[str], body: list[ast.stmt], at: ast.stmt) -> ast.FunctionDef:
+        self._count += 1
+        arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+        more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
+        made = ast.FunctionDef(f"__weft_part{self._count}", arguments, body, [], None, None, *more)
+        return ast.fix_missing_locations(ast.copy_location(made, at))
+
+
+def _name(name: str, *, store: bool = False) -> ast.Name:
+    return ast.Name(name, ast.Store() if store else ast.Load())
+
+
+def _call(helper: str, *arguments: ast.expr) -> ast.Call:
+    return ast.Call(_name(f"__weft_{helper}"), list(arguments), [])
+
+
+def _later(expression: ast.expr) -> ast.Lambda:
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), expression)
+
+
+def _texts(names: Sequence[str]) -> ast.expr:
+    return ast.Tuple([ast.Constant(value=name) for name in names], ast.Load())
+
+
+def _values(names: Sequence[str]) -> ast.expr:
+    """The values of names, `undefined` for those that have none."""
+    return ast.Tuple([_call("value_of", _later(_name(name))) for name in names], ast.Load())
+
+
+def _assign(names: Sequence[str], call: ast.Call, at: ast.stmt) -> list[ast.stmt]:
+    """The names are what the helper returns; what it leaves undefined is deleted."""
+    if not names:
+        return [ast.copy_location(ast.Expr(call), at)]
+    targets = ast.Tuple([_name(name, store=True) for name in names], ast.Store())
+    made: list[ast.stmt] = [ast.Assign([targets], call)]
+    for name in names:
+        unset = ast.Compare(_name(name), [ast.Is()], [_name("__weft_undefined")])
+        made.append(ast.If(unset, [ast.Delete([ast.Name(name, ast.Del())])], []))
+    return [ast.fix_missing_locations(ast.copy_location(statement, at)) for statement in made]

@@ -1,0 +1,208 @@
+"""tf.function over Python's `if`, `while` and `for`: on tensors they become part of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft.compat.tensorflow as tf
+import weft.compat.tensorflow.compat.v1 as tf1
+
+OFFSET = 10.0
+
+
+def absolute(x):
+    if tf.reduce_sum(x) >= 0:
+        return x
+    return -x
+
+
+def graded(x):
+    kind = 0.0
+    if x > 10:
+        y, kind = x * 2, 2.0
+    elif x > 5:
+        y = x * 3
+        part = y - 1
+        y = part + 1
+    else:
+        y = x
+    return y + kind
+
+
+def halved(x, most=100):
+    steps = 0
+    while x > 1 and steps < most:
+        x = x / 2
+        steps += 1
+    return steps
+
+
+def summed(n):
+    total = tf.constant(0)
+    for i in tf.range(n):
+        if i % 2 == 0:
+            total += i
+        else:
+            total -= 1
+    return total
+
+
+def rows(x):
+    best = x[0]
+    for row in x:
+        best = tf.maximum(best, row)
+    return best
+
+
+def clipped(x):
+    return x if -1.0 < x < 1.0 and not (x == 0 or x != x) else OFFSET
+
+
+def python_values(x, words=("a", "b"), flag=True):
+    found = []
+    for word in words:
+        if word == "a" and flag:
+            found.append(x)
+            continue
+        found.append(x * 2)
+    while len(found) < 3:
+        found.append(found[-1])
+    return found[0] + found[1] * 10 + found[2] * 100
+
+
+def nested(x):
+    def inner(y):
+        if y > 0:
+            return y + 1
+        return y - 1
+
+    total = x
+    for step in range(3):
+        if total < OFFSET:
+            total = inner(total) + step
+    return total
+
+
+def newton(x):
+    guess = x
+    while tf.abs(guess * guess - x) > 1e-6 * x:
+        guess = (guess + x / guess) / 2
+    return guess
+
+
+CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "if with returns": (absolute, [np.float32([1, 2]), np.float32([-1, -2])]),
+    "elif and names of one way": (graded, [np.float32(11), np.float32(7), np.float32(1)]),
+    "while": (halved, [np.float32(1), np.float32(1000)]),
+    "for over a range with an if": (summed, [np.int32(0), np.int32(7)]),
+    "for over rows": (rows, [np.float32([[1, 5], [3, 2], [2, 9]])]),
+    "conditional expressions": (clipped, [np.float32(0.5), np.float32(-0.5), np.float32(0), np.float32(3)]),
+    "Python values": (python_values, [np.float32(1)]),
+    "functions inside": (nested, [np.float32(1), np.float32(-4), np.float32(20)]),
+    "loops with floats": (newton, [np.float32(2), np.float32(144)]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_statements_over_tensors_do_what_python_does(name: str) -> None:
+    """
+    Traced once, then run for several values; eagerly without tf.function the same text gives the same.
+    """
+    function, values = CASES[name]
+    traced = tf.function(function, input_signature=None)
+    for value in values:
+        wanted = function(tf.constant(value))
+        found = traced(tf.constant(value))
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-5)
+    assert len({(np.shape(value), str(value.dtype)) for value in values}) == len(traced._traced)
+
+
+def test_only_the_way_taken_has_effects() -> None:
+    """
+    A variable is assigned to where Python would, also in a loop.
+    """
+    v = tf.Variable(0.0)
+
+    @tf.function
+    def step(x: Any) -> Any:
+        while x > 0:
+            if x > 2:
+                v.assign_add(x)
+            x -= 1
+        return x
+
+    assert step(tf.constant(4.0)).numpy() == 0
+    assert v.numpy() == 7
+
+
+def test_graphs_of_sessions_take_traced_functions() -> None:
+    """
+    Called while a graph is built, the statements become part of it.
+    """
+    with tf.Graph().as_default(), tf1.Session() as session:
+        x = tf1.placeholder(tf.float32, [])
+        y = tf.function(graded)(x)
+        assert [session.run(y, {x: value}) for value in (11, 7, 1)] == [24, 21, 1]
+
+
+def test_what_cannot_be_in_a_graph_says_so() -> None:
+    """
+    A name that only one way gives a value, a value that is no tensor, a break, and plain graphs.
+    """
+
+    @tf.function
+    def half_defined(x: Any) -> Any:
+        if x > 0:
+            y = x
+        return y
+
+    @tf.function
+    def no_tensor(x: Any) -> Any:
+        kind = list
+        if x > 0:
+            kind = tuple
+        return kind([x])
+
+    @tf.function
+    def leaves(x: Any) -> Any:
+        for _ in range(3):
+            if x > 0:
+                break
+        return x
+
+    one = tf.constant(1.0)
+    with pytest.raises(NameError, match="'y'"):
+        half_defined(one)
+    with pytest.raises(TypeError, match="'kind' is <class 'tuple'> in an `if` over a tensor"):
+        no_tensor(one)
+    with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.cond in place of `if`, tf\.while_loop"):
+        leaves(one)
+    with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.cond"):
+        tf.function(absolute, autograph=False)(one)
+    with tf.Graph().as_default():
+        x = tf1.placeholder(tf.float32, [None])
+        with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.while_loop"):
+            list(x)
+        assert len(list(tf1.placeholder(tf.float32, [3]))) == 3
+
+
+def test_tracebacks_name_the_line_of_the_file() -> None:
+    """
+    An error inside a rewritten statement points at what the user wrote.
+    """
+
+    @tf.function
+    def fails(x: Any) -> Any:
+        if x > 0:
+            return x.no_such_name
+        return x
+
+    with pytest.raises(AttributeError) as caught:
+        fails(tf.constant(1.0))
+    last = caught.traceback[-1]
+    assert "return x.no_such_name" in str(last.statement)
+    assert last.path.name == "test_autograph.py"
