@@ -136,8 +136,8 @@ def sigmoid(k: Kernel, x: ir.Value) -> ir.Value:
     power = scale(k, like(x, 1.0), n, count)
     raised = k.b.fadd(power, like(x, 1.0))
     lost = k.b.fsub(power, k.b.fsub(raised, like(x, 1.0)))
-    r = k.b.fadd(r, lost)
-    return k.b.fdiv(power, mad(k, r, polynomial(k, r, (1.0, *p.tail)), raised))
+    slope = polynomial(k, r, (1.0, *p.tail))
+    return k.b.fdiv(power, mad(k, k.b.fadd(r, lost), slope, raised))
 
 
 def tanh(k: Kernel, x: ir.Value) -> ir.Value:
