@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import _native, dtypes, knobs
+from weft.codegen.digests import find_digest, keep_digest
 from weft.codegen.image import Image, find, image_key, keep
 from weft.codegen.target import detect
 from weft.dtypes import DType
@@ -82,7 +83,13 @@ class Session(SessionBase):
             raise WeftError(f"precision: wanted 'f32' or 'bf16', got {precision!r}")
         self._node_intra_op = node_intra_op
         self._origin = Origin(
-            model, example_inputs=example_inputs, dynamic_shapes=dynamic_shapes, inputs=inputs, outputs=outputs
+            model,
+            find=find_digest,
+            keep=keep_digest,
+            example_inputs=example_inputs,
+            dynamic_shapes=dynamic_shapes,
+            inputs=inputs,
+            outputs=outputs,
         )
         self._graph: Graph | None = None
         provider = provider_for(matmul_provider)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,6 +18,7 @@ import weft
 from tests.models import small
 from weft.compile import Restored
 from weft.errors import ModelError
+from weft.frontends import origin
 
 STATIC = ("branches", "convolutional")
 
@@ -271,3 +275,76 @@ def test_options_that_do_not_fit_are_refused_for_found_models_too(tmp_path: Path
 
     with pytest.raises(weft.errors.InputError, match="example_inputs"):
         weft.Session(path, (np.ones(3),))
+
+
+class TestDigests:
+    """What is remembered of large files."""
+
+    @pytest.fixture
+    def hashed(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The files whose content was hashed."""
+        seen: list[str] = []
+        original = hashlib.file_digest
+
+        def file_digest(file: Any, name: str) -> Any:
+            seen.append(str(file.name))
+            return original(file, name)
+
+        monkeypatch.setattr(hashlib, "file_digest", file_digest)
+        return seen
+
+    def large(self, tmp_path: Path, seed: int = 0) -> Path:
+        """A model of more than a mebibyte, always of the same size."""
+        w = small.ModelWriter(seed)
+        y = w.op("MatMul", "x", w.random(640, 640))
+        path = tmp_path / "model.onnx"
+        path.write_bytes(w.model({"x": (small.FLOAT, [4, 640])}, {y: (small.FLOAT, [4, 640])}).SerializeToString())
+        return path
+
+    def test_a_large_file_is_read_once(
+        self, tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        Once its dates tell, a file that was hashed is not read again, by whichever name; small ones always are.
+        """
+        monkeypatch.setattr(origin, "SETTLED_NS", 0)
+        path = self.large(tmp_path)
+        weft.Session(path)
+        assert len(hashed) == 1
+        assert is_restored(weft.Session(path))
+        assert len(hashed) == 1
+
+        little, _ = saved(tmp_path)
+        weft.Session(little)
+        weft.Session(little)
+        assert len(hashed) == 3
+
+    def test_a_file_written_just_now_is_read_again(self, tmp_path: Path, hashed: list[str]) -> None:
+        """
+        Within a tick of the clock a file may be written twice: until its dates are old enough they prove nothing.
+        """
+        path = self.large(tmp_path)
+        weft.Session(path)
+        weft.Session(path)
+
+        assert len(hashed) == 2
+
+    def test_other_content_with_the_same_size_and_date_is_another_model(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """
+        Setting a date back deceives nobody: the time of the last change cannot be set.
+        """
+        monkeypatch.setattr(origin, "SETTLED_NS", 0)
+        path = self.large(tmp_path)
+        before = path.stat()
+        feed = {"x": np.ones((4, 640), np.float32)}
+        first = weft.Session(path).run(feed)
+        self.large(tmp_path, seed=1)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+        session = weft.Session(path)
+
+        assert not is_restored(session)
+        assert not np.array_equal(next(iter(session.run(feed).values())), next(iter(first.values())))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,15 +19,24 @@ from weft.graph.graph import Graph
 from weft.graph.template import Template
 
 Stamp = tuple[int, ...]
+Find = Callable[[Stamp], str | None]
+Keep = Callable[[Stamp, str], None]
+
+LARGE = 1 << 20
+"""Bytes from which a file's hash is worth remembering."""
+SETTLED_NS = 4_000_000_000
+"""How long ago a file must have been written for its dates to tell: within one tick of the clock it may be written twice."""
 
 
 class Origin:
     """A model with options as `load` takes them. `digest` is the SHA-256 of the bytes of an ONNX model given as a path or as bytes.
 
-    It is None for models of other kinds, and for files that cannot be read: `load` says why.
+    It is None for models of other kinds, and for files that cannot be read: `load` says why. `find` and `keep` remember
+    the hashes of large files by device, inode, size, and the times of the last writing and of the last change, which
+    no program can set.
     """
 
-    def __init__(self, model: Any, **options: Any) -> None:
+    def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
         if isinstance(model, str | os.PathLike) and isinstance(os.fspath(model), str):
             model = Path.cwd() / model  # the folder may be another one when the model is read
         self._path = model if isinstance(model, Path) else None
@@ -34,7 +44,7 @@ class Origin:
         self._lock = forking.lock()
         self._loaded: Graph | Template | None = None
         plain = all(value is None for value in options.values())
-        self.digest, self._stamp = _digest(model) if plain else (None, ())
+        self.digest, self._stamp = _digest(model, find, keep) if plain else (None, ())
 
     def load(self) -> Graph | Template:
         """What to run, read the first time it is asked for.
@@ -63,7 +73,7 @@ class Origin:
             return False
 
 
-def _digest(model: Any) -> tuple[str | None, Stamp]:
+def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> tuple[str | None, Stamp]:
     """The digest of `model` and the stamp of its file. Memory does not grow with the file."""
     if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
         return None, ()
@@ -74,7 +84,16 @@ def _digest(model: Any) -> tuple[str | None, Stamp]:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                 return None, ()
-            return hashlib.file_digest(file, "sha256").hexdigest(), _stamp(status)
+            stamp = _stamp(status)
+            large = status.st_size >= LARGE
+            found = find(stamp) if find is not None and large else None
+            if found is not None:
+                return found, stamp
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
+            if keep is not None and large and settled and _stamp(os.fstat(file.fileno())) == stamp:
+                keep(stamp, found)
+            return found, stamp
     except (OSError, ValueError):
         return None, ()
 
