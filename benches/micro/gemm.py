@@ -1,6 +1,6 @@
 """Speed of matrix products on one core, in % of the FMA limit measured in the same run.
 
-python -m benches.micro.gemm [--isa ISA] [--seconds S] [--provider weft|openblas|mkl|onednn]... [CASE...]
+python -m benches.micro.gemm [--isa ISA] [--precision f32|bf16] [--seconds S] [--provider weft|openblas|mkl|onednn]... [CASE...]
 
 With --provider, each case is multiplied by each of them; the last column is the calls that a product and its tail become.
 """
@@ -15,7 +15,7 @@ from benches.micro.kernel_timer import KernelTimer
 
 from weft import dtypes
 from weft.codegen import target as targets
-from weft.dtypes import DType, f32
+from weft.dtypes import DType, bf16, f32
 from weft.graph.expr import Expr, Step
 from weft.graph.graph import Graph
 from weft.ops.op import Info
@@ -73,19 +73,22 @@ _CASES |= {
 }
 
 
-def build(shapes: list[tuple[int, ...]], attrs: dict[str, Any], constant: bool, dtype: DType) -> tuple[Graph, Any]:
-    """A graph of one matmul, and arrays for its inputs."""
+def build(
+    shapes: list[tuple[int, ...]], attrs: dict[str, Any], constant: bool, dtype: DType, left: DType | None = None
+) -> tuple[Graph, Any]:
+    """A graph of one matmul, and arrays for its inputs; the left factor may be of another dtype `left`."""
     random = np.random.default_rng(0)
-    graph, arrays, values = Graph(), {}, []
+    graph, arrays, values, infos = Graph(), {}, [], []
     attrs = {"transpose_a": False, "transpose_b": False, **attrs}
     for number, shape in enumerate(shapes):
-        data = random.standard_normal(shape).astype(dtype.numpy)
+        here = left if left is not None and number == 0 else dtype
+        data = random.standard_normal(shape).astype(here.numpy)
+        infos.append(Info(here, shape, None))
         if constant and number in (1, 2):
             values.append(graph.constant(data))
         else:
-            values.append(graph.input(f"x{number}", dtype, shape))
+            values.append(graph.input(f"x{number}", here, shape))
             arrays[f"x{number}"] = data
-    infos = [Info(dtypes.from_numpy(dtype.numpy), shape, None) for shape in shapes]
     (result,) = OPS["matmul"].infer(attrs, infos, 1)
     node = graph.add("matmul", values, attrs, outputs=1)
     node.output.dtype, node.output.shape = result.dtype, result.shape
@@ -97,20 +100,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("cases", nargs="*", help="parts of names of cases")
     parser.add_argument("--isa", default=targets.best_isa())
+    parser.add_argument("--precision", default="f32", choices=("f32", "bf16"), help="bf16: cases with constant weights")
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--provider", action="append", choices=providers.NAMES, help="may be given several times")
     options = parser.parse_args()
     chosen = [(name, providers.provider_for(name)) for name in options.provider or [providers.WEFT]]
     timer = KernelTimer(targets.for_isa(options.isa))
-    limit = timer.fma_limit(f32)
-    print(f"FMA limit {limit / 1e9:.1f} GFLOP/s ({options.isa}, one core)")
+    factors = dtypes.BY_NAME[options.precision]
+    if factors == bf16 and not timer.target.has_bf16_products:
+        parser.error(f"--precision bf16: {options.isa} on {timer.target.cpu} has no products of bf16")
+    limit = timer.fma_limit(factors)
+    print(f"{factors} limit {limit / 1e9:.1f} GFLOP/s ({options.isa}, one core)")
     for name, (shapes, attrs, constant) in _CASES.items():
-        if options.cases and not any(part in name for part in options.cases):
+        if (options.cases and not any(part in name for part in options.cases)) or (factors == bf16 and not constant):
             continue
         for provider_name, provider in chosen:
-            graph, arrays = build(shapes, attrs, constant, f32)
+            graph, arrays = build(shapes, attrs, constant, f32, factors)
             seconds, calls = timer.graph_seconds(graph, arrays, options.seconds, provider)
-            limit = max(limit, timer.fma_limit(f32, 0.02))
+            limit = max(limit, timer.fma_limit(factors, 0.02))
             flops = max(call.flops for call in calls)
             rate = flops / seconds
             cut = ", ".join(f"{call.spec.family if call.spec else call.op} x{call.chunks}" for call in calls)

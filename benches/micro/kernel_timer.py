@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from weft.codegen import jit
+from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.vectors import multiply_add
 from weft.codegen.kernels.table import KERNELS
-from weft.dtypes import DType
+from weft.dtypes import DType, bf16, f32
 from weft.graph.graph import Graph
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.table import LOWERINGS
@@ -112,20 +113,23 @@ class KernelTimer:
         return best
 
     def fma_limit(self, dtype: DType, budget: float = 0.3) -> float:
-        """Floating-point operations a second that one core reaches when it does nothing but multiply and add."""
+        """Floating-point operations a second that one core reaches when it does nothing but multiply and add; bf16 in
+        pairs, summed in f32."""
+        pairs = dtype == bf16
+        dtype = f32 if pairs else dtype
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
         KERNELS["fma_limit"] = _emit_fma_limit
-        spec = KernelSpec.of("fma_limit", dtype=dtype, sums=sums)
+        spec = KernelSpec.of("fma_limit", dtype=dtype, pairs=pairs, sums=sums)
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
-        return 2.0 * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
+        return 2.0 * (1 + pairs) * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
 
     def fma_call(self, dtype: DType, turns: int) -> tuple[Callable[[], object], int]:
         """A call that multiplies and adds on registers alone, and how many operations it does."""
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
         KERNELS["fma_limit"] = _emit_fma_limit
-        spec = KernelSpec.of("fma_limit", dtype=dtype, sums=sums)
+        spec = KernelSpec.of("fma_limit", dtype=dtype, pairs=False, sums=sums)
         kernel = _Kernel(self._link(spec, jit.compile_kernel(spec, self.target)))
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         pointers, numbers = (ctypes.c_void_p * 1)(data.ctypes.data), (ctypes.c_int64 * 1)(turns)
@@ -164,11 +168,12 @@ class KernelTimer:
 
 def _emit_fma_limit(k: Kernel, spec: KernelSpec) -> None:
     dtype, sums = spec["dtype"], spec["sums"]
+    add = add_pair_products if spec["pairs"] else multiply_add
     lanes = k.target.lanes(dtype)
     data = k.pointer(0)
     start = [load(k, data, i * lanes, dtype, lanes) for i in range(sums)]
     x, y = (load(k, data, (sums + i) * lanes, dtype, lanes) for i in range(2))
     with loop(k, 0, k.arg(0), carry=start) as turn:
-        turn.next(*(multiply_add(k, x, y, value) for value in turn.carry))
+        turn.next(*(add(k, x, y, value) for value in turn.carry))
     for i, value in enumerate(turn.carry):
         store(k, value, data, i * lanes, dtype)
