@@ -19,12 +19,13 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     Decorators, annotations and defaults are gone: `bound` takes the latter from the function. Raises OSError, TypeError
     or SyntaxError if the source cannot be read.
     """
-    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    code = function.__code__  # its own: of a function that wraps another one, inspect would find the other's source
+    tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef):
         return None
     first = definition.decorator_list[0] if definition.decorator_list else definition
-    ast.increment_lineno(tree, function.__code__.co_firstlineno - first.lineno)
+    ast.increment_lineno(tree, code.co_firstlineno - first.lineno)
     definition.decorator_list, definition.returns, definition.name = [], None, BODY
     for argument in ast.walk(definition.args):
         if isinstance(argument, ast.arg):

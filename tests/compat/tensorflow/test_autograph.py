@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -188,6 +189,42 @@ def test_what_cannot_be_in_a_graph_says_so() -> None:
         with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.while_loop"):
             list(x)
         assert len(list(tf1.placeholder(tf.float32, [3]))) == 3
+
+
+def test_wrapped_functions_and_methods_stay_what_they_are() -> None:
+    """
+    A decorator below tf.function still does its work; private names and super() keep their meaning.
+    """
+
+    def doubled(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper(x: Any) -> Any:
+            return function(x) * 2
+
+        return wrapper
+
+    class Base:
+        def scale(self, x: Any) -> Any:
+            return x * 3
+
+    class Model(Base):
+        __hidden = 5.0
+
+        @tf.function
+        def scale(self, x: Any) -> Any:
+            return super().scale(x) + self.__hidden
+
+        @tf.function
+        def relu(self, x: Any) -> Any:
+            if x > 0:
+                return self.scale(x)
+            return x * 0
+
+    assert tf.function(doubled(graded))(tf.constant(7.0)).numpy() == 42
+    model = Model()
+    assert model.scale(tf.constant(1.0)).numpy() == 8
+    assert model.relu(tf.constant(1.0)).numpy() == 8
+    assert model.relu(tf.constant(-1.0)).numpy() == 0
 
 
 def test_tracebacks_name_the_line_of_the_file() -> None:

@@ -18,10 +18,13 @@ def test_program_of_python_loops_under_changing_settings(capsys: pytest.CaptureF
     Two CPU-bound py_functions, added; the settings change between runs, which TensorFlow refuses.
     """
 
+    ended: list[float] = []
+
     def cpu_bound(n: tf.Tensor) -> float:
         total = 0.0
         for i in range(int(n)):
             total += i % 7
+        ended.append(time.perf_counter())
         return total
 
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
@@ -34,7 +37,11 @@ def test_program_of_python_loops_under_changing_settings(capsys: pytest.CaptureF
             tf.config.threading.set_inter_op_parallelism_threads(inter)
             start = time.perf_counter()
             result = session.run(total, {n: 20_000})
-            print(f"intra {intra} inter {inter}: {time.perf_counter() - start:.3f} s")  # noqa: T201
+            end = time.perf_counter()
+            print(f"intra {intra} inter {inter}: {end - start:.3f} s")  # noqa: T201
+            assert len(ended) == 2, "a printed time covers finished work"
+            assert start < max(ended) < end
+            ended.clear()
             assert result == 2 * sum(i % 7 for i in range(20_000))
             assert tf.config.threading.get_intra_op_parallelism_threads() == intra
             assert tf.config.threading.get_inter_op_parallelism_threads() == inter

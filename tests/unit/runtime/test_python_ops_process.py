@@ -97,7 +97,7 @@ except KeyboardInterrupt:
         start = time.perf_counter()
         os.killpg(process.pid, signal.SIGINT)
         assert process.stdout.readline() == "interrupted []\n"
-        assert time.perf_counter() - start < 1
+        assert time.perf_counter() - start < 5
         assert process.stdout.readline() == "1\n"
         assert process.wait(20) == 0
 

@@ -7,14 +7,17 @@ condition is a Python value, in the graph where it is a tensor.
     else: y = g(x)           ->        def other(y): y = g(x); return (y,)
                                        (y,) = if_(c, then, other, ...)
 
-Left to Python are loops with `break`, `continue` or `return`, functions whose source is not to be had, and functions that
-the function calls: a tensor's truth is an error there that says what to do.
+Functions that the function calls are rewritten too, except those of Python, NumPy and weft. Left to Python are loops with
+`break`, `continue` or `return`, and functions whose source is not to be had: a tensor's truth is an error there that says
+what to do.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,7 +28,24 @@ _HELPERS = (
     "if_", "returned_if", "while_", "for_", "chosen", "both", "either", "negated", "equal", "unequal", "value_of",
     "undefined",
 )  # fmt: skip
+_OF_OTHERS = frozenset((*sys.stdlib_module_names, "numpy", "weft")) - {"__main__"}
+_converted: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakKeyDictionary()
+
+
+def called(function: Any) -> Any:
+    """What is called in place of `function`: the same with its statements rewritten, if it is a user's."""
+    if isinstance(function, types.MethodType):
+        return types.MethodType(called(function.__func__), function.__self__)
+    if not isinstance(function, types.FunctionType) or str(function.__module__).partition(".")[0] in _OF_OTHERS:
+        return function
+    if function not in _converted:
+        made = converted(function)
+        _converted[function] = None if made is function else made
+    return _converted[function] or function
+
+
 HELPERS: dict[str, Callable[..., Any]] = {f"__weft_{name}": getattr(staging, name) for name in _HELPERS}
+HELPERS["__weft_called"] = called
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _REFUSED = (
@@ -36,8 +56,10 @@ _JUMPS = (ast.Break, ast.Continue, ast.Return)
 
 def converted(function: Any) -> Any:
     """`function` with its statements over tensors in the graph; itself where that cannot be."""
+    if not isinstance(function, types.FunctionType) or set(HELPERS) & set(function.__code__.co_freevars):
+        return function  # the latter: it was defined inside one that has been rewritten, and so has it
     try:
-        definition = definition_of(function) if isinstance(function, types.FunctionType) else None
+        definition = definition_of(function)
     except (OSError, TypeError, SyntaxError):
         return function
     if definition is None or any(_stays(node) for node in ast.walk(definition)):
@@ -48,7 +70,9 @@ def converted(function: Any) -> Any:
 
 def _stays(node: ast.AST) -> bool:
     """Whether a function with this in it is left as it is."""
-    return isinstance(node, _REFUSED) or (isinstance(node, ast.Name) and node.id in ("super", "locals", "__class__"))
+    name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+    private = name.startswith("__") and not name.endswith("__")  # means something else inside its class
+    return isinstance(node, _REFUSED) or private or name in ("super", "locals", "__class__")
 
 
 def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
@@ -141,6 +165,11 @@ class _Rewrite(ast.NodeTransformer):
         body = self._function(["__weft_item", *names], [step, *self._result(node.body, names)], node)
         call = _call("for_", self.visit(node.iter), _name(body.name), _texts(names), _values(names))
         return [body, *_assign(names, call, node)]
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        node.func = ast.copy_location(_call("called", node.func), node.func)
+        return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         call = _call("chosen", self.visit(node.test), _later(self.visit(node.body)), _later(self.visit(node.orelse)))
