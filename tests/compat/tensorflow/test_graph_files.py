@@ -9,7 +9,7 @@ import pytest
 
 import weft
 import weft.compat.tensorflow as tf
-from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, mobile
+from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, loop, mobile
 from tests.unit.frontends.tensorflow.test_frozen_graphs import network, softmax, with_functions
 from weft.dtypes import boolean, f32
 
@@ -78,6 +78,17 @@ def test_branches_and_loops_of_files_are_the_facades() -> None:
     with tf.compat.v1.Session(graph=graph) as session:
         assert session.run("y:0", {"flag:0": True, "x:0": [1, 2, 3]}).tolist() == [-64, -128, -192]
         assert session.run("y:0", {"flag:0": False, "x:0": [1, 2, 3]}).tolist() == [-64, -128]
+
+
+def test_loops_of_tensorflow_1_run_too() -> None:
+    """
+    A frame becomes a while_loop.
+    """
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(loop().graph, name="")
+    with tf.compat.v1.Session(graph=graph) as session:
+        assert session.run(["y:0", "exit:0"], {"x:0": [1, 2], "n:0": 3})[0].tolist() == [-27, -54]
+        assert session.run("y:0", {"x:0": [1, 2], "n:0": 0}).tolist() == [-1, -2]
 
 
 def test_a_merge_is_found_under_its_name() -> None:

@@ -16,16 +16,15 @@ from weft.compat.tensorflow.tensor import Tensor
 from weft.dtypes import f32 as float32
 from weft.errors import ModelError
 from weft.frontends.faults import Fault, Faults
-from weft.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, sorted_nodes
+from weft.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, needed, sorted_nodes
 from weft.frontends.tensorflow.emitter import NeedsShapeError
+from weft.frontends.tensorflow.frames import FRAME, inside
 from weft.frontends.tensorflow.messages import GraphDef
 from weft.frontends.tensorflow.node import Node, Ref, spelled, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES
 from weft.frontends.tensorflow.reader import read
 from weft.frontends.tensorflow.switches import CHOICE
 from weft.frontends.tensorflow.translate import MISFITS, NOTHING, choice, constant_array, prepared, stated
-
-LOOPS = ("While", "StatelessWhile")
 
 
 def import_graph_def(
@@ -85,11 +84,14 @@ class _Importer:
         self._ops: dict[str, Operation] = {}
         self._counts = _counted(body)
 
-    def run(self) -> None:
-        """Make all of them. Raises Fault or ValueError for nodes that cannot be used."""
-        for node in sorted_nodes(list(self._body.nodes.values()), self._env):
+    def run(self, wanted: Sequence[Ref] | None = None) -> None:
+        """Make all of them, or those that `wanted` depend on. Raises Fault or ValueError for nodes that cannot be used."""
+        chosen = list(self._body.nodes.values()) if wanted is None else needed(self._body, wanted, self._env)
+        for node in sorted_nodes(chosen, self._env):
             if (node.name, 0) in self._env and not node.inputs and node.op != "Const":
                 continue  # a placeholder, or an argument, that is given
+            if wanted is None and any(ref not in self._env for ref in node.inputs):
+                continue  # it is inside a loop of TensorFlow 1, which makes it
             inputs = [self._env[ref] if ref in self._env else self._missing(ref, node) for ref in node.inputs]
             outputs = self._made(node, inputs)
             if outputs:
@@ -139,10 +141,8 @@ class _Importer:
         if node.op in NOTHING:
             self._ops[node.name] = self._graph.create_op(node.op, (), lambda _e, _v: [], node.name, outputs=[])
             return ()
-        if node.op in BRANCHES:
-            return self._branch(node, inputs)
-        if node.op in LOOPS:
-            return self._loop(node, inputs)
+        if node.op in _COMPOUND:
+            return _COMPOUND[node.op](self, node, inputs)
         known = node.op in NODES or node.op == CHOICE
         count = self._counts.get(node.name, 1)
         unknown = placeholder_forms(float32, TensorShape(None))
@@ -166,11 +166,11 @@ class _Importer:
         elif op.outputs[index].dtype.core != dtype:
             op.outputs[index] = Tensor(op, index, placeholder_forms(dtype, op.outputs[index].shape))
 
-    def _branch(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+    def branch(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         yes, no = (self._function(node.function(name), inputs[1:]) for name in ("then_branch", "else_branch"))
         return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
 
-    def _loop(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+    def loop(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         test, step = (self._library.body(node.function(name)) for name in ("cond", "body"))
         shapes = node.attr("output_shapes", [])
         known = [TensorShape(shapes[at] if at < len(shapes) else None) for at in range(len(inputs))]
@@ -183,6 +183,28 @@ class _Importer:
                 name=node.name,
             )
         )
+
+    def frame(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        frame = node.attr("frame")
+        count = len(frame.results)
+
+        def part(wanted: list[Ref], given: Mapping[Ref, None], state: Sequence[Tensor]) -> list[Tensor]:
+            graph = context.get_default_graph()
+            read = [graph.enter(tensor) for tensor in (*state, *inputs[count:])]
+            inner = _Importer(graph, self._library, self._body, dict(zip(given, read, strict=True)))
+            inner.run(wanted)
+            return [inner._env[ref] for ref in wanted]
+
+        test, step = inside(node)
+        anything = [TensorShape(None)] * count
+        found = control_flow.while_loop(
+            lambda *state: part(*test, state)[0],
+            lambda *state: part(*step, state),
+            inputs[:count],
+            shape_invariants=anything,
+            name=node.name,
+        )
+        return _tensors(found)
 
     def _function(self, name: str, inputs: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
         body = self._library.body(name)
@@ -238,3 +260,11 @@ def _absent(node: Node) -> Callable[..., Any]:
         raise UnimplementedError(None, None, f"weft does not have the op {node.op} of the node {node.name!r}")
 
     return emit
+
+
+_COMPOUND: dict[str, Callable[[_Importer, Node, list[Tensor]], Sequence[Tensor]]] = {
+    **dict.fromkeys(BRANCHES, _Importer.branch),
+    **dict.fromkeys(("While", "StatelessWhile"), _Importer.loop),
+    FRAME: _Importer.frame,
+}
+"""Ops that run parts of the graph."""

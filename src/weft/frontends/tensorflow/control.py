@@ -38,10 +38,14 @@ class Branches(Nested):
 
 
 class Loop(Nested):
-    """While: the second template is repeated on its own results while the first holds of them."""
+    """While: the second template is repeated on its own results while the first holds of them.
+
+    Arrays beyond its results stay the same.
+    """
 
     def __init__(self, test: Template, step: Template) -> None:
         self.templates = (test, step)
+        self._count = len(step.outputs)
         self._bodies: Sequence[Body] = ()
 
     def bind(self, bodies: Sequence[Body]) -> None:
@@ -52,8 +56,9 @@ class Loop(Nested):
         state = list(arrays)
         while truth(test(state)[0]):
             check_run()
-            state = step(state)
-        return state
+            made = step(state)
+            state = [*made, *state[len(made) :]]
+        return state[: self._count]
 
 
 class Rest(Nested):

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.errors import ShapeError
+from weft.errors import LimitError, ShapeError
 from weft.graph.graph import Graph, link
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements, is_static
@@ -19,6 +19,13 @@ from weft.ops.op import Array, Info
 
 MOST_FOLDED = 4096
 """Nodes whose operands are constants of so many elements at most are evaluated at once: shape arithmetic."""
+
+
+MOST_LISTED = 1 << 22
+"""Numbers that are written out as a constant one by one."""
+
+MOST_RESULTS = 1 << 16
+"""Results of one op."""
 
 
 class NeedsShapeError(Exception):
@@ -60,6 +67,13 @@ class Emitter:
     def scalar(self, number: float, like: Value) -> Value:
         """A new constant of rank 0 with the dtype of `like`."""
         return self.constant(np.asarray(number).astype(like.known_dtype.numpy))
+
+    @staticmethod
+    def limited(count: int, most: int) -> int:
+        """`count`, checked before so much is made. Raises LimitError if it is more than `most`."""
+        if count > most:
+            raise LimitError(f"{count} are asked for; at most {most} are allowed")
+        return count
 
     def full(self, shape: Sequence[int], number: float, dtype: DType) -> Value:
         """A tensor of `shape` whose elements are all `number`."""

@@ -8,9 +8,10 @@ from typing import Any
 from weft.errors import ModelError
 from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
+from weft.frontends.tensorflow.frames import FRAME, inside
 from weft.frontends.tensorflow.node import Node, Ref, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
-from weft.frontends.tensorflow.switches import CHOICE, LOOPS
+from weft.frontends.tensorflow.switches import CHOICE
 from weft.frontends.tensorflow.translate import NOTHING, Translation, finish, prepared, stated
 from weft.graph.graph import Graph
 from weft.graph.shape import Dim, Shape, StaticShape, is_static
@@ -23,7 +24,6 @@ SIZES = (120, 240)
 
 VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "AssignVariableOp", "Assign", "RestoreV2")
 FREEZE = "the graph holds variables and not their values; freeze it first (see the guide for users of TensorFlow)"
-OLD_LOOP = "weft does not run loops of TensorFlow 1; freeze the graph with lower_control_flow=False so that they stay While nodes"
 
 
 def import_graph(
@@ -135,36 +135,38 @@ class _Model:
         """Note every op that weft does not have, with the nodes that have it."""
         unknown: dict[str, list[str]] = {}
         for node in [*nodes, *self._called(nodes)]:
-            if node.op not in NODES and node.op not in STRUCTURE and node.op not in (CHOICE, "_Arg"):
+            if node.op not in NODES and node.op not in STRUCTURE and node.op not in (CHOICE, FRAME, "_Arg"):
                 unknown.setdefault(node.op, []).append(node.name)
         for op, found in unknown.items():
-            advice = FREEZE if op in VARIABLES else OLD_LOOP if op in LOOPS else "weft does not have this op"
+            advice = FREEZE if op in VARIABLES else "weft does not have this op"
             more = f" and {len(found) - 8} more" if len(found) > 8 else ""
             self._faults.add(f"op {op} (nodes {', '.join(map(repr, found[:8]))}{more})", Unsupported(advice))
 
     def _called(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes of functions that `nodes` name: branches and bodies of loops, and what these name."""
+        """The nodes of branches and loops among `nodes`, and of those inside them."""
         found: list[Node] = []
         seen: set[str] = set()
-        open_ = list(nodes)
+        open_ = [(node, self._body) for node in nodes]
         while open_:
-            node = open_.pop()
-            for attribute in ("then_branch", "else_branch", "cond", "body"):
-                if node.op not in STRUCTURE or not node.has(attribute):
-                    continue
-                try:
-                    name = node.function(attribute)
-                    if name in seen:
-                        continue
-                    seen.add(name)
-                    body = prepared(self._library.body(name), self._library)
-                    inner = needed(body, body.results, {(argument, 0): None for argument in body.arguments})
-                except Fault as fault:
-                    self._faults.add(node.place, fault)
-                    continue
-                found.extend(inner)
-                open_.extend(inner)
+            node, around = open_.pop()
+            try:
+                for body, wanted, given in self._parts(node, around, seen):
+                    inner = needed(body, wanted, given)
+                    found.extend(inner)
+                    open_.extend((other, body) for other in inner)
+            except Fault as fault:
+                self._faults.add(node.place, fault)
         return found
+
+    def _parts(self, node: Node, around: Body, seen: set[str]) -> list[tuple[Body, list[Ref], dict[Ref, None]]]:
+        """What a branch or loop runs: nodes, what is wanted of them and given to them; functions seen before left out."""
+        if node.op == FRAME:
+            return [(around, wanted, given) for wanted, given in inside(node)]
+        names = ("then_branch", "else_branch", "cond", "body") if node.op in STRUCTURE else ()
+        functions = {node.function(name) for name in names if node.has(name)} - seen
+        seen.update(functions)
+        bodies = [prepared(self._library.body(name), self._library) for name in sorted(functions)]
+        return [(body, body.results, {(argument, 0): None for argument in body.arguments}) for body in bodies]
 
     def build(self, forms: Sequence[Form]) -> Graph:
         """The graph for inputs of these dtypes and shapes. Raises ModelError or UnsupportedModelError."""

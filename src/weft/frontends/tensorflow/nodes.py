@@ -137,6 +137,7 @@ STRUCTURE = {
     "Print": "its input", "PrintV2": "nothing", "If": "one of two functions", "StatelessIf": "one of two functions",
     "While": "a function while another holds", "StatelessWhile": "a function while another holds",
     "PartitionedCall": "a function", "StatefulPartitionedCall": "a function",
+    "Enter": "a loop", "Exit": "a loop", "LoopCond": "a loop", "NextIteration": "a loop",
     "Switch": "one side of a branch", "RefSwitch": "one side of a branch", "Merge": "the side that was taken",
 }  # fmt: skip
 """Ops of which the graph itself is made, and what each one is. They have no rule."""

@@ -15,7 +15,6 @@ from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.tensorflow.body import SWITCHES, Body, known_truth, sorted_nodes
 from weft.frontends.tensorflow.node import Node, Ref
 
-LOOPS = ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond")
 CHOICE = "_Choice"
 """The op that a Merge becomes: inputs predicate, value if not, value if so."""
 
@@ -26,8 +25,6 @@ Guards = frozenset[tuple[Ref, int]]
 def without_switches(body: Body) -> Body:
     """`body` with its Switch and Merge nodes replaced. Raises Fault where they fit no branch."""
     if not any(node.op in SWITCHES or node.op == "Merge" for node in body.nodes.values()):
-        return body
-    if any(node.op in LOOPS for node in body.nodes.values()):
         return body
     plain = Body(dict(body.nodes), body.arguments, list(body.results), dict(body.aliases))
     guards: dict[str, Guards] = {}

@@ -12,6 +12,7 @@ from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.tensorflow.body import Body, Library, expanded, ordered
 from weft.frontends.tensorflow.control import Branches, Loop, Rest, Single, add_call, result_dtypes
 from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from weft.frontends.tensorflow.frames import FRAME, inside, without_frames
 from weft.frontends.tensorflow.node import Node, Ref, spelled
 from weft.frontends.tensorflow.nodes import NODES
 from weft.frontends.tensorflow.switches import CHOICE, without_switches
@@ -37,6 +38,7 @@ class Translation:
     def __init__(self, library: Library, faults: Faults, graph: Graph | None = None, depth: int = 0) -> None:
         self.depth = depth
         self.library = library
+        self._body = Body({})
         self.faults = faults
         self.emitter = Emitter(Graph("tensorflow") if graph is None else graph)
 
@@ -45,6 +47,7 @@ class Translation:
 
         What cannot go on before a run tells a shape becomes one node, which is translated and compiled when it does.
         """
+        self._body = body
         late: dict[str, Node] = {}
         for node in ordered(body, wanted, env):
             if any(name in late for name, index in node.inputs if (name, index) not in env):
@@ -108,6 +111,14 @@ class Translation:
     def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
         loop = Loop(self._template(node.function("cond")), self._template(node.function("body")))
         return add_call(self.emitter, node, values, loop, result_dtypes(node, len(values), values))
+
+    def frame(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        body = self._body
+        parts = [
+            self.template(f"the loop {node.name!r}", body, given, wanted, [None] * len(wanted))
+            for wanted, given in inside(node)
+        ]
+        return add_call(self.emitter, node, values, Loop(*parts), result_dtypes(node, len(parts[1].outputs), ()))
 
     def _inlined(self, name: str, values: list[Value], node: Node) -> Sequence[Value]:
         """The results of the function `name`, its nodes in place of `node`."""
@@ -238,8 +249,8 @@ def finish(graph: Graph, values: Sequence[Value], names: Sequence[str]) -> None:
 
 
 def prepared(body: Body, library: Library) -> Body:
-    """`body` with calls expanded and branches of TensorFlow 1 resolved. Raises Fault."""
-    return without_switches(expanded(body, library))
+    """`body` with calls expanded, and loops and branches of TensorFlow 1 as single nodes. Raises Fault."""
+    return without_switches(without_frames(expanded(body, library)))
 
 
 _STRUCTURE: dict[str, Callable[[Translation, Node, list[Value]], Sequence[Value]]] = {
@@ -248,6 +259,7 @@ _STRUCTURE: dict[str, Callable[[Translation, Node, list[Value]], Sequence[Value]
     **dict.fromkeys(("While", "StatelessWhile"), Translation.loop),
     **dict.fromkeys(("Placeholder", "PlaceholderV2"), Translation.placeholder),
     CHOICE: Translation.choice,
+    FRAME: Translation.frame,
     "Const": Translation.constant,
     "Print": Translation.print,
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dtypes import BY_NAME, DType, f32, from_numpy
+from weft.dtypes import BY_NAME, DType, f32, from_numpy, i32
 from weft.frontends.tensorflow.messages import AttrValue, GraphDef
 from weft.frontends.tensorflow.node import attr_value
 from weft.frontends.tensorflow.tensors import NUMBERS, shape_message
@@ -134,4 +134,28 @@ def mobile(size: int = 64, batch: int | None = 1, explicit_pads: bool = True) ->
     x = w.node("Mean", x, w.ints(1, 2), keep_dims=False)
     x = w.node("BiasAdd", w.node("MatMul", x, w.weights(128, 10), transpose_a=False, transpose_b=False), w.weights(10))
     w.node("Softmax", x, name="probabilities")
+    return w
+
+
+def loop() -> Writer:
+    """A loop as TensorFlow 1 has it: x is multiplied by a factor, which stays the same, while i < n."""
+    w = Writer()
+    x, n = w.input("x", (None,)), w.input("n", (), "i32")
+    how = {"frame_name": "while", "parallel_iterations": 10}
+    starts = (w.constant(0, np.int32), x, n, w.constant(np.float32(3.0)))
+    names, types = ("i", "x", "n", "f"), (i32, f32, i32, f32)
+    for name, start, dtype in zip(names, starts, types, strict=True):
+        w.node("Enter", start, name=f"enter_{name}", T=dtype, is_constant=name in "nf", **how)
+    for name, dtype in (("i", i32), ("x", f32)):
+        step = "next" if name == "x" else f"next_{name}"
+        w.node("Merge", f"enter_{name}", step, name=f"merge_{name}", T=dtype, N=2)
+    w.node("LoopCond", w.node("Less", "merge_i", "enter_n", T=i32), name="test", T=None)
+    for name, dtype in (("i", i32), ("x", f32)):
+        w.node("Switch", f"merge_{name}", "test", name="switch" if name == "x" else f"switch_{name}", T=dtype)
+    one = w.constant(1, np.int32)
+    w.graph.node[-1].input.append("^switch_i")
+    w.node("NextIteration", w.node("Add", "switch_i:1", one, T=i32), name="next_i", T=i32)
+    w.node("NextIteration", w.node("Mul", "switch:1", "enter_f"), name="next")
+    w.node("Exit", "switch", name="exit")
+    w.node("Neg", "exit", name="y")
     return w

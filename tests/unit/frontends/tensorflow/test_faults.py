@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
+from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, loop
 from weft.dtypes import boolean, f32
 from weft.errors import InputError, ModelError, ModelFormatError, UnsupportedModelError
 from weft.frontends.tensorflow import load
@@ -64,18 +64,18 @@ def test_a_graph_with_variables_is_told_to_be_frozen(op: str) -> None:
         load(w.bytes())
 
 
-def test_loops_of_tensorflow_1_are_told_how_to_stay_whole() -> None:
+@pytest.mark.parametrize(("left_out", "words"), [("next", "NextIteration"), ("switch", "Switch"), ("test", "LoopCond")])
+def test_a_broken_loop_of_tensorflow_1_is_told(left_out: str, words: str) -> None:
     """
-    Enter, Merge, Switch and NextIteration form a circle.
+    A loop without its way to the next step, its way out, or its test.
     """
-    w = Writer()
-    x = w.input("x", (2,))
-    enter = w.node("Enter", x, name="enter")
-    w.node("Merge", enter, "next", name="merge")
-    w.node("NextIteration", "merge", name="next")
-    w.node("Exit", "merge", name="y")
+    w = loop()
+    for node in w.graph.node:
+        if node.name == left_out:
+            node.op = "Identity"
+            del node.input[1:]
 
-    with pytest.raises(UnsupportedModelError, match="lower_control_flow=False"):
+    with pytest.raises(ModelError, match=words):
         load(w.bytes())
 
 

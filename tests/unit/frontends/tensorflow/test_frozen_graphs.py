@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import weft
-from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, mobile
+from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, loop, mobile
 from weft.dtypes import boolean, f32, from_numpy, i32, i64
 from weft.frontends import load
 from weft.frontends.tensorflow.messages import TensorProto
@@ -312,6 +312,19 @@ def test_loops_of_functions_run_while_their_test_holds() -> None:
 
     found = run(w, {"x": np.float32([1, 3])})["y"]
     assert found.tolist() == [-64, -192]
+
+
+def test_loops_of_tensorflow_1_run_while_their_test_holds() -> None:
+    """
+    Frames of Enter, Merge, Switch, NextIteration and Exit, with a number that stays the same.
+    """
+    session = weft.Session(loop().bytes(), outputs=["y", "exit"])
+    x = np.float32([1, -2])
+
+    for n in (0, 1, 4):
+        found = session.run({"x": x, "n": np.array(n, np.int32)})
+        np.testing.assert_array_equal(found["y"], -x * 3**n)
+        np.testing.assert_array_equal(found["exit"], x * 3**n)
 
 
 @pytest.mark.parametrize("op", ["PartitionedCall", "double"])

@@ -115,9 +115,10 @@ def test_a_network_gives_what_tensorflow_gives(build: Any) -> None:
     np.testing.assert_allclose(found["result"], wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_a_function_frozen_by_tensorflow_2_gives_what_it_gives() -> None:
+@pytest.mark.parametrize("lower", [False, True], ids=["If and While", "Switch, Merge and Enter"])
+def test_a_function_frozen_by_tensorflow_2_gives_what_it_gives(lower: bool) -> None:
     """
-    convert_variables_to_constants_v2 of a tf.function with variables, a branch and a loop.
+    convert_variables_to_constants_v2 of a tf.function with variables, a branch and a loop, in either form of these.
     """
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
@@ -130,8 +131,8 @@ def test_a_function_frozen_by_tensorflow_2_gives_what_it_gives() -> None:
         y = tf.cond(tf.reduce_sum(y) > 0, lambda: tf.nn.relu(y), lambda: y - 1.0)
         return tf.while_loop(lambda i, _: i < 3, lambda i, z: (i + 1, tf.tanh(z) * 2.0), [0, y])[1]
 
-    frozen = convert_variables_to_constants_v2(function.get_concrete_function(), lower_control_flow=False)
-    session = weft.Session(frozen.graph.as_graph_def())
+    frozen = convert_variables_to_constants_v2(function.get_concrete_function(), lower_control_flow=lower)
+    session = weft.Session(frozen.graph.as_graph_def(), outputs=["Identity"])
     x = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
     for array in (x, -x):
         (found,) = session.run({"x": array}).values()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter
 from weft.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
 from weft.ops.op import Array
 
@@ -73,7 +73,7 @@ def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
 
 def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> list[Value]:
     at = e.axis(value, int(axis))
-    parts = e.shape(value)[at]
+    parts = e.limited(e.shape(value)[at], MOST_RESULTS)
     if num is not None and num != parts:
         raise ValueError(f"unstack: axis {axis} has {parts} elements, got num={num}")
     pieces = e.add_many("split", [value], parts, axis=at, parts=parts)
@@ -87,7 +87,7 @@ def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0) -> l
         parts = num_or_size_splits
         if parts < 1 or length % parts:
             raise ValueError(f"split: {parts} equal parts do not fill axis {axis} of size {length}")
-        return e.add_many("split", [value], parts, axis=at, parts=parts)
+        return e.add_many("split", [value], e.limited(parts, MOST_RESULTS), axis=at, parts=parts)
     sizes = [int(number) for number in num_or_size_splits]
     if -1 in sizes:
         sizes[sizes.index(-1)] = length - sum(sizes) - 1
@@ -111,7 +111,8 @@ def _mirrored(e: Emitter, tensor: Value, widths: Array) -> Value:
         if not (0 <= begin <= size and 0 <= end <= size):
             raise ValueError(f"pad: {begin} and {end} elements cannot mirror axis {axis} of size {size}")
         if begin or end:
-            places = e.integers(np.pad(np.arange(size), (begin, end), mode="symmetric").tolist())
+            whole = np.arange(e.limited(size, MOST_LISTED))
+            places = e.constant(np.pad(whole, (begin, end), mode="symmetric"))
             tensor = e.add("gather", tensor, places, axis=axis)
     return tensor
 
@@ -145,6 +146,7 @@ def ones_like(e: Emitter, input: Value, dtype: DType | None = None) -> Value:
 
 
 def eye(e: Emitter, num_rows: int, num_columns: int | None = None, dtype: DType = dtypes.f32) -> Value:
+    e.limited(num_rows * (num_rows if num_columns is None else num_columns), MOST_LISTED)
     return e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
 
 
@@ -156,7 +158,7 @@ def range_(e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | 
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
     first, last = e.static(start), e.static(stop)
-    return e.constant(np.linspace(first, last, int(num), dtype=start.known_dtype.numpy))
+    return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=start.known_dtype.numpy))
 
 
 def one_hot(
@@ -170,7 +172,7 @@ def one_hot(
 ) -> Value:
     """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere."""
     at = int(axis) % (e.rank(indices) + 1)
-    places = np.arange(int(depth)).reshape(-1, *(1,) * (e.rank(indices) - at))
+    places = np.arange(e.limited(int(depth), MOST_LISTED)).reshape(-1, *(1,) * (e.rank(indices) - at))
     hit = e.add(
         "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
     )
