@@ -10,6 +10,7 @@ from benches.torch.models import Bert, ResNet50, seeded  # noqa: E402 - after th
 from torch import nn  # noqa: E402
 
 import weft  # noqa: E402
+from tests.unit.frontends.torch import networks  # noqa: E402
 from tests.unit.frontends.torch.running import assert_same, run, traced  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::UserWarning:torch.*")
@@ -28,6 +29,10 @@ MODULES = {
         lambda: nn.TransformerDecoderLayer(8, 2, 16, batch_first=True),
         (seeded_input(2, 5, 8), seeded_input(2, 6, 8)),
     ),
+    "shuffled": (networks.Shuffled, (seeded_input(2, 3, 8, 8),)),
+    "rotary_decoder": (networks.Decoder, (torch.arange(12).reshape(2, 6),)),
+    "patches": (networks.Patches, (seeded_input(2, 3, 16, 16),)),
+    "dense": (networks.Dense, (seeded_input(2, 3, 8, 8),)),
     "resnet": (lambda: ResNet50(classes=10, blocks=(1, 1, 1, 1)), (seeded_input(1, 3, 64, 64),)),
     "bert": (
         lambda: Bert(width=64, layers=2, heads=4, vocabulary=100, positions=32),
@@ -46,14 +51,24 @@ def test_exported(name: str) -> None:
     assert_same(run(weft.Session(module, example_inputs=args), args), wanted)
 
 
-@pytest.mark.parametrize("name", ["encoder", "resnet", "bert"])
-def test_scripted(name: str) -> None:
+@pytest.mark.parametrize("name", ["encoder", "resnet", "bert", "shuffled", "rotary_decoder", "patches", "dense"])
+def test_traced(name: str) -> None:
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():
         wanted = module(*args)
 
     assert_same(run(weft.Session(traced(module, args)), args), wanted)
+
+
+@pytest.mark.parametrize("name", ["shuffled", "rotary_decoder", "patches", "dense"])
+def test_scripted(name: str) -> None:
+    make, args = MODULES[name]
+    module = seeded(make)
+    with torch.no_grad():
+        wanted = module(*args)
+
+    assert_same(run(weft.Session(torch.jit.script(module)), args), wanted)
 
 
 @pytest.mark.parametrize("name", ["resnet", "bert"])
