@@ -11,6 +11,7 @@ import pytest
 
 import weft.compat.tensorflow as tf
 import weft.compat.tensorflow.compat.v1 as tf1
+from weft.compat.tensorflow.autograph import converted
 
 OFFSET = 10.0
 
@@ -225,6 +226,58 @@ def test_wrapped_functions_and_methods_stay_what_they_are() -> None:
     assert model.scale(tf.constant(1.0)).numpy() == 8
     assert model.relu(tf.constant(1.0)).numpy() == 8
     assert model.relu(tf.constant(-1.0)).numpy() == 0
+
+
+def ordinary(n: int, *args: int, k: int = 3, **more: int) -> Any:
+    """Python as it comes: nothing of it is about tensors."""
+    out: list[Any] = []
+    for i, (a, b) in enumerate(zip(range(n), range(n, 0, -1), strict=True)):
+        if a % 2:
+            continue
+        try:
+            if b == 4:
+                raise ValueError(b)  # noqa: TRY301
+            out.append((i, a, b))
+        except ValueError as error:
+            out.append(str(error))
+        finally:
+            out.append("f")
+    first, *rest = [1, 2, 3]
+    if rest:
+        first += 1
+        del rest
+    while n > 0:
+        n -= 1
+        if n == 2:
+            break
+    else:
+        out.append("else")
+    if (1 < k <= 3 and not args) or more.get("z"):
+        word = "yes"
+    elif args:
+        word = "args"
+    late = []
+    count = 0
+    for i in range(3):
+        count += i
+        late.append(lambda i=i: i + count)  # noqa: B023 - late binding is the point
+    if k > 100:
+        return "large"
+    made = {j: j * k for j in range(3) if j or k}
+    return out, first, n, word, [f() for f in late], made, more
+
+
+def test_ordinary_python_does_the_same_when_rewritten() -> None:
+    """
+    Every statement, closures that see later assignments, and names without a value.
+    """
+    rewritten = converted(ordinary)
+    assert rewritten is not ordinary
+    for args, more in (((5,), {}), ((2, 1), {}), ((4,), {"z": 1, "k": 9}), ((1, 1), {"k": 101})):
+        assert rewritten(*args, **more) == ordinary(*args, **more)
+    for function in (rewritten, ordinary):
+        with pytest.raises(NameError, match="word"):
+            function(3, k=9)
 
 
 def test_tracebacks_name_the_line_of_the_file() -> None:

@@ -8,8 +8,8 @@ condition is a Python value, in the graph where it is a tensor.
                                        (y,) = if_(c, then, other, ...)
 
 Functions that the function calls are rewritten too, except those of Python, NumPy and weft. Left to Python are loops with
-`break`, `continue` or `return`, and functions whose source is not to be had: a tensor's truth is an error there that says
-what to do.
+`break`, `continue` or `return`, statements with functions inside that read what they assign, and functions whose source is
+not to be had: a tensor's truth is an error there that says what to do.
 """
 
 from __future__ import annotations
@@ -101,6 +101,14 @@ def jumps(nodes: Sequence[ast.AST], kinds: tuple[type[ast.AST], ...] = _JUMPS) -
     return any(isinstance(node, kinds) for node in _own(nodes))
 
 
+def keeps(nodes: Sequence[ast.AST], names: Sequence[str]) -> bool:
+    """Whether functions made in statements read names that these assign to: they would see other variables in a part."""
+    scopes = [inner for node in nodes for inner in ast.walk(node) if isinstance(inner, (*_SCOPES, ast.GeneratorExp))]
+    read = {inner.id for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.Name)}
+    own = {inner.arg for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.arg)}
+    return bool((read - own) & set(names))
+
+
 def always_returns(block: Sequence[ast.stmt]) -> bool:
     """Whether every way through the block returns or raises."""
     if not block:
@@ -143,6 +151,8 @@ class _Rewrite(ast.NodeTransformer):
             return self._in_place(node)
         first, second = assigned(node.body), assigned(node.orelse)
         names = list(dict.fromkeys([*first, *second]))
+        if keeps([*node.body, *node.orelse], names):
+            return self._in_place(node)
         shared = ast.Tuple([ast.Constant(value=name in first and name in second) for name in names], ast.Load())
         ways = [self._function(names, self._result(way, names), node) for way in (node.body, node.orelse)]
         parts = [self.visit(node.test), *(_name(way.name) for way in ways), _texts(names), shared, _values(names)]
@@ -152,6 +162,8 @@ class _Rewrite(ast.NodeTransformer):
         if jumps(node.body) or node.orelse:
             return self._in_place(node)
         names = assigned(node.body)
+        if keeps(node.body, names):
+            return self._in_place(node)
         test = self._function(names, [ast.Return(self.visit(node.test))], node)
         body = self._function(names, self._result(node.body, names), node)
         call = _call("while_", _name(test.name), _name(body.name), _texts(names), _values(names))
@@ -161,6 +173,8 @@ class _Rewrite(ast.NodeTransformer):
         if jumps(node.body) or node.orelse:
             return self._in_place(node)
         names = list(dict.fromkeys([*assigned(node.body), *assigned([node.target])]))
+        if keeps(node.body, names):
+            return self._in_place(node)
         step = ast.copy_location(ast.Assign([node.target], _name("__weft_item")), node)
         body = self._function(["__weft_item", *names], [step, *self._result(node.body, names)], node)
         call = _call("for_", self.visit(node.iter), _name(body.name), _texts(names), _values(names))
