@@ -1,6 +1,6 @@
 """Compiled models kept on disk: machine code, tasks and packed weights, ready to run without the model's file.
 
-A file holds a header, a JSON record, the kernels' object code, and the constants on a page of their own:
+A file holds a header, a JSON record, the kernels' object code, and the constants from the next huge page on:
 
     magic | SHA-256 of key and all up to the constants | sizes | CRC-32 of the constants | record | code | ... | constants
 
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import mmap
 import os
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
@@ -38,7 +40,8 @@ Array = np.ndarray[Any, Any]
 
 MAGIC = b"weft-model-1\n\0\0\0"
 _SIZES = struct.Struct("<QQQI")
-_PAGE, _ALIGNMENT = 4096, 64
+_PAGE, _ALIGNMENT = 2 << 20, 64
+_BLOCK = 8 << 20
 _IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_PARALLEL_BACKEND")
 """Knobs that do not change what a model is compiled to."""
 
@@ -121,7 +124,7 @@ def keep(key: str, image: Image) -> None:
         sizes = _SIZES.pack(len(head), len(code), total, checksum)
         start = (MAGIC, _digest(key, sizes, head, code), sizes, head, code)
         gap = bytes(-sum(map(len, start)) % _PAGE)
-        cache.store_parts(key, (*start, gap, *_stretched(layout.kept.arrays)))
+        cache.store_parts(key, _in_blocks((*start, gap, *_stretched(layout.kept.arrays))))
 
 
 def _record(signature: Signature, layout: Layout, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
@@ -183,8 +186,7 @@ def _read(key: str, file: int, target: Target) -> Image | None:
     kernels, addresses = _kernels(record, code, target)
     held = _alive.get(key)
     if held is None:
-        memory = _aligned(total)
-        _fill(file, memory, first)
+        memory = _mapped(file, first, total)
         if zlib.crc32(memory.data) != checksum:
             return None
         places = [value for kind, value in record["slots"] if kind == "constant"]
@@ -252,20 +254,32 @@ def _stretched(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
         yield bytes(-array.nbytes % _ALIGNMENT)
 
 
-def _aligned(size: int) -> Array:
-    """Memory for `size` bytes; NumPy asks for huge pages where it is large."""
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -_address(memory) % _ALIGNMENT
-    return memory[start : start + size]
+def _mapped(file: int, first: int, size: int) -> Array:
+    """The `size` bytes from `first` on, a multiple of the page size, left in the file: processes share its pages.
+
+    Files here are never written again, and removing one leaves those that use it what they have.
+    """
+    if size == 0:
+        return np.empty(0, np.uint8)
+    memory = mmap.mmap(file, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ, offset=first)
+    with suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
-def _fill(file: int, memory: Array, offset: int) -> None:
-    rest = memory.data
-    while rest:
-        count = os.preadv(file, [rest], offset)
-        if count == 0:
-            raise EOFError
-        rest, offset = rest[count:], offset + count
+def _in_blocks(parts: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
+    """`parts` behind each other, cut into blocks: written so, they lie in huge pages where the file system has any."""
+    block, filled = bytearray(_BLOCK), 0
+    for part in parts:
+        rest = memoryview(part)
+        while rest:
+            count = min(len(rest), _BLOCK - filled)
+            block[filled : filled + count] = rest[:count]
+            filled, rest = filled + count, rest[count:]
+            if filled == _BLOCK:
+                yield memoryview(block)
+                filled = 0
+    yield memoryview(block)[:filled]
 
 
 def _address(array: Array) -> int:
