@@ -1,6 +1,6 @@
 """Compiled models kept on disk: machine code, tasks and packed weights, ready to run without the model's file.
 
-A file holds a header, a JSON record, the kernels' object code, and the constants from the next huge page on:
+A file holds a header, a JSON record, the kernels' object code, and the constants from the next page on, a huge one if they are large:
 
     magic | SHA-256 of key and all up to the constants | sizes | CRC-32 of the constants | record | code | ... | constants
 
@@ -40,7 +40,7 @@ Array = np.ndarray[Any, Any]
 
 MAGIC = b"weft-model-1\n\0\0\0"
 _SIZES = struct.Struct("<QQQI")
-_PAGE, _ALIGNMENT = 2 << 20, 64
+_HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
 _IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_PARALLEL_BACKEND")
 """Knobs that do not change what a model is compiled to."""
@@ -123,7 +123,8 @@ def keep(key: str, image: Image) -> None:
             checksum = zlib.crc32(part, checksum)
         sizes = _SIZES.pack(len(head), len(code), total, checksum)
         start = (MAGIC, _digest(key, sizes, head, code), sizes, head, code)
-        gap = bytes(-sum(map(len, start)) % _PAGE)
+        end = sum(map(len, start))
+        gap = bytes(_first(end, total) - end)
         cache.store_parts(key, _in_blocks((*start, gap, *_stretched(layout.kept.arrays))))
 
 
@@ -176,7 +177,7 @@ def _read(key: str, file: int, target: Target) -> Image | None:
     sizes = start[fixed:]
     head_bytes, code_bytes, total, checksum = _SIZES.unpack(sizes)
     begin = fixed + _SIZES.size
-    first = -(-(begin + head_bytes + code_bytes) // _PAGE) * _PAGE
+    first = _first(begin + head_bytes + code_bytes, total)
     if os.fstat(file).st_size != first + total:
         return None
     head, code = os.pread(file, head_bytes, begin), os.pread(file, code_bytes, begin + head_bytes)
@@ -252,6 +253,12 @@ def _stretched(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
     for array in arrays:
         yield array.reshape(-1).view(np.uint8).data
         yield bytes(-array.nbytes % _ALIGNMENT)
+
+
+def _first(end: int, total: int) -> int:
+    """Where `total` bytes of constants begin that follow `end` bytes: at a page, a huge one if they fill any."""
+    unit = _HUGE_PAGE if total >= _HUGE_PAGE else mmap.ALLOCATIONGRANULARITY
+    return -(-end // unit) * unit
 
 
 def _mapped(file: int, first: int, size: int) -> Array:
