@@ -65,17 +65,21 @@ class External:
                 raise Fault(
                     f"its data is bytes {offset} to {offset + size} of {location!r}, which has {status.st_size} bytes"
                 )
-            if location not in self.files:
-                try:
-                    self.files[location] = mapped(handle, f"the file {location!r}")
-                except (OSError, ValueError):
-                    self.files[location] = None
-            content = self.files[location]
+            content = self._mapped(handle, location)
             if content is None:
                 return _read_exactly(handle, offset, size, location)
             if offset + size > len(content):
                 raise Fault(f"its data is in {location!r}, which was changed while it was read")
             return content[offset : offset + size]
+
+    def _mapped(self, handle: int, location: str) -> memoryview | None:
+        """The contents of the open file, mapped the first time; None for one that cannot be."""
+        if location not in self.files:
+            try:
+                self.files[location] = mapped(handle, f"the file {location!r}")
+            except (OSError, ValueError):
+                self.files[location] = None
+        return self.files[location]
 
 
 def _open_below(folder: str, names: list[str], location: str, opened: ExitStack) -> int:
