@@ -81,6 +81,22 @@ def test_reduction_in_passes(target: Target) -> None:
     replace(wide, tail="silu", bias=False).check(small)
 
 
+@pytest.mark.parametrize("outputs", [3, 8, 24, 40, 56])
+@pytest.mark.parametrize("tail", ["", "gated_residual"])
+def test_last_vector_at_most_half_full(outputs: int, tail: str, target: Target) -> None:
+    """Where half of the last vector holds all outputs that are left, its other half changes nothing."""
+    Case(20, outputs, (9, 23), (3, 3), pads=SAME, tail=tail, images=2).check(target)
+    Case(32, outputs, (9, 23), (1, 1), tail=tail, bias=False).check(target)
+    Case(200, outputs, (5, 7), (3, 3), pads=SAME, tail=tail).check(replace(target, l2=16 << 10))
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_weights_fetched_ahead(kernel: int, target: Target) -> None:
+    """Asking for the next group's weights in time, also beyond the last one's, changes nothing."""
+    deep = Case(160, 128, (7, 7), (kernel, kernel), pads=(kernel // 2,) * 4, tail="relu")
+    deep.check(replace(target, l2=64 << 10))
+
+
 @pytest.mark.parametrize("name", ["1x1", "3x3 same", "grouped"])
 def test_double_precision(name: str, target: Target) -> None:
     """The same kernels serve fp64."""

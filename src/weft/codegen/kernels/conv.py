@@ -49,10 +49,11 @@ def emit_conv(k: Kernel, spec: KernelSpec) -> None:
 
     Out is Blocked(lanes). Params: dtype, pairs (of bf16; dtype is f32: an element of x and of the weights is two
     channels, and numbers of channels and strides of x count pairs; in a plain x two columns are multiplied at
-    once), lanes, vectors, kernel, strides, dilations (pairs), segments (of each,
-    for each pixel of its blocks, the half-open range of kernel columns inside the input), pad_left, flat (1x1: an
-    image is one long row), plain_input (x is row-major), clamp_rows (kernel rows may fall outside the input),
-    unroll (input channels a turn), prefetch (lines of the next group's weights to ask for in each turn), passes (sums over earlier channels wait in `out`), bias, tail, kinds.
+    once), lanes, vectors, last_lanes (those of the last vector that are computed; the others get 0), kernel,
+    strides, dilations (pairs), segments (of each, for each pixel of its blocks, the half-open range of kernel
+    columns inside the input), pad_left, flat (1x1: an image is one long row), plain_input (x is row-major),
+    clamp_rows (kernel rows may fall outside the input), unroll (input channels a turn), prefetch (lines of the next
+    group's weights to ask for in each turn), passes (sums over earlier channels wait in `out`), bias, tail, kinds.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     lanes, vectors, dtype = spec["lanes"], spec["vectors"], spec["dtype"]

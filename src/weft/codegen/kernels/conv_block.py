@@ -10,8 +10,8 @@ from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, prefetch, store
-from weft.codegen.emit.types import FLOAT, I32, I64, scalar
-from weft.codegen.emit.vectors import constant, multiply_add, splat
+from weft.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
+from weft.codegen.emit.vectors import constant, multiply_add, splat, take
 from weft.codegen.kernels.conv_rows import Columns
 from weft.codegen.kernels.conv_tail import Tail
 from weft.dtypes import bf16
@@ -53,6 +53,23 @@ def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
     return k.b.call(identity, [pointer])
 
 
+def blurred(k: Kernel, value: ir.Value) -> ir.Value:
+    """The AVX-512 vector `value`, of which the optimiser no longer knows that its lanes are alike.
+
+    It would spread the element once more for half a vector, instead of taking half of this one.
+    """
+    return k.b.call(ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", "=v,0"), [value])
+
+
+def widen(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
+    """`value` with zeros behind it, `lanes` altogether."""
+    have = lanes_of(value.type)
+    if have == lanes:
+        return value
+    places = ir.Constant(ir.VectorType(I32, lanes), [min(lane, have) for lane in range(lanes)])
+    return k.b.shuffle_vector(value, ir.Constant(value.type, None), places)
+
+
 def steps_across(spec: KernelSpec) -> int:
     """Products that a row of the kernel takes: a column each, or where a plain bf16 input is read two."""
     width: int = spec["kernel"][1]
@@ -66,6 +83,7 @@ class RegisterBlock:
         self.k = k
         self.arg = arg
         self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
+        self.widths: list[int] = [self.lanes] * (self.vectors - 1) + [spec["last_lanes"]]
         self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
         self.pad_left, self.unroll, self.prefetch = spec["pad_left"], spec["unroll"], spec["prefetch"]
         self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
@@ -84,17 +102,17 @@ class RegisterBlock:
         left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
         sums = self._begin(place, out, len(columns))
         sums = self._reduce(place, k.add(place.x, left), columns, taps, sums)
-        self._end(place, out, sums)
+        self._end(place, out, [widen(k, value, self.lanes) for value in sums])
 
     def _begin(self, place: BlockPlace, out: Index, pixels: int) -> list[ir.Value]:
         """The sums before the reduction, pixel by pixel: the bias, or in later passes what `out` holds."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         if not self.passes:
             first = [
-                load(k, k.pointer(3), k.add(place.channel, v * lanes), dtype, lanes)
+                load(k, k.pointer(3), k.add(place.channel, v * lanes), dtype, width)
                 if self.bias
-                else constant(dtype, 0.0, lanes)
-                for v in range(self.vectors)
+                else constant(dtype, 0.0, width)
+                for v, width in enumerate(self.widths)
             ]
             return first * pixels
         start = k.b.icmp_signed("==", as_i64(place.channels[0]), I64(0))
@@ -103,9 +121,9 @@ class RegisterBlock:
         step = k.b.select(start, I64(0), I64(lanes))
         row = k.b.select(start, I64(lanes), self.arg["out_block"])
         return [
-            load(k, base, k.add(k.mul(step, p), k.mul(row, v)), dtype, lanes)
+            load(k, base, k.add(k.mul(step, p), k.mul(row, v)), dtype, width)
             for p in range(pixels)
-            for v in range(self.vectors)
+            for v, width in enumerate(self.widths)
         ]
 
     def _reduce(
@@ -178,7 +196,8 @@ class RegisterBlock:
         if not users:
             return
         factors = [
-            load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes) for v in range(self.vectors)
+            load(k, weights, (column * self.vectors + v) * lanes, self.dtype, width)
+            for v, width in enumerate(self.widths)
         ]
         if column and self.columns > 1:
             x = opaque(k, x)
@@ -189,9 +208,12 @@ class RegisterBlock:
                 value = self._pair(x, position, inside=(low <= first, first + 1 < high))
             else:
                 value = splat(k, load(k, x, position, self.dtype), lanes)
+                if self.widths[-1] != lanes:
+                    value = blurred(k, value)
             for v, factor in enumerate(factors):
                 number = p * self.vectors + v
-                sums[number] = self.multiply_add(k, value, factor, sums[number])
+                same = value if self.widths[v] == lanes else take(k, value, range(self.widths[v]))
+                sums[number] = self.multiply_add(k, same, factor, sums[number])
 
     def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
         """Two neighbouring pixels of a row-major bf16 image in every lane; one that is not `inside` the image, or that no

@@ -43,7 +43,8 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     dtype, lanes, pairs = weights.known_dtype, out.layout.block, x.dtype == bf16
     plain_input = x.layout is None
     block = lanes // 2 if pairs else lanes
-    tile = choose_tile(shape, lanes, sum_registers(ctx.target))
+    halves = ctx.target.isa == "avx512" and not pairs
+    tile = choose_tile(shape, lanes, sum_registers(ctx.target), halves=halves)
     width = tile.vectors * lanes
     groups = -(-shape.outputs // width)
     tail = tail_operands(node, ctx, groups * width)
@@ -59,7 +60,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     unit_chunks, units_per_chunk, groups_per_chunk = _grid(node, shape, ctx, units * shape.images, groups)
     unroll = _unroll(channels, shape.kernel, block)
     packed = _packed(weights, shape, width, block, ctx, plain=plain_input, pairs=pairs)
-    far = pairs and groups > 1 and nbytes(packed) >= ctx.target.l2
+    far = (pairs or shape.kernel != (1, 1)) and groups > 1 and nbytes(packed) >= ctx.target.l2
     prefetch = _prefetched_lines(unroll * shape.kernel[1] * width * dtype.size, units) if far else 0
     spec = KernelSpec.of(
         "conv",
@@ -67,6 +68,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         pairs=pairs,
         lanes=lanes,
         vectors=tile.vectors,
+        last_lanes=lanes // 2 if tile.halved else lanes,
         kernel=shape.kernel,
         strides=shape.strides,
         dilations=shape.dilations,

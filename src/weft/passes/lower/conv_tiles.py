@@ -16,6 +16,9 @@ Columns = tuple[Pair, ...]
 _MAX_PIXELS = 16
 """Wider blocks gain nothing and take long to compile."""
 
+_HALF_REGISTERS = 6
+"""Registers to leave free where half vectors are among the sums: with fewer the compiler would spill."""
+
 _VARIANT_COST = 0.01
 """How much slower a cut may be that needs one width of block instead of two: half the code to compile."""
 
@@ -26,12 +29,14 @@ class Tile:
 
     `segments`: for each, the kernel columns of each pixel of its blocks (their number is the block's width);
     `spans`: for each segment, its first pixel and number of blocks. `flat`: an image is one long row.
+    `halved`: of the last vector only half of the lanes are computed.
     """
 
     vectors: int
     flat: bool
     segments: tuple[Columns, ...]
     spans: tuple[Pair, ...]
+    halved: bool = False
 
     @property
     def blocks(self) -> int:
@@ -66,28 +71,36 @@ def sum_registers(target: Target) -> int:
 
 
 @lru_cache(maxsize=1024)
-def choose_tile(shape: ConvShape, lanes: int, registers: int) -> Tile:
-    """The tile for a convolution whose vectors have `lanes`, in `registers` vector registers."""
+def choose_tile(shape: ConvShape, lanes: int, registers: int, *, halves: bool = False) -> Tile:
+    """The tile for a convolution whose vectors have `lanes`, in `registers` vector registers.
+
+    With `halves`, a tile of all outputs may compute only half of the last vector's lanes, if no more are filled: CPUs
+    that take two steps for a vector take one for half of it.
+    """
     height, width = shape.out_size
     flat = shape.is_pointwise
     row = height * width if flat else width
     group_vectors = -(-shape.group_outputs // lanes)
     spare = 1 if registers >= 32 else 2
-    best: tuple[float, int, list[int]] | None = None
+    half = halves and shape.groups == 1 and 0 < shape.outputs % lanes <= lanes // 2
+    best: tuple[float, int, bool, list[int]] | None = None
     for vectors in range(1, 5):
         if group_vectors % vectors:
             continue
-        most = max(1, min(_MAX_PIXELS, (registers - vectors - spare) // vectors))
+        halved = half and vectors == group_vectors
+        room = registers - vectors - spare - _HALF_REGISTERS * halved
+        most = max(1, min(_MAX_PIXELS, room // vectors))
         for pixels in range(most, most // 2, -1):
             widths = cut_row(row, pixels)
-            cost = sum(count * _block_cost(width, vectors) for width, count in Counter(widths).items())
+            filled = vectors - 0.5 * halved
+            cost = sum(count * _block_cost(width, filled) for width, count in Counter(widths).items())
             cost *= (1.0 + _VARIANT_COST * (widths[0] - widths[-1])) / (row * vectors)
             if best is None or cost < best[0]:
-                best = (cost, vectors, widths)
+                best = (cost, vectors, halved, widths)
     assert best is not None, "one vector always fits"
-    _, vectors, widths = best
+    _, vectors, halved, widths = best
     segments, spans = cut_segments(widths, (lambda _: (0, 1)) if flat else shape.columns)
-    return Tile(vectors, flat, segments, spans)
+    return Tile(vectors, flat, segments, spans, halved)
 
 
 def depthwise_tile(shape: ConvShape, registers: int) -> Tile:
@@ -96,7 +109,7 @@ def depthwise_tile(shape: ConvShape, registers: int) -> Tile:
     return Tile(1, flat=False, segments=segments, spans=spans)
 
 
-def _block_cost(pixels: int, vectors: int) -> float:
+def _block_cost(pixels: int, vectors: float) -> float:
     """The relative time of a block per input channel and tap.
 
     Multiply-adds and loads go side by side; a few sums alone would wait for each other; weights come from
