@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
@@ -14,6 +13,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 
+from weft import forking
 from weft.compat.dynamo.fallbacks import LEDGER
 from weft.compile import Session
 from weft.dtypes import DType
@@ -58,7 +58,7 @@ class Compiled:
         self._title = title
         self._options = dict(options)
         self._module = lowered(module)
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
         kinds = [_kind(node) if read else "unread" for node, read in zip(placeholders, used(self._module), strict=True)]
         self._names = [str(node.name) for node in placeholders]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from weft import forking
 
 
 class FallbackWarning(UserWarning):
@@ -38,7 +39,7 @@ class _Ledger:
     """The report that is being written."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self.clear()
 
     def clear(self) -> None:

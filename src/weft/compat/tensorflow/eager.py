@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import dtypes, forking
 from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
 from weft.compile import Session
 from weft.errors import WeftError
@@ -26,7 +25,7 @@ MOST_CONSTANT = 1024
 """Shape-like operands of so many elements at most are constants of the compiled op."""
 
 _kept: OrderedDict[Any, tuple[Session, list[str], list[str], bool]] = OrderedDict()
-_lock = threading.Lock()
+_lock = forking.lock()
 
 
 def execute(op: Any, emit: Callable[[Emitter, Sequence[Value]], Any], operands: list[tuple[Array, bool]]) -> Any:

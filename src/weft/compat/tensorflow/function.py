@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from weft import forking
 from weft.compat.tensorflow import context, nest
 from weft.compat.tensorflow.autograph import converted
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
@@ -34,7 +34,7 @@ class Function:
         self._converted: Callable[..., Any] | None = None
         self.input_signature = input_signature
         self._traced: dict[Any, tuple[FuncGraph, Program]] = {}
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import product
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
+from weft import dtypes, forking
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.devices import placed
 from weft.compat.tensorflow.partial import CAREFUL, partial_shape
@@ -86,7 +85,7 @@ class Graph:
         self._names: dict[str, int] = {}
         self._scope = ""
         self._control: list[list[Operation]] = []
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self.seed: int | None = None
         self.collections: dict[str, list[Any]] = {}
 

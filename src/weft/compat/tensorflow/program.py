@@ -6,11 +6,11 @@ as boolean_mask. The stages behind it are built when their shapes are known, and
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft import forking
 from weft.compat.tensorflow.errors import InvalidArgumentError
 from weft.compat.tensorflow.graph import Operation
 from weft.compat.tensorflow.stage import StageEmitter
@@ -73,7 +73,7 @@ class Program:
         self.fixed = fixed
         self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
         self._stages: dict[Any, Stage] = {}
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
 
     def run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
         """The wanted tensors, from arrays of the given ones. Raises weft's errors and tf.errors."""

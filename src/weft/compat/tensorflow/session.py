@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from weft import forking
 from weft.compat.tensorflow import context, devices, nest
 from weft.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
 from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
@@ -74,7 +75,7 @@ class Session:
         self._programs: dict[Any, Program] = {}
         self._reads: dict[Variable, Tensor] = {}
         self._placed: set[Operation] = set()
-        self._lock = threading.RLock()
+        self._lock = forking.lock()
         self._entered: list[ExitStack] = []
         self._closed = False
 

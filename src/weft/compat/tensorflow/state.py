@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from weft import forking
 from weft.compat.tensorflow.errors import FailedPreconditionError
 from weft.errors import RunTimeoutError
 from weft.ops.op import Array
@@ -27,9 +28,9 @@ class Store:
     def __init__(self) -> None:
         self.values: weakref.WeakKeyDictionary[Any, Array] = weakref.WeakKeyDictionary()
         self.generators: weakref.WeakKeyDictionary[Any, np.random.Generator] = weakref.WeakKeyDictionary()
-        self.drawing = threading.Lock()
-        self._changing: weakref.WeakKeyDictionary[Any, threading.Lock] = weakref.WeakKeyDictionary()
-        self._finding = threading.Lock()
+        self.drawing = forking.lock()
+        self._changing: weakref.WeakKeyDictionary[Any, threading.RLock] = weakref.WeakKeyDictionary()
+        self._finding = forking.lock()
 
     def assign(self, variable: Any, value: Array) -> None:
         """Give `variable` the value, which nobody changes any more."""
@@ -52,9 +53,9 @@ class Store:
         """The value of `variable`. Raises FailedPreconditionError if it has none."""
         return value_in(self.values, variable)
 
-    def _lock_of(self, variable: Any) -> threading.Lock:
+    def _lock_of(self, variable: Any) -> threading.RLock:
         with self._finding:
-            return self._changing.setdefault(variable, threading.Lock())
+            return self._changing.setdefault(variable, forking.lock())
 
     def generator(self, key: Operation, seed: int | None) -> np.random.Generator:
         """The generator of an op: its numbers go on from run to run, and start again with a new session."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
 from dataclasses import dataclass
 
 import weft.runtime.threads as process
+from weft import forking
 from weft.compat.tensorflow.config import ConfigProto
 from weft.compat.tensorflow.errors import InvalidArgumentError
 from weft.errors import ThreadSettingError, ThreadSettingWarning
@@ -25,7 +25,7 @@ class _Numbers:
 
 
 _numbers = _Numbers()
-_lock = threading.Lock()
+_lock = forking.lock()
 
 
 def get_intra_op_parallelism_threads() -> int:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from weft import forking
 from weft.compat.torch.dtypes import of_array
 from weft.compile import Session
 from weft.errors import LimitError, ShapeError
@@ -53,7 +54,7 @@ class Compiled:
 
     def __init__(self) -> None:
         self._sessions: OrderedDict[Any, Session] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
 
     def get(self, key: Any, build: Callable[[], Graph]) -> Session:
         """The session for `key` and the matmul provider of now, compiled from `build()` if it is not there."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import inspect
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from weft import forking
 from weft.compat.torch.future import Future
 from weft.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
 from weft.compat.torch.nn.module import Module, Parameter
@@ -25,7 +25,7 @@ _CONTAINERS = "weft.compat.torch.nn.container"
 _VALUES = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__"}
 _IGNORED: weakref.WeakSet[Any] = weakref.WeakSet()
 _REWRITTEN: weakref.WeakKeyDictionary[types.FunctionType, Callable[..., Body] | None] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
+_LOCK = forking.lock()
 
 
 def rewritten(function: types.FunctionType) -> Callable[..., Body]:

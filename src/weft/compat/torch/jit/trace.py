@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from weft import forking
 from weft.compat.torch.jit.script import _plainly, name_of
 from weft.compat.torch.recording import Recording, current
 from weft.compat.torch.tasks import run
@@ -99,7 +99,7 @@ class TracedFunction:
     def __init__(self, function: Callable[..., Any], example: tuple[Any, ...]) -> None:
         self.original = function
         self.__name__ = name_of(function)
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
         self._traces: dict[Any, Traced] = {self._form(example): record(function, example)}
 
     @staticmethod
