@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <memory>
 #include <string>
@@ -46,7 +47,7 @@ std::shared_ptr<PyObject> share(nb::object callable) {
     return {callable.release().ptr(), [](PyObject* object) {
                 const bool held_already = PyGILState_Check() != 0;
                 if (!held_already && interpreter_is_ending()) return;
-                const nb::gil_scoped_acquire held;
+                const HeldGil held;
                 Py_DECREF(object);
             }};
 }
@@ -69,14 +70,14 @@ PyType_Slot collector_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traver
 
 weft::HostCall host_call(std::shared_ptr<PyObject> callable) {
     return [function = std::move(callable)](std::span<void* const> pointers) {
-        hang_if_interpreter_is_ending();
-        const nb::gil_scoped_acquire held;
+        const HeldGil held;
         nb::object addresses = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(pointers.size())));
         if (!addresses.is_valid()) throw nb::python_error();
         for (std::size_t i = 0; i < pointers.size(); ++i) {
             PyTuple_SET_ITEM(addresses.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromVoidPtr(pointers[i]));
         }
-        nb::steal(PyObject_CallOneArg(function.get(), addresses.ptr()));
+        nb::steal(or_never([&] { return PyObject_CallOneArg(function.get(), addresses.ptr()); }));
+        hang_if_left_behind();
         if (PyErr_Occurred() != nullptr) throw nb::python_error();
     };
 }
@@ -161,12 +162,43 @@ weft::Clock::time_point deadline_in(double seconds) {
                                     std::chrono::duration<double>(std::max(seconds, 0.0)));
 }
 
+// Holds references until it is dropped, on any thread.
+struct Kept {
+    Kept() = default;
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    ~Kept() {
+        if (PyGILState_Check() == 0 && interpreter_is_ending()) return;
+        const HeldGil held;
+        for (PyObject* each : objects) Py_XDECREF(each);
+    }
+    std::array<PyObject*, 3> objects{};
+};
+
+std::shared_ptr<void> kept(const std::array<PyObject*, 3>& objects) {
+    const HeldGil held;
+    for (PyObject* each : objects) Py_XINCREF(each);
+    try {
+        auto made = std::make_shared<Kept>();
+        made->objects = objects;
+        return made;
+    } catch (const std::bad_alloc&) {
+        return nullptr;  // then they are referred to for ever
+    }
+}
+
 void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, int inter_op,
-         int priority, double timeout, std::shared_ptr<weft::CancelToken> token) {
+         int priority, double timeout, std::shared_ptr<weft::CancelToken> token, std::shared_ptr<weft::RunLimits> own,
+         std::shared_ptr<weft::RunLimits> common, nb::handle keep) {
     weft::Request request({intra_op, inter_op});
     request.priority = priority;
     request.deadline = deadline_in(timeout);
     request.token = std::move(token);
+    request.own = std::move(own);
+    request.common = std::move(common);
+    const nb::object self = nb::find(program);
+    const std::array<PyObject*, 3> touched{self.ptr(), bound.ptr(), keep.ptr()};
+    request.keep = [&touched] { return kept(touched); };
     request.poll = signal_poll();
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
@@ -210,8 +242,11 @@ void bind_program(nb::module_& m) {
              nb::arg("arena_bytes"), nb::arg("scratch_bytes"), nb::arg("max_workers") = std::vector<int>())
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
-             nb::arg("cancel").none() = nb::none(),
-             "Run once on the team; returns when all is done. Thread-safe; releases the GIL.")
+             nb::arg("cancel").none() = nb::none(), nb::arg("own").none() = nb::none(),
+             nb::arg("common").none() = nb::none(), nb::arg("keep").none() = nb::none(),
+             "Run once on the team; returns when all is done. Thread-safe; releases the GIL. Limits are the first said by\n"
+             "own, intra_op and inter_op, common, the team. If the run is ended from outside, Python steps in other threads\n"
+             "are left to themselves: the program, bound and `keep` live until they end.")
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<ReleasedGil>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },

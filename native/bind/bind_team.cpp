@@ -33,6 +33,7 @@ nb::dict status(PyTeam& team) {
     nb::dict facts;
     facts["workers"] = now.workers;
     facts["blocking"] = now.blocking;
+    facts["abandoned"] = now.abandoned;
     facts["places"] = now.places;
     facts["spinning"] = now.spinning;
     facts["runs"] = now.runs;
@@ -60,6 +61,19 @@ void bind_team(nb::module_& m) {
         .def("cancel", &weft::CancelToken::cancel, nb::call_guard<ReleasedGil>(),
              "End them. Any thread, any time, any number of times.")
         .def_prop_ro("cancelled", &weft::CancelToken::cancelled);
+    nb::class_<weft::RunLimits>(m, "RunLimits", "Limits of all runs that refer to them, those in progress included.")
+        .def(nb::init<>())
+        .def(
+            "set", [](weft::RunLimits& limits, int intra_op, int inter_op) { limits.set({intra_op, inter_op}); },
+            nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<ReleasedGil>(),
+            "Change them, effective at the next op boundary; 0 leaves a limit to others. Any thread, any time.")
+        .def(
+            "get",
+            [](const weft::RunLimits& limits) {
+                const Limits now = limits.get();
+                return std::pair(now.intra_op, now.inter_op);
+            },
+            "(intra_op, inter_op)");
     nb::class_<PyTeam>(m, "Team",
                        "A team of threads: at most intra_op workers inside one op, at most inter_op ops in progress,\n"
                        "callers included. Threads are started when they first pay.")

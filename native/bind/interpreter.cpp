@@ -29,6 +29,7 @@ namespace {
 int outside = 0;                // threads inside a ReleasedGil
 std::uint64_t counted_in = 0;   // the fork generation that `outside` counts the threads of
 bool parted = false;
+bool left_behind = false;       // those who are in Python functions now
 pthread_t ender{};
 
 // A child made by fork() has only the thread that forked, and has not begun to end.
@@ -36,11 +37,11 @@ void notice_fork() {
     if (counted_in == weft::fork_generation()) return;
     counted_in = weft::fork_generation();
     outside = 0;
-    parted = false;
+    parted = left_behind = false;
 }
 
 constexpr useconds_t kLookUs = 200;
-constexpr int kMostLooks = 25'000;  // 5 s: who does not come back by then hangs in a system call
+constexpr int kMostLooks = 1000;  // 200 ms: who does not come back by then is in a Python function
 
 }  // namespace
 
@@ -57,29 +58,41 @@ ReleasedGil::ReleasedGil() : is_last_(interpreter_is_ending()) {
 
 ReleasedGil::~ReleasedGil() {
     if (!is_last_) hang_if_interpreter_is_ending();
-    PyEval_RestoreThread(state_);
+    or_never([this] { PyEval_RestoreThread(state_); });
     if (generation_ == counted_in) --outside;
 }
 
-void part_from_other_threads(void (*before_waiting)()) {
+HeldGil::HeldGil() {
+    if (PyGILState_Check() == 0) hang_if_interpreter_is_ending();
+    state_ = or_never(PyGILState_Ensure);
+}
+
+void hang_if_left_behind() {
+    if (!left_behind || pthread_equal(pthread_self(), ender) != 0) return;
+    PyEval_SaveThread();
+    for (;;) pause();
+}
+
+bool part_from_other_threads(bool (*before_waiting)()) {
     notice_fork();
     parted = true;
     ender = pthread_self();
     PyThreadState* const state = PyEval_SaveThread();
-    before_waiting();
+    const bool any_left = before_waiting();
     PyEval_RestoreThread(state);
+    left_behind = any_left;
     for (int looks = 0; outside > 0 && looks < kMostLooks; ++looks) {
         Py_BEGIN_ALLOW_THREADS;
         usleep(kLookUs);
         Py_END_ALLOW_THREADS;
     }
+    return any_left || outside > 0;
 }
 
 namespace {
 
 void raise_pending_signals() {
-    hang_if_interpreter_is_ending();
-    const nb::gil_scoped_acquire held;
+    const HeldGil held;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
@@ -96,6 +109,12 @@ bool may_be_main_thread() {
 }  // namespace
 
 void (*signal_poll())() {
-    thread_local const bool is_main = may_be_main_thread();
+    // A thread that forks is its child's main thread.
+    thread_local std::uint64_t asked_in = UINT64_MAX;
+    thread_local bool is_main = false;
+    if (asked_in != weft::fork_generation()) {
+        asked_in = weft::fork_generation();
+        is_main = may_be_main_thread();
+    }
     return is_main ? &raise_pending_signals : nullptr;
 }

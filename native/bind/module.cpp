@@ -1,12 +1,21 @@
 // The weft._native module: what the core offers to Python. Knows nothing of ops.
 #include <nanobind/nanobind.h>
 
+#include <chrono>
+
 #include "bind.h"
 #include "interpreter.h"
 #include "weft/engine.h"
 #include "weft/team.h"
 
 namespace nb = nanobind;
+
+namespace {
+
+// How long the end of the process waits for Python functions in runs.
+constexpr std::chrono::milliseconds grace{200};
+
+}  // namespace
 
 NB_MODULE(_native, m) {
     m.doc() = "The native core of weft: a team of threads and the DAGs it runs.";
@@ -22,9 +31,9 @@ NB_MODULE(_native, m) {
     m.def("engine_is_fixed", &weft::engine_is_fixed, "Whether a run has begun, so that no other engine can be set.");
     // After this no worker and no other thread's run is left, so none meets an interpreter that is going away.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-        part_from_other_threads(weft::close_all_teams);
+        const bool any_left = part_from_other_threads([] { return weft::end_all_teams(grace); });
         // Daemon threads are about to be abandoned with what they refer to: that is no leak of ours.
         const auto threads = nb::module_::import_("threading").attr("active_count")();
-        if (nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);
+        if (any_left || nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);
     }));
 }

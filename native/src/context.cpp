@@ -1,10 +1,11 @@
 #include "weft/context.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace weft {
 
-Context::Context(const Program& owner, const std::vector<SlotSpec>& slots,
+Context::Context(Program& owner, const std::vector<SlotSpec>& slots,
                  const std::vector<PointerSpec>& pointer_specs)
     : program(owner), arena(owner.arena_bytes()) {
     pointers.reserve(pointer_specs.size());
@@ -27,7 +28,15 @@ void prepare(Context& run) {
     run.ops = run.blocking_ops = run.workers = 0;
     run.serial = run.nested = run.lent_free = run.finished = false;
     run.failure = nullptr;
-    run.cancelled.store(false, std::memory_order_relaxed);  // published by the lock under which the run is listed
+    run.in_host = run.holders = 0;
+    run.ended_from_outside = run.abandoned = false;
+    run.ending = std::make_shared<Ending>();
+}
+
+void release(std::unique_ptr<Context> run) {
+    const std::shared_ptr<void> kept = std::move(run->kept);
+    Program& program = run->program;
+    program.release(std::move(run));
 }
 
 void seed(Context& run, std::size_t done) {

@@ -60,12 +60,13 @@ void Scheduler::drive(Section& section, Context& run, Member& caller, Engine eng
     run.ops = 1;
     run.serial = true;
     take_place(caller);
+    const std::uint64_t generation = fork_generation();
     std::size_t done = 0;
-    while (done < run.program.order().size() && !run.cancelled.load(std::memory_order_relaxed)) {  // under the lock
+    while (done < run.program.order().size() && !run.is_cancelled()) {  // under the lock
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
         const int width = limits_of(run).intra_op;
         section.unlock();
-        done = drive_tasks(caller, run, done, epoch, {engine, width});
+        done = drive_tasks(caller, run, done, epoch, {engine, width, generation});
         section.lock();
     }
     run.ops = 0;

@@ -95,4 +95,37 @@ WEFT_TEST(a_second_engine_is_refused_after_the_first_run) {
     });
 }
 
+// ThreadSanitizer refuses to start threads in the child of a process that has several.
+#if !defined(__SANITIZE_THREAD__)
+WEFT_TEST(a_child_made_inside_of_a_step_goes_on_without_the_engine) {
+    in_child([] {
+        static std::atomic<int> drawn{0};
+        const Kernel count = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+            ++drawn;
+            return 0;
+        };
+        Team team("t", {3, 2});
+        bool is_child = false;
+        Builder builder;
+        builder.slots = {{SlotKind::arena, 0}};
+        builder.add_kernel(count, {}, 10);
+        builder.add_host([&](auto) {
+            const pid_t child = fork();
+            is_child = child == 0;
+            if (is_child) return;
+            int status = 0;
+            waitpid(child, &status, 0);
+            CHECK_EQUAL(0, status);
+        });
+        builder.add_kernel(count, {}, 10);
+        builder.link(0, 1);
+        builder.link(1, 2);
+        team.run(*builder.build(), {});
+        CHECK_EQUAL(20, drawn.load());
+        CHECK_EQUAL(is_child ? 1 : 2, calls.load());
+        if (is_child) _exit(0);
+    });
+}
+#endif
+
 }  // namespace weft::testing

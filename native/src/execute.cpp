@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "weft/cost.h"
+#include "weft/fork.h"
 #include "weft/scheduler.h"
 #include "weft/trace.h"
 
@@ -41,12 +42,7 @@ void put_on_fp_mode(Member& member, const Context& run) {
 }
 
 bool is_cancelled(const Context& run) {
-    return run.cancelled.load(std::memory_order_relaxed);  // a hint, see Context::cancelled
-}
-
-void call_host(Member& member, const Context& run, const Step& step) {
-    const Inside inside(member, run);
-    step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
+    return run.is_cancelled();  // a hint, see Context::cancelled
 }
 
 void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, void* scratch) {
@@ -54,26 +50,6 @@ void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, voi
     const std::int32_t code =
         step.kernel(run.pointers.data() + step.first_pointer, step.args.data(), chunk, scratch);
     if (code != 0) throw KernelFailure(index, code);
-}
-
-void run_steps(Member& member, const Context& run, const Task& task, void* scratch) {
-    for (std::uint32_t i = task.first_step; i < task.first_step + task.step_count; ++i) {
-        const Step& step = run.program.steps()[i];
-        const bool traced = tracing();
-        const std::int64_t start = traced ? monotonic_ns() : 0;
-        if (step.kernel == nullptr) {
-            call_host(member, run, step);
-        } else {
-            const double chunk_ns = task.cost_ns / static_cast<double>(task.step_count * step.chunks);
-            for (std::int64_t chunk = 0; chunk < step.chunks; ++chunk) {
-                call_kernel(run, i, chunk, scratch);
-                maybe_look(member, chunk_ns);
-                if (is_cancelled(run)) return;
-            }
-        }
-        if (traced) record(run, member, i, start, step.chunks);
-        if (is_cancelled(run)) return;
-    }
 }
 
 void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, void* scratch) {
@@ -97,6 +73,59 @@ bool pays_to_spread(const Task& task) {
 
 }  // namespace
 
+// Counts the member among those in host steps, which its run's caller may leave to themselves.
+class Scheduler::InHost {
+public:
+    InHost(Scheduler& scheduler, Member& member, Context& run) : scheduler_(scheduler), member_(member), run_(run) {
+        const Section section(scheduler_);
+        if (run.is_cancelled()) return;  // written under the lock we hold: nothing more begins
+        member.in_host = &run;
+        ++run.in_host;
+    }
+    ~InHost() {
+        if (!has_begun()) return;
+        const Section section(scheduler_);
+        member_.in_host = nullptr;
+        --run_.in_host;
+    }
+    InHost(const InHost&) = delete;
+    InHost& operator=(const InHost&) = delete;
+
+    bool has_begun() const { return member_.in_host != nullptr; }  // written by this thread alone
+
+private:
+    Scheduler& scheduler_;
+    Member& member_;
+    Context& run_;
+};
+
+void Scheduler::call_host(Member& member, Context& run, const Step& step) {
+    const InHost in_host(*this, member, run);
+    if (!in_host.has_begun()) return;
+    const Inside inside(member, run);
+    step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
+}
+
+void Scheduler::run_steps(Member& member, Context& run, const Task& task, void* scratch) {
+    for (std::uint32_t i = task.first_step; i < task.first_step + task.step_count; ++i) {
+        const Step& step = run.program.steps()[i];
+        const bool traced = tracing();
+        const std::int64_t start = traced ? monotonic_ns() : 0;
+        if (step.kernel == nullptr) {
+            call_host(member, run, step);
+        } else {
+            const double chunk_ns = task.cost_ns / static_cast<double>(task.step_count * step.chunks);
+            for (std::int64_t chunk = 0; chunk < step.chunks; ++chunk) {
+                call_kernel(run, i, chunk, scratch);
+                maybe_look(member, chunk_ns);
+                if (is_cancelled(run)) return;
+            }
+        }
+        if (traced) record(run, member, i, start, step.chunks);
+        if (is_cancelled(run)) return;
+    }
+}
+
 // Does the member's part in the op: afterwards nothing is left in it to begin.
 void Scheduler::work_on(Member& member, Op& op) {
     Context& run = *op.run;
@@ -112,7 +141,7 @@ void Scheduler::work_on(Member& member, Op& op) {
         }
     } catch (...) {
         Section section(*this);
-        cancel(section, run, std::current_exception());
+        cancel(section, run, std::current_exception(), member.watch.has_ended ? Cause::outside : Cause::own);
     }
 }
 
@@ -135,7 +164,7 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
         }
     } catch (...) {
         Section section(*this);
-        cancel(section, run, std::current_exception());
+        cancel(section, run, std::current_exception(), member.watch.has_ended ? Cause::outside : Cause::own);
     }
     return done;
 }
@@ -154,8 +183,8 @@ std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t fro
         op.chunks = task.chunks;
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
         const auto most = std::min<std::int64_t>({how.width, task.max_workers, task.chunks});
-        if (most > 1 && pays_to_spread(task)) {
-            spread(caller, op, {how.engine, static_cast<int>(most)});
+        if (most > 1 && pays_to_spread(task) && how.generation == fork_generation()) {
+            spread(caller, op, {how.engine, static_cast<int>(most), how.generation});
         } else {
             work_on(caller, op);
         }

@@ -85,8 +85,9 @@ bool spin(const Member& member, Clock::time_point end) {
     return false;
 }
 
-void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, const Context* around) {
+void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, const Ending* around) {
     Watch& watch = member.watch;
+    watch.has_ended = false;
     watch.on = poll != nullptr || deadline != kNever || around != nullptr;
     if (!watch.on) return;
     watch.poll = poll;
@@ -101,15 +102,16 @@ void look(Member& member, Clock::time_point now) {
     Watch& watch = member.watch;
     try {
         if (now >= watch.deadline) throw RunTimeout("the run did not end in time");
-        for (const Context* run = watch.around; run != nullptr; run = run->around) {
+        for (const Ending* around = watch.around; around != nullptr; around = around->around.get()) {
             // Relaxed: a hint; the run around this one ends with a failure of its own.
-            if (run->cancelled.load(std::memory_order_relaxed)) throw RunCancelled("the run around this one has ended");
+            if (around->ended.load(std::memory_order_relaxed)) throw RunCancelled("the run around this one has ended");
         }
         if (watch.poll == nullptr || now - watch.polled < kPollInterval) return;
         watch.polled = now;
         watch.poll();
     } catch (...) {
         watch.on = false;
+        watch.has_ended = true;
         throw;
     }
 }
@@ -117,8 +119,8 @@ void look(Member& member, Clock::time_point now) {
 void check_run() {
     const Member* member = current_member();
     if (member == nullptr || member->running == nullptr) return;
-    for (const Context* run = member->running; run != nullptr; run = run->around) {
-        if (run->cancelled.load(std::memory_order_relaxed)) throw RunCancelled("the run has ended");  // a hint
+    for (const Ending* run = member->running->ending.get(); run != nullptr; run = run->around.get()) {
+        if (run->ended.load(std::memory_order_relaxed)) throw RunCancelled("the run has ended");  // a hint
     }
     const auto deadline = member->running->deadline;
     if (deadline != kNever && Clock::now() >= deadline) throw RunTimeout("the run did not end in time");

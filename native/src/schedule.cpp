@@ -76,7 +76,7 @@ bool Scheduler::must_yield(const Member& member) const {
 
 // The open op where one more worker gains most, if that is more than `worth`.
 Op* Scheduler::best_to_join(const Context& run, double worth) const {
-    if (run.cancelled.load(std::memory_order_relaxed)) return nullptr;  // written under the lock we hold
+    if (run.is_cancelled()) return nullptr;  // written under the lock we hold
     Op* best = nullptr;
     const int most = limits_of(run).intra_op;
     for (Op* op : run.open) {
@@ -178,7 +178,7 @@ void Scheduler::leave(Section& section, Op& op) {
         --run.ops;
         end_op(op);
     }
-    if (!run.cancelled.load(std::memory_order_relaxed)) {  // written under the lock we hold
+    if (!run.is_cancelled()) {  // written under the lock we hold
         ++run.finished_tasks;
         for (const std::uint32_t next : run.program.successors(run.program.tasks()[index])) {
             if (--run.pending[next] > 0) continue;
@@ -290,7 +290,7 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
         return nullptr;
     }
     if (!free_place || gain_ns < kWorthStartingNs) return nullptr;
-    if (static_cast<int>(workers_.size()) >= places_cap_ - 1) return nullptr;
+    if (static_cast<int>(workers_.size()) + stray_places_ >= places_cap_ - 1) return nullptr;
     return start_thread_for(section, run, Role::worker);
 }
 

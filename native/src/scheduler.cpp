@@ -45,18 +45,20 @@ void Scheduler::update_caps() {
         places_cap_ = std::max({places_cap_, limits.intra_op, limits.inter_op});
         ops_cap_ = std::max(ops_cap_, limits.inter_op);
     }
+    places_cap_ = std::max(places_cap_, stray_places_ + 1);  // else nothing could run until a stray has ended
     workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_ - 1));
 }
 
-void Scheduler::run(Context& run, const Request& request) {
+void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
+    Context& run = *context;
     Section section(*this);
     if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
     Member& caller = *take_caller_member();
     begin(run, request, caller);
-    start_watch(caller, request.poll, run.deadline, run.around);
+    start_watch(caller, request.poll, run.deadline, run.ending->around.get());
     // Who cancels later finds the run listed.
     if (request.token && request.token->cancelled()) {
-        cancel(section, run, made_failure<RunCancelled>("the run was cancelled"));
+        cancel(section, run, made_failure<RunCancelled>("the run was cancelled"), Cause::outside);
     } else if (const Engine engine = engine_in_use()) {
         drive(section, run, caller, engine);
     } else if (may_walk(run, caller)) {
@@ -69,15 +71,25 @@ void Scheduler::run(Context& run, const Request& request) {
     const std::exception_ptr failure = std::exchange(run.failure, nullptr);
     end(section, run, caller);
     section.unlock();
+    if (run.abandoned) {  // constant since it was finished, which this thread has seen under the lock
+        run.kept = request.keep();
+        std::unique_ptr<Context> left(context.release());
+        if (part(run)) {
+            release(std::move(left));
+        } else {
+            static_cast<void>(left.release());
+        }
+    }
     if (failure) std::rethrow_exception(failure);
 }
 
 void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     prepare(run);
-    run.asked = request.asked;
+    run.sources = {request.own.get(), request.asked, request.common.get()};
+    run.asked = run.sources.limits();
+    run.may_be_abandoned = request.keep != nullptr;
     run.priority = request.priority;
     run.deadline = request.deadline;
-    run.around = nullptr;
     run.fp_mode = caller.fp_mode = get_fp_mode();
     run.caller = &caller;
     caller.own = &run;
@@ -86,10 +98,10 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     caller.place = -1;
     if (const Member* outer = current_member()) {
         run.nested = true;
-        run.around = outer->running;
-        if (run.around != nullptr) {
-            run.priority = std::max(run.priority, run.around->priority);
-            run.deadline = std::min(run.deadline, run.around->deadline);
+        if (const Context* around = outer->running) {
+            run.ending->around = around->ending;
+            run.priority = std::max(run.priority, around->priority);
+            run.deadline = std::min(run.deadline, around->deadline);
         }
         if (outer->role != Role::blocking) {
             caller.guest = run.lent_free = true;
@@ -109,7 +121,7 @@ void Scheduler::end(Section& section, Context& run, Member& caller) {
     free_callers_.push_back(&caller);
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
     dispatch(section);
-    if (runs_.empty() && closing_) no_runs_.notify_all();
+    if (closing_) quieter_.notify_all();
 }
 
 // Whether the run is one for its caller alone: by its limits, or because there is nothing in it worth sharing.
@@ -141,7 +153,7 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
         if (!lent) --ops_;
         run.lent_free = lent;
         run.ops = 0;
-        if (done == run.program.order().size() || run.cancelled.load(std::memory_order_relaxed)) break;  // as above
+        if (done == run.program.order().size() || run.is_cancelled()) break;  // as above
         end_turn_if_over(run);
         if (!may_walk(run, caller)) break;
         run.lent_free = false;
@@ -150,7 +162,7 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
     }
     run.serial = false;
     run.finished_tasks = done;
-    if (done < run.program.order().size() && !run.cancelled.load(std::memory_order_relaxed)) enlist(run, done);
+    if (done < run.program.order().size() && !run.is_cancelled()) enlist(run, done);
     // Whoever shares the run from here on begins without a place.
     give_back_place(caller);
 }
@@ -194,9 +206,11 @@ void Scheduler::enlist(Context& run, std::size_t done) {
 }
 
 // Keeps the first failure, and drops what has not begun. Needs the lock.
-void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failure) {
+void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failure, Cause cause) {
+    if (run.abandoned) return;
     if (!run.failure) run.failure = std::move(failure);
-    run.cancelled.store(true, std::memory_order_relaxed);  // a hint to others; the lock orders the rest
+    if (cause == Cause::outside) run.ended_from_outside = true;
+    run.ending->ended.store(true, std::memory_order_relaxed);  // a hint to others; the lock orders the rest
     run.ready.clear();
     run.ready_ns = 0;
     std::erase_if(blocking_queue_, [&](const auto& entry) { return entry.first == &run; });
@@ -205,9 +219,13 @@ void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failur
 }
 
 void Scheduler::finish_if_done(Section& section, Context& run) {
-    if (run.finished || run.ops > 0 || run.blocking_ops > 0) return;
+    if (run.finished) return;
+    if (run.ops > 0 || run.blocking_ops > 0) {
+        if (!can_be_abandoned(run)) return;
+        abandon(run);
+    }
     const bool all = run.finished_tasks == run.program.tasks().size();
-    if (!all && !run.cancelled.load(std::memory_order_relaxed)) return;  // written under the lock we hold
+    if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
     if (run.caller->idle) dismiss(section, *run.caller);
 }
@@ -215,6 +233,17 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
 void Scheduler::set_limits(Limits limits) {
     Section section(*this);
     limits_ = limits;
+    revise(section);
+}
+
+void Scheduler::revise_runs() {
+    Section section(*this);
+    for (Context* run : runs_) run->asked = run->sources.limits();
+    revise(section);
+}
+
+// Acts on limits that have changed.
+void Scheduler::revise(Section& section) {
     workers_wanted_ = 0;
     update_caps();
     epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
@@ -230,17 +259,10 @@ void Scheduler::close(bool should_cancel) {
         throw std::runtime_error("team '" + name_ + "': cannot be closed from inside one of its own steps");
     }
     Section section(*this);
+    if (left_) return;
     closing_ = true;
-    if (should_cancel) {
-        for (Context* run : runs_) {
-            cancel(section, *run,
-                   made_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"));
-        }
-    }
-    // Others may have to be woken before their runs can end.
-    section.unlock();
-    section.lock();
-    no_runs_.wait(section.raw(), [this] { return runs_.empty(); });
+    if (should_cancel) cancel_all(section);
+    quieter_.wait(section.raw(), [this] { return runs_.empty(); });
     workers_wanted_ = 0;
     retire_surplus(section);
     for (auto& member : blocking_) {
@@ -251,11 +273,21 @@ void Scheduler::close(bool should_cancel) {
     join_retired(section);
 }
 
+void Scheduler::cancel_all(Section& section) {
+    for (Context* run : runs_) {
+        cancel(section, *run, made_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"),
+               Cause::outside);
+    }
+    // Others may have to be woken before their runs can end.
+    section.unlock();
+    section.lock();
+}
+
 void Scheduler::cancel_run(std::uint64_t run_id, std::exception_ptr failure) {
     Section section(*this);
     for (Context* run : runs_) {
         if (run->run_id != run_id) continue;
-        if (!run->finished) cancel(section, *run, std::move(failure));
+        if (!run->finished) cancel(section, *run, std::move(failure), Cause::outside);
         return;
     }
 }
@@ -269,6 +301,7 @@ Status Scheduler::status() {
     Status status;
     status.workers = static_cast<int>(workers_.size());
     status.blocking = static_cast<int>(blocking_.size());
+    status.abandoned = static_cast<int>(strays_.size());
     status.places = places_.used();
     status.spinning = spinners_;
     status.runs = static_cast<int>(runs_.size());

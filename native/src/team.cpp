@@ -19,9 +19,19 @@ int checked(const char* what, int value) {
                                 ", got " + std::to_string(value));
 }
 
+void check_asked(Limits limits) {
+    if (limits.intra_op != 0) checked("intra_op", limits.intra_op);
+    if (limits.inter_op != 0) checked("inter_op", limits.inter_op);
+}
+
 std::uint64_t pack(Limits limits) {
-    return static_cast<std::uint64_t>(checked("intra_op", limits.intra_op)) << 32 |
-           static_cast<std::uint64_t>(checked("inter_op", limits.inter_op));
+    return static_cast<std::uint64_t>(limits.intra_op) << 32 | static_cast<std::uint64_t>(limits.inter_op);
+}
+
+std::uint64_t pack_checked(Limits limits) {
+    checked("intra_op", limits.intra_op);
+    checked("inter_op", limits.inter_op);
+    return pack(limits);
 }
 
 Limits unpack(std::uint64_t packed) {
@@ -40,7 +50,7 @@ std::uint64_t next_run_id() {
 }
 
 // Schedulers of the parent process: their threads do not exist here and their locks may be held, so nothing of them
-// can be freed.
+// can be freed. Nor can those whose threads are left behind at the end of the process. Guarded by context_mutex().
 void bury(std::shared_ptr<Scheduler> scheduler) {
     static auto* const graveyard = new std::vector<std::shared_ptr<Scheduler>>;
     graveyard->push_back(std::move(scheduler));
@@ -49,7 +59,7 @@ void bury(std::shared_ptr<Scheduler> scheduler) {
 }  // namespace
 
 Team::Team(std::string name, Limits limits, std::chrono::nanoseconds spin_limit)
-    : name_(std::move(name)), spin_ns_(spin_limit.count()), limits_(pack(limits)) {
+    : name_(std::move(name)), spin_ns_(spin_limit.count()), limits_(pack_checked(limits)) {
     const std::lock_guard lock(context_mutex());
     teams().push_back(this);
 }
@@ -77,18 +87,17 @@ std::shared_ptr<Scheduler> Team::scheduler() {
 
 void Team::run(Program& program, std::span<void* const> bound, const Request& request) {
     const Limits asked = request.asked;
-    if (asked.intra_op != 0) checked("intra_op", asked.intra_op);
-    if (asked.inter_op != 0) checked("inter_op", asked.inter_op);
+    check_asked(asked);
     const std::shared_ptr<Scheduler> its_scheduler = scheduler();
     std::unique_ptr<Context> context = program.acquire(bound);
     const std::uint64_t run = context->run_id = next_run_id();
     const auto release = [&] {
         if (request.token) request.token->part(run);
-        program.release(std::move(context));
+        if (context) program.release(std::move(context));
     };
     try {
         if (request.token && !request.token->join(its_scheduler, run)) throw RunCancelled("the run was cancelled");
-        its_scheduler->run(*context, request);
+        its_scheduler->run(context, request);
     } catch (...) {
         release();
         throw;
@@ -98,7 +107,7 @@ void Team::run(Program& program, std::span<void* const> bound, const Request& re
 
 void Team::set_limits(Limits limits) {
     // Stored first, so that a scheduler made from now on has it. Relaxed: limits() wants no order with anything else.
-    limits_.store(pack(limits), std::memory_order_relaxed);
+    limits_.store(pack_checked(limits), std::memory_order_relaxed);
     if (const auto living = living_scheduler()) living->set_limits(limits);
 }
 
@@ -108,7 +117,7 @@ Limits Team::limits() const {
 
 std::size_t Team::threads() {
     const Status now = status();
-    return static_cast<std::size_t>(now.workers) + static_cast<std::size_t>(now.blocking);
+    return static_cast<std::size_t>(now.workers + now.blocking + now.abandoned);
 }
 
 Status Team::status() {
@@ -159,16 +168,53 @@ void Team::close(bool cancel) {
     closed_ = true;
 }
 
-void close_all_teams() {
+std::vector<std::shared_ptr<Scheduler>> Team::living_schedulers() {
     std::vector<std::shared_ptr<Scheduler>> living;
+    const std::lock_guard lock(context_mutex());
+    for (const Team* team : teams()) {
+        if (team->scheduler_ && team->generation_ == fork_generation()) living.push_back(team->scheduler_);
+    }
+    return living;
+}
+
+bool end_all_teams(std::chrono::nanoseconds grace) {
+    const auto until = Clock::now() + grace;
     {
         const std::lock_guard lock(context_mutex());
-        for (Team* team : teams()) {
-            if (team->scheduler_ && team->generation_ == fork_generation()) living.push_back(team->scheduler_);
-            team->closed_ = true;
-        }
+        for (Team* team : teams()) team->closed_ = true;
     }
-    for (const auto& scheduler : living) scheduler->close(true);
+    bool any_left = false;
+    for (const auto& scheduler : Team::living_schedulers()) {
+        if (!scheduler->end_with_process(until)) continue;
+        const std::lock_guard lock(context_mutex());
+        bury(scheduler);
+        any_left = true;
+    }
+    return any_left;
+}
+
+void RunLimits::set(Limits limits) {
+    check_asked(limits);
+    // Relaxed: a run reads it when it begins and in revise_runs(), under its scheduler's lock. If it begins before
+    // revise_runs() takes that lock it is revised there, and else it sees this store through the lock.
+    packed_.store(pack(limits), std::memory_order_relaxed);
+    for (const auto& scheduler : Team::living_schedulers()) scheduler->revise_runs();
+}
+
+Limits RunLimits::get() const {
+    return unpack(packed_.load(std::memory_order_relaxed));  // see set()
+}
+
+Limits LimitSources::limits() const {
+    Limits found;
+    const auto take = [&found](Limits next) {
+        if (found.intra_op == 0) found.intra_op = next.intra_op;
+        if (found.inter_op == 0) found.inter_op = next.inter_op;
+    };
+    if (own != nullptr) take(own->get());
+    take(asked);
+    if (common != nullptr) take(common->get());
+    return found;
 }
 
 }  // namespace weft

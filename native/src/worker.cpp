@@ -39,7 +39,7 @@ Member* Scheduler::start_thread_for(Section& section, Context& run, Role role) {
     try {
         return start_thread(role);
     } catch (...) {
-        cancel(section, run, std::current_exception());
+        cancel(section, run, std::current_exception(), Cause::own);
         return nullptr;
     }
 }
@@ -56,7 +56,12 @@ Member* Scheduler::start_thread(Role role) {
         member->idle = false;
         member->state.store(State::parked, std::memory_order_relaxed);  // published by the start of the thread
     }
-    member->index = static_cast<int>(threads.size()) + 1;
+    // The lowest that is free: strays leave gaps.
+    const auto gap = std::find_if(threads.begin(), threads.end(), [&, next = 1](const auto& other) mutable {
+        return other->index != next++;
+    });
+    const auto at = gap - threads.begin();
+    member->index = static_cast<int>(at) + 1;
     member->traced_team = id_;
     threads.reserve(threads.size() + 1);
     pthread_attr_t attributes;
@@ -73,12 +78,12 @@ Member* Scheduler::start_thread(Role role) {
     if (fault != 0) {
         joined_.push_back(std::move(member));
         throw std::runtime_error("team '" + name_ + "': cannot start thread " +
-                                 std::to_string(threads.size() + 1) + ": " + std::strerror(fault) +
+                                 std::to_string(at + 1) + ": " + std::strerror(fault) +
                                  "; lower intra_op / inter_op or raise the limit on threads");
     }
-    threads.push_back(std::move(member));
-    if (!base_cpus_.empty()) pin(*threads.back());
-    return threads.back().get();
+    Member& made = **threads.insert(threads.begin() + at, std::move(member));
+    if (!base_cpus_.empty()) pin(made);
+    return &made;
 }
 
 void* Scheduler::thread_main(void* argument) {
@@ -88,7 +93,6 @@ void* Scheduler::thread_main(void* argument) {
     name_this_thread("weft-" + scheduler.name_ + kind + std::to_string(member.index));
     member.fp_mode = get_fp_mode();
     scheduler.worker_loop(member);
-    member.scratch = Block();
     return nullptr;
 }
 
@@ -96,10 +100,17 @@ void Scheduler::worker_loop(Member& member) {
     for (;;) {
         wait(member);
         // Relaxed: wait() has read or written this value with acquire.
-        if (member.state.load(std::memory_order_relaxed) == State::dismissed) return;
+        if (member.state.load(std::memory_order_relaxed) == State::dismissed) {
+            member.scratch = Block();
+            return;
+        }
         for (Op* op = member.op; op != nullptr;) {
             work_on(member, *op);
             Section section(*this);
+            if (member.stray) {
+                depart(section, member, *op->run);
+                return;
+            }
             op = after(section, member, *op);
         }
     }
@@ -299,7 +310,7 @@ void Scheduler::look_while_waiting(Member& member) {
         look(member, Clock::now());
     } catch (...) {
         Section section(*this);
-        cancel(section, *member.own, std::current_exception());
+        cancel(section, *member.own, std::current_exception(), Cause::outside);
     }
 }
 

@@ -34,12 +34,26 @@ class CancelToken:
     @property
     def cancelled(self) -> bool: ...
 
+class RunLimits:
+    """Limits of all runs that refer to them, those in progress included."""
+
+    def __init__(self) -> None: ...
+    def set(self, intra_op: int, inter_op: int) -> None:
+        """Change them, effective at the next op boundary; 0 leaves a limit to others. Any thread, any time.
+
+        ValueError for what is impossible.
+        """
+
+    def get(self) -> tuple[int, int]:
+        """(intra_op, inter_op)"""
+
 class TeamStatus(TypedDict):
-    """What a team is doing: threads alive (workers and blocking), places in use, threads that spin, runs in progress
+    """What a team is doing: threads alive (workers, blocking, and those in steps of abandoned runs), places in use, threads that spin, runs in progress
     and those of them that nobody works for, and why a worker runs unpinned though it should not ("" if none does)."""
 
     workers: int
     blocking: int
+    abandoned: int
     places: int
     spinning: int
     runs: int
@@ -147,11 +161,16 @@ class Program:
         priority: int = 0,
         timeout: float = ...,
         cancel: CancelToken | None = None,
+        own: RunLimits | None = None,
+        common: RunLimits | None = None,
+        keep: object = None,
     ) -> None:
         """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
 
-        `bound` are contiguous arrays, or addresses as numbers; the caller keeps the memory alive.
-        0 stands for the team's limit; runs of higher `priority` are served first, equal ones by turns; `timeout` is in
+        `bound` are contiguous arrays, or addresses as numbers; the caller keeps the memory alive. Each limit is the
+        first that is not 0 of `own`, `intra_op` and `inter_op`, `common`, the team's. A run that is ended by a timeout,
+        a token or a signal leaves Python steps in other threads than the caller's to themselves: until they end, the
+        program, `bound` and `keep` live. Runs of higher `priority` are served first, equal ones by turns; `timeout` is in
         seconds (none by default). A nested run ends with the run around it. Raises what a callable raised,
         KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses;
         RuntimeError if the team is closed.

@@ -34,6 +34,15 @@ struct RunTimeout : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Ending tells whether a run has been ended, to its own tasks and to the runs called from inside of them. These share it,
+// as they may outlive a run that its caller has abandoned.
+struct Ending {
+    // Set under the lock of the run's scheduler, read without: a hint to stop early. Whoever acts on it takes that lock
+    // when it leaves its op, which orders the rest.
+    std::atomic<bool> ended{false};
+    std::shared_ptr<const Ending> around;  // of the run that this one is called from inside of; constant once listed
+};
+
 // CancelToken ends all runs it was given to, those to come included. All functions may be called from any thread.
 class CancelToken {
 public:

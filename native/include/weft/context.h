@@ -7,20 +7,16 @@
 #include <memory>
 #include <vector>
 
+#include "weft/cancel.h"
 #include "weft/clock.h"
 #include "weft/fp_mode.h"
 #include "weft/memory.h"
 #include "weft/program.h"
+#include "weft/run_limits.h"
 
 namespace weft {
 
 struct Member;
-
-// Limits on a team: workers inside one op, and ops in progress. In a request 0 stands for "the team's".
-struct Limits {
-    int intra_op = 0;
-    int inter_op = 0;
-};
 
 // Op is a task in progress. It is made and ended under the scheduler's lock; only `next` is touched outside it.
 struct Op {
@@ -39,18 +35,19 @@ struct Op {
 // Context is used by one run at a time, and handed from run to run through Program::acquire and release.
 // All fields below `scheduling` are guarded by the lock of the scheduler that runs it, but for the atomic one.
 struct Context {
-    Context(const Program& owner, const std::vector<SlotSpec>& slots, const std::vector<PointerSpec>& pointer_specs);
+    Context(Program& owner, const std::vector<SlotSpec>& slots, const std::vector<PointerSpec>& pointer_specs);
 
-    const Program& program;
+    Program& program;
     Block arena;
     std::vector<void*> pointers;  // of all steps, flat
     FpMode fp_mode = 0;
     std::uint64_t run_id = 0;
-    const Context* around = nullptr;    // the run it is called from inside of
+    std::shared_ptr<Ending> ending;     // of this run, each has its own
     Clock::time_point deadline = kNever;  // its own, or an earlier one of those around it
 
     // scheduling
-    Limits asked;
+    Limits asked;                         // in effect: what its sources come to; 0 stands for the team's
+    LimitSources sources;
     int priority = 0;
     std::int64_t turn_began_ns = 0;       // when it was first served since it took its place in the queue; 0: not yet
     Member* caller = nullptr;
@@ -67,10 +64,17 @@ struct Context {
     bool serial = false;                  // its caller walks Program::order() alone, holding one op's token
     bool nested = false;                  // called from inside a step
     bool lent_free = false;               // the token of the enclosing op is there to be used
-    bool finished = false;
+    bool finished = false;                // its caller may go: nothing is in progress, or it has been abandoned
     std::exception_ptr failure;           // the first one
-    // Set under the lock, read without: a hint to stop early. The truth is re-read under the lock on leaving the op.
-    std::atomic<bool> cancelled{false};
+    int in_host = 0;                      // members inside its host steps
+    bool may_be_abandoned = false;        // what its tasks touch can be kept without its caller
+    bool ended_from_outside = false;      // and not only by a failure of its own
+    bool abandoned = false;
+    int holders = 0;                      // once abandoned: its caller and the members inside, the last of which releases it
+    std::shared_ptr<void> kept;           // what its tasks may touch; set by its caller as it goes, then dropped by the last
+
+    // Relaxed: see Ending.
+    bool is_cancelled() const { return ending->ended.load(std::memory_order_relaxed); }
 };
 
 // task_is_less_urgent() orders heaps of ready tasks: higher priority first, then the earlier task.
@@ -82,6 +86,9 @@ inline bool task_is_less_urgent(const Program& program, std::uint32_t a, std::ui
 
 // prepare() clears what an earlier run left behind.
 void prepare(Context& run);
+// release() gives the context of an abandoned run back to its program, and then drops what was kept for it. To be called
+// without a lock.
+void release(std::unique_ptr<Context> run);
 // seed() sets up `pending` and `ready` as if the first `done` tasks of Program::order() had finished.
 void seed(Context& run, std::size_t done);
 // push_ready() and pop_ready() keep the heap and its cost. pop_ready() needs a non-empty heap.

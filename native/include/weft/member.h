@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 
 #include "weft/clock.h"
 #include "weft/fp_mode.h"
@@ -15,6 +16,7 @@ namespace weft {
 
 class Scheduler;
 struct Context;
+struct Ending;
 struct Op;
 
 // State of a member. Only the member itself leaves the last two; only a holder of the scheduler's lock leaves the
@@ -38,7 +40,8 @@ struct Watch {
     bool on = false;               // else nothing below counts
     void (*poll)() = nullptr;      // throws to end the run, e.g. on Ctrl-C; called every kPollInterval or more often
     Clock::time_point deadline = kNever;
-    const Context* around = nullptr;  // the run that this one is called from inside of
+    const Ending* around = nullptr;   // of the run that this one is called from inside of
+    bool has_ended = false;           // it was the watch that ended the run
     int countdown = 1;                // tasks and chunks until the next look at the clock
     int stride = 1;
     double budget_ns = 0;             // estimated work until then
@@ -63,6 +66,8 @@ struct Member {
     alignas(64) std::atomic<State> state{State::parked};
     Op* op = nullptr;         // written before state becomes `given`; read by the member once it is `working`
     bool awaited = false;     // listed in Scheduler::given_
+    const Context* in_host = nullptr;   // the run whose host step the thread is in
+    std::shared_ptr<Scheduler> stray;   // not null once that run has been abandoned: the thread ends with the step
 
     // Used by the thread itself alone.
     alignas(64) FpMode fp_mode = get_fp_mode();
@@ -85,7 +90,7 @@ void wake(Member& member);
 // spin() watches the state while it is `spinning`, until `end`. Returns false if time ran out.
 bool spin(const Member& member, Clock::time_point end);
 // start_watch() sets what may end the run that the member calls.
-void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, const Context* around);
+void start_watch(Member& member, void (*poll)(), Clock::time_point deadline, const Ending* around);
 // maybe_look() looks at the watch now and then; `done_ns` estimates the work since the last call. Throws RunTimeout,
 // RunCancelled, or what poll throws, and does not look again after that. Cheap enough for each task and chunk.
 void maybe_look(Member& member, double done_ns);

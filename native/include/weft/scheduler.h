@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -29,13 +30,20 @@ struct Request {
     int priority = 0;                      // higher first, equal ones by turns; a nested run has at least its caller's
     Clock::time_point deadline = kNever;   // ends the run with RunTimeout
     std::shared_ptr<CancelToken> token;    // ends the run with RunCancelled
+    std::shared_ptr<const RunLimits> own;     // go before `asked`
+    std::shared_ptr<const RunLimits> common;  // count where neither says anything
     void (*poll)() = nullptr;              // called on the calling thread now and then; what it throws ends the run
+    // If set, a run that is ended from outside may be abandoned: run() throws while host steps of it go on in other
+    // threads. Called on the calling thread then, without a lock; gives what all that these steps may touch lives as
+    // long as: the program, the bound memory. It is dropped by the thread that leaves the last of them. Must not throw.
+    std::function<std::shared_ptr<void>()> keep;
 };
 
 // Status is what a team is doing.
 struct Status {
     int workers = 0;   // threads started and alive, callers excluded
     int blocking = 0;  // threads for blocking tasks, likewise
+    int abandoned = 0; // threads in host steps of abandoned runs, which end with these
     int places = 0;    // in use
     int spinning = 0;  // threads that are idle and not parked
     int runs = 0;      // in progress, waiting ones included
@@ -45,7 +53,7 @@ struct Status {
 
 // Scheduler is made by Team and used through it. All public functions may be called from any thread; none may be
 // called while holding another lock of the core.
-class Scheduler {
+class Scheduler : public std::enable_shared_from_this<Scheduler> {
 public:
     // `cpus` and `base_cpus` as in set_cpus().
     Scheduler(std::string name, Limits limits, std::chrono::nanoseconds spin_limit, std::vector<int> cpus,
@@ -55,15 +63,21 @@ public:
     Scheduler& operator=(const Scheduler&) = delete;
 
     // run() executes the context's program and returns when all its tasks have finished, or rethrows the first failure
-    // when nothing of the run is in progress any more. Throws std::runtime_error if closed.
-    void run(Context& run, const Request& request);
+    // when nothing of the run is in progress any more. It then leaves the context to its caller, unless it was abandoned
+    // (see Request::keep), and some thread is still inside. Throws std::runtime_error if closed.
+    void run(std::unique_ptr<Context>& context, const Request& request);
     // cancel_run() ends the run with that Context::run_id with `failure`, if it is still there.
     void cancel_run(std::uint64_t run_id, std::exception_ptr failure);
     // set_limits() takes effect at the next op boundary. Joins the workers that are now too many and idle.
     void set_limits(Limits limits);
+    // revise_runs() has runs in progress look at their RunLimits again, with effect at the next op boundary.
+    void revise_runs();
     // close() refuses new runs, waits for those in progress (which first get cancelled if `cancel`) and joins the
     // workers. Throws std::runtime_error if called from inside one of its own steps.
     void close(bool cancel);
+    // end_with_process() is close(true), but waits for host steps no longer than `until`. Returns whether any thread is
+    // left in one, or in what follows it; the scheduler must then never be freed.
+    bool end_with_process(Clock::time_point until);
     // set_spin() takes effect at once, also for who is spinning.
     void set_spin(std::chrono::nanoseconds limit);
     // set_cpus() pins worker i to cpus[i % size], none if `cpus` is empty; other threads of the team keep to `base`.
@@ -86,8 +100,18 @@ private:
     void enlist(Context& run, std::size_t done);
     void update_caps();
     Limits limits_of(const Context& run) const;
-    void cancel(Section& section, Context& run, std::exception_ptr failure);
+    enum class Cause { own, outside };
+    void cancel(Section& section, Context& run, std::exception_ptr failure, Cause cause);
+    void cancel_all(Section& section);
+    void revise(Section& section);
     void finish_if_done(Section& section, Context& run);
+
+    // abandon.cpp: runs whose callers do not wait for their host steps
+    bool can_be_abandoned(const Context& run) const;
+    void abandon(Context& run);
+    bool part(Context& run);
+    void depart(Section& section, Member& member, Context& run);
+    bool is_only_in_host_steps() const;
 
     // schedule.cpp: who does what; all need the lock
     bool can_start(const Context& run) const;
@@ -140,13 +164,17 @@ private:
     void pin(Member& member);
 
     // execute.cpp: running steps; without the lock
+    class InHost;
     void work_on(Member& member, Op& op);
+    void call_host(Member& member, Context& run, const Step& step);
+    void run_steps(Member& member, Context& run, const Task& task, void* scratch);
     std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch, std::int64_t until_ns);
 
     // engine.cpp: runs whose ops are spread by another runtime; without the lock
     struct Spreading {
         Engine engine;
         int width;
+        std::uint64_t generation;  // of the process that drives: the engine's threads are not in a child made by fork()
     };
     std::size_t drive_tasks(Member& caller, Context& run, std::size_t from, std::uint64_t epoch, Spreading how);
     void spread(Member& caller, Op& op, Spreading how);
@@ -166,7 +194,9 @@ private:
     int ops_ = 0;            // in progress, without those on lent tokens
     int blocking_ops_ = 0;
     int spinners_ = 0;       // idle members that watch their word
+    int stray_places_ = 0;   // held by strays_
     bool closing_ = false;
+    bool left_ = false;      // threads were left behind at the end of the process: there is nothing more to close
     std::deque<Context*> runs_;  // in the order they are served: by priority, then by whose turn began first
     std::vector<Member*> idle_;  // callers and workers; the last one became idle last
     std::vector<Member*> idle_blocking_;
@@ -176,10 +206,11 @@ private:
     std::vector<Member*> free_callers_;
     std::vector<std::unique_ptr<Member>> workers_;   // index i - 1 is worker i
     std::vector<std::unique_ptr<Member>> blocking_;
+    std::vector<std::unique_ptr<Member>> strays_;    // in host steps of abandoned runs; each thread joins itself
     std::vector<std::unique_ptr<Member>> retired_;   // dismissed, to be joined
     std::vector<std::unique_ptr<Member>> joined_;    // ended; kept because a late wake() may still name one
     std::size_t workers_wanted_ = 0;                 // more than these end when idle
-    std::condition_variable_any no_runs_;
+    std::condition_variable_any quieter_;  // a run, or a stray, has ended
     // Bumped under the lock when serial walks must come and look: limits changed, or a run starves. They load it
     // relaxed as a hint and then take the lock, which orders the rest.
     std::atomic<std::uint64_t> epoch_{0};

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "weft/context.h"
 #include "weft/program.h"
@@ -32,7 +33,7 @@ public:
     // threw, KernelFailure, or what ended it from outside (see Request). The calling thread takes a place if one is
     // free and works; else it waits its turn. May be called inside a step.
     void run(Program& program, std::span<void* const> bound, const Request& request = {});
-    // set_limits() takes effect at the next op boundary, also of runs in progress.
+    // set_limits() takes effect at the next op boundary, also of runs in progress; so does RunLimits::set().
     void set_limits(Limits limits);
     Limits limits() const;
     // set_spin() takes effect at once; set_cpus() as Scheduler::set_cpus(), with the calling thread's CPUs as base.
@@ -48,7 +49,9 @@ public:
     const std::string& name() const { return name_; }
 
 private:
-    friend void close_all_teams();
+    friend bool end_all_teams(std::chrono::nanoseconds grace);
+    friend class RunLimits;
+    static std::vector<std::shared_ptr<Scheduler>> living_schedulers();
     std::shared_ptr<Scheduler> scheduler();
     std::shared_ptr<Scheduler> living_scheduler();
 
@@ -62,7 +65,9 @@ private:
     bool closed_ = false;                   // guarded by context_mutex()
 };
 
-// close_all_teams() closes every team there is, cancelling their runs: for the end of the process.
-void close_all_teams();
+// end_all_teams() cancels all runs and ends all threads, for the end of the process. Waits for kernels in flight, and
+// `grace` for host steps; returns whether threads are left in some. These may be in the core for ever: nothing that they
+// refer to is freed.
+bool end_all_teams(std::chrono::nanoseconds grace);
 
 }  // namespace weft

@@ -18,7 +18,10 @@ MOST_PRIORITY = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Limits (0: those of the team), priority, deadline (by time.monotonic) and token of a run."""
+    """Limits (0: not said here), priority, deadline (by time.monotonic) and token of a run.
+
+    `own` limits go before these, those in `common` with other runs come after them, those of the team last.
+    """
 
     intra_op: int = 0
     inter_op: int = 0
@@ -26,6 +29,8 @@ class Request:
     timeout: float | None = None
     deadline: float | None = None
     cancel: CancelToken | None = None
+    own: _native.RunLimits | None = None
+    common: _native.RunLimits | None = None
 
     def left(self) -> float:
         """Seconds to the deadline, at least 0; NaN if there is none."""

@@ -124,6 +124,9 @@ class Executable:
                 request.priority,
                 request.left(),
                 request.cancel,
+                request.own,
+                request.common,
+                self._layout,
             )
         except _native.KernelFailure as failure:
             label = self._layout.labels[failure.step]

@@ -9,11 +9,15 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from weft import _native
+from weft import _native, forking
 from weft.runtime.control import Request
+from weft.runtime.limits import checked, chosen
 from weft.runtime.numpy_threads import one_thread
+
+if TYPE_CHECKING:
+    from weft.runtime.threads import Threads
 
 LINGER_S = 0.05
 """How long a thread without work waits for more before it ends."""
@@ -25,17 +29,39 @@ Work = Callable[[], Outputs]
 class RunFuture(Future[Outputs]):
     """The outputs of a run to come: a concurrent.futures.Future that can also be awaited.
 
-    cancel() ends the run wherever it stands; result() then raises CancelledError if it had not begun, else
+    set_limits() changes its limits at any time. cancel() ends the run wherever it stands; result() then raises CancelledError if it had not begun, else
     RunCancelledError. Cancelling the task that awaits it cancels the run.
 
     A Python task may wait for it, on a pool of one place too: a run that has not begun is then done by the task's own
     thread, and one that has begun gets the task's place for as long as the task waits.
     """
 
-    def __init__(self, token: _native.CancelToken, background: Background) -> None:
+    def __init__(
+        self, token: _native.CancelToken, background: Background, limits: _native.RunLimits, its_threads: Threads
+    ) -> None:
         super().__init__()
         self._token = token
         self._background = background
+        self._limits = limits
+        self._threads = its_threads
+
+    def set_limits(self, *, intra_op: int | None = None, inter_op: int | None = None) -> None:
+        """Change the limits of this run, from its next op on; None leaves a limit, 0 is automatic.
+
+        Any thread, any time; without effect when the run has ended. Goes before what the run was asked for when it was
+        started. Raises ThreadSettingError, and then changes nothing, for what is impossible.
+        """
+        asked = {"intra_op": intra_op, "inter_op": inter_op}
+        made = {
+            name: checked(name, value, f"RunFuture.set_limits({name}=)")
+            for name, value in asked.items()
+            if value is not None
+        }
+        with self._background.limiting:
+            now = dict(zip(asked, self._limits.get(), strict=True))
+            for name, value in made.items():
+                now[name] = chosen(value, "RunFuture.set_limits", self._threads.topology()).value
+            self._limits.set(**now)
 
     def result(self, timeout: float | None = None) -> Outputs:
         """The outputs. Raises what the run raised, CancelledError, or TimeoutError after `timeout` seconds."""
@@ -72,7 +98,8 @@ class Background:
         """`lent` gives the team one place more for as long as it is entered."""
         self._name = name
         self._lent = lent
-        self._wake = threading.Condition()
+        self._wake = threading.Condition(forking.lock())
+        self.limiting = forking.lock()
         self._queue: list[tuple[int, int, RunFuture, Request, Work]] = []
         self._numbers = itertools.count()
         self._threads = self._idle = 0

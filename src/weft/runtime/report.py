@@ -52,7 +52,7 @@ def report(threads: Threads) -> dict[str, Any]:
     others = sorted((other for other in type(threads).everyone if other is not threads), key=lambda pool: pool.name)
     facts["pools"] = [pool(each) for each in (threads, *others)]
     status = threads.status()
-    facts["threads"] = status["workers"] + status["blocking"]
+    facts["threads"] = status["workers"] + status["blocking"] + status["abandoned"]
     return facts
 
 
@@ -65,7 +65,7 @@ def pool(threads: Threads) -> dict[str, Any]:
         "inter_op": settings.inter_op,
         "intra_source": settings.intra_source,
         "inter_source": settings.inter_source,
-        "threads": status["workers"] + status["blocking"],
+        "threads": status["workers"] + status["blocking"] + status["abandoned"],
         "places": status["places"],
         "spinning": status["spinning"],
         "runs": status["runs"],

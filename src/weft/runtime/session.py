@@ -129,7 +129,9 @@ class SessionBase:
         self._signature = signature
         self._threads = threads_of(pool, "Session(pool=)")
         self._limits: dict[str, Setting] = {}
-        self._request = PLAIN
+        self._limiting = forking.lock()
+        self._common = _native.RunLimits()
+        self._request = Request(common=self._common)
         self._limit("Session", intra_op=intra_op, inter_op=inter_op)
         self._threads.team()  # what the environment says wrongly is said now, not at the first run
         self._plans = Plans(_weak(compile_), knobs.get("WEFT_PLAN_CACHE"))
@@ -146,9 +148,10 @@ class SessionBase:
         return self._signature.outputs
 
     def set(self, *, intra_op: int | None = None, inter_op: int | None = None) -> None:
-        """Change the limits of this session's runs that begin from now on; None leaves a limit, 0 is automatic.
+        """Change the limits of this session's runs; None leaves a limit, 0 is automatic.
 
-        Any thread, any time. Raises ThreadSettingError, and then changes nothing, for what is impossible.
+        Any thread, any time; runs in progress that do not ask for limits of their own have it from their next op on.
+        Raises ThreadSettingError, and then changes nothing, for what is impossible.
         """
         self._limit("Session.set", intra_op=intra_op, inter_op=inter_op)
 
@@ -163,9 +166,12 @@ class SessionBase:
             if value is not None:
                 checked(name, value, f"{function}({name}=)")
                 made[name] = chosen(value, f"{function}({name}={value})", self._threads.topology())
-        self._limits = limits = {**self._limits, **made}
-        intra, inter = (limits[name].value if name in limits else 0 for name in ("intra_op", "inter_op"))
-        self._request = Request(intra, inter)
+        if not made:
+            return
+        with self._limiting:
+            self._limits = limits = {**self._limits, **made}
+            intra, inter = (limits[name].value if name in limits else 0 for name in ("intra_op", "inter_op"))
+            self._common.set(intra, inter)
 
     def run(
         self,
@@ -185,8 +191,9 @@ class SessionBase:
         output, by name. A combination of shapes met for the first time is compiled first.
 
         `intra_op` and `inter_op` limit this run (0: automatic; None: as the session has it), `pool` runs it on
-        that pool. `timeout` in seconds counts from the call, waiting for a turn and compiling included; it and
-        `cancel` end the run at the next chunk or Python step. Of runs that wait the one with the highest
+        that pool. `timeout` in seconds counts from the call, waiting for a turn and compiling included; it,
+        `cancel` and Ctrl-C end the run at the next chunk, and do not wait for Python tasks in other threads: these go
+        on to their ends, and what comes of them is dropped. Of runs that wait the one with the highest
         `priority` goes first; equal ones take turns, the oldest first. A run under way gives way at its next op.
 
         Raises InputError for arguments that do not fit, ThreadSettingError for impossible limits, RunError if a
@@ -221,16 +228,18 @@ class SessionBase:
         """Start run() with these arguments in the background and return its future, which can be awaited.
 
         Arguments are checked now; the arrays must not change until the future is done, as they are not copied.
-        Cancelling the future cancels the run, and so the token if one is given. A process ends when its runs have.
+        Cancelling the future cancels the run, and so the token if one is given; its set_limits() changes the limits
+        while the run is in progress. A process ends when its runs have.
         """
         from weft.runtime.futures import RunFuture
 
         token = CancelToken() if cancel is None else cancel
-        request = self._asked(intra_op, inter_op, timeout, token, priority)
+        own = _native.RunLimits()
+        request = self._asked(intra_op, inter_op, timeout, token, priority, own)
         its_threads = self._threads if pool is None else threads_of(pool, "run_async(pool=)")
         arrays, wanted = self._signature.arrays(inputs), self._signature.select(outputs)
         background = its_threads.background()
-        future = RunFuture(token, background)
+        future = RunFuture(token, background, own, its_threads)
         places = max(its_threads.team().limits)
         background.submit(future, request, lambda: self._run(arrays, wanted, its_threads, request), places)
         return future
@@ -241,19 +250,28 @@ class SessionBase:
         plan = self._plans.get(self._signature.forms(arrays), wanted)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
 
-    def _asked(self, intra_op: Any, inter_op: Any, timeout: Any, cancel: Any, priority: Any) -> Request:
-        """What a run with these arguments asks for; the session's own values where they are None."""
-        own = self._request
+    def _asked(
+        self,
+        intra_op: Any,
+        inter_op: Any,
+        timeout: Any,
+        cancel: Any,
+        priority: Any,
+        own: _native.RunLimits | None = None,
+    ) -> Request:
+        """What a run with these arguments asks for."""
         if intra_op is None and inter_op is None and timeout is None and cancel is None and priority == 0:
-            return own
+            return self._request
         seconds = checked_timeout(timeout)
         return Request(
-            threads.validated("intra_op", intra_op, "run(intra_op=)") or own.intra_op,
-            threads.validated("inter_op", inter_op, "run(inter_op=)") or own.inter_op,
+            threads.validated("intra_op", intra_op, "run(intra_op=)") or 0,
+            threads.validated("inter_op", inter_op, "run(inter_op=)") or 0,
             checked_priority(priority),
             seconds,
             None if seconds is None else time.monotonic() + seconds,
             checked_token(cancel),
+            own,
+            self._common,
         )
 
     def trim(self) -> None:

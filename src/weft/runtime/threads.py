@@ -180,7 +180,16 @@ class Threads:
         """What the team is doing (see _native.TeamStatus); all zero before its first run."""
         team = self._team
         if team is None:
-            return {"workers": 0, "blocking": 0, "places": 0, "spinning": 0, "runs": 0, "waiting": 0, "pin_fault": ""}
+            return {
+                "workers": 0,
+                "blocking": 0,
+                "abandoned": 0,
+                "places": 0,
+                "spinning": 0,
+                "runs": 0,
+                "waiting": 0,
+                "pin_fault": "",
+            }
         return team.status()
 
     def validated(self, setting: str, value: Any, source: str) -> int:

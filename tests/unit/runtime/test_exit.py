@@ -26,6 +26,55 @@ threading.Thread(target=endless.run, args=(X,), daemon=True).start()
 """,
     "a run in the background": "future = session.run_async(inputs)",
     "a pool that is referred to for ever": "weft.kept = weft.Pool(intra_op=2); session.run(inputs, pool=weft.kept)",
+    "a task that was left to itself": """
+never = python_tasks([threading.Event().wait], blocking=True)
+try:
+    never.run(X, timeout=0.1)
+except weft.errors.RunTimeoutError:
+    pass
+""",
+    "a task in a worker that was left to itself": """
+inside, main = threading.Event(), threading.get_ident()
+def dwell():
+    if threading.get_ident() == main:
+        inside.wait()
+    else:
+        inside.set()
+        while True:
+            time.sleep(0.001)
+try:
+    python_tasks([dwell] * 200).run(X, timeout=0.3)
+except weft.errors.RunTimeoutError:
+    pass
+""",
+    "a task for ever on a daemon thread": """
+def dwell():
+    inside.set()
+    threading.Event().wait()
+inside = threading.Event()
+threading.Thread(target=python_tasks([dwell]).run, args=(X,), daemon=True).start()
+inside.wait()
+""",
+    "a run on a daemon thread that waits for a blocking task for ever": """
+def dwell():
+    inside.set()
+    threading.Event().wait()
+inside = threading.Event()
+threading.Thread(target=python_tasks([dwell], blocking=True).run, args=(X,), daemon=True).start()
+inside.wait()
+""",
+    "tasks that come back while the interpreter ends": """
+def dwell():
+    while True:
+        time.sleep(0.0001)
+for blocking in (True, False):
+    threading.Thread(target=python_tasks([dwell] * 2, blocking=blocking).run, args=(X,), daemon=True).start()
+time.sleep(0.1)
+class Late:
+    def __del__(self):
+        time.sleep(0.05)
+weft.kept_late = Late()
+""",
     "a run at the very end": "atexit.register(session.run, inputs)",
     "a spinning team": "weft.threads.set(spin_us=float('inf')); session.run(inputs)",
 }

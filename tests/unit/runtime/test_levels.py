@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 
@@ -98,7 +99,7 @@ def test_a_sessions_limits_have_their_sources_and_may_change():
     assert session.get().intra_source == "Pool(intra_op=3)"
 
 
-@pytest.mark.parametrize("of", ["process", "pool", "block"])
+@pytest.mark.parametrize("of", ["process", "pool", "block", "session", "run"])
 def test_limits_change_in_the_middle_of_a_run(of):
     """
     Another thread raises and lowers them: what begins from then on heeds them, and nothing is lost.
@@ -109,7 +110,12 @@ def test_limits_change_in_the_middle_of_a_run(of):
     gauge = Gauge()
     session = python_tasks([gauge] * 600, pool=pool)
     results = []
-    client = threading.Thread(target=lambda: results.append(session.run(X)))
+    if of in {"session", "run"}:
+        threads.set(intra_op=4, inter_op=4)
+        session.set(intra_op=1, inter_op=1)
+    future = session.run_async(X) if of == "run" else None
+    change = {"session": session.set, "run": getattr(future, "set_limits", None)}.get(of, threads.set)
+    client = threading.Thread(target=lambda: results.append(future.result() if future else session.run(X)))
     client.start()
     time.sleep(0.15)
     before = gauge.most
@@ -118,16 +124,64 @@ def test_limits_change_in_the_middle_of_a_run(of):
             time.sleep(0.3)
             during = gauge.most
     else:
-        threads.set(intra_op=3, inter_op=3)
+        change(intra_op=3, inter_op=3)
         time.sleep(0.3)
         during = gauge.most
-        threads.set(intra_op=1, inter_op=1)
+        change(intra_op=1, inter_op=1)
     time.sleep(0.05)
     gauge.most = 0
     client.join()
 
     assert (before, during, gauge.most) == (1, 3, 1)
     assert len(results[0]) == 600
+
+
+def test_limits_of_a_run_in_progress_go_before_those_of_its_session():
+    """
+    None leaves a limit and 0 is automatic; what is impossible is refused and changes nothing, as is a change too late.
+    """
+    go = threading.Event()
+    session = python_tasks([go.wait], intra_op=2, inter_op=2)
+    future = session.run_async(X)
+    future.set_limits(intra_op=3)
+    future.set_limits(inter_op=0)
+    with pytest.raises(ThreadSettingError, match=r"inter_op from RunFuture\.set_limits\(inter_op=\)"):
+        future.set_limits(intra_op=1, inter_op=-1)
+    assert future._limits.get()[0] == 3
+    assert future._limits.get()[1] >= 1
+    session.set(intra_op=1)
+    go.set()
+
+    assert len(future.result(20)) == 1
+    future.set_limits(intra_op=1)
+
+
+def test_changes_during_runs_change_no_bit():
+    """
+    While another thread changes the limits of a session without a pause.
+    """
+    model = small.branches()
+    session, inputs = weft.Session(model), small.inputs_for(model)
+    wanted = session.run(inputs)["y"]
+    over = threading.Event()
+
+    def change():
+        for number in itertools.cycle([1, 4, 2, 3]):
+            session.set(intra_op=number, inter_op=5 - number)
+            if over.is_set():
+                return
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for _ in range(200):
+            assert np.array_equal(session.run(inputs)["y"], wanted)
+            future = session.run_async(inputs)
+            future.set_limits(intra_op=2, inter_op=1)
+            assert np.array_equal(future.result()["y"], wanted)
+    finally:
+        over.set()
+        changing.join()
 
 
 @pytest.mark.parametrize("value", [True, -1, 4097, 2.0, "4"])

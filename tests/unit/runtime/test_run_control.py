@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -132,6 +134,91 @@ def test_a_loop_of_python_can_be_ended():
     check_run()  # outside a run it does nothing
 
 
+MANY = 200
+"""Python tasks that are worth a thread more, however cheap they are taken to be."""
+
+
+class Lasting:
+    """A task that goes on until `stop` in other threads than the one that made it."""
+
+    def __init__(self):
+        self.inside, self.stop, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.maker = threading.get_ident()
+
+    def __call__(self):
+        if threading.get_ident() == self.maker:
+            assert self.inside.wait(30)
+            return
+        self.inside.set()
+        assert self.stop.wait(60)
+        self.ended.set()
+        raise ValueError("too late to be heard of")
+
+
+@pytest.mark.parametrize(
+    ("by", "blocking"),
+    [("timeout", False), ("timeout", True), ("token", False), ("token", True), ("future", True)],
+)
+def test_runs_end_while_their_tasks_go_on_in_other_threads(by, blocking):
+    """
+    The caller has its error at once, and the session its next run, on the places that are left. What the task may touch
+    lives until it ends; what it raises then is dropped, and its place comes back.
+    """
+    pool = weft.Pool(intra_op=2, inter_op=2)
+    task = Lasting()
+    session = python_tasks([task] * MANY, blocking=blocking, pool=pool)
+    other = python_tasks([lambda: None] * 4, pool=pool)
+    inputs, token = {"x": np.ones(1, np.float32)}, weft.CancelToken()
+    array = weakref.ref(inputs["x"])
+    canceller = threading.Thread(target=lambda: (task.inside.wait(30), token.cancel()))
+    canceller.start()
+    if by == "timeout":
+        with pytest.raises(RunTimeoutError):
+            session.run(inputs, timeout=1)
+    elif by == "token":
+        with pytest.raises(RunCancelledError):
+            session.run(inputs, cancel=token)
+    else:
+        with pytest.raises(RunCancelledError):
+            session.run_async(inputs, cancel=token).result(30)
+    canceller.join()
+
+    assert not task.ended.is_set()
+    status = pool.threads.status()
+    left = status["abandoned"]
+    assert (left, status["places"], status["runs"]) == (left, 0 if blocking else left, 0)
+    assert left >= 1
+    for _ in range(3):
+        assert len(other.run(X)) == 4
+    weak_session = weakref.ref(session)
+    del inputs, session
+    gc.collect()
+    assert array() is not None
+    assert weak_session() is None
+    task.stop.set()
+    end = time.monotonic() + 30
+    while (array() is not None or pool.threads.status()["abandoned"]) and time.monotonic() < end:
+        time.sleep(0.001)
+    gc.collect()
+    assert task.ended.is_set()
+    assert array() is None
+    assert (pool.threads.status()["places"], pool.threads.status()["abandoned"]) == (0, 0)
+    assert len(other.run(X)) == 4
+
+
+def test_a_pool_may_go_before_a_task_that_was_left_to_itself():
+    """
+    Nobody waits for it then either, and its thread ends with it.
+    """
+    task = Lasting()
+    with pytest.raises(RunTimeoutError):
+        python_tasks([task], blocking=True, pool=weft.Pool(intra_op=2)).run(X, timeout=0.2)
+    gc.collect()
+    assert not task.ended.is_set()
+    task.stop.set()
+    assert task.ended.wait(30)
+
+
 def test_more_important_runs_go_first():
     """
     Of the runs that wait for the only place, the one with the highest priority is next, then the oldest.
@@ -185,10 +272,21 @@ runs = {
     "sleeping task": lambda: python_tasks([lambda: time.sleep(5)]).run(X),
     "computing task": lambda: python_tasks([compute]).run(X),
     "short tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, chained=True).run(X),
+    "a sleeping task elsewhere": lambda: python_tasks([lambda: time.sleep(5)], blocking=True).run(X),
+    "a sleeping task in a worker": lambda: sleeps_elsewhere().run(X),
     "blocking tasks": lambda: python_tasks([lambda: time.sleep(0.01)] * 500, blocking=True).run(X),
     "waiting for its turn": lambda: python_tasks([lambda: None], pool=taken).run(X),
     "future": lambda: session.run_async(inputs).result(),  # the last: its run goes on
 }
+def sleeps_elsewhere():
+    inside = threading.Event()
+    def task():
+        if threading.current_thread() is threading.main_thread():
+            inside.wait(5)
+        else:
+            inside.set()
+            time.sleep(5)
+    return python_tasks([task] * 200, pool=weft.Pool(intra_op=2, inter_op=2))
 def compute():
     for _ in range(10**9): pass
 nested = python_tasks([lambda: session.run(inputs)] * 2)
@@ -225,13 +323,13 @@ os._exit(0)
 
 def test_ctrl_c_ends_runs_within_100_ms():
     """
-    Long kernels, on one thread or several, in a nested session or a future; a Python task of the main thread's own;
-    between short tasks; a run that waits for its turn. Best of three: other load on the machine is not weft's.
+    Long kernels, on one thread or several, in a nested session or a future; a Python task of the main thread's own or
+    in another thread; between short tasks; a run that waits for its turn. Best of three: other load on the machine is not weft's.
     """
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=110, check=False)
     lines = done.stdout.splitlines()
 
-    assert len(lines) == 9, done.stdout + done.stderr
+    assert len(lines) == 11, done.stdout + done.stderr
     for line in lines:
         assert float(line.rpartition(":")[2]) < 0.1, line
 

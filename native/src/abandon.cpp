@@ -1,0 +1,99 @@
+// Runs that their callers have left while host steps of them go on in other threads, and those threads.
+#include <pthread.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "weft/chaos.h"
+#include "weft/scheduler.h"
+
+namespace weft {
+
+// All of these need the lock, but for part().
+
+// Whether the run has been ended from outside and nothing of it goes on but host steps in other threads than its
+// caller's. No more of them begin then, and none is followed by another step: so this becomes true only when the run is
+// ended or somebody leaves it, and stays so.
+bool Scheduler::can_be_abandoned(const Context& run) const {
+    return run.may_be_abandoned && run.ended_from_outside && !run.serial && run.caller->in_host != &run &&
+           run.in_host == run.workers + run.blocking_ops;
+}
+
+// Takes the threads inside the run out of the team, with the places they hold but without its tokens. From here on the
+// run is out of reach for the team but for its caller's end().
+void Scheduler::abandon(Context& run) {
+    const bool lent_in_use = run.caller->guest && !run.lent_free;
+    ops_ -= run.ops - (lent_in_use ? 1 : 0);
+    blocking_ops_ -= run.blocking_ops;
+    run.abandoned = true;
+    run.holders = run.in_host + 1;
+    for (auto* const threads : {&workers_, &blocking_}) {
+        for (auto& member : *threads) {
+            if (member->in_host != &run) continue;
+            member->stray = shared_from_this();
+            pthread_detach(member->thread);
+            if (member->place >= 0) ++stray_places_;
+            strays_.push_back(std::move(member));
+        }
+        std::erase(*threads, nullptr);
+    }
+    update_caps();
+}
+
+// For who goes from an abandoned run: whether nobody is left, so that the run is now its own to release.
+bool Scheduler::part(Context& run) {
+    const Section section(*this);
+    return --run.holders == 0;
+}
+
+// The end of a stray thread: its place comes back, and what its run kept goes if it is the last. The member is free for
+// another thread once the lock is, and the scheduler may go with the last reference, which is the thread's own.
+void Scheduler::depart(Section& section, Member& member, Context& run) {
+    const std::shared_ptr<Scheduler> self = std::move(member.stray);
+    const Block scratch = std::move(member.scratch);
+    std::unique_ptr<Context> last(--run.holders == 0 ? &run : nullptr);
+    if (member.place >= 0) --stray_places_;
+    give_back_place(member);
+    member.place = -1;
+    const auto is_it = [&](const auto& stray) { return stray.get() == &member; };
+    const auto at = std::find_if(strays_.begin(), strays_.end(), is_it);
+    joined_.push_back(std::move(*at));
+    strays_.erase(at);
+    update_caps();
+    dispatch(section);
+    if (closing_) quieter_.notify_all();
+    section.unlock();
+    chaos_point();
+    if (last) release(std::move(last));
+}
+
+// Whether all that goes on in runs are host steps, in whichever thread.
+bool Scheduler::is_only_in_host_steps() const {
+    return std::all_of(runs_.begin(), runs_.end(), [](const Context* run) {
+        return run->in_host >= (run->serial ? 1 : run->workers + run->blocking_ops);
+    });
+}
+
+bool Scheduler::end_with_process(Clock::time_point until) {
+    constexpr std::chrono::milliseconds look_every{1};
+    Section section(*this);
+    closing_ = true;
+    cancel_all(section);
+    while (!runs_.empty() || !strays_.empty()) {
+        if (Clock::now() >= until && is_only_in_host_steps()) break;
+        quieter_.wait_for(section.raw(), look_every);
+    }
+    for (auto* const threads : {&workers_, &blocking_}) {
+        for (auto& member : *threads) {
+            if (!member->idle) continue;
+            dismiss(section, *member);
+            retired_.push_back(std::move(member));
+        }
+        std::erase(*threads, nullptr);
+    }
+    left_ = !runs_.empty() || !strays_.empty();
+    join_retired(section);
+    return left_;
+}
+
+}  // namespace weft
