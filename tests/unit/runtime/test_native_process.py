@@ -139,17 +139,18 @@ def test_runs_after_the_end_of_threads_are_refused():
 
 def test_importing_changes_no_environment_and_starts_no_thread():
     """
-    A pool is made when work comes.
+    A pool is made when work comes. NumPy, whose BLAS has threads of its own, is there before.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
     result = run(
         """
-        before = dict(os.environ)
+        import numpy
+        before = dict(os.environ), len(os.listdir("/proc/self/task"))
         import weft.runtime.threads
         weft.runtime.threads.get()
-        print(before == dict(os.environ), len(os.listdir("/proc/self/task")))
+        print(before == (dict(os.environ), len(os.listdir("/proc/self/task"))))
         """,
         env=environment,
     )
 
-    assert result.stdout == "True 1\n", result.stderr
+    assert result.stdout == "True\n", result.stderr
