@@ -11,49 +11,33 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from benches.clients.engines import ENGINES
 from benches.models import build
 from benches.rivals.compare import cpu_name, random_inputs
+from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")
 
 
 @dataclass(slots=True)
-class Engine:
-    """A running engine process and what it did, by number of clients."""
+class Engine(EngineProcess):
+    """An engine and what it did, by number of clients."""
 
-    name: str
-    process: subprocess.Popen[str]
     rates: dict[int, list[float]] = field(default_factory=dict)
     tails: dict[int, list[float]] = field(default_factory=dict)
     threads: int = 0
 
-    def answer(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith("{"):
-                return json.loads(line)
-        raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
-
     def time(self, clients: int, seconds: float) -> None:
-        """One round: wake the process, let its clients run, stop it again."""
-        assert self.process.stdin is not None
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(f"{clients} {seconds}\n")
-        self.process.stdin.flush()
-        answer = self.answer()
-        self.process.send_signal(signal.SIGSTOP)
+        """One round of `seconds`."""
+        answer = self.ask(f"{clients} {seconds}")
         self.rates.setdefault(clients, []).append(len(answer["latencies_ns"]) / answer["seconds"])
         self.tails.setdefault(clients, []).append(float(np.percentile(answer["latencies_ns"], 99)) / 1e6)
         self.threads = max(self.threads, answer["threads"])
@@ -65,24 +49,11 @@ class Engine:
             "threads": self.threads,
         }
 
-    def close(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-
 
 def start(name: str, model: str, inputs: Path) -> Engine | None:
     """Start an engine and wait until it has run once; None if it is not installed."""
-    command = [sys.executable, str(WORKER), name, model, str(inputs)]
-    engine = Engine(name, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
-    answer = engine.answer()
-    if "missing" in answer:
-        print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
-        engine.process.wait()
-        return None
-    engine.process.send_signal(signal.SIGSTOP)
-    return engine
+    engine = Engine(name, open_process([sys.executable, str(WORKER), name, model, str(inputs)]))
+    return None if engine.first_answer() is None else engine
 
 
 def compare(model: str, counts: list[int], rounds: int, seconds: float) -> dict[str, dict[int, dict[str, float]]]:

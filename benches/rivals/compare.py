@@ -17,9 +17,7 @@ import argparse
 import json
 import os
 import platform
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass, field
@@ -33,45 +31,25 @@ from benches.models import build
 from benches.models.cost import cost
 from benches.rivals.engines import BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
+from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")
 REFERENCE = "onnxruntime"
 
 
 @dataclass(slots=True)
-class Engine:
-    """A running engine process."""
+class Engine(EngineProcess):
+    """An engine and what was measured of it."""
 
-    name: str
-    process: subprocess.Popen[str]
     outputs: Path
     version: str = ""
     load_seconds: float = 0.0
     work: float = 0.0
     medians: list[float] = field(default_factory=list)
 
-    def answer(self) -> Any:
-        """The next line of the worker that is JSON: libraries print notices of their own."""
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.startswith(("{", "[")):
-                return json.loads(line)
-        raise RuntimeError(f"{self.name} ended with {self.process.wait()}")
-
     def time(self, seconds: float) -> None:
-        """One round: wake the process, let it run for `seconds`, stop it again."""
-        assert self.process.stdin is not None
-        self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        self.medians.append(statistics.median(self.answer()))
-        self.process.send_signal(signal.SIGSTOP)
-
-    def close(self) -> None:
-        self.process.send_signal(signal.SIGCONT)
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
+        """One round of `seconds`."""
+        self.medians.append(statistics.median(self.ask(f"{seconds}")))
 
 
 def random_inputs(model: str) -> dict[str, np.ndarray[Any, Any]]:
@@ -108,17 +86,13 @@ def start(name: str, model: str, threads: int, inputs: Path, folder: Path, preci
     """Start an engine and wait until it has run once; None if it is not installed."""
     outputs = folder / f"{name}.npz"
     command = [sys.executable, str(WORKER), name, model, str(threads), str(inputs), str(outputs), precision]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    engine = Engine(name, process, outputs)
-    answer = engine.answer()
-    if "missing" in answer:
-        print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
-        process.wait()
+    engine = Engine(name, open_process(command), outputs)
+    answer = engine.first_answer()
+    if answer is None:
         return None
     engine.version = answer["ready"]
     engine.load_seconds = answer.get("load_seconds", 0.0)
     engine.work = answer.get("work", 0.0)
-    process.send_signal(signal.SIGSTOP)
     return engine
 
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from benches.rivals.compare import Engine, cpu_name
+from benches.rivals.process import open_process
 from benches.torch.engines import ENGINES
 from benches.torch.models import MODELS
 
@@ -35,15 +34,11 @@ def start(name: str, model: str, threads: int, folder: Path) -> Engine | None:
     """Start a way to run `model` and wait until it has run once; None if it cannot."""
     output = folder / f"{name}.npz"
     command = [sys.executable, "-m", "benches.torch.worker", name, model, str(threads), str(output)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    engine = Engine(name, process, output)
-    answer = engine.answer()
-    if "missing" in answer:
-        print(f"{name} is skipped: {answer['missing']}", file=sys.stderr)
-        process.wait()
+    engine = Engine(name, open_process(command, cwd=ROOT), output)
+    answer = engine.first_answer()
+    if answer is None:
         return None
     engine.version, engine.load_seconds = answer["ready"], answer["load_seconds"]
-    process.send_signal(signal.SIGSTOP)
     return engine
 
 
