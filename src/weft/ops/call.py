@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
-from weft.errors import ShapeError
+from weft.errors import InternalError, ShapeError
 from weft.graph.template import Template
 from weft.ops.op import Array, Attrs, Info
 from weft.runtime.python_ops.executor import called
@@ -15,11 +15,20 @@ Body = Callable[[Sequence[Array]], list[Array]]
 class Nested(ABC):
     """The function of a `call` that decides, while it runs, which of its `templates` run and how often."""
 
-    templates: Sequence[Template]
+    def __init__(self, *templates: Template) -> None:
+        self.templates = templates
+        self._bodies: tuple[Body, ...] = ()
 
-    @abstractmethod
     def bind(self, bodies: Sequence[Body]) -> None:
         """Take what runs each of `templates`. Called before the first call, perhaps more than once."""
+        self._bodies = tuple(bodies)
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """What runs each of `templates`. Raises InternalError if nothing was bound."""
+        if not self._bodies:
+            raise InternalError("a branch or loop was run before its bodies were compiled")
+        return self._bodies
 
     @abstractmethod
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:

@@ -17,7 +17,7 @@ from weft.frontends.tensorflow.node import Node
 from weft.graph.graph import link
 from weft.graph.template import Template
 from weft.graph.value import Value
-from weft.ops.call import Body, Nested
+from weft.ops.call import Nested
 from weft.ops.evaluate import evaluate
 from weft.ops.op import Array
 from weft.runtime.control import check_run
@@ -27,14 +27,10 @@ class Branches(Nested):
     """If: the first array decides whether the first or the second template gets the others."""
 
     def __init__(self, yes: Template, no: Template) -> None:
-        self.templates = (yes, no)
-        self._bodies: Sequence[Body] = ()
-
-    def bind(self, bodies: Sequence[Body]) -> None:
-        self._bodies = bodies
+        super().__init__(yes, no)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        return self._bodies[0 if truth(arrays[0]) else 1](arrays[1:])
+        return self.bodies[0 if truth(arrays[0]) else 1](arrays[1:])
 
 
 class Loop(Nested):
@@ -44,15 +40,11 @@ class Loop(Nested):
     """
 
     def __init__(self, test: Template, step: Template) -> None:
-        self.templates = (test, step)
+        super().__init__(test, step)
         self._count = len(step.outputs)
-        self._bodies: Sequence[Body] = ()
-
-    def bind(self, bodies: Sequence[Body]) -> None:
-        self._bodies = bodies
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        test, step = self._bodies
+        test, step = self.bodies
         state = list(arrays)
         while truth(test(state)[0]):
             check_run()
@@ -64,15 +56,8 @@ class Loop(Nested):
 class Rest(Nested):
     """A part of the graph whose shapes only a run tells."""
 
-    def __init__(self, template: Template) -> None:
-        self.templates = (template,)
-        self._bodies: Sequence[Body] = ()
-
-    def bind(self, bodies: Sequence[Body]) -> None:
-        self._bodies = bodies
-
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        return self._bodies[0](arrays)
+        return self.bodies[0](arrays)
 
 
 class Single:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes
-from weft.errors import InternalError
 from weft.frontends.faults import Faults, Unsupported
 from weft.frontends.torch.build import Builder, Number
 from weft.frontends.torch.calls import Importer
@@ -18,7 +17,7 @@ from weft.frontends.torch.tensor import MISSING, Box, Missing
 from weft.graph.graph import Graph
 from weft.graph.template import Form, Template
 from weft.graph.value import Value
-from weft.ops.call import Body, Nested
+from weft.ops.call import Nested
 from weft.ops.op import Array
 from weft.runtime.control import check_run
 
@@ -146,17 +145,8 @@ def _free(block: Any) -> set[str]:
 class Branch(Nested):
     """Runs one of two bodies: the first array says which, the others are what both take."""
 
-    def __init__(self, templates: Sequence[Template]) -> None:
-        self.templates = templates
-        self._bodies: list[Body] = []
-
-    def bind(self, bodies: Sequence[Body]) -> None:
-        self._bodies = list(bodies)
-
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        if not self._bodies:
-            raise InternalError("a branch was run before its bodies were compiled")
-        return self._bodies[0 if bool(arrays[0].reshape(())) else 1](arrays[1:])
+        return self.bodies[0 if bool(arrays[0].reshape(())) else 1](arrays[1:])
 
 
 class Repeat(Nested):
@@ -166,22 +156,16 @@ class Repeat(Nested):
     """
 
     def __init__(self, template: Template, scope: int) -> None:
-        self.templates = (template,)
+        super().__init__(template)
         self._scope = scope
-        self._bodies: list[Body] = []
-
-    def bind(self, bodies: Sequence[Body]) -> None:
-        self._bodies = list(bodies)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
-        if not self._bodies:
-            raise InternalError("a loop was run before its body was compiled")
         most, going = int(arrays[0].reshape(())), bool(arrays[1].reshape(()))
         scope, state = arrays[2 : 2 + self._scope], list(arrays[2 + self._scope :])
         step = 0
         while going and step < most:
             check_run()
-            test, *state = self._bodies[0]([*scope, np.asarray(step), *state])
+            test, *state = self.bodies[0]([*scope, np.asarray(step), *state])
             going = bool(test.reshape(()))
             step += 1
         return state
@@ -207,7 +191,7 @@ def branch(importer: Importer, condition: Value, blocks: Sequence[Any], env: dic
         if yes.dtype != no.dtype:
             raise Unsupported(f"its branches, which data decide, return {yes.dtype} and {no.dtype}; cast one of them")
         outputs.append((yes.known_dtype, yes.static_shape if yes.shape is not None and yes.shape == no.shape else None))
-    results = b.add_call([condition, *scope.values], outputs, function=Branch(templates), label="If")
+    results = b.add_call([condition, *scope.values], outputs, function=Branch(*templates), label="If")
     return [_filled(held, results, "") for held in found[0]]
 
 
