@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from weft.frontends.faults import Fault
 from weft.frontends.torch.build import Builder
-from weft.frontends.torch.rules.rule import per_axis
+from weft.frontends.torch.rules.rule import batched_like, per_axis, with_batch
 from weft.graph.value import Value
 
 Sizes = int | Sequence[int]
@@ -36,10 +36,9 @@ def conv(
     kernel = b.shape(weight)[2:]
     rank = len(kernel)
     spread = per_axis(dilation, rank)
-    batched = b.rank(x) == rank + 2
     result = b.add(
         "conv",
-        x if batched else b.reshape(x, [1, *b.shape(x)]),
+        with_batch(b, x, rank),
         weight,
         bias,
         strides=per_axis(stride, rank),
@@ -47,7 +46,7 @@ def conv(
         dilations=spread,
         groups=groups,
     )
-    return result if batched else b.reshape(result, b.shape(result)[1:])
+    return batched_like(b, result, x)
 
 
 def conv_transpose(
@@ -63,10 +62,9 @@ def conv_transpose(
 ) -> Value:
     """conv_transpose1d, 2d, 3d: weight [C, M / groups, *K]."""
     rank = b.rank(weight) - 2
-    batched = b.rank(x) == rank + 2
     result = b.add(
         "conv_transpose",
-        x if batched else b.reshape(x, [1, *b.shape(x)]),
+        with_batch(b, x, rank),
         weight,
         bias,
         strides=per_axis(stride, rank),
@@ -75,7 +73,7 @@ def conv_transpose(
         groups=groups,
         output_padding=per_axis(output_padding, rank),
     )
-    return result if batched else b.reshape(result, b.shape(result)[1:])
+    return batched_like(b, result, x)
 
 
 def convolution(

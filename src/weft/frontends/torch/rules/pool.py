@@ -8,19 +8,10 @@ import numpy as np
 
 from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Builder
-from weft.frontends.torch.rules.rule import Rule, per_axis
+from weft.frontends.torch.rules.rule import Rule, batched_like, per_axis, with_batch
 from weft.graph.value import Value
 
 Sizes = int | Sequence[int]
-
-
-def _batched(b: Builder, x: Value, rank: int) -> Value:
-    return x if b.rank(x) == rank + 2 else b.reshape(x, [1, *b.shape(x)])
-
-
-def _like(b: Builder, result: Value, x: Value) -> Value:
-    """`result` without the batch axis that `x` does not have."""
-    return result if b.rank(result) == b.rank(x) else b.reshape(result, b.shape(result)[1:])
 
 
 def max_pool(rank: int) -> Rule:
@@ -38,14 +29,14 @@ def max_pool(rank: int) -> Rule:
         window = per_axis(kernel, rank)
         result = b.add(
             "max_pool",
-            _batched(b, x, rank),
+            with_batch(b, x, rank),
             kernel=window,
             strides=per_axis(stride, rank) if stride else window,
             pads=per_axis(padding, rank) * 2,
             dilations=per_axis(dilation, rank),
             ceil_mode=ceil_mode,
         )
-        return _like(b, result, x)
+        return batched_like(b, result, x)
 
     return rule
 
@@ -74,7 +65,7 @@ def avg_pool(rank: int) -> Rule:
         window = per_axis(kernel, rank)
         result = b.add(
             "avg_pool",
-            _batched(b, x, rank),
+            with_batch(b, x, rank),
             kernel=window,
             strides=per_axis(stride, rank) if stride else window,
             pads=per_axis(padding, rank) * 2,
@@ -82,7 +73,7 @@ def avg_pool(rank: int) -> Rule:
             ceil_mode=ceil_mode,
             count_include_pad=count_include_pad,
         )
-        return _like(b, result, x)
+        return batched_like(b, result, x)
 
     return rule
 

@@ -78,6 +78,16 @@ def per_axis(given: int | Sequence[int], rank: int) -> tuple[int, ...]:
     return found * rank if len(found) == 1 else found
 
 
+def with_batch(b: Builder, x: Value, rank: int) -> Value:
+    """`x` [N, C, *S] or [C, *S], S of `rank` axes, as [N, C, *S]."""
+    return x if b.rank(x) == rank + 2 else b.reshape(x, [1, *b.shape(x)])
+
+
+def batched_like(b: Builder, result: Value, x: Value) -> Value:
+    """`result` without the batch axis that `x` does not have."""
+    return result if b.rank(result) == b.rank(x) else b.reshape(result, b.shape(result)[1:])
+
+
 def need_inference(training: bool) -> None:
     """Raise Fault while training."""
     if training:
