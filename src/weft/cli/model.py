@@ -53,15 +53,27 @@ def begin_and_end(command: Command) -> Command:
     return command
 
 
+def arithmetic(command: Command) -> Command:
+    """Options for how kernels may compute: `math` and `precision`."""
+    for option, choices, what in (
+        ("--precision", ["f32", "bf16"], "What factors of products may be rounded to, where the CPU gains by it."),
+        ("--math", ["fast", "exact"], "What mathematics kernels may use."),
+    ):
+        command = click.option(option, type=click.Choice(choices), default=choices[0], show_default=True, help=what)(
+            command
+        )
+    return command
+
+
 def open_session(
     model: str,
     intra: int | None,
     inter: int | None,
-    arithmetic: tuple[str, str],
+    computing: tuple[str, str],
     part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
 ) -> weft.Session:
-    """A session of the model at the path `model`, or of its part between the tensors `part`; `arithmetic` is (math, precision)."""
-    (begin, end), (math, precision) = part, arithmetic
+    """A session of the model at the path `model`, or of its part between the tensors `part`; `computing` is (math, precision)."""
+    (begin, end), (math, precision) = part, computing
     with progress_bar() as report:
         return weft.Session(
             Path(model),

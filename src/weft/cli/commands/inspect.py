@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from weft.cli.model import begin_and_end, make_inputs, open_session, parse_dims
+from weft.cli.model import arithmetic, begin_and_end, make_inputs, open_session, parse_dims
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
 from weft.plan.call import Call
 from weft.plan.plan import Home, Plan
@@ -18,20 +18,7 @@ from weft.provider import FAMILY
 @click.argument("model", type=click.Path())
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension; 1 if not given.")
 @begin_and_end
-@click.option(
-    "--math",
-    type=click.Choice(["fast", "exact"]),
-    default="fast",
-    show_default=True,
-    help="What mathematics kernels may use.",
-)
-@click.option(
-    "--precision",
-    type=click.Choice(["f32", "bf16"]),
-    default="f32",
-    show_default=True,
-    help="What factors of products may be rounded to, where the CPU gains by it.",
-)
+@arithmetic
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def inspect(
     model: str,

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 import weft
-from weft.cli.model import begin_and_end, make_inputs, open_session, parse_dims, parse_pairs
+from weft.cli.model import arithmetic, begin_and_end, make_inputs, open_session, parse_dims, parse_pairs
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
 from weft.cli.timeline import draw
 from weft.tracing.record import Event, record, trace
@@ -34,20 +34,7 @@ TOP_OPS = 10
 @begin_and_end
 @click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
 @click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
-@click.option(
-    "--math",
-    type=click.Choice(["fast", "exact"]),
-    default="fast",
-    show_default=True,
-    help="What mathematics kernels may use.",
-)
-@click.option(
-    "--precision",
-    type=click.Choice(["f32", "bf16"]),
-    default="f32",
-    show_default=True,
-    help="What factors of products may be rounded to, where the CPU gains by it.",
-)
+@arithmetic
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
 @click.option(
     "--seconds",
