@@ -46,14 +46,18 @@ class Session(SessionBase):
     """A model ready to run.
 
     `model` is a path, the bytes of a model, an onnx.ModelProto, a TensorFlow GraphDef, a torch.nn.Module, a
-    torch.export.ExportedProgram, or a weft Graph or Template. A module needs `example_inputs`, its positional arguments as a tuple, and may have
-    `dynamic_shapes`, as torch.export takes them. Of a frozen TensorFlow graph `inputs` and `outputs` name the tensors to
-    begin and end at ("name", "name:1"; None: its placeholders, and what no node reads). `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic). `node_intra_op`
-    caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does. `math="exact"` forbids
-    reassociation and fast algorithms with other rounding; both are deterministic. `precision="bf16"` lets convolutions
-    and products with constant weights round their factors to bf16 where the CPU has AVX512_BF16 (others run f32); sums
-    stay f32. `progress(done, total)` is called while kernels are compiled. `matmul_provider` ("weft", "openblas", "mkl", "onednn"; None: as the process
-    has it now) multiplies f32 and f64 matrices in all plans of this session.
+    torch.export.ExportedProgram, or a weft Graph or Template. A module needs `example_inputs`, its positional arguments
+    as a tuple, and may have `dynamic_shapes`, as torch.export takes them. Of a frozen TensorFlow graph `inputs` and
+    `outputs` name the tensors to begin and end at ("name", "name:1"; None: its placeholders, and what no node reads).
+
+    `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic).
+    `node_intra_op` caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does.
+
+    `math="exact"` forbids reassociation and fast algorithms with other rounding; both are deterministic.
+    `precision="bf16"` lets convolutions and products with constant weights round their factors to bf16 where the CPU has
+    AVX512_BF16 (others run f32); sums stay f32. `matmul_provider` ("weft", "openblas", "mkl", "onednn"; None: as the
+    process has it now) multiplies f32 and f64 matrices in all plans of this session. `progress(done, total)` is called
+    while kernels are compiled.
 
     A model whose inputs all have fixed shapes is compiled here, others when a combination of shapes is
     first met. Raises ModelError and its kinds for a model that cannot be used, ThreadSettingError for
@@ -116,9 +120,13 @@ class Session(SessionBase):
         key = None
         if digest is not None and node_intra_op is None and provider is None and not knobs.get("WEFT_DEBUG"):
             key = image_key(digest, {"math": math, "precision": precision}, target)
-        self._kept = None if key is None else find(key, target)
-        source = self._origin.load() if self._kept is None else None
-        signature = self._kept.signature if self._kept is not None else signature_of(self._origin.load())
+        self._kept = kept = None if key is None else find(key, target)
+        source = None
+        if kept is None:
+            source = self._origin.load()
+            signature = signature_of(source)
+        else:
+            signature = kept.signature
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
         super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
         shapes = tuple(tensor.shape for tensor in signature.inputs)
