@@ -143,8 +143,9 @@ class Recurrence:
             tile_size = k.mul(arg["depth"], len(phase.gates) * self.width)
             mine = k.add(packed, k.mul(k.mul(now.direction, arg["tiles"]), tile_size))
 
-            def tile(number: Index, masks: Masks, phase: Phase = phase, mine: Index = mine) -> None:
-                size = k.mul(arg["depth"], len(phase.gates) * self.width)
+            def tile(
+                number: Index, masks: Masks, phase: Phase = phase, mine: Index = mine, size: Index = tile_size
+            ) -> None:
                 weights = k.at(self.pointer["weights"], k.add(mine, k.mul(number, size)), self.dtype)
                 self._tile(now, phase, weights, self._sites(now, number, masks))
 
