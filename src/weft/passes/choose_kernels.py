@@ -49,9 +49,7 @@ def choose_kernels(graph: Graph, target: Target, math: str, provider: Provider |
     ctx = LowerContext(graph, target, math, provider)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
-        lowering = LOWERINGS.get(node.op)
-        calls = lowering(node, ctx) if lowering is not None else None
-        made = python_calls(node) if calls is None else calls
+        made = _calls(node, ctx)
         for call in made:
             call.max_workers = node.max_workers
         lowered.calls.extend(made)
@@ -60,6 +58,15 @@ def choose_kernels(graph: Graph, target: Target, math: str, provider: Provider |
                 release(value.data)
     _separate_outputs(graph, ctx, lowered)
     return lowered
+
+
+def _calls(node: Node, ctx: LowerContext) -> list[Call]:
+    """The node's calls: none where there is no element to compute, unless it is a Python function, which is called."""
+    if node.outputs and all(0 in value.static_shape for value in node.outputs) and OPS[node.op].evaluate is not None:
+        return []
+    lowering = LOWERINGS.get(node.op)
+    calls = lowering(node, ctx) if lowering is not None else None
+    return python_calls(node) if calls is None else calls
 
 
 def python_calls(node: Node) -> list[Call]:

@@ -63,14 +63,16 @@ def plan_memory(
 
 
 def _accesses(lowered: Lowered) -> tuple[dict[Value, list[int]], dict[Value, list[int]]]:
-    """For the root of each value: the calls that read or write it, and those that write it."""
+    """For the root of each value: the calls that read or write it, and those that write it (none if it is empty)."""
     users: dict[Value, list[int]] = {}
     writers: dict[Value, list[int]] = {}
     for number, call in enumerate(lowered.calls):
         for value in (*call.writes, *call.reads):
-            users.setdefault(lowered.root(value)[0], []).append(number)
+            root = lowered.root(value)[0]
+            users.setdefault(root, []).append(number)
+            writers.setdefault(root, [])
         for value in call.writes:
-            writers.setdefault(lowered.root(value)[0], []).append(number)
+            writers[lowered.root(value)[0]].append(number)
     return users, writers
 
 

@@ -1,0 +1,130 @@
+"""Tensors without elements, at the ends of a model and between its nodes."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import weft
+from tests.models import small
+from tests.unit.frontends.onnx.node_cases import array, cases, not_run
+from weft import dtypes
+from weft.errors import WeftError
+from weft.graph.graph import Graph
+from weft.ops.op import Info
+
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+GROUPS = 4
+
+
+def test_a_batch_of_none_gives_results_for_none() -> None:
+    """
+    Convolutions, branches, concatenation, pooling and softmax over no image at all; the next batch is right.
+    """
+    session = weft.Session(DIGITS)
+
+    assert session.run({"images": np.empty((0, 1, 8, 8), np.float32)})["probabilities"].shape == (0, 10)
+    assert session.run({"images": np.ones((3, 1, 8, 8), np.float32)})["probabilities"].sum() == pytest.approx(3)
+
+
+def test_a_function_is_called_though_it_returns_nothing() -> None:
+    """
+    Ops without elements to compute are left out; a Python function may have other reasons to run.
+    """
+    called = []
+
+    def note(arrays: list[np.ndarray]) -> list[np.ndarray]:
+        called.append(arrays[0].shape)
+        return arrays
+
+    graph = Graph("test")
+    x = graph.input("x", dtypes.f32, (0, 2))
+    attrs = {"function": note, "infer": lambda infos: [Info(dtypes.f32, (0, 2))], "label": "note"}
+    noted = graph.add("call", [x], attrs).output
+    graph.outputs = [graph.add("exp", [noted], {}).output]
+
+    (found,) = weft.Session(graph).run({"x": np.empty((0, 2), np.float32)}).values()
+
+    assert found.shape == (0, 2)
+    assert called == [(0, 2)]
+
+
+@pytest.mark.parametrize("name", ["branches", "convolutional"])
+def test_small_models_take_empty_inputs(name: str) -> None:
+    """
+    Every dimension in turn is 0: the reference's shapes come, or an error of weft's.
+    """
+    model = small.MODELS[name]()
+    (declared,) = model.graph.input
+    for axis in range(len(declared.type.tensor_type.shape.dim)):
+        emptied = onnx.ModelProto()
+        emptied.CopyFrom(model)
+        emptied.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = 0
+        complaint = disagreement(emptied, small.inputs_for(emptied))
+        assert complaint is None, (axis, complaint)
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_graphs_of_several_nodes_take_empty_inputs(group: int) -> None:
+    """
+    ONNX's cases for ops that are functions, with inputs emptied along the first axis of the first: graphs whose
+    intermediate values are empty too.
+    """
+    chosen = [name for name in sorted(cases()) if name not in not_run() and "_expanded" in name][group::GROUPS]
+    complaints, compared = {}, 0
+    for name in chosen:
+        model, inputs = emptied_case(cases()[name])
+        if model is not None:
+            compared += 1
+            found = disagreement(model, inputs)
+            if found is not None:
+                complaints[name] = found
+
+    assert complaints == {}
+    assert compared > 30
+
+
+def emptied_case(case) -> tuple[onnx.ModelProto | None, dict[str, np.ndarray]]:
+    """The case's model and inputs with every dimension that is as large as the first one 0; None if it has none."""
+    arrays = [array(item) for item in case.data_sets[0][0]] if case.data_sets else []
+    if not arrays or not all(isinstance(item, np.ndarray) for item in arrays) or arrays[0].ndim == 0:
+        return None, {}
+    size = arrays[0].shape[0]
+    model = onnx.ModelProto()
+    model.CopyFrom(case.model)
+    inputs = {}
+    for position, (value, item) in enumerate(zip(model.graph.input, arrays, strict=False)):
+        data = position == 0 or item.dtype.kind in "fVb"  # others are sizes and indices
+        shape = [0 if data and dim == size else dim for dim in item.shape]
+        inputs[value.name] = np.empty(shape, item.dtype) if 0 in shape else item
+        value.type.tensor_type.ClearField("shape")
+        for dim in shape:
+            value.type.tensor_type.shape.dim.add().dim_value = dim
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    return model, inputs
+
+
+def disagreement(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> str | None:
+    """None if a session gives the reference's results; also where weft refuses by one of its errors."""
+    try:
+        found = weft.Session(model.SerializeToString()).run(inputs)
+    except WeftError as error:
+        return f"internal: {error}" if isinstance(error, weft.errors.InternalError) else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            wanted = ReferenceEvaluator(model).run(None, inputs)
+        except Exception:  # noqa: BLE001 - the reference cannot do it: nothing to compare with
+            return None
+    for want, (name, got) in zip(wanted, found.items(), strict=True):
+        if np.shape(want) != got.shape:
+            return f"{name}: wanted shape {np.shape(want)}, got {got.shape}"
+        if got.dtype.kind == "f" and not np.allclose(got, want, rtol=1e-2, atol=1e-2, equal_nan=True):
+            return f"{name}: wanted {want}, got {got}"
+    return None
