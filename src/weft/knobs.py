@@ -59,6 +59,8 @@ KNOBS: dict[str, Knob] = {
              "weft, openblas, mkl or onednn", "Who multiplies f32 and f64 matrices, in sessions that do not say."),
         Knob("WEFT_PLAN_CACHE", 16, _natural, "0 or more",
              "How many plans (one for each combination of input shapes) a session keeps."),
+        Knob("WEFT_OUTPUTS_MB", 128, _natural, "MiB, 0 or more",
+             "How much memory of earlier large outputs the process keeps for later runs; 0 keeps none."),
     )
 }  # fmt: skip
 

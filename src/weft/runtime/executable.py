@@ -12,6 +12,7 @@ import numpy as np
 from weft import _native
 from weft.errors import KernelError, RunTimeoutError
 from weft.runtime.control import PLAIN, Request
+from weft.runtime.outputs import Output
 from weft.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -76,7 +77,7 @@ class Executable:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._forms = [(form.shape, form.dtype) for form in layout.outputs]
+        self._outputs = [Output(form.shape, form.dtype) for form in layout.outputs]
         self._program = _native.Program(
             steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in layout.steps],
             tasks=layout.tasks,
@@ -105,8 +106,10 @@ class Executable:
         return self._layout.arena_bytes
 
     def trim(self) -> None:
-        """Free the arenas that no run uses at the moment."""
+        """Free the arenas that no run uses at the moment, and the memory of outputs that no array uses."""
         self._program.trim()
+        for output in self._outputs:
+            output.trim()
 
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
@@ -114,7 +117,7 @@ class Executable:
         Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
         RunTimeoutError and RunCancelledError as `request` has it.
         """
-        outputs = [np.empty(shape, dtype) for shape, dtype in self._forms]
+        outputs = [output.array() for output in self._outputs]
         try:
             self._program.run(
                 team,

@@ -1,0 +1,252 @@
+"""Large results come in the memory of earlier ones, but only of those that nobody can see any more."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.models import small
+
+import weft
+from weft.errors import KnobError
+from weft.runtime.outputs import LEAST_BYTES, RECYCLER
+
+Array = np.ndarray[Any, Any]
+SIZE = 256
+BYTES = 4 * SIZE * SIZE
+assert BYTES >= LEAST_BYTES, "large enough to be kept"
+
+
+def model(size: int = SIZE) -> bytes:
+    """y = x + x, for square matrices."""
+    w = small.ModelWriter()
+    w.op("Add", "x", "x")
+    w.nodes[-1].output[0] = "y"
+    return w.model({"x": (small.FLOAT, [None, size])}, {"y": (small.FLOAT, [None, size])})
+
+
+def run(session: weft.Session, value: float, size: int = SIZE) -> Array:
+    """A matrix full of `value`."""
+    return session.run({"x": np.full((size, size), value / 2, np.float32)})["y"]
+
+
+@pytest.fixture
+def session() -> weft.Session:
+    """A session that has run once, and holds nothing."""
+    made = weft.Session(model())
+    run(made, 0)
+    made.trim()
+    return made
+
+
+def test_the_memory_of_a_result_that_is_gone_is_used_again(session: weft.Session) -> None:
+    """
+    When a result is dropped, the next run writes to the same memory, and computes what it would have in new memory.
+    """
+    first = run(session, 1)
+    address = first.ctypes.data
+    del first
+
+    second = run(session, 2)
+
+    assert second.ctypes.data == address
+    assert (second == 2).all()
+
+
+def test_results_are_ordinary_arrays(session: weft.Session) -> None:
+    """
+    Results are plain, contiguous, writable, aligned to a line of the cache, and can be pickled.
+    """
+    result = run(session, 3)
+
+    assert type(result) is np.ndarray
+    assert result.flags.c_contiguous
+    assert result.flags.writeable
+    assert result.flags.aligned
+    assert result.ctypes.data % 64 == 0
+    result += 1
+    assert (pickle.loads(pickle.dumps(result)) == 4).all()
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda result: result,
+        lambda result: result[3:5, ::2],
+        lambda result: result.reshape(-1).view(np.int32)[7:],
+        lambda result: result.T,
+        memoryview,
+        lambda result: memoryview(result[1:]).cast("B"),
+        lambda result: np.frombuffer(result, np.uint8),
+        np.from_dlpack,
+        lambda result: result.ctypes.data_as(ctypes.c_void_p),
+        lambda result: result.flat,
+        np.nditer,
+        lambda result: result.base,
+        pickle.PickleBuffer,
+    ],
+    ids=["array", "slice", "view", "transpose", "memoryview", "cast", "frombuffer", "dlpack", "ctypes", "flat", "nditer",
+         "base", "pickle"],
+)  # fmt: skip
+def test_memory_that_anything_refers_to_is_not_used_again(
+    session: weft.Session, hold: Callable[[Array], object]
+) -> None:
+    """
+    As long as a view, a buffer or an iterator of a result exists, runs write elsewhere.
+    """
+    result = run(session, 1)
+    address = result.ctypes.data
+    held = hold(result)
+    del result
+    gc.collect()
+
+    others = [run(session, 2) for _ in range(3)]
+
+    assert address not in [other.ctypes.data for other in others]
+    del held
+    gc.collect()
+    assert run(session, 3).ctypes.data == address
+
+
+def test_results_that_live_together_share_no_memory(session: weft.Session) -> None:
+    """
+    A hundred results, some dropped at random as more are made, all keep their values.
+    """
+    rng = np.random.default_rng(0)
+    alive: dict[int, Array] = {}
+    for number in range(100):
+        alive[number] = run(session, number)
+        if len(alive) > 5:
+            del alive[int(rng.choice(list(alive)))]
+        for each, result in alive.items():
+            assert (result == each).all()
+    addresses = [result.ctypes.data for result in alive.values()]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_threads_that_run_and_drop_at_once_keep_their_values(session: weft.Session) -> None:
+    """
+    Eight clients, each holding its last three results, never see another's numbers.
+    """
+    wrong: list[str] = []
+
+    def client(number: int) -> None:
+        held: list[tuple[float, Array]] = []
+        for turn in range(60):
+            value = 100.0 * number + turn
+            held.append((value, run(session, value)))
+            held = held[-3:]
+            wrong.extend(f"{each} in client {number}" for each, result in held if not (result == each).all())
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(8)]
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+
+    assert wrong == []
+
+
+def test_idle_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    No more than WEFT_OUTPUTS_MB is kept when many results are dropped at once.
+    """
+    monkeypatch.setenv("WEFT_OUTPUTS_MB", "1")
+    session = weft.Session(model())
+    results = [run(session, number) for number in range(20)]
+    del results
+
+    assert RECYCLER.idle_bytes <= 1 << 20
+    session.trim()
+
+
+def test_nothing_is_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    With WEFT_OUTPUTS_MB=0 results own their memory, and what is no number is refused when a plan is made.
+    """
+    monkeypatch.setenv("WEFT_OUTPUTS_MB", "0")
+    before = RECYCLER.idle_bytes
+    session = weft.Session(model())
+    assert run(session, 1).flags.owndata
+    assert RECYCLER.idle_bytes == before
+
+    monkeypatch.setenv("WEFT_OUTPUTS_MB", "much")
+    with pytest.raises(KnobError, match="WEFT_OUTPUTS_MB"):
+        run(weft.Session(model(SIZE + 1)), 1, SIZE + 1)
+
+
+def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
+    """
+    What a session keeps ends with trim() or with the session, also where results outlive it.
+    """
+    session = weft.Session(model())
+    before = RECYCLER.idle_bytes
+    run(session, 1)
+    assert RECYCLER.idle_bytes == before + BYTES
+    session.trim()
+    assert RECYCLER.idle_bytes == before
+
+    run(session, 1)
+    late = run(session, 2)
+    early = run(session, 3)
+    del early
+    assert RECYCLER.idle_bytes == before + BYTES
+    del session
+    gc.collect()
+    assert RECYCLER.idle_bytes == before
+    assert (late == 2).all()
+    del late
+    assert RECYCLER.idle_bytes == before
+
+
+def test_small_results_are_left_to_numpy() -> None:
+    """
+    Results of less than 128 KiB own their memory.
+    """
+    session = weft.Session(model(8))
+
+    assert run(session, 1, 8).flags.owndata
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork()")
+def test_a_child_uses_idle_memory_of_its_own(session: weft.Session) -> None:
+    """
+    Memory that was idle at a fork() is used by parent and child, neither seeing what the other writes.
+    """
+    first, kept = run(session, 1), run(session, 2)
+    address = first.ctypes.data
+    del first
+    child = os.fork()
+    if child == 0:
+        again = run(session, 7)
+        fine = again.ctypes.data == address and (again == 7).all() and (kept == 2).all()
+        os._exit(0 if fine else 1)
+    mine = run(session, 8)
+    assert os.waitpid(child, 0)[1] == 0
+    assert mine.ctypes.data == address
+    assert (mine == 8).all()
+
+
+def test_results_that_outlive_the_interpreter_do_no_harm() -> None:
+    """
+    A process whose globals hold a session and results until the very end ends quietly.
+    """
+    text = (
+        "import numpy as np, weft\n"
+        "from tests.unit.runtime.test_outputs import model, run\n"
+        "session = weft.Session(model()); results = [run(session, n) for n in range(3)]; del results[1]\n"
+        "class Holder: pass\n"
+        "h = Holder(); h.self, h.results, h.session = h, results, session\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
