@@ -213,6 +213,15 @@ class SessionBase:
         self._last = Last(asked, wanted, Familiar(self.inputs, arrays), plan)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
 
+    def prepared(self, inputs: Mapping[str, Any]) -> Callable[[Sequence[Array]], list[Array]]:
+        """What computes all outputs, in their order, from arrays in the order of `self.inputs`.
+
+        They must be like those of `inputs`, C-contiguous and of the declared dtypes, and are not looked at again.
+        Raises InputError for arguments that do not fit.
+        """
+        plan = self._plans.get(self._signature.forms(self._signature.arrays(inputs)), self._signature.select(None))
+        return lambda arrays: plan.run(arrays, self._threads.team(), self._request)
+
     def run_async(
         self,
         inputs: Mapping[str, Any],

@@ -7,19 +7,18 @@ that whatever has no path between it runs at once. A call outside any recording 
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
 
 from weft import forking
 from weft.compat.torch.dtypes import of_array
+from weft.compat.torch.state import current
+from weft.compat.torch.tensor import Tensor
 from weft.compile import Session
 from weft.errors import LimitError, ShapeError
 from weft.graph.graph import Graph
@@ -28,14 +27,8 @@ from weft.ops.op import Array, Info
 from weft.ops.table import OPS
 from weft.runtime import providers
 
-if TYPE_CHECKING:
-    from weft.compat.torch.tensor import Tensor
-
 MOST_COMPILED = 1024
 """How many compiled pieces of code are kept; those not used for longest go first."""
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +40,22 @@ class Entry:
     attrs: dict[str, Any]
     results: tuple[int, ...]
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a flush computed: the compiled code, the tensors it read, in its order, and those it gave; its ops."""
+
+    session: Session | None
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    ops: frozenset[str]
+
+    def feed(self) -> dict[str, Array]:
+        """The arrays of `inputs` by the names they have in the session."""
+        assert self.session is not None
+        names = (tensor.name for tensor in self.session.inputs)
+        return dict(zip(names, (tensor.settled() for tensor in self.inputs), strict=True))
 
 
 class Compiled:
@@ -79,10 +88,14 @@ class Recording:
     """What one thread has noted and not computed yet.
 
     With `keep` (tracing) nothing is forgotten by a flush: values that were computed on the way stay part of the code.
+    With `watch` each flush is added to `ran`. `spoilt` says why doing the same again need not give the same, if so.
     """
 
-    def __init__(self, *, keep: bool = False) -> None:
+    def __init__(self, *, keep: bool = False, watch: bool = False) -> None:
         self.keep = keep
+        self.watch = watch
+        self.spoilt = ""
+        self.ran: list[Ran] = []
         self.scopes: list[str] = []
         self.function = ""
         self._clear()
@@ -103,8 +116,6 @@ class Recording:
 
         Results whose shape depends on data are computed at once. Raises RuntimeError if the operands do not fit.
         """
-        from weft.compat.torch.tensor import Tensor
-
         numbers = tuple(None if each is None else self._number(each) for each in operands)
         try:
             infos = OPS[op].infer(attrs, [None if n is None else self.infos[n] for n in numbers], outputs)
@@ -119,6 +130,7 @@ class Recording:
         tensors = [Tensor.pending(self, n) for n in results]
         self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
         if any(info.shape is None for info in infos):
+            self.spoilt = f"the shape of a result of {name} depends on data"
             self.flush()
         return tensors
 
@@ -130,7 +142,7 @@ class Recording:
             return operand.number
         found = self._numbers.get(id(operand))
         if found is None:
-            array = operand.numpy()
+            array = operand.settled()
             if operand.frozen:
                 return self._constant(array, id(array))
             found = len(self.infos)
@@ -152,6 +164,8 @@ class Recording:
         """Compute every pending tensor that is still in use."""
         wanted = [(number, tensor) for number, ref in self._pending if (tensor := ref()) is not None]
         wanted = [(number, tensor) for number, tensor in wanted if tensor.array is None]
+        if self.watch and self.entries:
+            self.ran.append(self._ran([number for number, _ in wanted], [tensor for _, tensor in wanted]))
         if wanted:
             results = self.session([number for number, _ in wanted]).run(self.feed())
             for (number, tensor), array in zip(wanted, results.values(), strict=True):
@@ -162,13 +176,18 @@ class Recording:
         else:
             self._clear()
 
+    def _ran(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Ran:
+        session = self.session(numbers) if numbers else None
+        inputs = tuple(self.inputs.values()) if numbers else ()
+        return Ran(session, inputs, tuple(tensors), frozenset(entry.op for entry in self.entries))
+
     def session(self, outputs: Sequence[int]) -> Session:
         """The compiled form of what was noted, giving the values numbered `outputs`."""
         return COMPILED.get((tuple(self._key), tuple(outputs)), lambda: self._graph(outputs))
 
     def feed(self) -> dict[str, Array]:
         """The arrays of the inputs, by the names they have in `session`."""
-        return {f"v{number}": tensor.numpy() for number, tensor in self.inputs.items()}
+        return {f"v{number}": tensor.settled() for number, tensor in self.inputs.items()}
 
     def _graph(self, outputs: Sequence[int]) -> Graph:
         graph = Graph("torch")
@@ -194,54 +213,6 @@ def _frozen(attrs: dict[str, Any]) -> Any:
     )
 
 
-class _State(threading.local):
-    recording: Recording | None = None
-
-
-_STATE = _State()
-
-
-def current() -> Recording | None:
-    """The recording of the calling thread, if it is inside one."""
-    return _STATE.recording
-
-
-@contextmanager
-def recording_into(recording: Recording | None) -> Iterator[None]:
-    """Make `recording` (None: none) the calling thread's while the block runs."""
-    before = _STATE.recording
-    _STATE.recording = recording
-    try:
-        yield
-    finally:
-        _STATE.recording = before
-
-
-def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Make `function`, which emits ops, one that users call: its results are computed unless a recording is current."""
-    name = function.__name__.strip("_")
-
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        recording = _STATE.recording
-        if recording is None:
-            recording = Recording()
-            with recording_into(recording):
-                recording.function = name
-                result = function(*args, **kwargs)
-                recording.flush()
-            return result
-        if recording.function:
-            return function(*args, **kwargs)
-        recording.function = name
-        try:
-            return function(*args, **kwargs)
-        finally:
-            recording.function = ""
-
-    return call
-
-
 def emit(op: str, *operands: Tensor | Array | None, **attrs: Any) -> Tensor:
     """One op with one result, in the current recording."""
     return emit_many(op, *operands, outputs=1, **attrs)[0]
@@ -249,6 +220,6 @@ def emit(op: str, *operands: Tensor | Array | None, **attrs: Any) -> Tensor:
 
 def emit_many(op: str, *operands: Tensor | Array | None, outputs: int, **attrs: Any) -> list[Tensor]:
     """One op with several results, in the current recording."""
-    recording = _STATE.recording
+    recording = current()
     assert recording is not None, f"{op} was emitted outside a tensor function"
     return recording.emit(op, operands, attrs, outputs)

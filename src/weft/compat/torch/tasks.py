@@ -14,7 +14,8 @@ from collections.abc import Generator
 from typing import Any
 
 from weft.compat.torch.future import Future
-from weft.compat.torch.recording import Recording, current, recording_into
+from weft.compat.torch.recording import Recording
+from weft.compat.torch.state import current, recording_into
 from weft.compat.torch.tensor import Tensor
 
 Body = Generator[Any, Any, Any]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from weft.compat.torch import dtypes
 from weft.compat.torch.dtypes import dtype
-from weft.compat.torch.recording import Recording, current
+from weft.compat.torch.state import current
 from weft.ops.op import Array
+
+if TYPE_CHECKING:
+    from weft.compat.torch.recording import Recording
 
 METHODS: dict[str, Callable[..., Any]] = {}
 """Functions that are also methods, by name; `table` fills it."""
 
 
-_INNER = {"array", "frozen", "number", "pending", "recording", "settle"}
+_INNER = {"array", "frozen", "number", "of", "pending", "recording", "settle", "settled"}
 """Attributes of Tensor that are weft's own affair."""
 
 
@@ -80,6 +83,13 @@ class Tensor:
         tensor.array, tensor.recording, tensor.number, tensor.frozen = None, recording, number, False
         return tensor
 
+    @classmethod
+    def of(cls, array: Array) -> Tensor:
+        """`Tensor(array)` for an array that is known to have an element type that tensors can have."""
+        tensor = Tensor.__new__(Tensor)
+        tensor.array, tensor.recording, tensor.number, tensor.frozen = array, None, -1, False
+        return tensor
+
     def settle(self, array: Array, *, keep: bool) -> None:
         """Take the array that the recording computed."""
         self.array = array
@@ -88,6 +98,13 @@ class Tensor:
 
     def numpy(self) -> Array:
         """The array, sharing memory; computed now if it is pending."""
+        recording = current()
+        if recording is not None:
+            recording.spoilt = "it reads elements of a tensor"
+        return self.settled()
+
+    def settled(self) -> Array:
+        """`numpy()` where nothing that follows depends on the elements."""
         if self.array is None:
             assert self.recording is not None
             self.recording.flush()
@@ -159,7 +176,7 @@ class Tensor:
         return self.dtype.is_floating_point
 
     def is_contiguous(self) -> bool:
-        return self.array is None or self.array.flags.c_contiguous
+        return self.array is None or bool(self.array.flags.c_contiguous)
 
     def data_ptr(self) -> int:
         """The address of the first element."""
@@ -237,7 +254,7 @@ class Tensor:
     def __repr__(self) -> str:
         if self.array is None:
             return f"tensor(<pending>, size={tuple(self.shape)}, dtype={self.dtype})"
-        text = np.array2string(self.array, separator=", ", precision=4, prefix="tensor(")
+        text = np.array2string(self.numpy(), separator=", ", precision=4, prefix="tensor(")
         plain = self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_)
         return f"tensor({text}{'' if plain else f', dtype={self.dtype}'})"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import (
     abs_,
@@ -22,7 +23,7 @@ from weft.compat.torch.functions.arithmetic import (
     where,
 )
 from weft.compat.torch.functions.reduction import axis_of
-from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 relu, sigmoid, tanh = unary("relu", floats=False), unary("sigmoid"), unary("tanh")

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype
-from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 Operand = Any

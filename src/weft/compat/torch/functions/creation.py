@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import cast
 from weft.compat.torch.functions.shape import sizes
-from weft.compat.torch.recording import tensor_function
 from weft.compat.torch.tensor import Tensor, device
 from weft.ops.op import Array
 

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, cast
 from weft.compat.torch.functions.reduction import axis_of
 from weft.compat.torch.functions.shape import ints, reshape, transpose
-from weft.compat.torch.recording import current, emit, tensor_function
+from weft.compat.torch.recording import emit
+from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
 
 FARTHEST = 2**62

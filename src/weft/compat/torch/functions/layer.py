@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.activation import softmax
 from weft.compat.torch.functions.arithmetic import add, mul, scalar, where
 from weft.compat.torch.functions.matmul import matmul
 from weft.compat.torch.functions.reduction import mean
 from weft.compat.torch.functions.shape import ints, reshape, transpose
-from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 Sizes = int | Sequence[int]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import add, common, mul
-from weft.compat.torch.recording import emit, tensor_function
+from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import add, cast, div, exp, log, maximum, minimum, mul, ne, sqrt, sub
-from weft.compat.torch.recording import emit, emit_many, tensor_function
+from weft.compat.torch.recording import emit, emit_many
 from weft.compat.torch.tensor import Tensor
 
 Dims = int | Sequence[int] | None

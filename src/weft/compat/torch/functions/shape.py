@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.reduction import axis_of
-from weft.compat.torch.recording import current, emit, tensor_function
+from weft.compat.torch.recording import emit
+from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
 from weft.ops.op import Array
 
@@ -142,10 +144,10 @@ def contiguous(input: Tensor) -> Tensor:
     return input if input.is_contiguous() else Tensor(np.ascontiguousarray(input.numpy()))
 
 
-@tensor_function
+@view_function(lambda _, array: array.copy())
 def clone(input: Tensor) -> Tensor:
     """A copy."""
-    return input if input.array is None else Tensor(input.array.copy())
+    return emit("identity", input)
 
 
 @tensor_function

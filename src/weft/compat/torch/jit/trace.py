@@ -8,7 +8,8 @@ from typing import Any
 
 from weft import forking
 from weft.compat.torch.jit.script import _plainly, name_of
-from weft.compat.torch.recording import Recording, current
+from weft.compat.torch.recording import Recording
+from weft.compat.torch.state import current
 from weft.compat.torch.tasks import run
 from weft.compat.torch.tensor import Tensor
 from weft.compile import Session

@@ -1,0 +1,90 @@
+"""Tensor functions as users call them: outside scripts each call is one small graph, found by what it is given.
+
+The second call of a function with arguments of the same form (classes, element types, shapes, other values) goes
+straight to the compiled code of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar, cast
+
+from weft import forking
+from weft.compat.torch.forms import aliases, described
+from weft.compat.torch.recording import Recording
+from weft.compat.torch.replay import Replay, UnfitError
+from weft.compat.torch.state import STATE, recording_into
+from weft.compat.torch.tensor import Tensor
+
+MOST_CALLS = 4096
+"""How many forms of calls are kept; the first met go first."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_CALLS: dict[tuple[Any, ...], Replay | None] = {}
+"""By function and form; None where the result does not follow from these alone."""
+_LOCK = forking.lock()
+
+
+def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
+    """Make `function`, which emits ops, one that users call: its results are computed unless a recording is current."""
+    name = function.__name__.strip("_")
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        recording = STATE.recording
+        if recording is None:
+            return cast(R, _at_once(function, name, args, kwargs))
+        if recording.function:
+            return function(*args, **kwargs)
+        recording.function = name
+        try:
+            return function(*args, **kwargs)
+        finally:
+            recording.function = ""
+
+    return call
+
+
+def _at_once(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    key: list[Any] = [function]
+    tensors: list[Tensor] = []
+    if not described(args, kwargs, key, tensors):
+        return _recorded(function, name, args, kwargs, Recording())
+    form = (*key, aliases(tensors))
+    replay = _CALLS.get(form)
+    if replay is not None:
+        result = replay.run(tensors)
+        if result is not NotImplemented:
+            return result
+    elif form in _CALLS:
+        return _recorded(function, name, args, kwargs, Recording())
+    recording = Recording(watch=True)
+    result = _recorded(function, name, args, kwargs, recording)
+    _keep(form, recording, tensors, result)
+    return result
+
+
+def _recorded(
+    function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recording: Recording
+) -> Any:
+    with recording_into(recording):
+        recording.function = name
+        result = function(*args, **kwargs)
+        recording.flush()
+    return result
+
+
+def _keep(form: tuple[Any, ...], recording: Recording, tensors: list[Tensor], result: Any) -> None:
+    replay = None
+    if not recording.spoilt and len(recording.ran) < 2:
+        try:
+            replay = Replay(recording.ran[0] if recording.ran else None, tensors, {}, result)
+        except UnfitError:
+            replay = None
+    with _LOCK:
+        _CALLS[form] = replay
+        while len(_CALLS) > MOST_CALLS:
+            _CALLS.pop(next(iter(_CALLS)))
