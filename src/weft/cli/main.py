@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code. Data goes to stdout, everything else to stderr."""
     try:
         result = weft_command.main(args=arguments, prog_name="weft", standalone_mode=False)
+        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Abort:
         print("weft: interrupted", file=sys.stderr)
@@ -38,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show(file=sys.stderr)
         return error.exit_code
-    except (WeftError, OSError) as error:
+    except BrokenPipeError:  # whoever reads our output has seen enough, as `head` has
+        with Path(os.devnull).open("wb") as nowhere:
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return 1
+    except (WeftError, OSError, MemoryError) as error:
         print(f"weft: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -13,7 +13,8 @@ import numpy as np
 
 import weft
 from weft.compile import Progress
-from weft.errors import InputError
+from weft.errors import InputError, LimitError
+from weft.graph.shape import elements
 from weft.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -88,12 +89,14 @@ def open_session(
 
 
 def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    """`NAME=VALUE` options as a dictionary. Raises click.BadParameter for anything else."""
+    """`NAME=VALUE` options as a dictionary. Raises click.BadParameter for anything else, and for a name given twice."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not equals or not name:
             raise click.BadParameter(f"wanted NAME=VALUE, got {text!r}", param_hint=option)
+        if name in pairs:
+            raise click.BadParameter(f"{name!r} is given twice", param_hint=option)
         pairs[name] = value
     return pairs
 
@@ -111,7 +114,8 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
 def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
     """An array for each input: from its .npy file, else random with the declared shape (seeded).
 
-    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files.
+    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files, LimitError
+    for shapes too large to fill.
     """
     known = {tensor.name for tensor in tensors}
     symbols = {dim for tensor in tensors for dim in tensor.shape or () if isinstance(dim, str)}
@@ -139,12 +143,18 @@ def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
         lacks = "rank" if tensor.dtype is not None else "rank and dtype"
         raise InputError(f"input {tensor.name!r} has no declared {lacks}; give it with --input {tensor.name}=FILE.npy")
     shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
+    try:
+        elements(shape)
+        return _random(shape, tensor.dtype)
+    except (LimitError, MemoryError) as error:
+        raise LimitError(f"input {tensor.name!r} cannot be made up: {error}; give smaller sizes with --dim") from None
+
+
+def _random(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Seeded values of a standard normal distribution, 0 and 1 for integers and bool, empty strings."""
     rng = np.random.default_rng(0)
-    kind = tensor.dtype.kind
-    if kind == "b":
-        return rng.integers(0, 2, shape).astype(bool)
-    if kind in "iu":
-        return rng.integers(0, 2, shape).astype(tensor.dtype)
-    if kind == "O":
+    if dtype.kind in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "O":
         return np.full(shape, "", object)
-    return rng.standard_normal(shape).astype(tensor.dtype)
+    return rng.standard_normal(shape).astype(dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,9 +11,18 @@ from typing import Any
 
 
 def print_json(data: Any) -> None:
-    """`data` as JSON on stdout."""
-    json.dump(data, sys.stdout, indent=1, default=str)
+    """`data` as JSON on stdout; numbers that JSON has no form for (NaN, infinities) as null."""
+    json.dump(finite(data), sys.stdout, indent=1, default=str, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def finite(data: Any) -> Any:
+    """`data` with None for every float that is NaN or infinite."""
+    if isinstance(data, dict):
+        return {key: finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [finite(value) for value in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def width() -> int:

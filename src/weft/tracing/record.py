@@ -78,12 +78,16 @@ def trace(path: str | os.PathLike[str]) -> Iterator[Recording]:
     """Record what runs in the block and write it to `path` as a timeline that Perfetto opens.
 
     One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
-    are there after the block. Raises WeftError if another trace is being recorded, OSError if `path`
+    are there after the block. What ran before an exception left the block is written too. Raises WeftError if another trace is being recorded, OSError if `path`
     cannot be written (found out before the block runs).
     """
     from weft.tracing.chrome import write
 
     with Path(path).open("w", encoding="utf-8") as file:
-        with record() as recording:
-            yield recording
-        write(recording.events, file)
+        recording = None
+        try:
+            with record() as recording:
+                yield recording
+        finally:
+            if recording is not None:
+                write(recording.events, file)

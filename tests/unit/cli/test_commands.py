@@ -111,6 +111,12 @@ def test_threads_shows_each_value_with_its_source() -> None:
         (["run", "MODEL", "--dim", "n=x"], 2, "wanted a size"),
         (["run", "MODEL", "--runs", "0"], 2, "--runs"),
         (["run", "MODEL", "--runs", "1", "--seconds", "1"], 2, "not both"),
+        (["run", "MODEL", "--seconds", "nan"], 2, "--seconds"),
+        (["run", "MODEL", "--seconds", "inf"], 2, "--seconds"),
+        (["run", "MODEL", "--dim", "n=1", "--dim", "n=2"], 2, "given twice"),
+        (["run", "MODEL", "--dim", "n=99999999999999999999"], 1, "input 'x' cannot be made up"),
+        (["run", "MODEL", "--dim", "n=900000000"], 1, "input 'x' cannot be made up"),
+        (["run", "MODEL", "--trace", "/absent/run.json"], 1, "/absent/run.json"),
         (["run", "MODEL", "--intra", "-1"], 1, "ThreadSettingError"),
         (["run"], 2, "MODEL"),
         (["dance"], 2, "dance"),
@@ -126,6 +132,38 @@ def test_wrong_use_has_its_exit_code_and_reason(model: str, arguments: list[str]
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
+    """
+    Outputs of NaN and infinity leave a document that every JSON reader takes.
+    """
+    onnx.save(small.add(), tmp_path / "add.onnx")
+    np.save(tmp_path / "a.npy", np.array([[np.nan, 1, 2], [3, 4, np.inf]], np.float32))
+
+    done = weft("run", str(tmp_path / "add.onnx"), "--input", f"a={tmp_path / 'a.npy'}", "--runs", "1", "--json")
+    report = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+    assert report["outputs"]["y"]["min"] is None
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(model: str) -> None:
+    """
+    `weft inspect --json MODEL | head` says nothing of a broken pipe.
+    """
+    command = [sys.executable, "-m", "weft", "inspect", "--json", model]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.close()
+        stderr = process.stderr.read()
+
+    assert stderr == ""
+
+
+def test_the_list_of_commands_is_told_in_whole_sentences() -> None:
+    """
+    None of the summaries is cut short.
+    """
+    assert "..." not in weft("--help").stdout.split("Commands:")[1]
 
 
 def test_interrupting_a_run_exits_with_130(model: str) -> None:

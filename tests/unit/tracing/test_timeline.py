@@ -10,7 +10,7 @@ import pytest
 from tests.models import small
 
 import weft
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.tracing.record import Event, record
 
 
@@ -107,3 +107,20 @@ def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
         ran.append(True)
 
     assert not ran
+
+
+def test_a_block_that_fails_leaves_the_timeline_so_far(tmp_path: Path) -> None:
+    """
+    The exception comes through, and what ran before it is in the file.
+    """
+    session = weft.Session(small.add())
+    good, bad = np.ones((2, 3), np.float32), np.ones((3, 3), np.float32)
+
+    with pytest.raises(InputError), weft.trace(tmp_path / "run.json"):
+        for a in (good, bad):
+            session.run({"a": a, "b": good})
+
+    slices = [
+        record for record in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if record["ph"] == "X"
+    ]
+    assert slices

@@ -29,7 +29,9 @@ def inspect(
     precision: str,
     as_json: bool,
 ) -> None:
-    """Show MODEL's inputs, outputs, ops and how each of them runs, memory and estimated FLOPs.
+    """Show what MODEL is and how each of its ops will run.
+
+    Inputs, outputs, ops, the kernel of each step with its chunks and estimated time, memory and FLOPs.
 
     Example: weft inspect resnet50.onnx --dim batch=8
     """

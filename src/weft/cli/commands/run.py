@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import time
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +17,7 @@ from weft.cli.timeline import draw
 from weft.tracing.record import Event, record, trace
 
 DEFAULT_SECONDS = 1.0
+MAX_SECONDS = 1e6
 TOP_OPS = 10
 
 
@@ -38,7 +40,7 @@ TOP_OPS = 10
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, max=MAX_SECONDS, min_open=True),
     metavar="S",
     help=f"Time runs for this long (default: {DEFAULT_SECONDS:g}).",
 )
@@ -65,12 +67,19 @@ def run(
     trace_file: str | None,
     as_json: bool,
 ) -> None:
-    """Run MODEL (an ONNX file, a frozen TensorFlow graph, a PyTorch program) and report outputs, latency, CPU use, memory and the costliest ops.
+    """Run MODEL and say how fast it is and where the time goes.
+
+    MODEL is an ONNX file, a frozen TensorFlow graph or a PyTorch program. Reports outputs, latency, CPU use, memory,
+    the costliest ops, and which worker did what when.
 
     Example: weft run resnet50.onnx --intra 2 --runs 50 --trace run.json
     """
     if runs is not None and seconds is not None:
         raise click.UsageError("give --runs or --seconds, not both")
+    if seconds is not None and np.isnan(seconds):
+        raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
+    if trace_file:
+        Path(trace_file).touch()  # an impossible path is told of now, not when everything has been measured
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     start = time.perf_counter()
     session = open_session(model, intra, inter, (math, precision), (begin, end))

@@ -13,7 +13,10 @@ from weft.cli.output import print_json, table
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def threads(as_json: bool) -> None:
-    """Show the thread settings in force, the source of each, the machine, the build, and every pool."""
+    """Show the thread settings in force and where each came from.
+
+    Also the machine, the build, and what every pool is doing.
+    """
     from weft.codegen.target import detect
 
     info = weft.threads.info()
