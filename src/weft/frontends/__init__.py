@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -84,8 +85,9 @@ def front_end(model: Any) -> str:
     if isinstance(model, str | os.PathLike):
         path = os.fspath(model)
         text = os.fsdecode(path)
-        if Path(text).is_dir() and (Path(text) / "saved_model.pb").exists():
-            return TENSORFLOW
+        with suppress(OSError, ValueError):  # what is wrong with the path, the front end says
+            if (Path(text) / "saved_model.pb").exists():
+                return TENSORFLOW
         return SUFFIXES.get(Path(text).suffix.lower(), ONNX)
     names = [f"{base.__module__}.{base.__qualname__}" for base in type(model).__mro__]
     found = next((TYPES[name] for name in names if name in TYPES), None)

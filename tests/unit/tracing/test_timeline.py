@@ -116,9 +116,12 @@ def test_a_block_that_fails_leaves_the_timeline_so_far(tmp_path: Path) -> None:
     session = weft.Session(small.add())
     good, bad = np.ones((2, 3), np.float32), np.ones((3, 3), np.float32)
 
-    with pytest.raises(InputError), weft.trace(tmp_path / "run.json"):
+    def run_both() -> None:
         for a in (good, bad):
             session.run({"a": a, "b": good})
+
+    with pytest.raises(InputError), weft.trace(tmp_path / "run.json"):
+        run_both()
 
     slices = [
         record for record in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if record["ph"] == "X"
