@@ -22,8 +22,8 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     code = function.__code__  # its own: of a function that wraps another one, inspect would find the other's source
     tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     definition = tree.body[0]
-    if not isinstance(definition, ast.FunctionDef):
-        return None
+    if not isinstance(definition, ast.FunctionDef) or definition.name != code.co_name:
+        return None  # a lambda, or a comprehension, on the line of a `def`
     first = definition.decorator_list[0] if definition.decorator_list else definition
     ast.increment_lineno(tree, code.co_firstlineno - first.lineno)
     definition.decorator_list, definition.returns, definition.name = [], None, BODY

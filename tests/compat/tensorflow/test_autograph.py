@@ -153,7 +153,7 @@ def test_graphs_of_sessions_take_traced_functions() -> None:
 
 def test_what_cannot_be_in_a_graph_says_so() -> None:
     """
-    A name that only one way gives a value, a value that is no tensor, a break, and plain graphs.
+    A name that only one way gives a value, a value that is no tensor, a break out of a `try`, and plain graphs.
     """
 
     @tf.function
@@ -171,9 +171,12 @@ def test_what_cannot_be_in_a_graph_says_so() -> None:
 
     @tf.function
     def leaves(x: Any) -> Any:
-        for _ in range(3):
-            if x > 0:
-                break
+        while True:
+            try:
+                if x > 0:
+                    break
+            finally:
+                x += 1
         return x
 
     one = tf.constant(1.0)

@@ -7,9 +7,10 @@ condition is a Python value, in the graph where it is a tensor.
     else: y = g(x)           ->        def other(y): y = g(x); return (y,)
                                        (y,) = if_(c, then, other, ...)
 
-Functions that the function calls are rewritten too, except those of Python, NumPy and weft. Left to Python are loops with
-`break`, `continue` or `return`, statements with functions inside that read what they assign, and functions whose source is
-not to be had: a tensor's truth is an error there that says what to do.
+`break`, `continue` and `return` in loops become flags first (`jumps`). What a statement assigns to beside names, `d["k"]`
+and `a.b`, is set and read in the functions. Functions that the function calls are rewritten too, except those of Python,
+NumPy and weft. Left to Python are loops that a jump leaves out of a `try`, statements with functions inside that read what
+they assign, and functions whose source is not to be had: a tensor's truth is an error there that says what to do.
 """
 
 from __future__ import annotations
@@ -23,10 +24,13 @@ from typing import Any
 
 from weft.compat.source import bound, definition_of
 from weft.compat.tensorflow import staging
+from weft.compat.tensorflow.jumps import SCOPES as _SCOPES
+from weft.compat.tensorflow.jumps import Lowering
+from weft.compat.tensorflow.places import Places
 
 _HELPERS = (
-    "if_", "returned_if", "while_", "for_", "chosen", "both", "either", "negated", "equal", "unequal", "value_of",
-    "undefined",
+    "if_", "returned_if", "while_", "for_", "chosen", "both", "either", "both_in_turn", "either_in_turn", "negated", "equal",
+    "unequal", "value_of", "undefined",
 )  # fmt: skip
 _OF_OTHERS = frozenset((*sys.stdlib_module_names, "numpy", "weft")) - {"__main__"}
 _converted: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakKeyDictionary()
@@ -34,6 +38,8 @@ _converted: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakKey
 
 def called(function: Any) -> Any:
     """What is called in place of `function`: the same with its statements rewritten, if it is a user's."""
+    if isinstance(function, type) and function in staging.BUILTINS:
+        return staging.BUILTINS[function]
     if isinstance(function, types.MethodType):
         return types.MethodType(called(function.__func__), function.__self__)
     if not isinstance(function, types.FunctionType) or str(function.__module__).partition(".")[0] in _OF_OTHERS:
@@ -47,11 +53,19 @@ def called(function: Any) -> Any:
 HELPERS: dict[str, Callable[..., Any]] = {f"__weft_{name}": getattr(staging, name) for name in _HELPERS}
 HELPERS["__weft_called"] = called
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _REFUSED = (
     ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.AsyncFor, ast.AsyncWith, ast.Match,
 )  # fmt: skip
 _JUMPS = (ast.Break, ast.Continue, ast.Return)
+
+
+def do_not_convert(function: Any = None) -> Any:
+    """The function with its statements left to Python; also as a decorator with parentheses."""
+    if function is None:
+        return do_not_convert
+    if isinstance(function, types.FunctionType):
+        _converted[function] = None
+    return function
 
 
 def converted(function: Any) -> Any:
@@ -64,7 +78,7 @@ def converted(function: Any) -> Any:
         return function
     if definition is None or any(_stays(node) for node in ast.walk(definition)):
         return function
-    definition.body = _Rewrite().block(definition.body, tail=True)
+    definition.body = _Rewrite().block(Lowering().function(definition.body), tail=True)
     return bound(function, ast.fix_missing_locations(definition), HELPERS)
 
 
@@ -138,12 +152,13 @@ class _Rewrite(ast.NodeTransformer):
         end = rest if always_returns(rest) else [*rest, ast.Return(ast.Constant(value=None))]
         ways = [way if always_returns(way) else [*way, *end] for way in (node.body, node.orelse)]
         names = assigned([*ways[0], *ways[1]])
-        functions = [self._function(names, self.block(way, tail=True), node) for way in ways]
-        call = _call("returned_if", self.visit(node.test), *(_name(f.name) for f in functions), _values(names))
+        none = Places(())
+        functions = [self._part(names, none, self.block(way, tail=True), node) for way in ways]
+        call = _call("returned_if", self.visit(node.test), *(_name(f.name) for f in functions), none.values(names))
         return [*functions, ast.copy_location(ast.Return(call), node)]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
-        node.body = self.block(node.body, tail=True)
+        node.body = self.block(Lowering().function(node.body), tail=True)
         return node
 
     def visit_If(self, node: ast.If) -> Any:
@@ -153,10 +168,12 @@ class _Rewrite(ast.NodeTransformer):
         names = list(dict.fromkeys([*first, *second]))
         if keeps([*node.body, *node.orelse], names):
             return self._in_place(node)
-        shared = ast.Tuple([ast.Constant(value=name in first and name in second) for name in names], ast.Load())
-        ways = [self._function(names, self._result(way, names), node) for way in (node.body, node.orelse)]
-        parts = [self.visit(node.test), *(_name(way.name) for way in ways), _texts(names), shared, _values(names)]
-        return [*ways, *_assign(names, _call("if_", *parts), node)]
+        places = Places.of([*node.body, *node.orelse], names)
+        shared = _flags([*(name in first and name in second for name in names), *(False for _ in places.all)])
+        ways = [self._function(names, places, way, node) for way in (node.body, node.orelse)]
+        values = places.values(names)
+        parts = [self.visit(node.test), *(_name(way.name) for way in ways), places.texts(names), shared, values]
+        return [*ways, *_assign(names, places, _call("if_", *parts), node)]
 
     def visit_While(self, node: ast.While) -> Any:
         if jumps(node.body) or node.orelse:
@@ -164,10 +181,11 @@ class _Rewrite(ast.NodeTransformer):
         names = assigned(node.body)
         if keeps(node.body, names):
             return self._in_place(node)
-        test = self._function(names, [ast.Return(self.visit(node.test))], node)
-        body = self._function(names, self._result(node.body, names), node)
-        call = _call("while_", _name(test.name), _name(body.name), _texts(names), _values(names))
-        return [test, body, *_assign(names, call, node)]
+        places = Places.of(node.body, names)
+        test = self._part(names, places, [ast.Return(self.visit(node.test))], node)
+        body = self._function(names, places, node.body, node)
+        how = (places.texts(names), _live(node, names, places), places.values(names))
+        return [test, body, *_assign(names, places, _call("while_", _name(test.name), _name(body.name), *how), node)]
 
     def visit_For(self, node: ast.For) -> Any:
         if jumps(node.body) or node.orelse:
@@ -175,10 +193,13 @@ class _Rewrite(ast.NodeTransformer):
         names = list(dict.fromkeys([*assigned(node.body), *assigned([node.target])]))
         if keeps(node.body, names):
             return self._in_place(node)
+        places = Places.of(node.body, names)
         step = ast.copy_location(ast.Assign([node.target], _name("__weft_item")), node)
-        body = self._function(["__weft_item", *names], [step, *self._result(node.body, names)], node)
-        call = _call("for_", self.visit(node.iter), _name(body.name), _texts(names), _values(names))
-        return [body, *_assign(names, call, node)]
+        body = self._function(names, places, [step, *node.body], node, first="__weft_item")
+        goes_on = self._part(names, places, [ast.Return(self.visit(_going(node)))], node)
+        how = (places.texts(names), _live(node, names, places), places.values(names))
+        call = _call("for_", self.visit(node.iter), _name(body.name), _name(goes_on.name), *how)
+        return [body, goes_on, *_assign(names, places, call, node)]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -192,7 +213,9 @@ class _Rewrite(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         values: list[ast.expr] = [self.visit(value) for value in node.values]
         found, helper = values[-1], "both" if isinstance(node.op, ast.And) else "either"
-        for value in reversed(values[:-1]):
+        for value, later in zip(reversed(values[:-1]), reversed(node.values[1:]), strict=True):
+            if any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(later)):
+                helper = helper.partition("_")[0] + "_in_turn"  # it may fail where the first part does not hold
             found = _call(helper, value, _later(found))
         return ast.copy_location(found, node)
 
@@ -213,17 +236,26 @@ class _Rewrite(ast.NodeTransformer):
 
     def _in_place(self, node: ast.If | ast.While | ast.For) -> ast.stmt:
         """The statement itself, with what is inside it anew."""
+        if getattr(node, "weft_stops", None):
+            node.body.append(ast.If(ast.UnaryOp(ast.Not(), _going(node)), [ast.Break()], []))
         node.body, node.orelse = self.block(node.body, tail=False), self.block(node.orelse, tail=False)
         return node
 
-    def _result(self, block: Sequence[ast.stmt], names: Sequence[str]) -> list[ast.stmt]:
-        return [*self.block(block, tail=False), ast.Return(_values(names))]
+    def _function(
+        self, names: Sequence[str], places: Places, body: Sequence[ast.stmt], at: ast.stmt, first: str = ""
+    ) -> ast.FunctionDef:
+        """`body` as a function of what it assigns to, which it returns."""
+        result = ast.Return(places.values(names))
+        return self._part(names, places, [*self.block(body, tail=False), result], at, first)
 
-    def _function(self, names: Sequence[str], body: list[ast.stmt], at: ast.stmt) -> ast.FunctionDef:
+    def _part(
+        self, names: Sequence[str], places: Places, body: Sequence[ast.stmt], at: ast.stmt, first: str = ""
+    ) -> ast.FunctionDef:
         self._count += 1
-        arguments = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+        given = [*([first] if first else []), *names, *places.names]
+        arguments = ast.arguments([], [ast.arg(name) for name in given], None, [], [], None, [])
         more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
-        made = ast.FunctionDef(f"__weft_part{self._count}", arguments, body, [], None, None, *more)
+        made = ast.FunctionDef(f"__weft_part{self._count}", arguments, [*places.set(), *body], [], None, None, *more)
         return ast.fix_missing_locations(ast.copy_location(made, at))
 
 
@@ -239,22 +271,31 @@ def _later(expression: ast.expr) -> ast.Lambda:
     return ast.Lambda(ast.arguments([], [], None, [], [], None, []), expression)
 
 
-def _texts(names: Sequence[str]) -> ast.expr:
-    return ast.Tuple([ast.Constant(value=name) for name in names], ast.Load())
+def _flags(flags: Sequence[bool]) -> ast.expr:
+    return ast.Tuple([ast.Constant(value=flag) for flag in flags], ast.Load())
 
 
-def _values(names: Sequence[str]) -> ast.expr:
-    """The values of names, `undefined` for those that have none."""
-    return ast.Tuple([_call("value_of", _later(_name(name))) for name in names], ast.Load())
+def _live(node: ast.stmt, names: Sequence[str], places: Places) -> ast.expr:
+    """Which of the names are read outside the loop."""
+    live = getattr(node, "weft_live", ())
+    return _flags([*(name in live for name in names), *(False for _ in places.all)])
 
 
-def _assign(names: Sequence[str], call: ast.Call, at: ast.stmt) -> list[ast.stmt]:
-    """The names are what the helper returns; what it leaves undefined is deleted."""
-    if not names:
+def _going(node: ast.AST) -> ast.expr:
+    """Whether a `for` goes on: none of the flags that end it is set."""
+    flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), _name(flag)) for flag in getattr(node, "weft_stops", ())]
+    return ast.BoolOp(ast.And(), flags) if len(flags) > 1 else flags[0] if flags else ast.Constant(value=True)
+
+
+def _assign(names: Sequence[str], places: Places, call: ast.Call, at: ast.stmt) -> list[ast.stmt]:
+    """The names and places are what the helper returns; names that it leaves undefined are deleted."""
+    given = [*names, *places.names]
+    if not given:
         return [ast.copy_location(ast.Expr(call), at)]
-    targets = ast.Tuple([_name(name, store=True) for name in names], ast.Store())
-    made: list[ast.stmt] = [ast.Assign([targets], call)]
-    for name in names:
+    targets = ast.Tuple([_name(name, store=True) for name in given], ast.Store())
+    made: list[ast.stmt] = [ast.Assign([targets], call), *places.set()]
+    for name in given:
+        gone = ast.Delete([ast.Name(name, ast.Del())])
         unset = ast.Compare(_name(name), [ast.Is()], [_name("__weft_undefined")])
-        made.append(ast.If(unset, [ast.Delete([ast.Name(name, ast.Del())])], []))
+        made.append(gone if name in places.names else ast.If(unset, [gone], []))
     return [ast.fix_missing_locations(ast.copy_location(statement, at)) for statement in made]

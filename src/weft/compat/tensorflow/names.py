@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.compat.tensorflow import (
+    autograph,
     config,
     context,
     control_flow,
@@ -17,6 +18,7 @@ from weft.compat.tensorflow import (
     graph,
     graph_def,
     initializers,
+    loop_options,
     nest,
     placeholders,
     python_ops,
@@ -93,6 +95,8 @@ BOTH: dict[str, Any] = {
     "TensorShape": shape.TensorShape,
     "Variable": variable.Variable,
     "as_dtype": dtypes.as_dtype,
+    "autograph.experimental.do_not_convert": autograph.do_not_convert,
+    "autograph.experimental.set_loop_options": loop_options.set_loop_options,
     "cond": control_flow.cond,
     "constant": convert.constant,
     "control_dependencies": control_flow.control_dependencies,
