@@ -109,19 +109,19 @@ def _objects(specs: list[KernelSpec], target: Target, progress: Progress | None)
     with open_cache() as cache:
         keys = [kernel_key(spec, target) for spec in specs]
         codes = [cache.load(key) if cache is not None else None for key in keys]
-        total, done = codes.count(None), 0
-        for index, code in enumerate(codes):
-            if code is not None:
-                continue
-            from weft.codegen import jit
+        missing = [index for index, code in enumerate(codes) if code is None]
+        if missing:
+            from weft.codegen.compiler import compile_kernels
 
-            if progress is not None and done == 0:
-                progress(0, total)
-            fresh = codes[index] = jit.compile_kernel(specs[index], target)
-            if cache is not None:
-                cache.store(keys[index], fresh)
-            done += 1
+            def made(number: int, code: bytes) -> None:
+                codes[missing[number]] = code
+                if cache is not None:
+                    cache.store(keys[missing[number]], code)
+                if progress is not None:
+                    progress(number + 1, len(missing))
+
             if progress is not None:
-                progress(done, total)
+                progress(0, len(missing))
+            compile_kernels([specs[index] for index in missing], target, made)
     kept = [code for code in codes if code is not None]
-    return [ObjectCode(str(spec), spec.symbol, code) for spec, code in zip(specs, kept, strict=True)], total
+    return [ObjectCode(str(spec), spec.symbol, code) for spec, code in zip(specs, kept, strict=True)], len(missing)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from llvmlite import binding
 
 from weft.codegen.emit.kernel import Kernel
-from weft.codegen.kernels.table import AS_WRITTEN, KERNELS
+from weft.codegen.kernels.table import KERNELS, Effort, effort_of
 from weft.errors import InternalError
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -51,30 +51,51 @@ def emit_ir(spec: KernelSpec, target: Target) -> str:
     return k.finish()
 
 
-def compile_ir(text: str, target: Target, *, optimize: bool = True) -> bytes:
+def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
     """Object code of the module `text`. Raises InternalError if LLVM rejects it.
 
-    Without `optimize` only the code generator's own passes run.
+    `effort` is that of LLVM's optimiser: with "none" only the code generator's own passes run.
     """
     machine = target_machine(target)
-    try:
-        module = binding.parse_assembly(text)
-        module.verify()
-    except RuntimeError as error:
-        raise InternalError(f"generated IR is not valid: {error}\n{text[:4000]}") from error
-    if optimize:
-        options = binding.create_pipeline_tuning_options(speed_level=2)
-        options.loop_vectorization = False
-        options.slp_vectorization = False
-        options.loop_unrolling = False
-        builder = binding.create_pass_builder(machine, options)
-        builder.getModulePassManager().run(module, builder)
-    return bytes(machine.emit_object(module))
+    with binding.create_context() as context:  # what a module leaves behind in LLVM goes with its context
+        try:
+            module = binding.parse_assembly(text, context)
+        except RuntimeError as error:
+            raise _invalid(text, error) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _invalid(text, error) from error
+            _optimize(module, machine, effort)
+            return bytes(machine.emit_object(module))
+
+
+def _invalid(text: str, error: RuntimeError) -> InternalError:
+    return InternalError(f"generated IR is not valid: {error}\n{text[:4000]}")
+
+
+def _optimize(module: binding.ModuleRef, machine: binding.TargetMachine, effort: Effort) -> None:
+    if effort == "none":
+        return
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    with binding.create_pass_builder(machine, options) as builder:
+        if effort == "full":
+            passes = builder.getModulePassManager()
+        else:
+            passes = binding.create_new_module_pass_manager()
+            passes.add_simplify_cfg_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_simplify_cfg_pass()
+        passes.run(module, builder)
 
 
 def compile_kernel(spec: KernelSpec, target: Target) -> bytes:
     """Object code of the kernel, compiled anew."""
-    return compile_ir(emit_ir(spec, target), target, optimize=spec.family not in AS_WRITTEN)
+    return compile_ir(emit_ir(spec, target), target, effort_of(spec.family))
 
 
 class Library:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 from llvmlite import ir
@@ -144,4 +145,9 @@ class Kernel:
 
 def as_i64(index: Index) -> ir.Value:
     """`index` as an LLVM value."""
-    return I64(index) if isinstance(index, int) else index
+    return _number(index) if isinstance(index, int) else index
+
+
+@lru_cache(maxsize=1 << 12)
+def _number(index: int) -> ir.Constant:
+    return I64(index)

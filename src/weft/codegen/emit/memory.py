@@ -7,7 +7,7 @@ from llvmlite.ir.values import ArgumentAttributes
 
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.types import I1, I8, I32, POINTER, element_of, scalar, vector, with_element
-from weft.codegen.emit.vectors import splat
+from weft.codegen.emit.vectors import lane_numbers, splat
 from weft.dtypes import DType, boolean
 
 
@@ -30,7 +30,7 @@ def prefetch(k: Kernel, base: ir.Value, bytes_: Index) -> None:
 
 def lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:
     """A vector of `lanes` i1: lane i is i < count."""
-    iota = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
+    iota = lane_numbers(tuple(range(lanes)))
     bound = splat(k, k.b.trunc(as_i64(count), I32), lanes)
     return k.b.icmp_signed("<", iota, bound)
 

@@ -9,7 +9,8 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop, when
 from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
-from weft.codegen.emit.types import I32, vector
+from weft.codegen.emit.types import vector
+from weft.codegen.emit.vectors import lane_numbers
 from weft.dtypes import DType
 
 _LANE_BYTES = 16
@@ -63,7 +64,7 @@ def _stage(k: Kernel, rows: list[ir.Value], distance: int, low: list[int], high:
 
 
 def _shuffle(k: Kernel, left: ir.Value, right: ir.Value, lanes: list[int]) -> ir.Value:
-    return k.b.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
+    return k.b.shuffle_vector(left, right, lane_numbers(tuple(lanes)))
 
 
 def move_tile(

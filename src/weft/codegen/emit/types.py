@@ -1,4 +1,9 @@
-"""LLVM types of element types and vectors."""
+"""LLVM types of element types and vectors.
+
+Types are made once a process: llvmlite writes out the text of each object anew, and a kernel names its types thousands of times.
+"""
+
+from functools import lru_cache
 
 from llvmlite import ir
 
@@ -30,6 +35,7 @@ POINTER = ir.PointerType()
 _FLOATS = {8: ir.DoubleType(), 4: FLOAT, 2: ir.HalfType()}
 
 
+@lru_cache(maxsize=64)
 def scalar(dtype: DType) -> ir.Type:
     """The type of one element in memory. Booleans are bytes holding 0 or 1, bf16 is its bits."""
     if dtype == bf16:
@@ -41,12 +47,18 @@ def scalar(dtype: DType) -> ir.Type:
 
 def vector(dtype: DType, lanes: int) -> ir.Type:
     """The type of `lanes` elements; of one element where `lanes` is 1."""
-    return scalar(dtype) if lanes == 1 else ir.VectorType(scalar(dtype), lanes)
+    return scalar(dtype) if lanes == 1 else vector_of(scalar(dtype), lanes)
+
+
+@lru_cache(maxsize=256)
+def vector_of(element: ir.Type, lanes: int) -> ir.Type:
+    """The vector type of `lanes` elements of the LLVM type `element`."""
+    return ir.VectorType(element, lanes)
 
 
 def with_element(like: ir.Type, element: ir.Type) -> ir.Type:
     """A type shaped as `like` (scalar or vector) with another element type."""
-    return ir.VectorType(element, like.count) if isinstance(like, ir.VectorType) else element
+    return vector_of(element, like.count) if isinstance(like, ir.VectorType) else element
 
 
 def lanes_of(type_: ir.Type) -> int:

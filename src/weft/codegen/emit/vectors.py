@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Kernel
-from weft.codegen.emit.types import I32, element_of, lanes_of, scalar, vector, with_element
+from weft.codegen.emit.types import I32, element_of, lanes_of, vector, vector_of, with_element
 from weft.dtypes import DType
 
 
@@ -15,26 +16,39 @@ def splat(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
     """`value` in every lane; `value` itself for one lane."""
     if lanes == 1:
         return value
-    type_ = ir.VectorType(value.type, lanes)
-    one = k.b.insert_element(ir.Constant(type_, ir.Undefined), value, I32(0))
-    return k.b.shuffle_vector(
-        one, ir.Constant(type_, ir.Undefined), ir.Constant(ir.VectorType(I32, lanes), [0] * lanes)
-    )
+    nothing = undefined(vector_of(value.type, lanes))
+    one = k.b.insert_element(nothing, value, I32(0))
+    return k.b.shuffle_vector(one, nothing, lane_numbers((0,) * lanes))
 
 
 def constant(dtype: DType, value: float, lanes: int = 1) -> ir.Constant:
     """The constant `value` in every lane."""
-    number: float | int = float(value) if dtype.is_float else int(value)
-    one = scalar(dtype)
-    return ir.Constant(one, number) if lanes == 1 else ir.Constant(vector(dtype, lanes), [number] * lanes)
+    return _everywhere(vector(dtype, lanes), repr(float(value)) if dtype.is_float else str(int(value)))
 
 
 def like(value: ir.Value, number: float) -> ir.Constant:
     """The constant `number` with the type of `value`."""
-    element = element_of(value.type)
-    exact: float | int = int(number) if isinstance(element, ir.IntType) else float(number)
-    lanes = lanes_of(value.type)
-    return ir.Constant(value.type, exact) if lanes == 1 else ir.Constant(value.type, [exact] * lanes)
+    integer = isinstance(element_of(value.type), ir.IntType)
+    return _everywhere(value.type, str(int(number)) if integer else repr(float(number)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _everywhere(type_: ir.Type, number: str) -> ir.Constant:
+    """The constant `number`, which is told by its digits: 0.0 and -0.0 compare equal."""
+    exact: float | int = int(number) if isinstance(element_of(type_), ir.IntType) else float(number)
+    return ir.Constant(type_, exact)
+
+
+@lru_cache(maxsize=1 << 10)
+def lane_numbers(numbers: tuple[int, ...]) -> ir.Constant:
+    """A vector of 32-bit `numbers`, such as shuffles take."""
+    return ir.Constant(vector_of(I32, len(numbers)), list(numbers))
+
+
+@lru_cache(maxsize=256)
+def undefined(type_: ir.Type) -> ir.Constant:
+    """A value of `type_` that may be anything."""
+    return ir.Constant(type_, ir.Undefined)
 
 
 def mangled(type_: ir.Type) -> str:
@@ -98,5 +112,4 @@ def take(k: Kernel, value: ir.Value, lanes: Sequence[int] | range) -> ir.Value:
     """A vector of the named lanes of `value`; a scalar if only one is named."""
     if len(lanes) == 1:
         return k.b.extract_element(value, I32(lanes[0]))
-    undefined = ir.Constant(value.type, ir.Undefined)
-    return k.b.shuffle_vector(value, undefined, ir.Constant(ir.VectorType(I32, len(lanes)), list(lanes)))
+    return k.b.shuffle_vector(value, undefined(value.type), lane_numbers(tuple(lanes)))
