@@ -247,6 +247,10 @@ void bind_program(nb::module_& m) {
              "Run once on the team; returns when all is done. Thread-safe; releases the GIL. Limits are the first said by\n"
              "own, intra_op and inter_op, common, the team. If the run is ended from outside, Python steps in other threads\n"
              "are left to themselves: the program, bound and `keep` live until they end.")
+        .def(
+            "set_caps", [](PyProgram& program, const std::vector<int>& max_workers) { program.set_caps(max_workers); },
+            nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),
+            "Cap how many workers may share each step (0: no cap), effective at the next op boundary. Any thread, any time.")
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<ReleasedGil>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },

@@ -224,6 +224,75 @@ WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
     CHECK_THROWS(std::invalid_argument, builder.build());
 }
 
+WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
+    static std::atomic<int> inside{0};
+    static std::atomic<int> most{0};
+    static std::atomic<int> drawn{0};
+    const Kernel gauge = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+        const int now = ++inside;
+        int before = most;
+        while (before < now && !most.compare_exchange_weak(before, now)) {
+        }
+        std::this_thread::sleep_for(300us);
+        --inside;
+        ++drawn;
+        return 0;
+    };
+    constexpr int kSteps = 60;
+    constexpr int kChunks = 20;
+    Builder builder;
+    builder.slots = {{SlotKind::arena, 0}};
+    for (int i = 0; i < kSteps; ++i) {
+        builder.add_kernel(gauge, {}, kChunks);
+        if (i > 0) builder.link(i - 1, i);
+    }
+    for (StepSpec& step : builder.steps) step.max_workers = 1;
+    const auto program = builder.build();
+    Team team("t", {4, 1});
+    std::thread client([&] { team.run(*program, {}); });
+    const auto wait_for = [&](int chunks) {
+        while (drawn < chunks) std::this_thread::sleep_for(100us);
+    };
+    wait_for(kChunks * 10);
+    CHECK_EQUAL(1, most.load());
+    program->set_caps(std::vector<int>(kSteps, 3));
+    wait_for(kChunks * 30);
+    CHECK_EQUAL(3, most.load());
+    program->set_caps(std::vector<int>(kSteps, 1));
+    wait_for(drawn + 2 * kChunks);  // the op in progress keeps its workers
+    most = 0;
+    client.join();
+    CHECK_EQUAL(1, most.load());
+    CHECK_EQUAL(kSteps * kChunks, drawn.load());
+    most = 0;
+    program->set_caps(std::vector<int>(kSteps, 0));
+    team.run(*program, {});
+    CHECK(most > 3);
+    CHECK_THROWS(std::invalid_argument, program->set_caps(std::vector<int>(kSteps - 1, 1)));
+    std::vector<int> wrong(kSteps, 1);
+    wrong.back() = -1;
+    CHECK_THROWS(std::invalid_argument, program->set_caps(wrong));
+    CHECK(program->max_workers(0) > 4);
+}
+
+WEFT_TEST(caps_of_steps_may_change_from_many_threads) {
+    Team team("t", {4, 3});
+    RandomDag dag(11, 80, 400);
+    std::atomic<bool> over{false};
+    std::vector<std::thread> setters;
+    for (int each = 0; each < 2; ++each) {
+        setters.emplace_back([&, each] {
+            for (int cap = each; !over; cap = (cap + 1) % 5) {
+                dag.program().set_caps(std::vector<int>(dag.program().steps().size(), cap));
+                std::this_thread::sleep_for(50us);
+            }
+        });
+    }
+    for (int i = 0; i < 60; ++i) dag.run(team);
+    over = true;
+    for (auto& setter : setters) setter.join();
+}
+
 WEFT_TEST(spinning_may_be_changed_while_threads_spin) {
     Team team("t", {3, 3}, 24h);
     RandomDag dag(5, 60);

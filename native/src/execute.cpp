@@ -68,7 +68,7 @@ void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, 
 }
 
 bool pays_to_spread(const Task& task) {
-    return task.chunks > 1 && task.max_workers > 1 && task.cost_ns >= 2 * kWorthCallingSpinnerNs;
+    return task.chunks > 1 && task.cost_ns >= 2 * kWorthCallingSpinnerNs;
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t fro
         op.task = order[done];
         op.chunks = task.chunks;
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
-        const auto most = std::min<std::int64_t>({how.width, task.max_workers, task.chunks});
+        const auto most = std::min<std::int64_t>({how.width, run.program.max_workers(op.task), task.chunks});
         if (most > 1 && pays_to_spread(task) && how.generation == fork_generation()) {
             spread(caller, op, {how.engine, static_cast<int>(most), how.generation});
         } else {

@@ -7,6 +7,7 @@
 #include "weft/context.h"
 #include "weft/cost.h"
 #include "weft/fork.h"
+#include "weft/team.h"
 
 namespace weft {
 
@@ -31,6 +32,14 @@ void need_index(const std::string& where, const char* what, std::int64_t came, s
         reject(where, std::string(what) + " must be in 0.." + std::to_string(count) + " (exclusive), got " +
                           std::to_string(came));
     }
+}
+
+void check_caps(std::span<const int> caps, std::size_t steps) {
+    if (caps.size() != steps) {
+        reject("max_workers",
+               "wanted one number a step = " + std::to_string(steps) + ", got " + std::to_string(caps.size()));
+    }
+    for (std::size_t i = 0; i < steps; ++i) need_at_least(name("step", i), "max_workers", 0, caps[i]);
 }
 
 std::uint64_t next_program_id() {
@@ -66,11 +75,17 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
     }
+    std::vector<int> caps;
+    caps.reserve(steps.size());
+    for (const StepSpec& step : steps) caps.push_back(step.max_workers);
     take_steps(std::move(steps));
     take_tasks(tasks, step_costs_);
     take_successors(successors);
     sort_tasks();
     estimate_sharing();
+    check_caps(caps, steps_.size());
+    caps_ = std::vector<std::atomic<int>>(tasks_.size());
+    store_caps(caps);
 }
 
 Program::~Program() = default;
@@ -90,12 +105,10 @@ void Program::take_steps(std::vector<StepSpec> steps) {
                               std::to_string(spec.chunks));
         }
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
-        need_at_least(where, "max_workers", 0, spec.max_workers);
         take_pointers(where, spec.pointers);
         steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
                           pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
         step_costs_.push_back(spec.cost_ns);
-        step_caps_.push_back(spec.max_workers > 0 ? spec.max_workers : kAnyWorkers);
     }
 }
 
@@ -141,8 +154,7 @@ void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<d
         const bool shared = count == 1 && !spec.blocking;
         const bool worth_sharing = cost - kStepElsewhereNs * static_cast<double>(count - 1) >= kWorthSharingNs;
         tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
-                          worth_sharing, shared ? steps_[first].chunks : 1, shared ? step_caps_[first] : 1, 0, 0, 0,
-                          spec.blocking});
+                          worth_sharing, shared ? steps_[first].chunks : 1, 0, 0, 0, spec.blocking});
     }
     for (std::size_t s = 0; s < owner.size(); ++s) {
         if (owner[s] < 0) reject(name("step", s), "belongs to no task");
@@ -197,18 +209,38 @@ void Program::sort_tasks() {
 void Program::estimate_sharing() {
     double total = 0;
     double longest = 0;
-    double divisible = 0;
     std::vector<double> start(tasks_.size(), 0);
     for (const std::uint32_t i : order_) {
         const Task& task = tasks_[i];
         const double end = start[i] + task.cost_ns;
         for (const std::uint32_t next : successors(task)) start[next] = std::max(start[next], end);
         longest = std::max(longest, end);
-        if (!task.worth_sharing) continue;
-        total += task.cost_ns;
-        if (task.chunks > 1 && task.max_workers > 1) divisible += task.cost_ns / 2;
+        if (task.worth_sharing) total += task.cost_ns;
     }
-    shareable_ns_ = std::max(divisible, total - longest);
+    independent_ns_ = total - longest;
+}
+
+// Relaxed: who decides by them holds its scheduler's lock, under which set_caps() then has it look again. What is read
+// elsewhere is a hint: a run that is driven op by op comes to look when epoch_ has moved.
+void Program::store_caps(std::span<const int> max_workers) {
+    double divisible = 0;
+    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+        const Task& task = tasks_[i];
+        const int asked = max_workers[task.first_step];
+        const int cap = task.chunks == 1 ? 1 : asked > 0 ? asked : kAnyWorkers;
+        caps_[i].store(cap, std::memory_order_relaxed);
+        if (task.worth_sharing && cap > 1) divisible += task.cost_ns / 2;
+    }
+    shareable_ns_.store(std::max(divisible, independent_ns_), std::memory_order_relaxed);
+}
+
+void Program::set_caps(std::span<const int> max_workers) {
+    check_caps(max_workers, steps_.size());
+    {
+        const std::lock_guard lock(context_mutex());  // of two changes at once the later one counts in all tasks
+        store_caps(max_workers);
+    }
+    revise_all_runs();
 }
 
 std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {

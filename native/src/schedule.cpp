@@ -23,7 +23,7 @@ bool Scheduler::can_start(const Context& run) const {
 }
 
 Op* Scheduler::start(Context& run, std::uint32_t task) {
-    Op* op = open_op(run, task, limits_of(run).intra_op > 1 && run.program.tasks()[task].max_workers > 1);
+    Op* op = open_op(run, task, limits_of(run).intra_op > 1 && run.program.max_workers(task) > 1);
     if (run.lent_free) {
         run.lent_free = false;
         op->holds_lent = true;
@@ -80,7 +80,7 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     Op* best = nullptr;
     const int most = limits_of(run).intra_op;
     for (Op* op : run.open) {
-        const int cap = std::min(most, run.program.tasks()[op->task].max_workers);
+        const int cap = std::min(most, run.program.max_workers(op->task));
         if (op->workers >= std::min<std::int64_t>(cap, op->chunks)) continue;
         const double gain = remaining_ns(*op) / (op->workers + 1);
         if (gain > worth) {

@@ -193,12 +193,16 @@ bool end_all_teams(std::chrono::nanoseconds grace) {
     return any_left;
 }
 
+void revise_all_runs() {
+    for (const auto& scheduler : Team::living_schedulers()) scheduler->revise_runs();
+}
+
 void RunLimits::set(Limits limits) {
     check_asked(limits);
     // Relaxed: a run reads it when it begins and in revise_runs(), under its scheduler's lock. If it begins before
     // revise_runs() takes that lock it is revised there, and else it sees this store through the lock.
     packed_.store(pack(limits), std::memory_order_relaxed);
-    for (const auto& scheduler : Team::living_schedulers()) scheduler->revise_runs();
+    revise_all_runs();
 }
 
 Limits RunLimits::get() const {

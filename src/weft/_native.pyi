@@ -176,6 +176,12 @@ class Program:
         RuntimeError if the team is closed.
         """
 
+    def set_caps(self, max_workers: Sequence[int]) -> None:
+        """Cap how many workers may share each step (0: no cap), effective at the next op boundary of runs in progress.
+
+        Any thread, any time. Raises ValueError, and then changes nothing, for a wrong count or a negative cap.
+        """
+
     def trim(self) -> None:
         """Free the memory of idle contexts."""
 

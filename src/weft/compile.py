@@ -7,7 +7,7 @@ is ready before they would be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from weft.codegen.digests import find_digest, keep_digest
 from weft.codegen.image import Image, find, image_key, keep
 from weft.codegen.target import detect
 from weft.dtypes import DType
-from weft.errors import InputError, ThreadSettingError, WeftError
+from weft.errors import InputError, WeftError
 from weft.frontends.origin import Origin
 from weft.graph.graph import Graph
 from weft.graph.shape import StaticShape, is_static
@@ -26,9 +26,9 @@ from weft.graph.template import Template
 from weft.graph.value import Value
 from weft.passes.base import Math, Precision
 from weft.plan.plan import Plan
+from weft.runtime.caps import NodeCaps, checked_caps, in_force
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
-from weft.runtime.limits import checked
 from weft.runtime.pool import Pool
 from weft.runtime.providers import WEFT, provider_for
 from weft.runtime.session import Runnable, SessionBase
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from weft.driver import Options
 
 Array = np.ndarray[Any, Any]
+_AT_FIRST = "Session(node_intra_op=)"
 Progress = Callable[[int, int], None]
 """(kernels done, kernels in all), called while kernels are compiled."""
 
@@ -51,7 +52,7 @@ class Session(SessionBase):
     `outputs` name the tensors to begin and end at ("name", "name:1"; None: its placeholders, and what no node reads).
 
     `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic).
-    `node_intra_op` caps the workers of single nodes by name, as the model's own metadata `weft.intra_op` does.
+    `node_intra_op` caps the workers of single nodes by name, before the model's own metadata `weft.intra_op` (0: no cap).
 
     `math="exact"` forbids reassociation and fast algorithms with other rounding; both are deterministic.
     `precision="bf16"` lets convolutions and products with constant weights round their factors to bf16 where the CPU has
@@ -85,7 +86,8 @@ class Session(SessionBase):
             raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
         if precision not in ("f32", "bf16"):
             raise WeftError(f"precision: wanted 'f32' or 'bf16', got {precision!r}")
-        self._node_intra_op = node_intra_op
+        self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, _AT_FIRST))
+        self._nodes: tuple[str, ...] | None = None
         self._origin = Origin(
             model,
             find=find_digest,
@@ -115,18 +117,23 @@ class Session(SessionBase):
             nested=nested,
             precision=precision,
             provider=provider,
+            caps=self._caps,
         )
         digest = self._origin.digest
         key = None
-        if digest is not None and node_intra_op is None and provider is None and not knobs.get("WEFT_DEBUG"):
+        if digest is not None and provider is None and not knobs.get("WEFT_DEBUG"):
             key = image_key(digest, {"math": math, "precision": precision}, target)
         self._kept = kept = None if key is None else find(key, target)
         source = None
         if kept is None:
             source = self._origin.load()
             signature = signature_of(source)
+            if not isinstance(source, Template):
+                self._nodes = names_of(source)
         else:
             signature = kept.signature
+            self._nodes = kept.nodes
+        checked_caps(self._caps.get(), self._nodes, _AT_FIRST)
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
         super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
         shapes = tuple(tensor.shape for tensor in signature.inputs)
@@ -136,7 +143,7 @@ class Session(SessionBase):
                 from weft.driver import Compiled
 
                 if isinstance(runnable, Compiled):
-                    keep(key, Image(signature, runnable.executable))
+                    keep(key, Image(signature, runnable.executable, names_of(source)))
 
     @property
     def graph(self) -> Graph:
@@ -151,19 +158,40 @@ class Session(SessionBase):
                 raise InputError(
                     "the model has no graph before it meets inputs: its dtypes and shapes follow from theirs"
                 )
-            self._graph = self._capped(source)
+            self._graph = source
         return self._graph
 
-    def _capped(self, graph: Graph) -> Graph:
-        return graph if self._node_intra_op is None else capped(graph, self._node_intra_op)
+    @property
+    def node_intra_op(self) -> dict[str, int]:
+        """The caps on single nodes that this session asks for, by name."""
+        return self._caps.get()
+
+    def set(
+        self,
+        *,
+        intra_op: int | None = None,
+        inter_op: int | None = None,
+        node_intra_op: Mapping[str, int] | None = None,
+    ) -> None:
+        """Change the limits of this session's runs, and the caps on single nodes; None leaves them, 0 is automatic.
+
+        `node_intra_op` takes the place of all caps asked for before, so that {} leaves the model's own. Any thread, any
+        time; runs in progress have caps, and limits where they ask for none of their own, from their next op on.
+        Raises ThreadSettingError, and then changes nothing, for what is impossible or names no node.
+        """
+        caps = (
+            None if node_intra_op is None else checked_caps(node_intra_op, self._nodes, "Session.set(node_intra_op=)")
+        )
+        super().set(intra_op=intra_op, inter_op=inter_op)
+        if caps is not None:
+            self._caps.set(caps)
 
     def _specialize(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         kept, self._kept = self._kept, None
-        return (
-            self._compile(forms, outputs)
-            if kept is None
-            else Restored(kept.executable, partial(self._compile, forms, outputs))
-        )
+        if kept is None:
+            return self._compile(forms, outputs)
+        self._caps.follow(kept.executable)
+        return Restored(kept.executable, partial(self._compile, forms, outputs))
 
     def _compile(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for
@@ -176,7 +204,9 @@ class Session(SessionBase):
         template = self._origin.load()
         assert isinstance(template, Template)
         told = [(_dtype_of(form, value), _shape_of(form)) for value, form in zip(template.inputs, forms, strict=True)]
-        self._graph = graph = self._capped(template.build(told))
+        self._graph = graph = template.build(told)
+        self._nodes = names_of(graph)
+        checked_caps(self._caps.get(), self._nodes, _AT_FIRST)
         return compile_for(graph, self._options(), [shape for _, shape in told], outputs)
 
     def plans(self) -> list[Plan]:
@@ -184,12 +214,20 @@ class Session(SessionBase):
 
         A model that was found on disk in its compiled form has its plan made anew to be shown.
         """
-        return [plan for runnable in self._plans.all() for plan in plans_of(runnable)]
+        return self._shown(self._plans.all())
 
     def plans_for(self, inputs: Mapping[str, Any]) -> list[Plan]:
         """The plans by which `inputs` are run, compiled now if need be (and run, where shapes depend on data)."""
         self.run(inputs)
-        return plans_of(self._plans.all()[-1])
+        return self._shown(self._plans.all()[-1:])
+
+    def _shown(self, runnables: Sequence[Runnable]) -> list[Plan]:
+        plans = [plan for runnable in runnables for plan in plans_of(runnable)]
+        asked = self._caps.get()
+        return [
+            replace(plan, calls=[replace(call, caps=in_force(call.caps, asked)) for call in plan.calls])
+            for plan in plans
+        ]
 
 
 @dataclass(slots=True)
@@ -228,27 +266,9 @@ def plans_of(runnable: Runnable) -> list[Plan]:
     return driver.plans_of(runnable.shown() if isinstance(runnable, Restored) else runnable)
 
 
-def capped(graph: Graph, caps: Mapping[str, int]) -> Graph:
-    """A copy of `graph` in which the named nodes are shared by so many workers at most (0: as the run has it).
-
-    A node that became several has them named `<name>` or `<name>/...`. Raises ThreadSettingError for an impossible
-    number or a name that no node has.
-    """
-    from weft.passes.specialize import copy_graph
-
-    copy = copy_graph(graph)
-    for name, value in caps.items():
-        cap = checked("intra_op", value, f"Session(node_intra_op=) for node {name!r}")
-        found = [node for node in copy.nodes if node.name == name or node.name.startswith(f"{name}/")]
-        if not found:
-            names = sorted({node.name for node in copy.nodes})
-            raise ThreadSettingError(
-                f"intra_op from Session(node_intra_op=): no node of the model is named {name!r}; "
-                f"its {len(names)} nodes are {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}"
-            )
-        for node in found:
-            node.max_workers = cap
-    return copy
+def names_of(graph: Graph) -> tuple[str, ...]:
+    """The names of the nodes."""
+    return tuple(node.name for node in graph.nodes)
 
 
 def _shape_of(form: Form) -> StaticShape:

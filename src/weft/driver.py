@@ -26,6 +26,7 @@ from weft.passes.specialize import specialize
 from weft.plan.plan import Plan
 from weft.plan.target import Target
 from weft.provider import Provider
+from weft.runtime.caps import NodeCaps
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable, run_alone
 from weft.runtime.numpy_threads import one_thread
@@ -49,6 +50,8 @@ class Options:
     """Makes the sessions that bodies of branches and loops run in."""
     precision: Precision = "f32"
     provider: Provider | None = None
+    caps: NodeCaps | None = None
+    """Those on single nodes, which may change."""
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -68,6 +71,8 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     optimize(region.graph, context)
     plan = make_plan(region.graph, options.target, options.math, options.provider)
     compiled = Compiled(plan, assemble(plan, options.progress))
+    if options.caps is not None:
+        options.caps.follow(compiled.executable)
     if region.graph is graph:
         return compiled
     inputs = tuple(value.name for value in graph.inputs)

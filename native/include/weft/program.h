@@ -1,6 +1,7 @@
 // Program: an immutable, validated DAG of tasks made of steps, and the contexts its runs use.
 #pragma once
 
+#include <atomic>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
@@ -37,7 +38,7 @@ struct StepSpec {
     std::vector<std::int64_t> args;
     std::int64_t chunks = 1;
     double cost_ns = 0;  // estimate for all chunks together; decides what is worth sharing, never what is computed
-    int max_workers = 0;  // that may share its chunks; 0 leaves it to the limits of the run
+    int max_workers = 0;  // that may share its chunks; 0 leaves it to the limits of the run. See Program::set_caps()
 };
 
 struct TaskSpec {
@@ -80,15 +81,14 @@ struct Task {
     double cost_ns;
     bool worth_sharing;   // with a worker that has nothing better to do
     std::int64_t chunks;  // > 1 only if the task is one step that may be drawn chunk by chunk
-    int max_workers;      // that may share it; kAnyWorkers if the step has no cap
     std::uint32_t first_successor;
     std::uint32_t successor_count;
     std::int32_t predecessors;
     bool blocking;
 };
 
-// Program is immutable after construction except for its list of idle contexts, which has its own lock: any number of
-// threads may run it at once. It must outlive its runs.
+// Program is immutable after construction except for its list of idle contexts, which has its own lock, and for the caps
+// of its steps, which are atomic: any number of threads may run it at once. It must outlive its runs.
 class Program {
 public:
     // Throws std::invalid_argument that says where, what was wanted and what came.
@@ -106,6 +106,13 @@ public:
     void release(std::unique_ptr<Context> context);
     // trim() frees the idle contexts.
     void trim();
+    // set_caps() gives each step the most workers that may share it, 0 for no cap. Takes effect at the next op boundary,
+    // also of runs in progress. Throws std::invalid_argument, and then changes nothing, for a wrong count or a negative cap.
+    void set_caps(std::span<const int> max_workers);
+    // max_workers() is how many may share the task; kAnyWorkers if its step has no cap.
+    int max_workers(std::uint32_t task) const {
+        return caps_[task].load(std::memory_order_relaxed);  // partner: store_caps()
+    }
     // contexts() counts those that exist: idle and in use.
     std::size_t contexts() const;
 
@@ -121,7 +128,7 @@ public:
     // order() lists all tasks so that each stands after its predecessors, the most urgent ready one first.
     std::span<const std::uint32_t> order() const { return order_; }
     // shareable_ns() estimates the work that other threads could take off the caller's hands.
-    double shareable_ns() const { return shareable_ns_; }
+    double shareable_ns() const { return shareable_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
     bool has_blocking() const { return has_blocking_; }
 
 private:
@@ -137,6 +144,7 @@ private:
     void take_successors(const std::vector<std::vector<std::int64_t>>& successors);
     void sort_tasks();
     void estimate_sharing();
+    void store_caps(std::span<const int> max_workers);
 
     std::uint64_t id_;
     std::size_t arena_bytes_ = 0;
@@ -144,11 +152,12 @@ private:
     std::size_t bound_count_ = 0;
     std::vector<Step> steps_;
     std::vector<double> step_costs_;
-    std::vector<int> step_caps_;
     std::vector<Task> tasks_;
+    std::vector<std::atomic<int>> caps_;  // of tasks; written by store_caps()
     std::vector<std::uint32_t> successors_;
     std::vector<std::uint32_t> order_;
-    double shareable_ns_ = 0;
+    double independent_ns_ = 0;  // what tasks could do beside the longest path
+    std::atomic<double> shareable_ns_{0};
     bool has_blocking_ = false;
 
     std::vector<SlotSpec> slots_;

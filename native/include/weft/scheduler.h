@@ -70,7 +70,7 @@ public:
     void cancel_run(std::uint64_t run_id, std::exception_ptr failure);
     // set_limits() takes effect at the next op boundary. Joins the workers that are now too many and idle.
     void set_limits(Limits limits);
-    // revise_runs() has runs in progress look at their RunLimits again, with effect at the next op boundary.
+    // revise_runs() has runs in progress look at their RunLimits and caps again, with effect at the next op boundary.
     void revise_runs();
     // close() refuses new runs, waits for those in progress (which first get cancelled if `cancel`) and joins the
     // workers. Throws std::runtime_error if called from inside one of its own steps.

@@ -50,7 +50,7 @@ public:
 
 private:
     friend bool end_all_teams(std::chrono::nanoseconds grace);
-    friend class RunLimits;
+    friend void revise_all_runs();
     static std::vector<std::shared_ptr<Scheduler>> living_schedulers();
     std::shared_ptr<Scheduler> scheduler();
     std::shared_ptr<Scheduler> living_scheduler();
@@ -64,6 +64,10 @@ private:
     std::uint64_t generation_ = 0;          // of scheduler_; guarded by context_mutex()
     bool closed_ = false;                   // guarded by context_mutex()
 };
+
+// revise_all_runs() has runs in progress look at their RunLimits and at the caps of their steps again, with effect at the
+// next op boundary.
+void revise_all_runs();
 
 // end_all_teams() cancels all runs and ends all threads, for the end of the process. Waits for kernels in flight, and
 // `grace` for host steps; returns whether threads are left in some. These may be in the core for ever: nothing that they

@@ -84,7 +84,7 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
         args = [library, *args]
     else:
         body = addresses[call.spec]
-    return Step(body, pointers, args, call.chunks, call.cost, call.max_workers)
+    return Step(body, pointers, args, call.chunks, call.cost, call.caps)
 
 
 def python_step(call: Call) -> PythonStep:

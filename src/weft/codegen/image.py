@@ -96,10 +96,11 @@ def _sources() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A compiled model: what its session takes and gives, and what computes it."""
+    """A compiled model: what its session takes and gives, what computes it, and the names of its nodes."""
 
     signature: Signature
     executable: Executable
+    nodes: tuple[str, ...]
 
 
 def keep(key: str, image: Image) -> None:
@@ -113,7 +114,7 @@ def keep(key: str, image: Image) -> None:
         if cache is None or not cache.has_room_for(total):
             return
         kernels = layout.kept.kernels
-        record = _record(image.signature, layout, kernels, places)
+        record = _record(image, kernels, places)
         if record is None:
             return
         head = json.dumps(record, separators=(",", ":")).encode()
@@ -128,8 +129,9 @@ def keep(key: str, image: Image) -> None:
         cache.store_parts(key, _in_blocks((*start, gap, *_stretched(layout.kept.arrays))))
 
 
-def _record(signature: Signature, layout: Layout, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
+def _record(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
     """Everything but code and constants; None if a step is no kernel of `kernels`."""
+    signature, layout = image.signature, image.executable.layout
     numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
     if any(step.body not in numbers for step in layout.steps):
         return None
@@ -142,10 +144,11 @@ def _record(signature: Signature, layout: Layout, kernels: KernelSet, places: Se
         "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
         "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
         "steps": [
-            (numbers[step.body], step.pointers, step.args, step.chunks, step.cost, step.max_workers)
+            (numbers[step.body], step.pointers, step.args, step.chunks, step.cost, dict(step.caps))
             for step in layout.steps
         ],
         "labels": [(label.node, label.op) for label in layout.labels],
+        "nodes": image.nodes,
         "tasks": list(layout.tasks),
         "successors": list(layout.successors),
         "slots": slots,
@@ -211,8 +214,8 @@ def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, targ
     constants = iter(held.arrays)
     layout = Layout(
         steps=[
-            Step(addresses[number], [(slot, offset) for slot, offset in pointers], args, chunks, cost, workers)
-            for number, pointers, args, chunks, cost, workers in record["steps"]
+            Step(addresses[number], [(slot, offset) for slot, offset in pointers], args, chunks, cost, caps)
+            for number, pointers, args, chunks, cost, caps in record["steps"]
         ],
         labels=[StepLabel(node, op) for node, op in record["labels"]],
         tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
@@ -229,7 +232,7 @@ def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, targ
         tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])
         for side in ("inputs", "outputs")
     )
-    return Image(Signature(inputs, outputs), Executable(layout))
+    return Image(Signature(inputs, outputs), Executable(layout), tuple(record["nodes"]))
 
 
 def _digest(key: str, *parts: bytes) -> bytes:

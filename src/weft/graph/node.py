@@ -13,10 +13,10 @@ class Node:
 
     An absent optional operand is None. `name` is the node's name in the user's model; fused nodes
     join names with `+`. `max_workers` caps the workers that share its work (0: no cap); what replaces or fuses nodes
-    has the smallest of their caps. Change operands through Graph or Patch only: they keep `Value.users` right.
+    takes over the smallest of their caps, and their `origins`. Change operands through Graph or Patch only: they keep `Value.users` right.
     """
 
-    __slots__ = ("attrs", "inputs", "max_workers", "name", "op", "outputs")
+    __slots__ = ("_origins", "attrs", "inputs", "max_workers", "name", "op", "outputs")
 
     def __init__(
         self, op: str, inputs: Sequence[Value | None], outputs: Sequence[Value], attrs: dict[str, Any], name: str
@@ -27,6 +27,21 @@ class Node:
         self.attrs = attrs
         self.name = name
         self.max_workers = 0
+        self._origins: dict[str, int] | None = None
+
+    @property
+    def origins(self) -> dict[str, int]:
+        """The nodes of the model whose work it does, by name, and the cap of each: itself, if it stands for no others."""
+        return {self.name: self.max_workers} if self._origins is None else self._origins
+
+    def take_over(self, nodes: Iterable[Node]) -> None:
+        """Stand for `nodes`, with the smallest of their caps."""
+        origins: dict[str, int] = {}
+        for node in nodes:
+            for name, cap in node.origins.items():
+                origins[name] = smallest_cap((cap, origins.get(name, 0)))
+        self._origins = origins
+        self.max_workers = smallest_cap(origins.values())
 
     @property
     def output(self) -> Value:
@@ -46,6 +61,6 @@ class Node:
         return f"{results} = {self.op}({operands}) {self.attrs or ''}  # {self.name}"
 
 
-def smallest_cap(nodes: Iterable[Node]) -> int:
-    """The smallest of the nodes' caps on workers; 0 if none has one."""
-    return min((node.max_workers for node in nodes if node.max_workers > 0), default=0)
+def smallest_cap(caps: Iterable[int]) -> int:
+    """The smallest of caps on workers, where 0 is none; 0 if there is no other."""
+    return min((cap for cap in caps if cap > 0), default=0)

@@ -51,7 +51,7 @@ def choose_kernels(graph: Graph, target: Target, math: str, provider: Provider |
     for node in graph.nodes:
         made = _calls(node, ctx)
         for call in made:
-            call.max_workers = node.max_workers
+            call.caps = node.origins
         lowered.calls.extend(made)
         for value in node.inputs:
             if value is not None and value.data is not None:

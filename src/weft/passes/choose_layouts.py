@@ -214,5 +214,5 @@ def _detach_tail(graph: Graph, node: Node) -> bool:
     node.outputs = [start]
     start.producer = node
     tail = graph.add("elementwise", [start, *extra], {"expr": expr}, name=node.name, outputs=[result])
-    tail.max_workers = node.max_workers
+    tail.take_over([node])
     return True

@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.errors import ShapeError
 from weft.graph.graph import Graph
-from weft.graph.node import Node, smallest_cap
+from weft.graph.node import Node
 from weft.graph.order import topological
 from weft.graph.shape import broadcast, elements
 from weft.graph.value import Value
@@ -152,8 +152,8 @@ def _fuse(graph: Graph, producer: Node, region: Sequence[Node], dependence: Depe
     producer.inputs = [None] * (len(own) + len(extra))
     for index, value in enumerate((*own, *extra)):
         graph.set_input(producer, index, value)
+    producer.take_over([producer, *region])
     producer.name = join_names([producer, *region])
-    producer.max_workers = smallest_cap([producer, *region])
     producer.attrs = {**producer.attrs, "tail": expr}
     start.producer = None
     producer.outputs = [result]

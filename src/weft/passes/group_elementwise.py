@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from weft.graph.graph import Graph
-from weft.graph.node import Node, smallest_cap
+from weft.graph.node import Node
 from weft.graph.order import topological
 from weft.graph.shape import StaticShape
 from weft.graph.value import Value
@@ -154,7 +154,7 @@ def _fused(graph: Graph, group: _Group) -> Node:
     ]
     expr, operands = build_expr(group.nodes, results)
     made = graph.make("elementwise", operands, {"expr": expr}, name=join_names(group.nodes), outputs=results)
-    made.max_workers = smallest_cap(group.nodes)
+    made.take_over(group.nodes)
     for value in results:
         value.producer = made
     return made

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph.graph import Graph, link, unlink
-from weft.graph.node import Node, smallest_cap
+from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import Math, PassContext
 from weft.passes.infer_shapes import infer_into
@@ -75,9 +75,9 @@ def sweep(graph: Graph, context: PassContext, rules: Rules) -> bool:
         for old, new in zip(node.outputs, results, strict=True):
             replace(graph, old, new)
         unlink(node)
-        cap = smallest_cap([node, *_dying(graph, node)])
+        origins = [node, *_dying(graph, node)]
         for made in edit.nodes:
-            made.max_workers = smallest_cap([made]) or cap
+            made.take_over(origins)
         kept.extend(edit.nodes)
         changed = True
     if changed:

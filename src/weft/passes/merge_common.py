@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from weft.graph.graph import Graph, unlink
-from weft.graph.node import Node, smallest_cap
+from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
 
@@ -36,7 +36,7 @@ class MergeCommon:
             if first is None or first is node or any(id(value) in outputs for value in node.outputs):
                 kept.append(node)
                 continue
-            first.max_workers = smallest_cap([first, node])
+            first.take_over([first, node])
             for old, new in zip(node.outputs, first.outputs, strict=True):
                 graph.replace_uses(old, new)
             unlink(node)

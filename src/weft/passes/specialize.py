@@ -56,7 +56,7 @@ def copy_node(graph: Graph, node: Node, copies: dict[Value, Value], *, forget_sh
         copies[value] = graph.value(value.name, value.dtype, None if forget_shapes else value.shape)
     results = [copies[value] for value in node.outputs]
     made = graph.add(node.op, operands, node.attrs, name=node.name, outputs=results)
-    made.max_workers = node.max_workers
+    made.take_over([node])
     return made
 
 

@@ -1,11 +1,12 @@
 """Calls: one kernel, or one Python function, applied to values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from weft.graph.node import smallest_cap
 from weft.graph.value import Value
 from weft.plan.kernel_spec import KernelSpec
 
@@ -21,7 +22,7 @@ class Call:
     order; `args` are its int64 arguments. The work is cut into `chunks` that may run at once and in
     any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
     per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,
-    `max_workers` caps the workers that share it (0: no cap).
+    `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
     """
 
     node: str
@@ -37,8 +38,13 @@ class Call:
     flops: float = 0.0
     traffic: float = 0.0
     blocking: bool = False
-    max_workers: int = 0
+    caps: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
     """Why it runs as it does, where that is not as the settings have it."""
     offsets: dict[int, int] = field(default_factory=dict)
     """Byte offsets to add to single pointers, by pointer number."""
+
+    @property
+    def max_workers(self) -> int:
+        """How many workers may share it; 0 if nothing caps them."""
+        return smallest_cap(self.caps.values())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from weft import _native
 from weft.errors import KernelError, RunTimeoutError
+from weft.graph.node import smallest_cap
+from weft.runtime.caps import in_force
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.outputs import Output
 from weft.tracing.registry import PROGRAMS, StepLabel
@@ -28,7 +30,7 @@ class Step:
     """One call: the address of a kernel or a Python function, and what it is given.
 
     `pointers` are (slot, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns,
-    `max_workers` caps the workers that share it (0: no cap).
+    `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
     """
 
     body: int | PythonStep
@@ -36,7 +38,7 @@ class Step:
     args: list[int]
     chunks: int
     cost: float
-    max_workers: int = 0
+    caps: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Executable:
             slots=layout.slots,
             arena_bytes=layout.arena_bytes,
             scratch_bytes=layout.scratch_bytes,
-            max_workers=[step.max_workers for step in layout.steps],
+            max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
         )
         PROGRAMS.register(self, self._program.id, tuple(layout.labels))
         Executable.everyone.add(self)
@@ -104,6 +106,10 @@ class Executable:
     def arena_bytes(self) -> int:
         """Bytes of intermediate memory that one run uses."""
         return self._layout.arena_bytes
+
+    def cap(self, asked: Mapping[str, int]) -> None:
+        """Cap the nodes of `asked` as `caps.in_force` has it, the others as the model does; from the next op on."""
+        self._program.set_caps([smallest_cap(in_force(step.caps, asked).values()) for step in self._layout.steps])
 
     def trim(self) -> None:
         """Free the arenas that no run uses at the moment, and the memory of outputs that no array uses."""

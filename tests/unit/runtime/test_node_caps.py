@@ -1,0 +1,334 @@
+"""Caps on the workers of single nodes: those of the model, of the session, and which counts."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.models import small
+from tests.unit.runtime.slow_models import X, python_tasks
+
+import weft
+from weft.compile import Restored, names_of
+from weft.errors import ThreadSettingError
+from weft.runtime.caps import checked_caps, in_force
+
+SETTLED_NS = 30_000_000
+"""How long after a change an op must have begun to be counted: the change is noted after it is in force."""
+
+
+@pytest.fixture(autouse=True)
+def automatic_threads():
+    yield
+    weft.threads.set(intra_op=0, inter_op=0)
+
+
+def caps(session):
+    return {call.node: call.max_workers for plan in session.plans() for call in plan.calls if call.op != "reorder"}
+
+
+@pytest.mark.parametrize("name", small.MODELS)
+def test_a_models_own_caps_survive_every_fusion(name):
+    """
+    metadata_props of an ONNX node cap its workers, whatever it is fused into; results do not change.
+    """
+    model = small.MODELS[name]()
+    inputs = small.inputs_for(model)
+    plain = weft.Session(model)
+    wanted = plain.run(inputs)["y"]
+    for number, node in enumerate(model.graph.node):
+        node.name = f"node{number}"
+        entry = node.metadata_props.add()
+        entry.key, entry.value = "weft.intra_op", "2"
+    session = weft.Session(model)
+
+    assert np.array_equal(session.run(inputs)["y"], wanted)
+    assert set(caps(session).values()) == {2}
+    assert set(caps(plain).values()) == {0}
+    for number in range(len(model.graph.node)):
+        session.set(node_intra_op={f"node{number}": 1})
+        assert set(caps(session).values()) <= {1, 2}
+    session.set(node_intra_op={f"node{number}": 3 for number in range(len(model.graph.node))})
+    assert set(caps(session).values()) == {3}
+    assert np.array_equal(session.run(inputs)["y"], wanted)
+    session.set(node_intra_op={})
+    assert set(caps(session).values()) == {2}
+
+
+def test_fused_nodes_have_the_smallest_of_their_caps():
+    """
+    A matrix product that takes in its bias and activation is as confined as the most confined of them.
+    """
+    w = small.ModelWriter()
+    w.op("Relu", w.op("Add", w.op("MatMul", "x", w.random(64, 64)), w.random(64)))
+    w.nodes[-1].output[0] = "y"
+    for node, name in zip(w.nodes, ("product", "bias", "activation"), strict=True):
+        node.name = name
+    model = w.model({"x": (small.FLOAT, [64, 64])}, {"y": (small.FLOAT, [64, 64])})
+    session = weft.Session(model, node_intra_op={"product": 4, "bias": 1, "activation": 3})
+    session.run({"x": np.ones((64, 64), np.float32)})
+
+    assert caps(session) == {"product+bias+activation": 1}
+
+
+def test_a_capped_node_runs_on_so_many_workers(tmp_path):
+    """
+    The trace shows one place for a node capped at one, several without.
+    """
+    weft.threads.set(intra_op=4, inter_op=1)
+    w = small.ModelWriter()
+    w.op("MatMul", "x", w.random(1024, 1024))
+    w.nodes[-1].name, w.nodes[-1].output[0] = "product", "y"
+    model = w.model({"x": (small.FLOAT, [1024, 1024])}, {"y": (small.FLOAT, [1024, 1024])})
+    inputs = {"x": np.ones((1024, 1024), np.float32)}
+
+    def workers(session):
+        with weft.trace(tmp_path / "trace.json") as recording:
+            for _ in range(10):
+                session.run(inputs)
+        runs = {}
+        for event in recording.events:
+            runs.setdefault(event.run, set()).add(event.worker)
+        return max(map(len, runs.values()))
+
+    assert workers(weft.Session(model, node_intra_op={"product": 1})) == 1
+    assert workers(weft.Session(model, node_intra_op={"product": 2})) == 2
+    assert workers(weft.Session(model)) > 2
+
+
+def products(count, size=1024):
+    """A model of `count` matrix products in a row, and inputs for it."""
+    w = small.ModelWriter()
+    weights, y = w.random(size, size), "x"
+    for number in range(count):
+        y = w.op("MatMul", y, weights)
+        w.nodes[-1].name = f"product{number}"
+    w.nodes[-1].output[0] = "y"
+    model = w.model({"x": (small.FLOAT, [size, size])}, {"y": (small.FLOAT, [size, size])})
+    return model, {"x": np.zeros((size, size), np.float32)}
+
+
+def follow_changes(path, count=400):
+    """How many threads worked on each op that began some time after a change of the caps, by the cap then in force."""
+    model, inputs = products(count, 768)
+    session = weft.Session(model)
+    names = [f"product{number}" for number in range(count)]
+    changes = [(0, 0)]
+    with weft.trace(path) as recording:
+        future = session.run_async(inputs)
+        for cap in (1, 0, 1):
+            time.sleep(0.3)
+            session.set(node_intra_op=dict.fromkeys(names, cap))
+            changes.append((time.monotonic_ns(), cap))
+        time.sleep(0.3)
+        assert not future.done()
+        future.cancel()
+        assert isinstance(future.exception(60), weft.errors.RunCancelledError)
+    begun, threads = {}, {}
+    for event in recording.events:
+        begun.setdefault(event.node, event.start)
+        threads.setdefault(event.node, set()).add(event.thread)
+    found = []
+    for (since, cap), (until, _) in itertools.pairwise([*changes, (1 << 63, 0)]):
+        widths = [len(threads[node]) for node, at in begun.items() if since + SETTLED_NS < at < until]
+        found.append((cap, widths))
+    return found
+
+
+def assert_followed(found):
+    for cap, widths in found:
+        assert len(widths) > 3, found
+        assert (max(widths) == 1) == (cap == 1), found
+
+
+def test_caps_of_nodes_change_in_the_middle_of_a_run(tmp_path):
+    """
+    Uncapped, capped at one, uncapped, capped: each op has as many workers as the cap in force when it begins.
+    """
+    weft.threads.set(intra_op=3, inter_op=1)
+    assert_followed(follow_changes(tmp_path / "trace.json"))
+
+
+def test_caps_of_nodes_change_whoever_spreads_the_ops(tmp_path):
+    """
+    OpenMP's teams get the width that is in force when an op begins.
+    """
+    script = f"""
+import weft
+from tests.unit.runtime.test_node_caps import assert_followed, follow_changes
+weft.threads.set_backend("openmp")
+weft.threads.set(intra_op=3, inter_op=1)
+assert_followed(follow_changes({str(tmp_path / "trace.json")!r}))
+"""
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_caps_asked_for_take_the_place_of_those_before():
+    """
+    They go before the model's own, 0 lifts these, {} brings them back, None and other limits leave them; a kept plan
+    and one that is compiled later have them.
+    """
+    w = small.ModelWriter()
+    for name in ("a", "b"):
+        w.op("Softmax", "x" if name == "a" else w.nodes[-1].output[0], axis=-1)
+        w.nodes[-1].name = name
+    w.nodes[-1].output[0] = "y"
+    model = w.model({"x": (small.FLOAT, ["N", 8])}, {"y": (small.FLOAT, ["N", 8])})
+    entry = model.graph.node[0].metadata_props.add()
+    entry.key, entry.value = "weft.intra_op", "2"
+    session = weft.Session(model, node_intra_op={"b": 5})
+    session.run({"x": np.ones((3, 8), np.float32)})
+
+    assert caps(session) == {"a": 2, "b": 5}
+    session.set(node_intra_op={"a": 0})
+    assert (caps(session), session.node_intra_op) == ({"a": 0, "b": 0}, {"a": 0})
+    session.set(intra_op=2)
+    session.set(node_intra_op=None)
+    assert session.node_intra_op == {"a": 0}
+    session.set(node_intra_op={})
+    assert caps(session) == {"a": 2, "b": 0}
+    session.set(node_intra_op={"a": 1, "b": 3})
+    session.run({"x": np.ones((4, 8), np.float32)})
+    assert [call.max_workers for plan in session.plans() for call in plan.calls] == [1, 3] * 2
+
+
+def test_what_a_node_became_has_its_cap():
+    """
+    Unless more is said of it; the order of the mapping makes no difference.
+    """
+    own = {"a": 2, "a/product": 2, "a/product/cut": 2, "ab": 2}
+    for asked in ({"a": 3, "a/product": 4}, {"a/product": 4, "a": 3}):
+        assert in_force(own, asked) == {"a": 3, "a/product": 4, "a/product/cut": 4, "ab": 2}
+    assert checked_caps({"a/product": 1}, ["a/product/cut"], "here")
+    with pytest.raises(ThreadSettingError, match="no node of the model is named ''"):
+        checked_caps({"": 1}, ["/a/product"], "here")
+
+
+def test_caps_reach_a_model_that_is_kept_in_its_compiled_form(tmp_path):
+    """
+    It needs neither its file nor a compiler for that.
+    """
+    model, inputs = products(2)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    weft.Session(path)
+    session = weft.Session(path, node_intra_op={"product1": 1})
+    assert isinstance(session._plans.all()[0], Restored)
+    path.unlink()
+    weft.threads.set(intra_op=3, inter_op=1)
+
+    def workers(node):
+        with weft.trace(tmp_path / "trace.json") as recording:
+            for _ in range(10):
+                session.run(inputs)
+        runs = {}
+        for event in recording.events:
+            if event.node == node:
+                runs.setdefault(event.run, set()).add(event.worker)
+        return max(map(len, runs.values()))
+
+    assert workers("product1") == 1
+    assert workers("product0") > 1
+    session.set(node_intra_op={"product0": 1})
+    assert workers("product0") == 1
+    assert workers("product1") > 1
+    with pytest.raises(ThreadSettingError, match=r"Session\.set.*'produce0'; did you mean 'product0' or 'product1'"):
+        session.set(node_intra_op={"produce0": 1})
+
+
+def test_caps_change_from_many_threads_and_change_no_bit():
+    """
+    Also from within a Python task of the run that they are for, and together with the limits of the session.
+    """
+    model = small.branches()
+    session, inputs = weft.Session(model), small.inputs_for(model)
+    names = list(names_of(session.graph))
+    wanted = session.run(inputs)["y"]
+    over = threading.Event()
+    faults = []
+
+    def change(number):
+        try:
+            while not over.is_set():
+                number = number % 4 + 1
+                session.set(node_intra_op=dict.fromkeys(names[number % 2 :], number), intra_op=5 - number)
+                session.set(node_intra_op={}, inter_op=number)
+        except weft.errors.WeftError as error:
+            faults.append(error)
+
+    changing = [threading.Thread(target=change, args=(number,)) for number in range(3)]
+    for each in changing:
+        each.start()
+    try:
+        for _ in range(100):
+            assert np.array_equal(session.run(inputs)["y"], wanted)
+    finally:
+        over.set()
+        for each in changing:
+            each.join()
+    assert not faults
+
+    def task():
+        inside.set(node_intra_op={"task1": 2}, intra_op=2, inter_op=2)
+        inside.set(node_intra_op={})
+
+    inside = python_tasks([task] * 8)
+    assert len(inside.run(X)) == 8
+
+
+@pytest.mark.parametrize(("value", "text"), [("-1", "-1"), ("many", "'many'"), ("5000", "5000")])
+def test_impossible_caps_in_a_model_are_refused(value, text):
+    """
+    The error names the node, the key and the value.
+    """
+    model = small.add()
+    entry = model.graph.node[0].metadata_props.add()
+    entry.key, entry.value = "weft.intra_op", value
+    with pytest.raises(ThreadSettingError, match=r"intra_op from metadata weft.intra_op of node") as caught:
+        weft.Session(model)
+    assert text in str(caught.value)
+
+
+def test_unknown_nodes_and_impossible_caps_are_refused():
+    """
+    A misspelt name lists those there are.
+    """
+    with pytest.raises(ThreadSettingError, match=r"no node of the model is named 'nope'; its 1 nodes are"):
+        weft.Session(small.add(), node_intra_op={"nope": 1})
+    name = weft.Session(small.add()).graph.nodes[0].name
+    with pytest.raises(ThreadSettingError, match="intra_op from"):
+        weft.Session(small.add(), node_intra_op={name: -2})
+
+
+@pytest.mark.parametrize("asked", [5, [("y", 1)], {"y": True}, {"y": 1.0}, {"y": 4097}, {"y": None}, {3: 1}, {None: 1}])
+def test_impossible_caps_change_nothing(asked):
+    """
+    At construction and later, whatever is impossible; limits that come with them stay too.
+    """
+    with pytest.raises(ThreadSettingError, match=r"intra_op from Session\(node_intra_op=\)"):
+        weft.Session(small.add(), node_intra_op=asked)
+    session = weft.Session(small.add(), intra_op=2)
+    name = session.graph.nodes[0].name
+    session.set(node_intra_op={name: 3})
+    with pytest.raises(ThreadSettingError, match=r"intra_op from Session\.set\(node_intra_op=\)"):
+        session.set(node_intra_op=asked, intra_op=4)
+    with pytest.raises(ThreadSettingError, match=r"inter_op from Session\.set\(inter_op=\)"):
+        session.set(node_intra_op={}, inter_op=-1)
+    assert (session.node_intra_op, session.get().intra_op) == ({name: 3}, 2)
+
+
+def test_a_misspelt_name_is_told_before_the_model_is_compiled():
+    """
+    A model with free shapes is not compiled before its first run.
+    """
+    model = small.data_dependent()
+    with pytest.raises(ThreadSettingError, match="no node of the model is named 'nope'"):
+        weft.Session(model, node_intra_op={"nope": 1})
