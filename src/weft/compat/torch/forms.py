@@ -30,10 +30,8 @@ def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objec
                 return False
             key.append(array.dtype)
             key.append(array.shape)
-            if not array.flags.c_contiguous:
-                key.append("strided")
-            if value.frozen:
-                key.append(id(value))
+            if value.frozen or not array.flags.c_contiguous:
+                key.append((array.flags.c_contiguous, id(value) if value.frozen else 0))
             tensors.append(value)
         elif kind in _VALUES:
             key.append(value)
@@ -106,4 +104,15 @@ def leaves(structure: Any) -> list[Tensor]:
     """The tensors in `structure`, in order."""
     found: list[Tensor] = []
     mapped(structure, found.append, Tensor)
+    return found
+
+
+def containers(structure: Any) -> set[int]:
+    """The ids of the lists and dicts in `structure`."""
+    found: set[int] = set()
+    if type(structure) in (list, dict):
+        found.add(id(structure))
+    if isinstance(structure, tuple | list | dict):
+        for each in structure.values() if isinstance(structure, dict) else structure:
+            found |= containers(each)
     return found

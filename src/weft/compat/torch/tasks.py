@@ -9,6 +9,7 @@ blocks a thread, so nothing can deadlock that a person would not call a cycle.
 from __future__ import annotations
 
 import threading
+import types
 from collections import deque
 from collections.abc import Generator
 from typing import Any
@@ -38,7 +39,8 @@ class Call:
         self.ready: deque[Task] = deque()
         self.wanting: list[Task] = []  # bodies that wait for the value of a tensor
         self.waiting: list[tuple[Future, Task]] = []
-        self.straight = True
+        self.functions: set[types.FunctionType] = set()  # whose code it entered
+        self.named: set[str] = set()  # attributes that it asked for by strings
 
     def fork(self, body: Body, scope: str) -> Future:
         """Start a body: it runs as far as it goes at once."""
@@ -56,8 +58,6 @@ class Call:
             while True:
                 asked = next(task.body)
                 if isinstance(asked, Tensor):
-                    if asked.array is None or recording.keep:
-                        self.straight = False
                     if asked.array is None:
                         self.wanting.append(task)
                         return

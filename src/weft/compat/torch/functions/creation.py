@@ -12,10 +12,19 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import cast
 from weft.compat.torch.functions.shape import sizes
+from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor, device
 from weft.ops.op import Array
 
 _RANDOM = np.random.default_rng()
+
+
+def _stream() -> np.random.Generator:
+    """The random numbers, which are others at each call: what is recorded around it is not made again without it."""
+    recording = current()
+    if recording is not None:
+        recording.spoilt = "it draws random numbers"
+    return _RANDOM
 
 
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
@@ -77,8 +86,8 @@ def _filled(
 zeros, zeros_like = _filled("zeros", np.zeros)
 ones, ones_like = _filled("ones", np.ones)
 empty, empty_like = _filled("empty", np.zeros)
-rand, rand_like = _filled("rand", lambda shape, to: np.asarray(_RANDOM.random(shape)).astype(to))
-randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_RANDOM.standard_normal(shape)).astype(to))
+rand, rand_like = _filled("rand", lambda shape, to: np.asarray(_stream().random(shape)).astype(to))
+randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_stream().standard_normal(shape)).astype(to))
 
 
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
@@ -114,17 +123,18 @@ def randint(low: int, high: Any = None, size: Any = None, *, dtype: DType | None
     """Integers in [low, high); randint(high, size) begins at 0."""
     if not isinstance(high, int):
         low, high, size = 0, low, high if size is None else size
-    return Tensor(_RANDOM.integers(low, high, tuple(size)).astype((dtype or dtypes.int64).numpy))
+    return Tensor(_stream().integers(low, high, tuple(size)).astype((dtype or dtypes.int64).numpy))
 
 
 def randperm(n: int) -> Tensor:
     """0 .. n - 1 in random order."""
-    return Tensor(_RANDOM.permutation(n).astype(np.int64))
+    return Tensor(_stream().permutation(n).astype(np.int64))
 
 
 def manual_seed(seed: int) -> None:
     """Begin the random numbers anew. They are NumPy's: for one seed PyTorch gives others."""
     global _RANDOM  # noqa: PLW0603 - one stream a process is what the name promises
+    _stream()
     _RANDOM = np.random.default_rng(seed % (1 << 64))
 
 

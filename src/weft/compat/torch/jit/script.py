@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -13,13 +12,12 @@ from typing import Any
 
 from weft import forking
 from weft.compat.torch.future import Future
+from weft.compat.torch.jit.pure import plain_package, steady
+from weft.compat.torch.jit.replays import Replays
 from weft.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
 from weft.compat.torch.nn.module import Module, Parameter
-from weft.compat.torch.tasks import Body, current_call, drive, run, wait_now
+from weft.compat.torch.tasks import Body, current_call, drive, wait_now
 from weft.compat.torch.tensor import Tensor
-
-_PLAIN = {"weft", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
-"""Packages whose functions are called as they are."""
 
 _CONTAINERS = "weft.compat.torch.nn.container"
 _VALUES = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__"}
@@ -41,21 +39,39 @@ def rewritten(function: types.FunctionType) -> Callable[..., Body]:
 
 def _scriptable(function: Any) -> bool:
     """Whether a plain Python function that a script calls becomes part of it."""
-    if isinstance(function, types.FunctionType) and function in _REWRITTEN:
-        return function not in _IGNORED
     if not isinstance(function, types.FunctionType) or function in _IGNORED:
+        return False
+    if function in _REWRITTEN:
+        return True
+    if plain_package(function.__module__) and function.__module__ != _CONTAINERS:
         return False
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
-    module = function.__module__ or ""
-    if module.split(".")[0] in _PLAIN:
-        return module == _CONTAINERS
     try:
         rewritten(function)
     except ScriptError:
         _IGNORED.add(function)
         return False
     return True
+
+
+def _entered(function: types.FunctionType) -> Callable[..., Body]:
+    """The generator form of a function whose code becomes part of the script."""
+    around = current_call()
+    if around is not None:
+        around.functions.add(function)
+    return rewritten(function)
+
+
+def _left_to_python(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Note that a function is called as it is."""
+    around = current_call()
+    if around is None or not around.recording.watch:
+        return
+    if not steady(function, kwargs):
+        around.recording.spoilt = f"it calls {name_of(function)}"
+    elif function in (getattr, hasattr) and len(args) > 1:
+        around.named.add(args[1])
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
@@ -65,7 +81,8 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
     if isinstance(function, Module):
         forward: Any = type(function).forward
         if _scriptable(forward):
-            return (yield from rewritten(forward)(function, *args, **kwargs))
+            return (yield from _entered(forward)(function, *args, **kwargs))
+        _left_to_python(function, args, kwargs)
         return forward(function, *args, **kwargs)
     if function is wait or (isinstance(function, types.MethodType) and function.__func__ is Future.wait):
         return (yield from _waited(args[0] if args else kwargs.get("future", getattr(function, "__self__", None))))
@@ -75,9 +92,10 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
         if isinstance(function.__self__, Tensor) and function.__name__ in _VALUES:
             yield function.__self__
         elif _scriptable(function.__func__):
-            return (yield from rewritten(function.__func__)(function.__self__, *args, **kwargs))  # type: ignore[arg-type]
+            return (yield from _entered(function.__func__)(function.__self__, *args, **kwargs))  # type: ignore[arg-type]
     elif _scriptable(function):
-        return (yield from rewritten(function)(*args, **kwargs))
+        return (yield from _entered(function)(*args, **kwargs))
+    _left_to_python(function, args, kwargs)
     return function(*args, **kwargs)
 
 
@@ -134,6 +152,7 @@ class ScriptFunction:
         self.original = original
         self.__name__ = original.__name__
         self.__doc__ = original.__doc__
+        self._replays = Replays()
         rewritten(original)
 
     @property
@@ -142,21 +161,25 @@ class ScriptFunction:
         return inspect.getsource(self.original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _enter(call(self.original, *args, **kwargs), self.__name__)
+        return _enter(self._replays, self.original, args, kwargs, self.__name__)
 
     def __repr__(self) -> str:
         return f"<torch.jit.ScriptFunction {self.__name__}>"
 
 
-def _enter(body: Body, scope: str) -> Any:
-    return drive(body) if current_call() is not None else run(body, scope)[0]
+def _enter(replays: Replays, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any], scope: str) -> Any:
+    if current_call() is not None:
+        return drive(call(what, *args, **kwargs))
+    return replays.call(what, args, kwargs, lambda: call(what, *args, **kwargs), scope)
 
 
 class ScriptModule(Module):
     """A scripted module. It shares all attributes with the module it was made of."""
 
+    _replays: Replays
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _enter(call(self, *args, **kwargs), type(self).__name__)
+        return _enter(self._replays, self, args, kwargs, type(self).__name__)
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
@@ -177,7 +200,9 @@ class ScriptMethod:
         self._method = method
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _enter(call(self._method, *args, **kwargs), self._method.__name__)
+        module: Any = self._method.__self__
+        # The module goes first among the arguments, as a bound method is another object each time.
+        return _enter(module._replays, self._method.__func__, (module, *args), kwargs, self._method.__name__)  # noqa: SLF001
 
 
 def script(obj: Any, **options: Any) -> Any:
@@ -194,9 +219,10 @@ def script(obj: Any, **options: Any) -> Any:
     if isinstance(obj, Module):
         kind = type(obj)
         forward: Any = kind.forward
-        if not _scriptable(forward) and forward.__module__.split(".")[0] not in _PLAIN:
+        if not _scriptable(forward) and not plain_package(forward.__module__):
             rewritten(forward)  # raises and says why
-        made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), {"__module__": kind.__module__}))
+        members = {"__module__": kind.__module__, "_replays": Replays()}
+        made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), members))
         made.__dict__ = obj.__dict__
         return made
     if isinstance(obj, types.FunctionType):

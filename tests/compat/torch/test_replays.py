@@ -1,0 +1,502 @@
+"""Scripts called again: replayed as compiled graphs while what they depended upon stays, recorded anew where it changed."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import math
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.compat.torch as torch
+from weft.compat.torch import recording as recordings
+from weft.compat.torch import tasks
+from weft.compat.torch.jit import replays
+
+X = torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
+Y = torch.from_numpy(np.ones((2, 3), np.float32))
+SCALE = 2.0
+SETTINGS = SimpleNamespace(depth=2)
+LAST: list[float] = []
+
+
+class Counted:
+    """How many calls of scripts were recorded, one op after another, since it was asked last."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def since(self) -> int:
+        made, self.made = self.made, 0
+        return made
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    counted = Counted()
+
+    def run(*args: Any) -> Any:
+        counted.made += 1
+        return tasks.run(*args)
+
+    monkeypatch.setattr(replays, "run", run)
+    return counted
+
+
+def warm(script: Callable[..., Any], *args: Any) -> None:
+    for _ in range(3):
+        script(*args)
+
+
+def chain(x, y, n: int = 3):
+    for _ in range(n):
+        x = torch.relu(x * SCALE + y)
+    return x
+
+
+def chained(x: np.ndarray, y: np.ndarray, n: int = 3, scale: float = 2.0) -> np.ndarray:
+    for _ in range(n):
+        x = np.maximum(x * np.float32(scale) + y, 0)
+    return x
+
+
+def test_two_calls_are_recorded_and_later_ones_replayed(recorded: Counted) -> None:
+    """
+    With other elements too; every call gives a tensor of its own.
+    """
+    script = torch.jit.script(chain)
+    results = [script(X, Y) for _ in range(5)]
+
+    assert recorded.since() == 2
+    assert len({each.data_ptr() for each in results}) == 5
+    other = torch.rand(2, 3)
+    assert np.array_equal(script(other, X).numpy(), chained(other.numpy(), X.numpy()))
+    assert recorded.since() == 0
+
+
+def test_other_shapes_element_types_and_numbers_are_recorded_anew(recorded: Counted) -> None:
+    """
+    Each combination has its own replay, and keeps it.
+    """
+    script = torch.jit.script(chain)
+    row, wide, strided = torch.ones(3), torch.rand(4, 3), torch.rand(3, 2).t()
+    calls = [(X, Y), (X, row), (wide, wide), (X.double(), Y.double()), (X, Y, 1), (strided, Y)]
+    for call in calls:
+        warm(script, *call)
+
+    assert recorded.since() == 2 * len(calls)
+    for x, y, *n in calls:
+        assert np.array_equal(script(x, y, *n).numpy(), chained(x.numpy(), y.numpy(), *n))
+    assert recorded.since() == 0
+
+
+def test_one_tensor_given_twice_is_not_two_tensors(recorded: Counted) -> None:
+    """
+    What was recorded for equal arguments is not replayed for different ones, nor the other way round.
+    """
+    script = torch.jit.script(chain)
+    warm(script, X, X)
+    other = torch.rand(2, 3)
+
+    assert np.array_equal(script(X, other).numpy(), chained(X.numpy(), other.numpy()))
+    assert recorded.since() == 3
+
+
+class Steps(torch.nn.Module):
+    steps = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.rand(3, 3))
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)])
+        self.double = False
+        self.sizes = [1, 2]
+        self.act = torch.sigmoid
+
+    def forward(self, x):
+        for _ in range(self.steps):
+            x = torch.mm(x, self.weight)
+        for layer in self.layers:
+            x = self.act(layer(x))
+        if self.double:
+            x = x * 2
+        return x + sum(self.sizes)
+
+
+CHANGES = {
+    "a parameter is another one": lambda m: setattr(m, "weight", torch.nn.Parameter(torch.rand(3, 3))),
+    "elements of a parameter": lambda m: m.weight.fill_(0.5),
+    "a state that was loaded": lambda m: m.load_state_dict({n: t.numpy() * 2 for n, t in m.state_dict().items()}),
+    "a flag": lambda m: setattr(m, "double", True),
+    "a flag in the dictionary of attributes": lambda m: vars(m).update(double=True),
+    "a number of the class": lambda m: setattr(Steps, "steps", 3),
+    "a number of the instance before that of the class": lambda m: setattr(m, "steps", 1),
+    "an entry of a list": lambda m: m.sizes.append(3),
+    "a layer": lambda m: m.layers.append(torch.nn.Linear(3, 3)),
+    "a layer's bias": lambda m: setattr(m.layers[0], "bias", None),
+    "a function": lambda m: setattr(m, "act", torch.tanh),
+    "the element type of the parameters": lambda m: m.to(torch.float64),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_what_a_module_holds_may_change_between_calls(change: Callable[[Any], Any], monkeypatch: Any) -> None:
+    """
+    The script computes what the module itself does, called op by op.
+    """
+    monkeypatch.setattr(Steps, "steps", 2)
+    module = Steps()
+    script = torch.jit.script(module)
+    warm(script, X)
+    change(module)
+    x = X.to(module.weight.dtype)
+    wanted = module(x).numpy()
+
+    for _ in range(4):
+        np.testing.assert_allclose(script(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_flag_that_goes_to_and_fro_keeps_both_replays(recorded: Counted) -> None:
+    """
+    Each value is recorded twice, and replayed from then on.
+    """
+    script = torch.jit.script(Steps())
+    for number in range(8):
+        script.double = bool(number % 2)
+        script(X)
+    assert recorded.since() <= 5
+    for number in range(8):
+        script.double = bool(number % 2)
+        script(X)
+    assert recorded.since() == 0
+
+
+def test_globals_and_closures_may_change(recorded: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    They are looked at as attributes are.
+    """
+    shift, factors = 1.0, [2.0]
+
+    def shifted(x):
+        return chain(x, x, SETTINGS.depth) * factors[0] + shift
+
+    script = torch.jit.script(shifted)
+    warm(script, X)
+    assert recorded.since() == 2
+    x = X.numpy()
+
+    assert np.array_equal(script(X).numpy(), chained(x, x, 2) * 2 + 1)
+    monkeypatch.setattr(f"{__name__}.SCALE", 3.0)
+    assert np.array_equal(script(X).numpy(), chained(x, x, 2, 3.0) * 2 + 1)
+    monkeypatch.setattr(SETTINGS, "depth", 1)
+    assert np.array_equal(script(X).numpy(), chained(x, x, 1, 3.0) * 2 + 1)
+    factors[0], shift = 3.0, 2.0
+    assert np.array_equal(script(X).numpy(), chained(x, x, 1, 3.0) * 3 + 2)
+
+
+def by_elements(x):
+    return x + 1 if x.sum() > 0 else x - 1
+
+
+def by_number(x):
+    return x * x[0, 0].item()
+
+
+def random(x):
+    return x + torch.rand(2, 3)
+
+
+def writes_aside(x):
+    LAST.append(x.shape[0])
+    return x * len(LAST)
+
+
+class Counts(torch.nn.Module):
+    calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+def prints(x):
+    print("called")  # noqa: T201
+    return x + 1
+
+
+NOT_REPLAYED = {
+    "elements decide": torch.jit.script(by_elements),
+    "an element is read": torch.jit.script(by_number),
+    "random numbers": torch.jit.script(random),
+    "a list outside grows": torch.jit.script(writes_aside),
+    "an attribute is written": torch.jit.script(Counts()),
+    "something is printed": torch.jit.script(prints),
+}
+
+
+@pytest.mark.parametrize("name", NOT_REPLAYED)
+def test_what_a_replay_would_leave_out_is_recorded_each_time(name: str, recorded: Counted, capsys: Any) -> None:
+    """
+    Control flow by elements, random numbers, and effects in Python happen at each call.
+    """
+    script = NOT_REPLAYED[name]
+    results = [script(X).numpy() for _ in range(5)]
+
+    assert recorded.since() == 5
+    if name in ("random numbers", "a list outside grows", "an attribute is written"):
+        assert not any(np.array_equal(a, b) for a, b in itertools.pairwise(results))
+    assert capsys.readouterr().out.count("called") == (5 if name == "something is printed" else 0)
+    assert script(-X).shape == (2, 3)
+
+
+def test_control_flow_by_elements_goes_the_other_way_when_they_change() -> None:
+    """
+    Also after many calls that went one way.
+    """
+    script = torch.jit.script(by_elements)
+    for _ in range(4):
+        script(X)
+
+    assert script(X).tolist() == (X.numpy() + 1).tolist()
+    assert script(-X).tolist() == (-X.numpy() - 1).tolist()
+
+
+def appends(x, found: list[torch.Tensor]):
+    found.append(x * 2)
+    return x
+
+
+def test_lists_that_are_passed_in_are_filled_at_each_call() -> None:
+    """
+    Effects upon arguments are effects.
+    """
+    script = torch.jit.script(appends)
+    for _ in range(5):
+        found: list[torch.Tensor] = []
+        script(X, found)
+        assert [each.tolist() for each in found] == [(X.numpy() * 2).tolist()]
+
+
+def gives(x, xs: list[torch.Tensor]):
+    y = x + 1
+    return y, y, x, xs[0], {"y": (y, [x * 2]), "n": x.shape[0]}, torch.zeros(2), math.pi
+
+
+def test_results_are_of_the_same_structure_and_identity() -> None:
+    """
+    What is one tensor stays one; what is an argument stays the argument; what is new is new each time.
+    """
+    script = torch.jit.script(gives)
+    other = torch.rand(2)
+    results = [script(X, [other]) for _ in range(5)]
+    for y, again, x, first, named, zeros, pi in results:
+        assert y is again
+        assert named["y"][0] is y
+        assert x is X
+        assert first is other
+        assert named["n"] == 2
+        assert pi == math.pi
+        assert zeros.tolist() == [0.0, 0.0]
+        np.testing.assert_array_equal(named["y"][1][0].numpy(), X.numpy() * 2)
+        zeros.fill_(5)
+        named["y"][1].append(X)
+
+
+def fails(x, y):
+    return torch.mm(x, y)
+
+
+def caught(x):
+    future = torch.jit.fork(fails, x, x)
+    try:
+        y = torch.jit.wait(future)
+    except RuntimeError:
+        y = x * 2
+    return y
+
+
+def rows(x, index):
+    return torch.index_select(x, 0, index) * 2
+
+
+def test_exceptions_are_as_ever() -> None:
+    """
+    Those of Python, caught or not, at each call; those of kernels from replays as from the first call.
+    """
+    script, catches, selects = (torch.jit.script(each) for each in (fails, caught, rows))
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            script(X, X)
+        assert np.array_equal(catches(X).numpy(), X.numpy() * 2)
+        assert selects(X, torch.tensor([1])).tolist() == [[2.0, 4.0, 6.0]]
+        with pytest.raises(weft.errors.WeftError, match="index_select"):
+            selects(X, torch.tensor([7]))
+
+
+def branch(x, w):
+    return torch.mm(x, w)
+
+
+class Forks(torch.nn.Module):
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.a = torch.nn.Parameter(torch.rand(size, size))
+        self.b = torch.nn.Parameter(torch.rand(size, size))
+
+    def forward(self, x):
+        futures = [torch.jit.fork(branch, x, w) for w in (self.a, self.b)]
+        y = torch.softmax(torch.mm(x, x), 1)
+        for future in futures:
+            y = y + torch.jit.wait(future)
+        return y
+
+
+@pytest.fixture
+def threads_as_before() -> Iterator[None]:
+    before = weft.threads.get()
+    yield
+    weft.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
+
+
+@pytest.mark.usefixtures("threads_as_before")
+def test_replays_of_forks_have_the_same_bits_at_every_setting_and_as_recorded() -> None:
+    """
+    From several threads at once, while the settings change.
+    """
+    script = torch.jit.script(Forks(48))
+    x = torch.rand(48, 48)
+    wanted = script(x).numpy()
+    warm(script, x)
+    found: list[bool] = []
+
+    def client() -> None:
+        found.extend(np.array_equal(script(x).numpy(), wanted) for _ in range(30))
+
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    for each in clients:
+        each.start()
+    for number in range(20):
+        torch.set_num_threads(1 + number % 2)
+        torch.set_num_interop_threads(1 + number // 2 % 2)
+        clients[number % 3].join(0.001)
+    for each in clients:
+        each.join()
+
+    assert found == [True] * 90
+
+
+def test_threads_that_call_one_new_script_at_once_agree() -> None:
+    """
+    Recording and replaying may overlap.
+    """
+    script = torch.jit.script(Steps())
+    wanted = torch.jit.script(script)(X).numpy()
+    found: list[bool] = []
+    start = threading.Barrier(4)
+
+    def client() -> None:
+        start.wait()
+        found.extend(np.array_equal(script(X).numpy(), wanted) for _ in range(20))
+
+    clients = [threading.Thread(target=client) for _ in range(4)]
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+
+    assert found == [True] * 80
+
+
+def test_forms_are_forgotten_and_a_script_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Those not used for longest go first; nothing keeps a module alive that nobody has.
+    """
+    monkeypatch.setattr(replays, "MOST_FORMS", 4)
+    script = torch.jit.script(Steps())
+    for size in range(1, 8):
+        warm(script, torch.rand(size, 3))
+    assert len(script._replays._forms) == 4
+    gone = weakref.ref(script)
+    del script
+    gc.collect()
+
+    assert gone() is None
+
+
+def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Counted) -> None:
+    """
+    What is never the same twice is recorded each time, and looked at only now and then.
+    """
+    script = torch.jit.script(Steps())
+    for number in range(40):
+        script.sizes = [number]
+        assert script(X).shape == (2, 3)
+    (form,) = script._replays._forms.values()
+
+    assert recorded.since() == 40
+    assert len(form.variants) <= replays.MOST_VARIANTS
+
+
+def test_exported_methods_and_frozen_modules_are_replayed(recorded: Counted) -> None:
+    """
+    As forward is; a frozen copy has replays of its own.
+    """
+
+    class Exports(Steps):
+        @torch.jit.export
+        def shifted(self, x):
+            return self.forward(x) + 1
+
+    script = torch.jit.script(Exports()).eval()
+    wanted = script.shifted(X).numpy()
+    frozen = torch.jit.freeze(script)
+    warm(script.shifted, X)
+    warm(frozen, X)
+    assert recorded.since() == 4
+    script.weight.zero_()
+
+    np.testing.assert_allclose(frozen(X).numpy() + 1, wanted, rtol=1e-5)
+    assert not np.allclose(script.shifted(X).numpy(), wanted)
+
+
+def test_a_provider_of_products_is_taken_from_the_next_call_on() -> None:
+    """
+    Replays that multiply matrices belong to the provider they were made with.
+    """
+    script = torch.jit.script(Forks(8))
+    x = torch.rand(8, 8)
+    warm(script, x)
+    warm(torch.mm, x, x)
+    before = len(recordings.COMPILED._sessions)
+    weft.threads.set_matmul_provider("weft")
+    try:
+        script(x)
+        torch.mm(x, x)
+        assert len(recordings.COMPILED._sessions) == before
+    finally:
+        weft.threads.set_matmul_provider(None)
+
+
+def test_calls_of_known_form_outside_scripts_record_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    The second call of a function with arguments of one form goes straight to its code; others do not.
+    """
+    torch.add(X, 2.5)
+    torch.clamp(X, min=0.0)
+    made = []
+    monkeypatch.setattr(recordings.Recording, "emit", lambda self, op, *rest: made.append(op) or [X])
+
+    assert torch.add(X, 2.5).tolist() == (X.numpy() + 2.5).tolist()
+    assert torch.clamp(-X, min=0.0).tolist() == np.maximum(-X.numpy(), 0).tolist()
+    assert not made
+    torch.add(X, 3.5)
+    torch.add(X, -0.0)
+    torch.add(X[:1], 2.5)
+    assert made == ["add"] * 3
