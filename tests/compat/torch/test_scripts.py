@@ -205,20 +205,6 @@ def test_layers_that_only_training_needs_say_so() -> None:
         torch.tensor([1.0], requires_grad=True)
 
 
-def test_writing_into_a_tensor_inside_a_script_is_refused() -> None:
-    """
-    Rather than computing something else than PyTorch.
-    """
-
-    @torch.jit.script
-    def program(x):
-        x[0] = 1
-        return x
-
-    with pytest.raises(NotImplementedError, match=r"torch.where"):
-        program(torch.zeros(2))
-
-
 def test_a_trace_keeps_the_branch_and_takes_other_shapes() -> None:
     """
     Control flow stays as it went with the example; forks are part of the graph; parameters are read at each call.

@@ -17,7 +17,8 @@ import numpy as np
 
 from weft import forking
 from weft.compat.torch.dtypes import of_array
-from weft.compat.torch.state import current
+from weft.compat.torch.memory import Memory
+from weft.compat.torch.state import current, recording_into
 from weft.compat.torch.tensor import Tensor
 from weft.compile import Session
 from weft.errors import LimitError, ShapeError
@@ -95,6 +96,7 @@ class Recording:
         self.keep = keep
         self.watch = watch
         self.spoilt = ""
+        self.ragged = False  # whether a shape depended on data
         self.ran: list[Ran] = []
         self.scopes: list[str] = []
         self.function = ""
@@ -108,6 +110,7 @@ class Recording:
         self._numbers: dict[int, int] = {}  # id of a tensor -> value number
         self._key: list[Any] = []
         self._pending: list[tuple[int, weakref.ref[Tensor]]] = []
+        self.memory = Memory()
 
     def emit(
         self, op: str, operands: Sequence[Tensor | Array | None], attrs: dict[str, Any], outputs: int
@@ -116,7 +119,9 @@ class Recording:
 
         Results whose shape depends on data are computed at once. Raises RuntimeError if the operands do not fit.
         """
-        numbers = tuple(None if each is None else self._number(each) for each in operands)
+        if self.memory.written:
+            self.memory.meet(self, operands)
+        numbers = tuple(None if each is None else self.number(each) for each in operands)
         try:
             infos = OPS[op].infer(attrs, [None if n is None else self.infos[n] for n in numbers], outputs)
         except (ShapeError, LimitError) as error:
@@ -131,13 +136,30 @@ class Recording:
         self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
         if any(info.shape is None for info in infos):
             self.spoilt = f"the shape of a result of {name} depends on data"
+            self.ragged = True
             self.flush()
+            if self.keep:
+                for number, tensor in zip(results, tensors, strict=True):
+                    self.infos[number] = Info(infos[number - first].dtype, tensor.settled().shape)
         return tensors
 
-    def _number(self, operand: Tensor | Array) -> int:
-        """The number of `operand`, which joins the inputs or constants when it is met for the first time."""
+    def number(self, operand: Tensor | Array) -> int:
+        """The number of the value that `operand` has now."""
         if isinstance(operand, np.ndarray):
             return self._constant(operand, operand.tobytes())
+        return self.memory.current(self, self.slot(operand))
+
+    def alias(self, value: int) -> Tensor:
+        """A new tensor with memory of its own and the elements of a value."""
+        slot = len(self.infos)
+        self.infos.append(self.infos[value])
+        self.memory.rename(slot, value)
+        tensor = Tensor.pending(self, slot)
+        self._pending.append((slot, weakref.ref(tensor)))
+        return tensor
+
+    def slot(self, operand: Tensor) -> int:
+        """The number that `operand` was made as; it joins the inputs or constants when it is met for the first time."""
         if operand.recording is self and (self.keep or operand.array is None):
             return operand.number
         found = self._numbers.get(id(operand))
@@ -161,16 +183,32 @@ class Recording:
         return number
 
     def flush(self) -> None:
-        """Compute every pending tensor that is still in use."""
-        wanted = [(number, tensor) for number, ref in self._pending if (tensor := ref()) is not None]
-        wanted = [(number, tensor) for number, tensor in wanted if tensor.array is None]
+        """Compute every pending tensor that is still in use, and the new elements of those that were written."""
+        alive = [tensor for _, ref in self._pending if (tensor := ref()) is not None and tensor.array is None]
+        views = {} if self.keep else self.memory.linked(self, alive)
+        wanted = [tensor for tensor in alive if tensor.number not in views]
+        written = [] if self.keep else list(self.memory.written.values())
+        with recording_into(self):
+            values = [self.number(tensor) for tensor in (*wanted, *written)]
+        numbers = list(dict.fromkeys(values))
+        if views or written or len(numbers) < len(values):
+            self.spoilt = "it writes into tensors, or gives some that share their memory"
         if self.watch and self.entries:
-            self.ran.append(self._ran([number for number, _ in wanted], [tensor for _, tensor in wanted]))
-        if wanted:
-            results = self.session([number for number, _ in wanted]).run(self.feed())
-            for (number, tensor), array in zip(wanted, results.values(), strict=True):
-                assert number >= 0
-                tensor.settle(array, keep=self.keep)
+            self.ran.append(self._ran(numbers, wanted))
+        made = {tensor.number: tensor for tensor in wanted}
+        if numbers:
+            results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
+            for place, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
+                if tensor.array is None:
+                    array = results[number]
+                    tensor.settle(array.copy() if number in values[:place] else array, keep=self.keep)
+                else:
+                    np.copyto(tensor.array, results[number])
+        for tensor in alive:
+            view = views.get(tensor.number)
+            if view is not None:
+                root = self.inputs[view.root] if view.root in self.inputs else made[view.root]
+                tensor.settle(view.of_array(root.settled()), keep=False)
         if self.keep:
             self._pending = []
         else:
@@ -180,6 +218,14 @@ class Recording:
         session = self.session(numbers) if numbers else None
         inputs = tuple(self.inputs.values()) if numbers else ()
         return Ran(session, inputs, tuple(tensors), frozenset(entry.op for entry in self.entries))
+
+    def read(self, tensor: Tensor) -> Array:
+        """The elements that a tensor has now which was written."""
+        if not self.keep:
+            self.flush()
+            return tensor.settled()
+        (array,) = self.session([self.number(tensor)]).run(self.feed()).values()
+        return array
 
     def session(self, outputs: Sequence[int]) -> Session:
         """The compiled form of what was noted, giving the values numbered `outputs`."""

@@ -10,6 +10,7 @@ from weft.compat.torch.functions import (
     arithmetic,
     creation,
     indexing,
+    inplace,
     layer,
     matmul,
     reduction,
@@ -127,6 +128,10 @@ METHODS.update(
         "_index": indexing.index_,
         "_set_index": indexing.set_index,
     }
+)
+METHODS.update(
+    {f"{name}_": inplace.in_place(METHODS[name], name) for name in inplace.NAMES.split() if name in METHODS}
+    | {"_written": inplace.written, "normal_": inplace.normal_, "uniform_": inplace.uniform_}
 )
 for _name in ("einsum", "cat", "stack"):
     METHODS.pop(_name)

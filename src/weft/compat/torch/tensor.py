@@ -101,6 +101,8 @@ class Tensor:
         recording = current()
         if recording is not None:
             recording.spoilt = "it reads elements of a tensor"
+            if recording.memory.has_written(self):
+                return recording.read(self)
         return self.settled()
 
     def settled(self) -> Array:
@@ -272,14 +274,12 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
 
 
 def _in_place(name: str) -> Callable[..., Any]:
-    """`x += y` writes into x as PyTorch does; a pending x has no memory yet and becomes another tensor."""
+    """`x += y` writes into x."""
     plain = _operator(name)
 
     def operator(self: Tensor, other: Any) -> Any:
         result = plain(self, other)
-        if result is NotImplemented or current() is not None:
-            return result
-        return METHODS["copy_"](self, result)
+        return result if result is NotImplemented else METHODS["_written"](self, result)
 
     return operator
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,12 +12,12 @@ from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, cast
 from weft.compat.torch.functions.reduction import axis_of
-from weft.compat.torch.functions.shape import ints, reshape, transpose
+from weft.compat.torch.functions.shape import expand, ints, permute, reshape, transpose
+from weft.compat.torch.memory import Step
 from weft.compat.torch.recording import emit
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
-
-FARTHEST = 2**62
+from weft.ops.op import Array
 
 
 def _plain(index: Any) -> tuple[Any, ...]:
@@ -27,60 +29,113 @@ def _plain(index: Any) -> tuple[Any, ...]:
 def index_(input: Tensor, index: Any) -> Tensor:
     """input[index]: ints, slices, None, `...`, and tensors of integers or bools."""
     parts = _plain(index)
-    if current() is None and input.array is not None and not any(isinstance(part, Tensor) for part in parts):
-        try:
-            return Tensor(np.asarray(input.array[parts]))
-        except IndexError as error:
-            raise IndexError(f"{error} (index {index!r} of a tensor of shape {list(input.shape)})") from None
-    return _index(input, parts)
+    if not any(map(_is_list, parts)):
+        return _part(input, parts)
+    where = _places(input, parts)
+    part = _part(input, where.basic)
+    return _gathered(part, _positioned(part, where.chosen))
+
+
+def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """A view: `input` with ints, slices, None and `...` applied."""
+    where = _places(input, parts)
+    recording = current()
+    if recording is None and input.array is not None:
+        return Tensor(input.array[(*where.basic, ...)])
+    result = _cut(input, where)
+    if recording is not None:
+        step = Step(
+            lambda base: _part(base, parts),
+            lambda array: array[(*where.basic, ...)],
+            lambda base, new: _replaced(base, where, new),
+        )
+        recording.memory.share(recording, result, input, step)
+    return result
 
 
 @tensor_function
-def _index(x: Tensor, parts: tuple[Any, ...]) -> Tensor:
-    x, chosen = _basic(x, parts)
-    if not chosen:
-        return x
-    if len(chosen) == 1:
-        (axis, index), *_ = chosen.items()
-        if index.dtype is dtypes.bool_:
-            if axis or index.ndim > x.ndim:
-                raise IndexError("a mask must come first and have no more axes than the tensor")
-            return emit("gather_nd", x, transpose(emit("non_zero", index), 0, 1), batch_dims=0)
-        return emit("gather", x, index, axis=axis)
-    return _several(x, chosen)
+def _cut(x: Tensor, where: Places) -> Tensor:
+    if where.ranges:
+        axes, begins, ends, steps = (ints(column) for column in zip(*where.ranges, strict=True))
+        x = emit("slice", x, begins, ends, axes, steps)
+    return x if tuple(x.shape) == where.shape else reshape(x, where.shape)
 
 
-def _basic(x: Tensor, parts: tuple[Any, ...]) -> tuple[Tensor, dict[int, Tensor]]:
-    """`x` with the ints, slices and None applied, and the tensors among the indices by axis of what is left."""
+@tensor_function
+def _replaced(x: Tensor, where: Places, new: Tensor) -> Tensor:
+    """`x` with `new` written where `_cut` reads."""
+    shape = list(x.shape)
+    for axis, begin, end, step in where.ranges:
+        shape[axis] = len(range(begin, end, step))
+    return _put_ranges(x, where.ranges, reshape(new, shape))
+
+
+def _put_ranges(x: Tensor, ranges: Sequence[tuple[int, int, int, int]], new: Tensor) -> Tensor:
+    if not ranges:
+        return new
+    (axis, begin, end, step), *rest = ranges
+    if rest:
+        new = _put_ranges(emit("slice", x, *map(ints, ([begin], [end], [axis], [step]))), rest, new)
+    length = x.shape[axis]
+    if step == 1:
+        sides = [(0, begin), (end, length)]
+        before, after = (emit("slice", x, *map(ints, ([a], [b], [axis], [1]))) if a < b else None for a, b in sides)
+        parts = [part for part in (before, new, after) if part is not None]
+        return parts[0] if len(parts) == 1 else emit("concat", *parts, axis=axis)
+    order = np.arange(length)
+    order[begin:end:step] = length + np.arange(len(range(begin, end, step)))
+    return emit("gather", emit("concat", x, new, axis=axis), order, axis=axis)
+
+
+class Places(NamedTuple):
+    """What an index means: `ranges` (axis, begin, end, step) leave a part, seen in a `shape`; `chosen` are the tensors
+    among the indices, by axes of the part. `basic` is the index without them."""
+
+    ranges: tuple[tuple[int, int, int, int], ...]
+    shape: tuple[int, ...]
+    chosen: tuple[tuple[int, Tensor], ...]
+    basic: tuple[Any, ...]
+
+
+def _places(x: Tensor, parts: tuple[Any, ...]) -> Places:
     taken = sum(map(_axes_taken, parts))
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
     if not any(part is Ellipsis for part in parts):
         parts = (*parts, Ellipsis)
-    ranges: list[tuple[int, int, int, int]] = []  # axis, begin, end, step
+    ranges: list[tuple[int, int, int, int]] = []
     shape: list[int] = []
-    chosen: dict[int, Tensor] = {}
+    chosen: list[tuple[int, Tensor]] = []
+    basic: list[Any] = []
     axis = 0
     for part in parts:
         axes = x.ndim - taken if part is Ellipsis else _axes_taken(part)
-        if _is_list(part):
-            chosen[len(shape)] = part
-        if part is None:
-            shape.append(1)
+        if part is None or part is Ellipsis or _is_list(part):
+            if _is_list(part):
+                chosen.append((len(shape), part))
+            basic.extend([None] if part is None else [slice(None)] * axes)
+            shape.extend([1] if part is None else x.shape[axis : axis + axes])
         elif isinstance(part, slice):
             begin, end, step = _range(part, x.shape[axis])
             shape.append(len(range(begin, end, step)))
             ranges.append((axis, begin, end, step))
-        elif part is Ellipsis or _is_list(part):
-            shape.extend(x.shape[axis : axis + axes])
+            basic.append(slice(begin, end, step))
         else:
-            at = _position(int(part), axis, x.shape[axis])
+            at = _position(_int(part), axis, x.shape[axis])
             ranges.append((axis, at, at + 1, 1))
+            basic.append(at)
         axis += axes
-    if ranges:
-        which, begins, ends, steps = (ints(column) for column in zip(*ranges, strict=True))
-        x = emit("slice", x, begins, ends, which, steps)
-    return (x if tuple(x.shape) == tuple(shape) else reshape(x, shape)), chosen
+    return Places(tuple(ranges), tuple(shape), tuple(chosen), tuple(basic))
+
+
+def _int(part: Any) -> int:
+    try:
+        return operator.index(part)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(part).__name__})"
+        ) from None
 
 
 def _is_list(part: Any) -> bool:
@@ -108,14 +163,65 @@ def _position(at: int, axis: int, length: int) -> int:
     return at % length
 
 
-def _several(x: Tensor, chosen: dict[int, Tensor]) -> Tensor:
-    """x[a, b, ...] with integer tensors on the first axes, which broadcast together."""
-    if list(chosen) != list(range(len(chosen))) or any(i.dtype is dtypes.bool_ for i in chosen.values()):
-        raise NotImplementedError("several tensors as indices: weft takes integers on the first axes; use gather")
-    shape = np.broadcast_shapes(*(tuple(index.shape) for index in chosen.values()))
-    columns = [emit("expand", cast(index, dtypes.int64), ints(shape)) for index in chosen.values()]
+def _positioned(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[tuple[int, Tensor], ...]:
+    """The indices by axis, masks as the positions where they hold."""
+    found: list[tuple[int, Tensor]] = []
+    for axis, index in chosen:
+        if index.dtype.is_floating_point:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if index.dtype is not dtypes.bool_:
+            found.append((axis, index))
+            continue
+        if tuple(index.shape) != tuple(x.shape[axis : axis + index.ndim]):
+            raise IndexError(
+                f"The shape of the mask {list(index.shape)} at index 0 does not match the shape of the indexed tensor "
+                f"{list(x.shape)} at index {axis}"
+            )
+        places = nonzero(index)
+        found.extend((axis + at, places[:, at]) for at in range(index.ndim))
+    return tuple(found)
+
+
+@tensor_function
+def _gathered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...]) -> Tensor:
+    """x with its axes in `chosen` read at those positions, which broadcast together."""
+    if len(chosen) == 1:
+        return emit("gather", x, chosen[0][1], axis=chosen[0][0])
+    places, perm, back = _together(x, chosen)
+    picked = emit("gather_nd", permute(x, perm), places, batch_dims=0)
+    return picked if back is None else permute(picked, back)
+
+
+@tensor_function
+def _scattered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...], value: Tensor) -> Tensor:
+    """x with `value` written at the positions that `_gathered` reads."""
+    places, perm, back = _together(x, chosen)
+    shape = [*places.shape[:-1], *(x.shape[axis] for axis in perm[len(chosen) :])]
+    if back is None:
+        wide = emit("expand", cast(value, x.dtype), ints(shape))
+    else:
+        wide = emit("expand", cast(value, x.dtype), ints([shape[axis] for axis in back]))
+        wide = permute(wide, [back.index(axis) for axis in range(len(back))])
+    new = emit("scatter_nd", permute(x, perm), places, wide, reduction="none")
+    return permute(new, [perm.index(axis) for axis in range(len(perm))])
+
+
+def _together(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[Tensor, list[int], list[int] | None]:
+    """Positions [..., count]; the axes of x, the chosen ones first; and how the result's axes are put back, if at all.
+
+    Chosen axes that are neighbours leave the axes before them where they are, others come first.
+    """
+    axes = [axis for axis, _ in chosen]
+    shape = np.broadcast_shapes(*(tuple(index.shape) for _, index in chosen))
+    columns = [emit("expand", cast(index, dtypes.int64), ints(shape)) for _, index in chosen]
     columns = [reshape(column, (*shape, 1)) for column in columns]
-    return emit("gather_nd", x, emit("concat", *columns, axis=len(shape)), batch_dims=0)
+    places = columns[0] if len(columns) == 1 else emit("concat", *columns, axis=len(shape))
+    perm = [*axes, *(axis for axis in range(x.ndim) if axis not in axes)]
+    before, count = axes[0], len(shape)
+    if not before or axes != list(range(before, before + len(axes))):
+        return places, perm, None
+    rest = x.ndim - len(axes) - before
+    return places, perm, [*range(count, count + before), *range(count), *range(count + before, count + before + rest)]
 
 
 @tensor_function
@@ -160,7 +266,8 @@ def nonzero(input: Tensor) -> Tensor:
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, [count]."""
     shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)))
-    return _index(emit("expand", input, shape), (emit("expand", mask, shape),))
+    wide = emit("expand", input, shape)
+    return _gathered(wide, _positioned(wide, ((0, emit("expand", mask, shape)),)))
 
 
 @tensor_function
@@ -176,36 +283,98 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     return emit("one_hot", tensor, np.asarray([depth], np.int64), ints([0, 1]), axis=-1)
 
 
-def _writable(x: Tensor) -> Any:
-    if current() is not None:
-        raise NotImplementedError(
-            "writing into a tensor inside a script: weft's scripts compute new tensors; "
-            "write x = x + y, torch.where, torch.scatter or torch.cat instead"
-        )
+def _memory(x: Tensor) -> Array:
+    """The array of `x`, to write to."""
     array = x.numpy()
-    if not array.flags.writeable:
-        raise RuntimeError("this tensor is read-only, as the array it was made of is; write to x.clone()")
-    return array
+    if array.flags.writeable:
+        return array
+    if 0 in array.strides:
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    raise RuntimeError("this tensor is read-only, as the array it was made of is; write to x.clone()")
 
 
 def set_index(input: Tensor, index: Any, value: Any) -> None:
-    """input[index] = value, outside scripts."""
-    parts = tuple(part.numpy() if isinstance(part, Tensor) else part for part in _plain(index))
-    _writable(input)[parts] = value.numpy() if isinstance(value, Tensor) else value
+    """input[index] = value: a tensor or a number, which becomes of the element type of `input`."""
+    if not isinstance(value, Tensor | bool | int | float | np.generic):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{_TYPES.get(input.dtype.name, 'Tensor')}")
+    where = _places(input, _plain(index))
+    part = _part(input, where.basic)
+    if not where.chosen:
+        copy_(part, value)
+        return
+    source = as_tensor(value)
+    mask = where.chosen[0][1]
+    if len(where.chosen) == 1 and mask.dtype is dtypes.bool_ and source.numel() == 1:
+        wide = reshape(
+            mask, (*(1,) * where.chosen[0][0], *mask.shape, *(1,) * (part.ndim - where.chosen[0][0] - mask.ndim))
+        )
+        copy_(part, _chosen(part, wide, reshape(source, ())))
+        return
+    copy_(part, _scattered(part, _positioned(part, where.chosen), source))
 
 
-def copy_(input: Tensor, src: Any) -> Tensor:
-    """Write `src` into the tensor's memory, outside scripts."""
-    np.copyto(_writable(input), src.numpy() if isinstance(src, Tensor) else src, casting="same_kind")
+@tensor_function
+def _chosen(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    return emit("where", mask, cast(value, x.dtype), x)
+
+
+_TYPES = {
+    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor",
+    "int64": "LongTensor", "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor",
+    "uint8": "ByteTensor", "bool": "BoolTensor",
+}  # fmt: skip
+
+
+def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Write `src` into the tensor's memory, as its element type. Raises RuntimeError if shapes do not fit."""
+    source = as_tensor(src)
+    recording = current()
+    if recording is None:
+        array = _memory(input)
+        _fits(input, source)
+        with np.errstate(invalid="ignore"):
+            np.copyto(array, source.numpy(), casting="unsafe")
+        return input
+    _fits(input, source)
+    recording.memory.write(recording, input, _copy_of(source, input))
     return input
+
+
+@tensor_function
+def _copy_of(source: Tensor, like: Tensor) -> Tensor:
+    narrow = source if source.ndim <= like.ndim else reshape(source, source.shape[source.ndim - like.ndim :])
+    return expand(cast(narrow, like.dtype), like.shape)
+
+
+def _fits(target: Tensor, source: Tensor) -> None:
+    have, want = tuple(source.shape), tuple(target.shape)
+    extra = len(have) - len(want)
+    if extra > 0 and not any(size != 1 for size in have[:extra]):
+        have = have[extra:]
+    at = len(want) - len(have)
+    if at < 0:
+        raise RuntimeError(
+            f"expand(torch.FloatTensor{{{list(source.shape)}}}, size={list(want)}): the number of sizes provided "
+            f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({source.ndim})"
+        )
+    for axis, size in enumerate(have):
+        if size not in (1, want[at + axis]):
+            raise RuntimeError(
+                f"The expanded size of the tensor ({want[at + axis]}) must match the existing size ({size}) at "
+                f"non-singleton dimension {at + axis}.  Target sizes: {list(want)}.  Tensor sizes: {list(source.shape)}"
+            )
 
 
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Write one number everywhere, outside scripts."""
-    _writable(input)[...] = value
-    return input
+    """Write one number everywhere."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    return copy_(input, value)
 
 
 def zero_(input: Tensor) -> Tensor:
-    """Write 0 everywhere, outside scripts."""
-    return fill_(input, 0)
+    """Write 0 everywhere."""
+    return copy_(input, 0)

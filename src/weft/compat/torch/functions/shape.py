@@ -10,6 +10,7 @@ import numpy as np
 
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.memory import Step
 from weft.compat.torch.recording import emit
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
@@ -28,21 +29,51 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(int(size) for size in given)
 
 
-def view_function(view: Callable[..., Array]) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Outside recordings the function is `view` of the array; inside, it emits ops."""
+def view_function(
+    view: Callable[..., Array], back: Callable[..., Tensor]
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Outside recordings the function is `view` of the array; inside, it emits ops.
+
+    `back` takes the operand and a new value of the view, and gives the operand with that written into it.
+    """
 
     def decorate(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         recorded = tensor_function(function)
 
         @wraps(function)
         def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-            if current() is None and input.array is not None:
+            recording = current()
+            if recording is None and input.array is not None:
                 return Tensor(view(input, input.array, *args, **kwargs))
-            return recorded(input, *args, **kwargs)
+            result = recorded(input, *args, **kwargs)
+            if recording is not None:
+                step = Step(
+                    lambda base: call(base, *args, **kwargs),
+                    lambda array: view(Tensor(array), array, *args, **kwargs),
+                    lambda base, new: back(base, new, *args, **kwargs),
+                )
+                recording.memory.share(recording, result, input, step)
+            return result
 
         return call
 
     return decorate
+
+
+def _reshaped_back(base: Tensor, new: Tensor, *shape: Any) -> Tensor:
+    return reshape(new, base.shape)
+
+
+def _permuted_back(base: Tensor, new: Tensor, *dims: Any) -> Tensor:
+    perm = [axis_of(base, dim) for dim in sizes(dims)]
+    return permute(new, [perm.index(axis) for axis in range(len(perm))])
+
+
+def _expanded_back(base: Tensor, new: Tensor, *shape: Any) -> Tensor:
+    raise RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation."
+    )
 
 
 def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
@@ -54,7 +85,7 @@ def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
     return found
 
 
-@view_function(lambda x, array, *shape: array.reshape(full_shape(x, sizes(shape))))
+@view_function(lambda x, array, *shape: array.reshape(full_shape(x, sizes(shape))), _reshaped_back)
 def reshape(input: Tensor, *shape: Any) -> Tensor:
     """The elements in another shape; one size may be -1."""
     return emit("reshape", input, ints(full_shape(input, sizes(shape))), allowzero=True)
@@ -75,7 +106,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return reshape(input, (*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
-@view_function(lambda x, array, *dims: array.transpose([axis_of(x, d) for d in sizes(dims)]))
+@view_function(lambda x, array, *dims: array.transpose([axis_of(x, d) for d in sizes(dims)]), _permuted_back)
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """The axes in another order."""
     perm = tuple(axis_of(input, dim) for dim in sizes(dims))
@@ -119,7 +150,7 @@ def _expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(x.shape[at - lead] if size == -1 else size for at, size in enumerate(shape))
 
 
-@view_function(lambda x, array, *shape: np.broadcast_to(array, _expanded(x, sizes(shape))))
+@view_function(lambda x, array, *shape: np.broadcast_to(array, _expanded(x, sizes(shape))), _expanded_back)
 def expand(input: Tensor, *shape: Any) -> Tensor:
     """Axes of length 1 repeated; -1 keeps an axis."""
     return emit("expand", input, ints(_expanded(input, sizes(shape))))
@@ -144,10 +175,14 @@ def contiguous(input: Tensor) -> Tensor:
     return input if input.is_contiguous() else Tensor(np.ascontiguousarray(input.numpy()))
 
 
-@view_function(lambda _, array: array.copy())
-def clone(input: Tensor) -> Tensor:
-    """A copy."""
+@tensor_function
+def _copied(input: Tensor) -> Tensor:
     return emit("identity", input)
+
+
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy."""
+    return Tensor(input.numpy().copy()) if current() is None else _copied(input)
 
 
 @tensor_function

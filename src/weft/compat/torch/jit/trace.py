@@ -72,20 +72,24 @@ def leaves(structure: Any) -> list[Tensor]:
     return found
 
 
-def record(function: Callable[..., Any], args: tuple[Any, ...]) -> Traced:
-    """Trace `function` with `args`."""
+def record(function: Callable[..., Any], args: tuple[Any, ...]) -> Traced | None:
+    """Trace `function` with `args`; None for what no graph keeps: writes into tensors that are not the function's own,
+    shapes that depend on data."""
     fresh = mapped(args, lambda tensor: Tensor(tensor.numpy()), Tensor)
     inputs = leaves(fresh)
     recording = Recording(keep=True)
     result, _ = run(_plainly(function, fresh, {}), name_of(function), recording)
+    if recording.memory.written or recording.ragged:
+        return None
     places = {id(tensor): index for index, tensor in enumerate(inputs)}
     outputs: list[int] = []
 
     def kept(tensor: Tensor) -> Leaf:
         if tensor.recording is recording:
-            if tensor.number not in outputs:
-                outputs.append(tensor.number)
-            return Leaf(index=outputs.index(tensor.number))
+            number = recording.number(tensor)
+            if number not in outputs:
+                outputs.append(number)
+            return Leaf(index=outputs.index(number))
         return Leaf(argument=places[id(tensor)]) if id(tensor) in places else Leaf(tensor=tensor)
 
     form = mapped(result, kept, Tensor)
@@ -101,7 +105,7 @@ class TracedFunction:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
-        self._traces: dict[Any, Traced] = {self._form(example): record(function, example)}
+        self._traces: dict[Any, Traced | None] = {self._form(example): record(function, example)}
 
     @staticmethod
     def _form(args: tuple[Any, ...]) -> Any:
@@ -112,9 +116,11 @@ class TracedFunction:
             return self.original(*args)
         form = self._form(args)
         with self._lock:
-            found = self._traces.get(form)
-            if found is None:
-                found = self._traces[form] = record(self.original, args)
+            if form not in self._traces:
+                self._traces[form] = record(self.original, args)
+            found = self._traces[form]
+        if found is None:
+            return run(_plainly(self.original, args, {}), self.__name__)[0]
         return found.run(leaves(args))
 
     def __getattr__(self, name: str) -> Any:

@@ -1,0 +1,59 @@
+"""Methods whose names end in `_`, and `+=` and its like: the function, written into the tensor it was called on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from weft.compat.torch.functions import creation
+from weft.compat.torch.functions.arithmetic import add, mul
+from weft.compat.torch.functions.indexing import copy_
+from weft.compat.torch.tensor import Tensor
+
+
+def written(target: Tensor, result: Tensor) -> Tensor:
+    """`target` with the elements of `result`. Raises RuntimeError if it cannot hold them."""
+    if result.dtype.category > target.dtype.category:
+        names = [_SCALARS[each.dtype.name] for each in (result, target)]
+        raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
+    if result.shape != target.shape:
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
+    return copy_(target, result)
+
+
+_SCALARS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+}  # fmt: skip
+
+
+def in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
+    """`x.name_(...)` of `x.name(...)`."""
+
+    def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return written(input, function(input, *args, **kwargs))
+
+    method.__name__ = f"{name}_"
+    method.__doc__ = f"x.{name}(...), written into x."
+    return method
+
+
+def uniform_(input: Tensor, a: float = 0, b: float = 1) -> Tensor:
+    """Random numbers in [a, b)."""
+    return copy_(input, add(mul(creation.rand(*input.shape, dtype=input.dtype), b - a), a))
+
+
+def normal_(input: Tensor, mean: float = 0, std: float = 1) -> Tensor:
+    """Random numbers of a normal distribution."""
+    return copy_(input, add(mul(creation.randn(*input.shape, dtype=input.dtype), std), mean))
+
+
+NAMES = (
+    "abs add addcdiv addcmul addmm baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos "
+    "cumsum div divide eq erf exp expm1 floor floor_divide fmod ge gt index_add index_copy index_fill le lerp log log10 "
+    "log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill mul multiply ne neg negative pow reciprocal relu "
+    "remainder round rsqrt scatter scatter_add sigmoid sign sin sinh sqrt square sub subtract tan tanh tril triu true_divide trunc"
+)
+"""The functions that have a method with `_` too."""
