@@ -9,6 +9,8 @@ Shape = tuple[Dim, ...]
 StaticShape = tuple[int, ...]
 
 _MAX_ELEMENTS = 1 << 40
+_MAX_RANK = 64
+"""As many dimensions as NumPy's arrays can have."""
 
 
 def is_static(shape: Shape) -> bool:
@@ -19,16 +21,21 @@ def is_static(shape: Shape) -> bool:
 def elements(shape: Iterable[int]) -> int:
     """The product of `shape`'s dimensions, the only place where dimensions are multiplied up.
 
-    Raises ShapeError for a negative dimension, LimitError if there are more than 2**40 elements.
+    Raises ShapeError for a negative dimension, LimitError if there are more than 64 dimensions or 2**40 elements, or if
+    there would be if no dimension were 0: strides are as large as that.
     """
-    total = 1
+    total, span = 1, 1
     dims = tuple(shape)
     for dim in dims:
         if dim < 0:
             raise ShapeError(f"shape {list(dims)} has a negative dimension")
         total *= dim
-    if total > _MAX_ELEMENTS:
-        raise LimitError(f"shape {list(dims)} has {total} elements; at most {_MAX_ELEMENTS} are allowed")
+        span *= dim or 1
+    if span > _MAX_ELEMENTS:
+        but = ", not counting dimensions of 0" if total == 0 else ""
+        raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")
+    if len(dims) > _MAX_RANK:
+        raise LimitError(f"shape {list(dims)} has {len(dims)} dimensions; at most {_MAX_RANK} are allowed")
     return total
 
 

@@ -1,6 +1,6 @@
 """Scalar operations: each is an op on whole tensors with broadcasting, and a step of an Expr.
 
-Integer arithmetic wraps. Dividing an integer by zero gives 0, and so do `mod` and `fmod` by zero.
+Integer arithmetic wraps. `div`, `mod` and `fmod` of integers by zero raise KernelError.
 `min`, `max`, `relu` and `clip` propagate NaN. `shift_*` by the width or more gives 0 (or the sign).
 """
 
@@ -13,12 +13,13 @@ import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.errors import ShapeError
+from weft.errors import KernelError, ShapeError
 from weft.graph.expr import Expr
 from weft.graph.shape import broadcast
 from weft.ops.cast import cast_array
 from weft.ops.op import Array, Attrs, Evaluate, Infer, Info
 from weft.ops.operands import dims, operand, present, result
+from weft.plan.status import DIVISION_BY_ZERO, MESSAGES
 
 Domain = Literal["any", "number", "float", "integer", "bool", "scalar"]
 
@@ -84,7 +85,18 @@ def _truncating_divide(a: Array, b: Array) -> Array:
         return np.asarray(np.divide(a, b))
     quotient = np.floor_divide(a, b)
     inexact = quotient * b != a
-    return np.asarray(np.where((b != 0) & inexact & ((a < 0) != (b < 0)), quotient + 1, quotient))
+    return np.asarray(np.where(inexact & ((a < 0) != (b < 0)), quotient + 1, quotient))
+
+
+def _by_nonzero(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, which divides, for integers that are not divided by zero. Raises KernelError for others."""
+
+    def divide(a: Array, b: Array) -> Any:
+        if a.dtype.kind in "iu" and a.size and not np.all(b):
+            raise KernelError(MESSAGES[DIVISION_BY_ZERO])
+        return function(a, b)
+
+    return divide
 
 
 def _power(a: Array, b: Array) -> Array:
@@ -139,9 +151,9 @@ SCALAR_OPS: dict[str, ScalarOp] = {
         ScalarOp("add", 2, np.add),
         ScalarOp("sub", 2, np.subtract),
         ScalarOp("mul", 2, np.multiply),
-        ScalarOp("div", 2, _truncating_divide),
-        ScalarOp("mod", 2, np.mod),
-        ScalarOp("fmod", 2, np.fmod),
+        ScalarOp("div", 2, _by_nonzero(_truncating_divide)),
+        ScalarOp("mod", 2, _by_nonzero(np.mod)),
+        ScalarOp("fmod", 2, _by_nonzero(np.fmod)),
         ScalarOp("pow", 2, _power, transcendental=True),
         ScalarOp("min", 2, np.minimum),
         ScalarOp("max", 2, np.maximum),

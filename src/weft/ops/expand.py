@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft.errors import ShapeError
-from weft.graph.shape import broadcast, text
+from weft.graph.shape import StaticShape, broadcast, elements, text
 from weft.ops.op import Array, Attrs, Info
 from weft.ops.operands import dims, integers, numbers, operand, present, result
 
@@ -19,7 +19,9 @@ def infer_expand(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
 
 def evaluate_expand(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     x = present(arrays, 0)
-    return [np.broadcast_to(x, broadcast(x.shape, numbers(present(arrays, 1)))).copy()]
+    shape = broadcast(x.shape, numbers(present(arrays, 1)))
+    elements(shape)
+    return [np.broadcast_to(x, shape).copy()]
 
 
 def infer_tile(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
@@ -29,13 +31,20 @@ def infer_tile(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     if repeats is None:
         return [Info(x.dtype, None)]
     shape = dims(x)
+    return [result(x.dtype, _tiled(shape, repeats))]
+
+
+def _tiled(shape: StaticShape, repeats: StaticShape) -> StaticShape:
+    """`shape`, each axis so many times. Raises ShapeError unless there is a number, 0 or more, for each axis."""
     if len(repeats) != len(shape):
         raise ShapeError(f"repeats must have one number for each of the {len(shape)} axes of x {text(shape)}, "
                          f"got {list(repeats)}")  # fmt: skip
     if any(count < 0 for count in repeats):
         raise ShapeError(f"repeats must be 0 or more, got {list(repeats)}")
-    return [result(x.dtype, [dim * count for dim, count in zip(shape, repeats, strict=True)])]
+    return tuple(dim * count for dim, count in zip(shape, repeats, strict=True))
 
 
 def evaluate_tile(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
-    return [np.tile(present(arrays, 0), numbers(present(arrays, 1)))]
+    x, repeats = present(arrays, 0), numbers(present(arrays, 1))
+    elements(_tiled(x.shape, repeats))
+    return [np.tile(x, repeats)]

@@ -84,4 +84,6 @@ def infer_constant_of_shape(attrs: Attrs, inputs: Sequence[Info | None], n_outpu
 
 
 def evaluate_constant_of_shape(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
-    return [np.full(numbers(present(arrays, 0)), attrs["value"].reshape(()), attrs["value"].dtype)]
+    shape = numbers(present(arrays, 0))
+    elements(shape)
+    return [np.full(shape, attrs["value"].reshape(()), attrs["value"].dtype)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import ShapeError
-from weft.graph.shape import elements, normalize_axis, text
+from weft.graph.shape import StaticShape, elements, normalize_axis, text
 from weft.ops.op import Array, Attrs, Info
 from weft.ops.operands import dims, operand, present, result
 
@@ -20,17 +20,24 @@ def infer_top_k(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> 
         raise ShapeError(f"k must be one number, got shape {text(dims(k))}")
     if k.value is None:
         return [Info(x.dtype, None), Info(dtypes.i64, None)][:n_outputs]
-    count = int(k.value.reshape(()))
-    if not 0 <= count <= shape[axis]:
-        raise ShapeError(f"k is {count}, but axis {axis} of x {text(shape)} has {shape[axis]} elements")
+    count = _count(k.value, shape, axis)
     found = (*shape[:axis], count, *shape[axis + 1 :])
     return [result(x.dtype, found), result(dtypes.i64, found)][:n_outputs]
 
 
+def _count(k: Array, shape: StaticShape, axis: int) -> int:
+    """`k` as a number. Raises ShapeError if `axis` has fewer elements."""
+    count = int(k.reshape(()))
+    if not 0 <= count <= shape[axis]:
+        raise ShapeError(f"k is {count}, but axis {axis} of x {text(shape)} has {shape[axis]} elements")
+    return count
+
+
 def evaluate_top_k(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """The result is in order even if `sorted` is false; of equal elements the first comes first."""
-    x, count = present(arrays, 0), int(present(arrays, 1).reshape(()))
+    x = present(arrays, 0)
     axis = normalize_axis(attrs["axis"], x.ndim)
+    count = _count(present(arrays, 1), x.shape, axis)
     if attrs["largest"]:
         backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
         order = x.shape[axis] - 1 - np.flip(backwards, axis)

@@ -1,0 +1,90 @@
+"""Models that ask for the impossible: each ends in an error of weft's, soon and without the memory it asks for."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from onnx import numpy_helper, parser
+
+import weft
+from weft.errors import KernelError, LimitError, ModelError, RunError
+
+ONE = np.ones(1, np.float32)
+
+
+def session(text: str, **constants: object) -> weft.Session:
+    """A session of a graph in text form (opset 17), with arrays for its constants."""
+    model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]>\n{text}')
+    model.graph.initializer.extend(numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items())
+    return weft.Session(model)
+
+
+@pytest.mark.parametrize(
+    ("shape", "said"),
+    [
+        ([2**62, 2], "has 9223372036854775808 elements; at most 1099511627776 are allowed"),
+        ([0, 2**62], "has 4611686018427387904 elements, not counting dimensions of 0; at most 1099511627776 are allowed"),
+        ([1] * 70, "has 70 dimensions; at most 64 are allowed"),
+        ([-1, -1], "has a negative dimension"),
+    ],
+)
+@pytest.mark.parametrize("op", ["Expand (x, s)", "ConstantOfShape (s)"])
+def test_shapes_no_tensor_can_have(op: str, shape: list[int], said: str) -> None:
+    """
+    Whether the model states them or an input does: nothing is multiplied up beyond what arrays can be.
+    """
+    with pytest.raises(ModelError, match=re.escape(said)):
+        session(f"g (float[1] x) => (float y) {{ y = {op} }}", s=shape)
+
+    stated_by_an_input = session(f"g (float[1] x, int64[n] s) => (float y) {{ y = {op} }}")
+    with pytest.raises(RunError, match=re.escape(said)):
+        stated_by_an_input.run({"x": ONE, "s": np.array(shape)})
+
+
+def test_tiles_no_tensor_can_have() -> None:
+    """
+    Repeats are multiplied with the shape before anything is repeated.
+    """
+    tile = session("g (float[1] x, int64[1] r) => (float y) { y = Tile (x, r) }")
+
+    with pytest.raises(RunError, match="has 2199023255552 elements"):
+        tile.run({"x": ONE, "r": np.array([2**41])})
+    with pytest.raises(RunError, match="repeats must be 0 or more"):
+        tile.run({"x": ONE, "r": np.array([-1])})
+
+
+def test_more_of_the_largest_than_there_are() -> None:
+    """
+    TopK with a k that only the run knows says what k is, not where NumPy ran out.
+    """
+    top = session("g (float[3] x, int64[1] k) => (float v, int64 i) { v, i = TopK (x, k) }")
+
+    with pytest.raises(RunError, match=re.escape("node 'TopK_0' (top_k): k is 9, but axis 0 of x [3] has 3 elements")):
+        top.run({"x": np.ones(3, np.float32), "k": np.array([9])})
+
+
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_constants_divided_by_zero_are_an_error_as_inputs_are(op: str) -> None:
+    """
+    What is computed while the model is compiled is computed as a run would.
+    """
+    of_constants = session(f"g () => (int64[2] y) {{ y = {op} (a, b) }}", a=[1, 2], b=[0, 1])
+    of_an_input = session(f"g (int64[2] a) => (int64[2] y) {{ y = {op} (a, b) }}", b=[0, 1])
+
+    with pytest.raises((KernelError, RunError), match="an integer was divided by zero"):
+        of_constants.run({})
+    with pytest.raises(KernelError, match="an integer was divided by zero"):
+        of_an_input.run({"a": np.array([1, 2])})
+
+
+def test_intermediate_values_larger_than_any_memory() -> None:
+    """
+    Memory is planned before the run, so the run does not begin.
+    """
+    with pytest.raises(LimitError, match="intermediate values need 4398046511616 bytes"):
+        session(
+            "g (float[1] x) => (float y) { c = ConstantOfShape (s) r = ReduceSum <keepdims = 0> (c) y = Add (x, r) }",
+            s=[2**20, 2**20],
+        ).run({"x": ONE})
