@@ -16,7 +16,6 @@ import pytest
 
 import weft
 import weft.compat.torch as torch
-from weft.compat.torch import recording as recordings
 from weft.compat.torch import tasks
 from weft.compat.torch.jit import replays
 
@@ -464,39 +463,3 @@ def test_exported_methods_and_frozen_modules_are_replayed(recorded: Counted) -> 
 
     np.testing.assert_allclose(frozen(X).numpy() + 1, wanted, rtol=1e-5)
     assert not np.allclose(script.shifted(X).numpy(), wanted)
-
-
-def test_a_provider_of_products_is_taken_from_the_next_call_on() -> None:
-    """
-    Replays that multiply matrices belong to the provider they were made with.
-    """
-    script = torch.jit.script(Forks(8))
-    x = torch.rand(8, 8)
-    warm(script, x)
-    warm(torch.mm, x, x)
-    before = len(recordings.COMPILED._sessions)
-    weft.threads.set_matmul_provider("weft")
-    try:
-        script(x)
-        torch.mm(x, x)
-        assert len(recordings.COMPILED._sessions) == before
-    finally:
-        weft.threads.set_matmul_provider(None)
-
-
-def test_calls_of_known_form_outside_scripts_record_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """
-    The second call of a function with arguments of one form goes straight to its code; others do not.
-    """
-    torch.add(X, 2.5)
-    torch.clamp(X, min=0.0)
-    made = []
-    monkeypatch.setattr(recordings.Recording, "emit", lambda self, op, *rest: made.append(op) or [X])
-
-    assert torch.add(X, 2.5).tolist() == (X.numpy() + 2.5).tolist()
-    assert torch.clamp(-X, min=0.0).tolist() == np.maximum(-X.numpy(), 0).tolist()
-    assert not made
-    torch.add(X, 3.5)
-    torch.add(X, -0.0)
-    torch.add(X[:1], 2.5)
-    assert made == ["add"] * 3

@@ -65,13 +65,13 @@ NAMES: dict[str, dtype] = {each.name: each for each in ALL} | {
 }
 """Every name of an element type, aliases included."""
 
-_BY_CORE = {each.core: each for each in ALL}
+_BY_CORE = {each.core.name: each for each in ALL}
 _BY_NUMPY: dict[np.dtype[Any], dtype] = {}
 
 
 def of_core(core: DType) -> dtype:
     """The facade's name for a core element type. Raises TypeError for one that PyTorch does not have."""
-    found = _BY_CORE.get(core)
+    found = _BY_CORE.get(core.name)
     if found is None:
         raise TypeError(f"PyTorch has no element type for {core}; supported are {', '.join(map(repr, ALL))}")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from typing import Any
@@ -54,7 +55,7 @@ def _parts(value: Any) -> Sequence[Any] | None:
     """What a value consists of that is told by its parts."""
     if isinstance(value, tuple) or type(value) is list:
         return value
-    if type(value) is dict:
+    if type(value) in (dict, OrderedDict):
         return [*value, *value.values()]
     if isinstance(value, slice):
         return (value.start, value.stop, value.step)

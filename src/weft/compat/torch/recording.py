@@ -17,6 +17,7 @@ import numpy as np
 
 from weft import forking
 from weft.compat.torch.dtypes import of_array
+from weft.compat.torch.inferring import inferred
 from weft.compat.torch.memory import Memory
 from weft.compat.torch.state import current, recording_into
 from weft.compat.torch.tensor import Tensor
@@ -25,7 +26,6 @@ from weft.errors import LimitError, ShapeError
 from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.ops.op import Array, Info
-from weft.ops.table import OPS
 from weft.runtime import providers
 
 MOST_COMPILED = 1024
@@ -122,8 +122,9 @@ class Recording:
         if self.memory.written:
             self.memory.meet(self, operands)
         numbers = tuple(None if each is None else self.number(each) for each in operands)
+        told = _frozen(attrs)
         try:
-            infos = OPS[op].infer(attrs, [None if n is None else self.infos[n] for n in numbers], outputs)
+            infos = inferred(op, attrs, told, [None if n is None else self.infos[n] for n in numbers], outputs)
         except (ShapeError, LimitError) as error:
             raise RuntimeError(f"{self.function or op}: {error}") from error
         first = len(self.infos)
@@ -131,7 +132,7 @@ class Recording:
         self.infos.extend(infos)
         name = "/".join([*self.scopes, self.function or op])
         self.entries.append(Entry(op, numbers, attrs, results, name))
-        self._key.append((op, numbers, _frozen(attrs), outputs, name))
+        self._key.append((op, numbers, told, outputs, name))
         tensors = [Tensor.pending(self, n) for n in results]
         self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
         if any(info.shape is None for info in infos):
@@ -194,7 +195,7 @@ class Recording:
         if views or written or len(numbers) < len(values):
             self.spoilt = "it writes into tensors, or gives some that share their memory"
         if self.watch and self.entries:
-            self.ran.append(self._ran(numbers, wanted))
+            self.ran.append(self.outcome(numbers, wanted))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
             results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
@@ -214,7 +215,8 @@ class Recording:
         else:
             self._clear()
 
-    def _ran(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Ran:
+    def outcome(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Ran:
+        """What gives the values `numbers`, which are the elements of `tensors`."""
         session = self.session(numbers) if numbers else None
         inputs = tuple(self.inputs.values()) if numbers else ()
         return Ran(session, inputs, tuple(tensors), frozenset(entry.op for entry in self.entries))

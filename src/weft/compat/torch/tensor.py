@@ -131,7 +131,7 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self.shape) if self.array is None else self.array.ndim
 
     @property
     def device(self) -> device:

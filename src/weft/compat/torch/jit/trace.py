@@ -3,76 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from weft import forking
+from weft.compat.torch.forms import describe, leaves, mapped
 from weft.compat.torch.jit.script import _plainly, name_of
 from weft.compat.torch.recording import Recording
+from weft.compat.torch.replay import Replay, UnfitError
 from weft.compat.torch.state import current
 from weft.compat.torch.tasks import run
 from weft.compat.torch.tensor import Tensor
-from weft.compile import Session
+
+MOST_TRACES = 64
+"""How many forms of arguments one traced function keeps; the first met go first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """Where a tensor of the result comes from: output `index` of the session, or a tensor that exists already."""
-
-    index: int = -1
-    tensor: Tensor | None = None
-    argument: int = -1
-
-
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """One trace. `arguments` maps inputs of the session to arguments, `captured` to tensors the code reads."""
-
-    session: Session | None
-    arguments: dict[str, int]
-    captured: dict[str, Tensor]
-    result: Any
-
-    def run(self, tensors: list[Tensor]) -> Any:
-        """The result for other tensors of the same shapes and element types."""
-        outputs: list[Any] = []
-        if self.session is not None:
-            feed = {name: tensors[index].numpy() for name, index in self.arguments.items()}
-            feed.update((name, tensor.numpy()) for name, tensor in self.captured.items())
-            outputs = list(self.session.run(feed).values())
-
-        def restored(leaf: Any) -> Any:
-            if not isinstance(leaf, Leaf):
-                return leaf
-            if leaf.argument >= 0:
-                return tensors[leaf.argument]
-            return Tensor(outputs[leaf.index]) if leaf.index >= 0 else leaf.tensor
-
-        return mapped(self.result, restored, Leaf)
-
-
-def mapped(structure: Any, function: Callable[[Any], Any], kind: type) -> Any:
-    """`structure` of tuples, lists and dicts with `function` applied to what is of `kind`."""
-    if isinstance(structure, kind):
-        return function(structure)
-    if isinstance(structure, tuple):
-        parts = [mapped(each, function, kind) for each in structure]
-        return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
-    if isinstance(structure, list):
-        return [mapped(each, function, kind) for each in structure]
-    if isinstance(structure, dict):
-        return {key: mapped(each, function, kind) for key, each in structure.items()}
-    return structure
-
-
-def leaves(structure: Any) -> list[Tensor]:
-    """The tensors in `structure`, in order."""
-    found: list[Tensor] = []
-    mapped(structure, found.append, Tensor)
-    return found
-
-
-def record(function: Callable[..., Any], args: tuple[Any, ...]) -> Traced | None:
+def record(function: Callable[..., Any], args: tuple[Any, ...]) -> Replay | None:
     """Trace `function` with `args`; None for what no graph keeps: writes into tensors that are not the function's own,
     shapes that depend on data."""
     fresh = mapped(args, lambda tensor: Tensor(tensor.numpy()), Tensor)
@@ -81,21 +27,18 @@ def record(function: Callable[..., Any], args: tuple[Any, ...]) -> Traced | None
     result, _ = run(_plainly(function, fresh, {}), name_of(function), recording)
     if recording.memory.written or recording.ragged:
         return None
-    places = {id(tensor): index for index, tensor in enumerate(inputs)}
-    outputs: list[int] = []
-
-    def kept(tensor: Tensor) -> Leaf:
+    made: dict[int, Tensor] = {}  # the first tensor of the result with each value
+    for tensor in leaves(result):
         if tensor.recording is recording:
-            number = recording.number(tensor)
-            if number not in outputs:
-                outputs.append(number)
-            return Leaf(index=outputs.index(number))
-        return Leaf(argument=places[id(tensor)]) if id(tensor) in places else Leaf(tensor=tensor)
-
-    form = mapped(result, kept, Tensor)
-    arguments = {f"v{n}": places[id(t)] for n, t in recording.inputs.items() if id(t) in places}
-    captured = {f"v{n}": t for n, t in recording.inputs.items() if id(t) not in places}
-    return Traced(recording.session(outputs) if outputs else None, arguments, captured, form)
+            made.setdefault(recording.number(tensor), tensor)
+    form = mapped(result, lambda t: made[recording.number(t)] if t.recording is recording else t, Tensor)
+    own = {id(tensor) for tensor in (*inputs, *made.values())}
+    live = {id(tensor): tensor for tensor in (*recording.inputs.values(), *leaves(form)) if id(tensor) not in own}
+    ran = recording.outcome(list(made), list(made.values()))
+    try:
+        return Replay(ran, inputs, live, form)
+    except UnfitError as error:
+        raise RuntimeError(f"torch.jit.trace: {error}; return tensors, numbers, tuples, lists and dicts") from None
 
 
 class TracedFunction:
@@ -105,23 +48,32 @@ class TracedFunction:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
-        self._traces: dict[Any, Traced | None] = {self._form(example): record(function, example)}
-
-    @staticmethod
-    def _form(args: tuple[Any, ...]) -> Any:
-        return repr(mapped(args, lambda tensor: (tuple(tensor.shape), tensor.dtype), Tensor))
+        self._traces: dict[tuple[Any, ...], Replay | None] = {}  # None where only running the function will do
+        key: list[Any] = []
+        if describe(example, key, []):
+            self._record(tuple(key), example)
 
     def __call__(self, *args: Any) -> Any:
         if current() is not None:
             return self.original(*args)
-        form = self._form(args)
-        with self._lock:
-            if form not in self._traces:
-                self._traces[form] = record(self.original, args)
-            found = self._traces[form]
-        if found is None:
+        key: list[Any] = []
+        tensors: list[Tensor] = []
+        if not describe(args, key, tensors):
             return run(_plainly(self.original, args, {}), self.__name__)[0]
-        return found.run(leaves(args))
+        form = tuple(key)
+        found = self._traces.get(form, self)
+        result = NotImplemented if found is self or found is None else found.run(tensors)
+        if result is NotImplemented and found is not None:
+            found = self._record(form, args)
+            result = NotImplemented if found is None else found.run(tensors)
+        return run(_plainly(self.original, args, {}), self.__name__)[0] if result is NotImplemented else result
+
+    def _record(self, form: tuple[Any, ...], args: tuple[Any, ...]) -> Replay | None:
+        with self._lock:
+            found = self._traces[form] = record(self.original, args)
+            while len(self._traces) > MOST_TRACES:
+                self._traces.pop(next(iter(self._traces)))
+        return found
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.original, name)
