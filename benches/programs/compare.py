@@ -1,9 +1,9 @@
-"""Programs of TensorFlow's guides on weft and on TensorFlow: the same text, each engine in processes of its own.
+"""Programs of TensorFlow's and PyTorch's guides on weft and on these: the same text, each engine in its own processes.
 
-    python -m benches.programs.compare [loops] [graph] [--rounds N] [--json FILE]
+    python -m benches.programs.compare [loops] [graph] [scripts] [--rounds N] [--json FILE]
 
 loops: two CPU-bound Python functions, added, with inter_op 1 and 2. graph: independent products and sums at several
-settings. The rounds of all processes of a table alternate, so that what else the machine does hits all of them alike;
+settings. scripts: torch.jit.script of chains of small ops and of the module that forks a product. The rounds of all processes of a table alternate, so that what else the machine does hits all of them alike;
 figures are medians over the rounds, those of minima behind them.
 """
 
@@ -14,10 +14,13 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benches.programs.scripts import OPS, SCRIPTS, TIMES
 
 WORKER = Path(__file__).with_name("worker.py")
 LOOPS = (
@@ -106,14 +109,37 @@ def graph(rounds: int) -> dict[str, Any]:
     return figures
 
 
+def scripts(rounds: int) -> dict[str, Any]:
+    """Time scripts and calls outside them, and print a table: us a call, or an op of a chain."""
+    figures: dict[str, Any] = {}
+    print(f"{'us (an op of a chain)':32} {'weft':>10} {'PyTorch':>12} {'ratio':>12}")
+    for what in SCRIPTS:
+        parts = TIMES[what] * (1 if what.startswith("fork") else OPS)
+        for intra, inter in ((1, 1), (1, 2), (2, 2)) if what.startswith("fork") else ((1, 1),):
+            cases = [Case(engine, f"script-{what}", intra, inter) for engine in ("weft-torch", "torch")]
+            found = measured(cases, rounds * 5)
+            ours, theirs = (found.get(case) for case in cases)
+            if ours is None or theirs is None:
+                continue
+            ratio, best = statistics.median(theirs) / statistics.median(ours), min(theirs) / min(ours)
+            name = f"{what}, intra {intra} inter {inter}"
+            a, b = statistics.median(ours) / parts * 1e6, statistics.median(theirs) / parts * 1e6
+            print(f"{name:32} {a:7.2f} us {b:9.2f} us {ratio:5.2f} ({best:.2f})")
+            figures[name] = {"weft": ours, "torch": theirs, "parts": parts, "ratio": ratio, "ratio of minima": best}
+    return figures
+
+
+TABLES: dict[str, Callable[[int], dict[str, Any]]] = {"loops": loops, "graph": graph, "scripts": scripts}
+
+
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=["loops", "graph", []], default=[])
+    parser.add_argument("what", nargs="*", choices=[*TABLES, []], default=[])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    made = {what: {"loops": loops, "graph": graph}[what](asked.rounds) for what in asked.what or ["loops", "graph"]}
+    made = {what: TABLES[what](asked.rounds) for what in asked.what or TABLES}
     if asked.json is not None:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps(made, indent=1))

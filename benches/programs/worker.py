@@ -1,6 +1,6 @@
 """One engine in a process of its own: `worker.py ENGINE WHAT INTRA INTER`, with what of benches.programs.work.
 
-ENGINE is weft, weft-process (Python functions in worker processes) or tensorflow. Prints `ready` and the result's sum
+ENGINE is weft, weft-process (Python functions in worker processes) or tensorflow; for scripts weft-torch or torch. Prints `ready` and the result's sum
 when it has run once; then for each line of standard input the seconds that one more run takes.
 """
 
@@ -16,19 +16,22 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from benches.programs.work import WORK
+from benches.programs import scripts, work
 
 MODULES = {
     "weft": "weft.compat.tensorflow",
     "weft-process": "weft.compat.tensorflow",
     "tensorflow": "tensorflow",
+    "weft-torch": "weft.compat.torch",
+    "torch": "torch",
 }
+WORK = {**work.WORK, **scripts.WORK}
 
 
 def main(engine: str, what: str, intra: int, inter: int) -> None:
     """Make the work ready, then time it as often as asked."""
     try:
-        tf = importlib.import_module(MODULES[engine])
+        module = importlib.import_module(MODULES[engine])
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
@@ -36,9 +39,9 @@ def main(engine: str, what: str, intra: int, inter: int) -> None:
         import weft
 
         weft.python_ops(executor="process")
-    run = WORK[what](tf, intra, inter)
+    run = WORK[what](module, intra, inter)
     total = float(sum(result.sum() for result in run()))
-    print(json.dumps({"ready": tf.__version__, "total": total}), flush=True)
+    print(json.dumps({"ready": getattr(module, "__version__", engine), "total": total}), flush=True)
     for _ in sys.stdin:
         start = time.perf_counter()
         run()
