@@ -25,7 +25,10 @@ def session(text: str, **constants: object) -> weft.Session:
     ("shape", "said"),
     [
         ([2**62, 2], "has 9223372036854775808 elements; at most 1099511627776 are allowed"),
-        ([0, 2**62], "has 4611686018427387904 elements, not counting dimensions of 0; at most 1099511627776 are allowed"),
+        (
+            [0, 2**62],
+            "has 4611686018427387904 elements, not counting dimensions of 0; at most 1099511627776 are allowed",
+        ),
         ([1] * 70, "has 70 dimensions; at most 64 are allowed"),
         ([-1, -1], "has a negative dimension"),
     ],

@@ -141,6 +141,11 @@ class TestStructure:
             "  - node 'Neg_1' (Neg): its input 'X' ('b') is bool; wanted f64, f32, f16, bf16, i64, i32, i16, i8",
         ]
 
+    def test_outputs_that_are_of_another_type_than_stated(self):
+        assert faults("g (float[2] x) => (int64[2] y, float[7] z) { y = Relu(x) z = Abs(x) }") == [
+            "  - output 'y': the model states it as i64, but it is f32"
+        ]
+
     def test_operands_whose_shapes_do_not_fit(self):
         (fault,) = faults("g (float[2, 3] x, float[4, 5] w) => (float[2, 5] y) { y = MatMul(x, w) }")
         assert fault.startswith("  - node 'MatMul_0' (MatMul): ")

@@ -21,7 +21,7 @@ from weft.frontends.onnx.reader import Source
 from weft.frontends.onnx.signature import check_types
 from weft.frontends.onnx.table import RULES
 from weft.frontends.onnx.tensors import sparse_to_array, to_array
-from weft.frontends.onnx.types import DTYPES, Symbols, need_tensor_type
+from weft.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_type
 from weft.graph.graph import Graph
 from weft.graph.value import Value
 
@@ -112,6 +112,11 @@ class _Importer:
                     Unsupported(f"it is {described(binding)}; weft returns tensors of its own element types only"),
                 )
             elif binding is not None:
+                stated = tensor_type(entry.type)
+                if None not in (stated, binding.dtype) and stated != binding.dtype:
+                    self._faults.add(
+                        f"output {entry.name!r}", f"the model states it as {stated}, but it is {binding.dtype}"
+                    )
                 if binding.shape is None and entry.type.HasField("tensor_type"):
                     binding.shape = symbols.shape(entry.type)
                 self._graph.outputs.append(binding)
