@@ -7,6 +7,7 @@ is ready before they would be.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from weft import _native, dtypes, knobs
 from weft.codegen.digests import find_digest, keep_digest
-from weft.codegen.image import Image, find, image_key, keep
+from weft.codegen.image import Image, find, image_key
 from weft.codegen.target import detect
 from weft.dtypes import DType
 from weft.errors import InputError, WeftError
@@ -35,6 +36,7 @@ from weft.runtime.session import Runnable, SessionBase
 from weft.runtime.signature import Form, Signature, Tensor
 
 if TYPE_CHECKING:
+    from weft.codegen.draft import Draft
     from weft.driver import Options
 
 Array = np.ndarray[Any, Any]
@@ -98,6 +100,7 @@ class Session(SessionBase):
             outputs=outputs,
         )
         self._graph: Graph | None = None
+        self._draft: Draft | None = None
         provider = provider_for(matmul_provider)
         nested = partial(
             Session,
@@ -138,12 +141,22 @@ class Session(SessionBase):
         super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
         shapes = tuple(tensor.shape for tensor in signature.inputs)
         if not isinstance(source, Template) and all(shape is not None and is_static(shape) for shape in shapes):
-            runnable = self._plans.get(shapes, signature.select(None))  # type: ignore[arg-type]
-            if source is not None and key is not None and not source.files and self._origin.is_unchanged():
-                from weft.driver import Compiled
+            kept_under = None if source is None or source.files else key
+            if kept_under is None:
+                self._plans.get(shapes, signature.select(None))  # type: ignore[arg-type]
+            else:
+                self._compile_and_keep(kept_under, shapes)  # type: ignore[arg-type]
 
-                if isinstance(runnable, Compiled):
-                    keep(key, Image(signature, runnable.executable, names_of(source)))
+    def _compile_and_keep(self, key: str, shapes: Sequence[StaticShape]) -> None:
+        """Compile for the input `shapes`, and keep what came of it on disk under `key`."""
+        from weft.codegen.draft import Draft
+        from weft.driver import Compiled
+
+        with closing(Draft(key)) as self._draft:
+            runnable = self._plans.get(tuple(shapes), self._signature.select(None))
+            if isinstance(runnable, Compiled) and self._origin.is_unchanged():
+                self._draft.keep(Image(self._signature, runnable.executable, self._nodes or ()))
+        self._draft = None
 
     @property
     def graph(self) -> Graph:
@@ -196,7 +209,8 @@ class Session(SessionBase):
     def _compile(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for
 
-        return compile_for(self.graph, self._options(), [_shape_of(form) for form in forms], outputs)
+        options = self._options(draft=self._draft)
+        return compile_for(self.graph, options, [_shape_of(form) for form in forms], outputs)
 
     def _instantiate(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for

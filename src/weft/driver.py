@@ -12,6 +12,7 @@ import numpy as np
 from weft import _native, dtypes
 from weft.codegen.assemble import assemble
 from weft.codegen.build import Progress
+from weft.codegen.draft import Draft
 from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -52,6 +53,8 @@ class Options:
     provider: Provider | None = None
     caps: NodeCaps | None = None
     """Those on single nodes, which may change."""
+    draft: Draft | None = None
+    """The file to keep the compiled model in, if it is to be kept."""
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -70,6 +73,8 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     region = first_region(graph)
     optimize(region.graph, context)
     plan = make_plan(region.graph, options.target, options.math, options.provider)
+    if options.draft is not None and region.graph is graph:
+        options.draft.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))
     if options.caps is not None:
         options.caps.follow(compiled.executable)

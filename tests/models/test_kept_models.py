@@ -82,7 +82,7 @@ def test_a_found_model_loads_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) ->
     assert found[1].stdout.split() == [], "the first of the two may have had to ask LLVM what CPU this is"
 
 
-@pytest.mark.parametrize("at", ["header", "record", "constants", "end"])
+@pytest.mark.parametrize("at", ["header", "record", "constants", "code", "end"])
 def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> None:
     """
     Whatever is amiss with the kept form, the model is compiled anew, with the right results, and kept again.
@@ -94,7 +94,8 @@ def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> No
     if at == "end":
         del content[-1]
     else:
-        content[{"header": 3, "record": 200, "constants": len(content) - 70}[at]] ^= 1
+        record = content.index(b'{"inputs"')
+        content[{"header": 3, "record": record + 200, "constants": record - 70, "code": -70}[at]] ^= 1
     file.write_bytes(content)
 
     session = weft.Session(path)

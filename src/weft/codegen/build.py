@@ -50,6 +50,10 @@ _recent: deque[Library] = deque(maxlen=256)
 that makes and drops sessions of one model would grow with each, were it linked anew."""
 
 
+_MANY = 4
+"""Kernels compiled at once after which LLVM's memory is given back: that costs 8 ms when it is needed again."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelSet:
     """The kernels of one plan. Their addresses are valid as long as the set lives.
@@ -111,6 +115,7 @@ def _objects(specs: list[KernelSpec], target: Target, progress: Progress | None)
         codes = [cache.load(key) if cache is not None else None for key in keys]
         missing = [index for index, code in enumerate(codes) if code is None]
         if missing:
+            from weft.codegen import jit
             from weft.codegen.compiler import compile_kernels
 
             def made(number: int, code: bytes) -> None:
@@ -123,5 +128,7 @@ def _objects(specs: list[KernelSpec], target: Target, progress: Progress | None)
             if progress is not None:
                 progress(0, len(missing))
             compile_kernels([specs[index] for index in missing], target, made)
+            if len(missing) >= _MANY:
+                jit.shed()
     kept = [code for code in codes if code is not None]
     return [ObjectCode(str(spec), spec.symbol, code) for spec, code in zip(specs, kept, strict=True)], len(missing)

@@ -76,21 +76,46 @@ class KernelCache:
 
     def store_parts(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
         """Keep `parts` behind each other as the file `key`, as `store` does."""
-        partial = f"{key}.{os.getpid()}.{time.monotonic_ns()}{_PARTIAL}"
+        begun = self.begin(key)
+        if begun is None:
+            return
+        file, partial = begun
         try:
-            file = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._folder)
-            try:
-                with os.fdopen(file, "wb") as stream:
-                    for part in parts:
-                        stream.write(part)
-                os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(partial, dir_fd=self._folder)
-                raise
+            with os.fdopen(file, "wb") as stream:
+                for part in parts:
+                    stream.write(part)
         except OSError as error:
-            _warn(f"compiled kernels cannot be kept in {self._path}: {error.strerror}")
+            self.abandon(partial, error)
+        else:
+            self.finish(partial, key)
+
+    def begin(self, key: str) -> tuple[int, str] | None:
+        """A new file to write and read: its descriptor, and the name for `finish` or `abandon`. None after a warning."""
+        partial = f"{key}.{os.getpid()}.{time.monotonic_ns()}{_PARTIAL}"
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            return os.open(partial, flags, 0o600, dir_fd=self._folder), partial
+        except OSError as error:
+            self._tell(error)
+            return None
+
+    def finish(self, partial: str, key: str) -> None:
+        """Keep the file that `begin` called `partial` under `key`, in place of what may be there."""
+        try:
+            os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        except OSError as error:
+            self.abandon(partial, error)
         self._stored = True
+
+    def abandon(self, partial: str, error: OSError | None = None) -> None:
+        """Remove the file that `begin` called `partial`; with a warning if that is for an `error`."""
+        with suppress(OSError):
+            os.unlink(partial, dir_fd=self._folder)
+        if error is not None:
+            self._tell(error)
+
+    def _tell(self, error: OSError) -> None:
+        _warn(f"compiled kernels cannot be kept in {self._path}: {error.strerror}")
 
     def trim(self) -> None:
         """If anything was stored, drop the files not used for longest until the folder fits its limit."""

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from weft.codegen.cache import compiler_version, open_cache
+from weft.codegen.residence import shed_code
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU ", "Features")
@@ -44,7 +45,9 @@ def _ask() -> Host:
     from llvmlite import binding
 
     features = {str(name): bool(has) for name, has in binding.get_host_cpu_features().items()}
-    return Host(binding.get_process_triple(), binding.get_host_cpu_name(), features)
+    found = Host(binding.get_process_triple(), binding.get_host_cpu_name(), features)
+    shed_code(binding.ffi.lib._name)  # noqa: SLF001 - what ctypes calls the path of a library
+    return found
 
 
 def _read(content: bytes | None) -> Host | None:

@@ -1,8 +1,9 @@
 """Compiled models kept on disk: machine code, tasks and packed weights, ready to run without the model's file.
 
-A file holds a header, a JSON record, the kernels' object code, and the constants from the next page on, a huge one if they are large:
+A file holds a header, the constants from the next page on, a huge one if they are large, a JSON record, and the kernels'
+object code. The constants are written before there is any code (`draft`):
 
-    magic | SHA-256 of key and all up to the constants | sizes | CRC-32 of the constants | record | code | ... | constants
+    magic | SHA-256 of key, sizes, record and code | sizes | CRC-32 of the constants | ... | constants | record | code
 
 What is amiss in any part means that the file is not used. Nothing in it is evaluated but the kernels, which the folder's
 owner alone can have put there (`cache`).
@@ -38,8 +39,8 @@ from weft.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
 
-MAGIC = b"weft-model-1\n\0\0\0"
-_SIZES = struct.Struct("<QQQI")
+MAGIC = b"weft-model-2\n\0\0\0"
+SIZES = struct.Struct("<QQQI")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
 _IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_OUTPUTS_MB", "WEFT_PARALLEL_BACKEND")
@@ -59,7 +60,7 @@ class Held:
         return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
 
 
-_alive: WeakValueDictionary[str, Held] = WeakValueDictionary()
+ALIVE: WeakValueDictionary[str, Held] = WeakValueDictionary()
 """What executables of this process hold, by key: sessions of one model share their constants."""
 
 
@@ -103,33 +104,7 @@ class Image:
     nodes: tuple[str, ...]
 
 
-def keep(key: str, image: Image) -> None:
-    """Keep `image` under `key`; not if it calls Python or would take too much of the folder."""
-    layout = image.executable.layout
-    if not isinstance(layout.kept, Held):
-        return
-    _alive[key] = layout.kept
-    places, total = _places(layout.kept.arrays)
-    with open_cache() as cache:
-        if cache is None or not cache.has_room_for(total):
-            return
-        kernels = layout.kept.kernels
-        record = _record(image, kernels, places)
-        if record is None:
-            return
-        head = json.dumps(record, separators=(",", ":")).encode()
-        code = b"".join(one.content for one in kernels.objects)
-        checksum = 0
-        for part in _stretched(layout.kept.arrays):
-            checksum = zlib.crc32(part, checksum)
-        sizes = _SIZES.pack(len(head), len(code), total, checksum)
-        start = (MAGIC, _digest(key, sizes, head, code), sizes, head, code)
-        end = sum(map(len, start))
-        gap = bytes(_first(end, total) - end)
-        cache.store_parts(key, _in_blocks((*start, gap, *_stretched(layout.kept.arrays))))
-
-
-def _record(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
+def record_of(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
     """Everything but code and constants; None if a step is no kernel of `kernels`."""
     signature, layout = image.signature, image.executable.layout
     numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
@@ -174,28 +149,28 @@ def find(key: str, target: Target) -> Image | None:
 
 def _read(key: str, file: int, target: Target) -> Image | None:
     fixed = len(MAGIC) + hashlib.sha256().digest_size
-    start = os.pread(file, fixed + _SIZES.size, 0)
-    if len(start) < fixed + _SIZES.size or not start.startswith(MAGIC):
+    start = os.pread(file, fixed + SIZES.size, 0)
+    if len(start) < fixed + SIZES.size or not start.startswith(MAGIC):
         return None
     sizes = start[fixed:]
-    head_bytes, code_bytes, total, checksum = _SIZES.unpack(sizes)
-    begin = fixed + _SIZES.size
-    first = _first(begin + head_bytes + code_bytes, total)
-    if os.fstat(file).st_size != first + total:
+    head_bytes, code_bytes, total, checksum = SIZES.unpack(sizes)
+    first = first_constant(total)
+    if os.fstat(file).st_size != first + total + head_bytes + code_bytes:
         return None
-    head, code = os.pread(file, head_bytes, begin), os.pread(file, code_bytes, begin + head_bytes)
-    if _digest(key, sizes, head, code) != start[len(MAGIC) : fixed]:
+    rest = os.pread(file, head_bytes + code_bytes, first + total)
+    head, code = rest[:head_bytes], rest[head_bytes:]
+    if digest(key, sizes, head, code) != start[len(MAGIC) : fixed]:
         return None
     record = json.loads(head)
     kernels, addresses = _kernels(record, code, target)
-    held = _alive.get(key)
+    held = ALIVE.get(key)
     if held is None:
-        memory = _mapped(file, first, total)
+        memory = mapped(file, first, total)
         if zlib.crc32(memory.data) != checksum:
             return None
         places = [value for kind, value in record["slots"] if kind == "constant"]
         arrays = [memory[place : place + size] for place, size in zip(places, record["sizes"], strict=True)]
-        held = _alive[key] = Held(kernels, arrays)
+        held = ALIVE[key] = Held(kernels, arrays)
     return _restored(record, addresses, held, target)
 
 
@@ -235,14 +210,14 @@ def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, targ
     return Image(Signature(inputs, outputs), Executable(layout), tuple(record["nodes"]))
 
 
-def _digest(key: str, *parts: bytes) -> bytes:
+def digest(key: str, *parts: bytes) -> bytes:
     total = hashlib.sha256(key.encode())
     for part in parts:
         total.update(part)
     return total.digest()
 
 
-def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
+def places_of(arrays: Sequence[Array]) -> tuple[list[int], int]:
     """Where each array begins when they lie behind each other, and the bytes of all."""
     places, end = [], 0
     for array in arrays:
@@ -251,20 +226,19 @@ def _places(arrays: Sequence[Array]) -> tuple[list[int], int]:
     return places, end
 
 
-def _stretched(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
+def stretched(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
     """The bytes of `arrays`, each up to the place of the next."""
     for array in arrays:
         yield array.reshape(-1).view(np.uint8).data
         yield bytes(-array.nbytes % _ALIGNMENT)
 
 
-def _first(end: int, total: int) -> int:
-    """Where `total` bytes of constants begin that follow `end` bytes: at a page, a huge one if they fill any."""
-    unit = _HUGE_PAGE if total >= _HUGE_PAGE else mmap.ALLOCATIONGRANULARITY
-    return -(-end // unit) * unit
+def first_constant(total: int) -> int:
+    """Where `total` bytes of constants begin: at a page, a huge one if they fill any."""
+    return _HUGE_PAGE if total >= _HUGE_PAGE else mmap.ALLOCATIONGRANULARITY
 
 
-def _mapped(file: int, first: int, size: int) -> Array:
+def mapped(file: int, first: int, size: int) -> Array:
     """The `size` bytes from `first` on, a multiple of the page size, left in the file: processes share its pages.
 
     Files here are never written again, and removing one leaves those that use it what they have.
@@ -277,12 +251,16 @@ def _mapped(file: int, first: int, size: int) -> Array:
     return np.frombuffer(memory, np.uint8)
 
 
-def _in_blocks(parts: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
+def in_blocks(parts: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
     """`parts` behind each other, cut into blocks: written so, they lie in huge pages where the file system has any."""
     block, filled = bytearray(_BLOCK), 0
     for part in parts:
         rest = memoryview(part)
         while rest:
+            if filled == 0 and len(rest) >= _BLOCK:
+                yield rest[:_BLOCK]
+                rest = rest[_BLOCK:]
+                continue
             count = min(len(rest), _BLOCK - filled)
             block[filled : filled + count] = rest[:count]
             filled, rest = filled + count, rest[count:]

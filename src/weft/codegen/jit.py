@@ -11,6 +11,7 @@ from llvmlite import binding
 
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.kernels.table import KERNELS, Effort, effort_of
+from weft.codegen.residence import shed_code, shed_heap
 from weft.errors import InternalError
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -69,6 +70,12 @@ def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
                 raise _invalid(text, error) from error
             _optimize(module, machine, effort)
             return bytes(machine.emit_object(module))
+
+
+def shed() -> None:
+    """Drop what LLVM takes while it does nothing: 50 MB of its code, which come back as they are needed."""
+    shed_code(binding.ffi.lib._name)  # noqa: SLF001 - what ctypes calls the path of a library
+    shed_heap()
 
 
 def _invalid(text: str, error: RuntimeError) -> InternalError:

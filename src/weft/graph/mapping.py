@@ -29,6 +29,9 @@ class _File:
     state: tuple[int, int]
 
 
+_COPIED = 1 << 20
+"""Elements that `resident` copies between droppings of pages."""
+
 _lock = forking.lock()
 _files: weakref.WeakKeyDictionary[mmap.mmap, _File] = weakref.WeakKeyDictionary()
 
@@ -58,9 +61,17 @@ def verify_files(arrays: list[Array]) -> None:
 
 
 def resident(array: Array) -> Array:
-    """`array`, contiguous and aligned, in memory: a copy if it lies in a file."""
+    """`array`, contiguous and aligned, in memory: a copy if it lies in a file, whose pages are dropped as it is made."""
     if _mapping(array) is not None:
-        return np.array(array, order="C")
+        if not array.flags.c_contiguous:
+            return np.array(array, order="C")
+        copy = np.empty(array.shape, array.dtype)
+        source, target = array.reshape(-1), copy.reshape(-1)
+        for start in range(0, source.size, _COPIED):
+            part = source[start : start + _COPIED]
+            target[start : start + _COPIED] = part
+            release(part)
+        return copy
     return np.require(array, requirements=("C", "A"))
 
 

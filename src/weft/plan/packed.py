@@ -34,8 +34,7 @@ def held_once(array: Array, source: Array) -> Array:
     """
     if array.nbytes < SMALLEST or array.dtype.hasobject or np.may_share_memory(array, source):
         return array
-    bits = array.reshape(-1).view(np.uint8)
-    key = (array.dtype, array.shape, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
+    bits, key = _bits(array)
     with _lock:
         alive = [other for reference in _held.get(key, ()) if (other := reference()) is not None]
         for other in alive:
@@ -44,6 +43,24 @@ def held_once(array: Array, source: Array) -> Array:
         array.flags.writeable = False
         _held[key] = [weakref.ref(one, partial(_forget, key)) for one in (*alive, array)]
     return array
+
+
+def moved(array: Array, place: Array) -> None:
+    """From now on `place`, which has the same bits, is what others find instead of `array`, which may go."""
+    if array.nbytes < SMALLEST or array.dtype.hasobject:
+        return
+    _, key = _bits(array)
+    with _lock:
+        held = _held.get(key, ())
+        if any(reference() is array for reference in held):
+            others = [reference for reference in held if reference() is not array]
+            _held[key] = [*others, weakref.ref(place, partial(_forget, key))]
+
+
+def _bits(array: Array) -> tuple[Array, Hashable]:
+    """The bytes of `array`, and what equal arrays are looked for by."""
+    bits = array.reshape(-1).view(np.uint8)
+    return bits, (array.dtype, array.shape, zlib.crc32(bits[:: max(1, bits.size // _SAMPLES)].tobytes()))
 
 
 def kept(array: Array) -> Array:

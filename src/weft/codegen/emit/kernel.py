@@ -137,10 +137,14 @@ class Kernel:
         return found
 
     def finish(self) -> str:
-        """End the function with status 0 and return the module's text."""
+        """End the function with status 0 and return the module's text. Nothing can be emitted after it."""
         self.b.ret(I32(0))
         self._entry.branch(self._body)
-        return str(self.module)
+        text = str(self.module)
+        for block in self.function.blocks:  # instructions know their blocks: without the way back they go at once
+            block.instructions.clear()
+            block.terminator = None
+        return text
 
 
 def as_i64(index: Index) -> ir.Value:

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from weft.dtypes import DType
 from weft.errors import RunCancelledError, RunError, RunTimeoutError
 from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.onnx.names import captured
-from weft.frontends.onnx.reference import IR_VERSION, Fragment, first_line, tensor_of
+from weft.frontends.onnx.reference import IR_VERSION, Fragment, evaluator, first_line, tensor_of
 from weft.ops.op import Array
 from weft.runtime.control import check_run
 
@@ -51,7 +50,7 @@ class LoopFunction:
         self._empty = [_empty_shape(value.type) for value in body.output[1 + self._carried :]]
         self._outside = captured(node)
         try:
-            self._body = ReferenceEvaluator(self._body_model(body, fragment))
+            self._body = evaluator(self._body_model(body, fragment))
         except Exception as error:  # noqa: BLE001 - whatever it raises means the same: it cannot run this
             raise Unsupported(f"the onnx package cannot run its body: {first_line(error)}") from None
 

@@ -1,19 +1,23 @@
 """Foreign functions: ONNX nodes that the `onnx` package's reference implementation runs on arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from weft.dtypes import DType
 from weft.errors import RunError
 from weft.frontends.faults import Unsupported
 from weft.frontends.onnx.names import graphs_of
 from weft.ops.op import Array
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
 
 IR_VERSION = 10
 
@@ -55,7 +59,7 @@ class ForeignFunction:
         self._evaluator: ReferenceEvaluator | None = None
         if not _is_slow_to_make(fragment.nodes):
             try:
-                self._evaluator = ReferenceEvaluator(fragment.model())
+                self._evaluator = evaluator(fragment.model())
             except Exception as error:  # noqa: BLE001 - whatever it raises means the same: it cannot run this
                 raise Unsupported(f"the onnx package cannot run it: {first_line(error)}") from None
 
@@ -80,7 +84,7 @@ class ForeignFunction:
         try:
             with np.errstate(all="ignore"):
                 if self._evaluator is None:
-                    self._evaluator = ReferenceEvaluator(self._fragment.model())
+                    self._evaluator = evaluator(self._fragment.model())
                 results: Any = self._evaluator.run(None, feeds)
                 return [tensor_of(found, dtype) for found, dtype in zip(results, self._dtypes, strict=True)]
         except Exception as error:
@@ -111,6 +115,13 @@ def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:
         node.op_type == "TfIdfVectorizer" or any(_is_slow_to_make(graph.node) for graph in graphs_of(node))
         for node in nodes
     )
+
+
+def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
+    """What runs `model`. Imported here: few models need it, and it takes 12 MB."""
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model)
 
 
 def tensor_of(found: Any, dtype: DType) -> Array:

@@ -33,8 +33,12 @@ def transform_weights(weights: Array, points: tuple[Sequence[float], Sequence[fl
     down, across = (kernel_transform(axis, taps) for axis, taps in zip(points, kernel, strict=True))
     matrix = np.kron(down, across)
     groups = -(-outputs // width)
-    padded = np.zeros((groups * width, channels, matrix.shape[1]), np.float64)
-    padded[:outputs] = weights.reshape(outputs, channels, -1)
-    by_tap = padded.reshape(groups, width, channels, -1).transpose(0, 3, 2, 1)
-    at_points: Array = np.einsum("pt,gtx->gpx", matrix, by_tap.reshape(groups, -1, channels * width))
-    return at_points.astype(weights.dtype).reshape(-1)
+    result = np.empty((groups, matrix.shape[0], channels, width), weights.dtype)
+    flat = weights.reshape(outputs, channels, -1)
+    for group in range(groups):  # a group at a time: float64 points of all weights take nine times the weights' memory
+        own = flat[group * width : (group + 1) * width]
+        padded = np.zeros((width, channels, matrix.shape[1]), np.float64)
+        padded[: len(own)] = own
+        by_tap = padded.transpose(2, 1, 0).reshape(-1, channels * width)
+        result[group] = np.einsum("pt,tx->px", matrix, by_tap).reshape(-1, channels, width)
+    return result.reshape(-1)

@@ -1,0 +1,125 @@
+"""Constants of a model that is being compiled: written to the file it will be kept in, and read from there."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import weft
+from tests.models import small
+from weft import driver
+from weft.compile import Restored
+from weft.errors import InternalError
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of this test's own."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A model with weights of 64 KB."""
+    where = tmp_path / "model.onnx"
+    onnx.save(_static(small.branches(width=128)), where)
+    return where
+
+
+def _static(model: onnx.ModelProto) -> onnx.ModelProto:
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_value = 2
+    return model
+
+
+def _owner(array: Any) -> Any:
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return array.obj if isinstance(array, memoryview) else array
+
+
+def _constants(session: weft.Session) -> list[Any]:
+    (runnable,) = session._plans.all()
+    return list(runnable.executable.layout.kept.arrays)  # type: ignore[attr-defined]
+
+
+def _unfinished(folder: Path) -> list[str]:
+    return [one.name for one in folder.iterdir() if one.name.endswith(".partial")]
+
+
+def test_a_session_that_compiled_reads_its_constants_from_the_kept_file(path: Path, folder: Path) -> None:
+    """
+    Packed weights are not held in memory beside the file: plan and program read the very same bytes of it.
+    """
+    session = weft.Session(path)
+
+    assert all(isinstance(_owner(array), mmap.mmap) for array in _constants(session))
+    (plan,) = session.plans()
+    addresses = {buffer.data.__array_interface__["data"][0] for buffer in plan.buffers if buffer.data is not None}
+    assert addresses == {array.__array_interface__["data"][0] for array in _constants(session)}
+    assert {id(value.data) for value in plan.places if value.data is not None} == {
+        id(buffer.data) for buffer in plan.buffers if buffer.data is not None
+    }
+    assert _unfinished(folder) == []
+    assert isinstance(weft.Session(path)._plans.all()[0], Restored)
+
+
+def test_plans_for_other_outputs_share_the_constants_in_the_file(path: Path) -> None:
+    """
+    A plan that is compiled later finds the packed weights that the first one moved to the file.
+    """
+    session = weft.Session(path)
+    names = [output.name for output in session.outputs]
+    inputs = small.inputs_for(onnx.load(path))
+    session.run(inputs, outputs=names[:1])
+    plans = session.plans()
+    first = {id(buffer.data) for buffer in plans[0].buffers if buffer.data is not None and buffer.size >= 4096}
+    assert first
+    for plan in plans[1:]:
+        assert {id(buffer.data) for buffer in plan.buffers if buffer.data is not None and buffer.size >= 4096} <= first
+
+
+def test_a_disk_that_is_full_costs_the_file_not_the_session(
+    path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    Constants that cannot be written stay in memory; nothing half-written is left, and one warning says why.
+    """
+    inputs = small.inputs_for(onnx.load(path))
+    wanted = weft.Session(path, math="exact").run(inputs)
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.warns(RuntimeWarning, match="No space left"):
+        session = weft.Session(path)
+    got = session.run(inputs)
+
+    assert not any(isinstance(_owner(array), mmap.mmap) for array in _constants(session))
+    assert all(np.allclose(got[name], wanted[name], atol=1e-5) for name in wanted)
+    assert _unfinished(folder) == []
+
+
+def test_a_compilation_that_fails_leaves_no_file(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Whatever ends the compilation after the constants were written, the file goes.
+    """
+
+    def failing(*_: object) -> None:
+        assert len(_unfinished(folder)) == 1
+        raise InternalError("no code for it")
+
+    monkeypatch.setattr(driver, "assemble", failing)
+    with pytest.raises(InternalError, match="no code for it"):
+        weft.Session(path)
+    assert _unfinished(folder) == []

@@ -1,0 +1,64 @@
+"""Memory that compiling gives back."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from weft.codegen import residence
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+_SCRIPT = """
+import re, sys
+from weft.codegen import jit
+from weft.codegen import target as targets
+from weft.dtypes import f32
+from weft.plan.kernel_spec import KernelSpec
+
+def resident():
+    text = open("/proc/self/smaps").read()
+    return sum(int(found[1]) for found in re.finditer(r" r-xp [^\\n]*llvmlite[^\\n]*\\n(?:(?!Rss)[^\\n]*\\n)*Rss: +(\\d+)", text))
+
+spec = KernelSpec.of("reorder", dtype=f32, block=4, side=4, to_blocked=True)
+first = jit.compile_kernel(spec, targets.detect())
+before = resident()
+jit.shed()
+after = resident()
+print(before, after, jit.compile_kernel(spec, targets.detect()) == first)
+"""
+
+
+def test_llvms_code_leaves_memory_and_comes_back() -> None:
+    """
+    After compiling, most of LLVM's code is not resident any more; what it compiles then is the same.
+    """
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, check=True)
+    before, after, same = done.stdout.split()
+    assert int(before) > 8_000
+    assert int(after) < int(before) / 4
+    assert same == "True"
+
+
+def test_only_code_of_the_library_itself_is_dropped() -> None:
+    """
+    Mappings that were or may be written, and those of other files, are left alone.
+    """
+    maps = """1000-2000 r--p 00000000 fe:00 1    /lib/one.so
+2000-5000 r-xp 00001000 fe:00 1    /lib/one.so
+5000-6000 rw-p 00004000 fe:00 1    /lib/one.so
+7000-9000 r-xp 00000000 fe:00 2    /lib/one.so.2
+a000-b000 rwxp 00000000 00:00 0
+"""
+    assert list(residence._executable(maps, "/lib/one.so")) == [(0x2000, 0x3000)]
+
+
+def test_where_nothing_can_be_read_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    Without /proc the memory stays as it is.
+    """
+    monkeypatch.setattr(residence, "_MAPS", tmp_path / "none")
+    residence._code_of.cache_clear()
+    residence.shed_code("/lib/one.so")
+    residence._code_of.cache_clear()
