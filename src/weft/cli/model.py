@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import click
 import numpy as np
 
 import weft
+from weft import dtypes
 from weft.compile import Progress
 from weft.errors import InputError, LimitError
 from weft.graph.shape import elements
@@ -111,8 +113,17 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
     return dims
 
 
+_FORM = re.compile(r"(\w+)\[([\d, ]*)\]")
+
+
+def given_inputs(command: Command) -> Command:
+    """The option that says what inputs are."""
+    what = "An input's values, or the form of random ones, as f32[2,3]; random as declared if not given."
+    return click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help=what)(command)
+
+
 def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
-    """An array for each input: from its .npy file, else random with the declared shape (seeded).
+    """An array for each input: from its .npy file, else random (seeded) of the form given or declared.
 
     Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files, LimitError
     for shapes too large to fill.
@@ -131,6 +142,10 @@ def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mappi
 
 
 def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
+    form = _FORM.fullmatch(file or "")
+    if form is not None and not Path(form[0]).exists():
+        shape = [int(size) for size in form[2].replace(" ", "").split(",") if size]
+        return _made_up(tensor, shape, _dtype(tensor.name, form[1]))
     if file is not None:
         try:
             array = np.load(file, allow_pickle=False)
@@ -141,11 +156,26 @@ def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
         return array
     if tensor.shape is None or tensor.dtype is None:
         lacks = "rank" if tensor.dtype is not None else "rank and dtype"
-        raise InputError(f"input {tensor.name!r} has no declared {lacks}; give it with --input {tensor.name}=FILE.npy")
+        raise InputError(
+            f"input {tensor.name!r} has no declared {lacks}; give it with --input {tensor.name}=FILE.npy, "
+            f"or its form alone, as in --input '{tensor.name}=f32[1,3,224,224]'"
+        )
     shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
+    return _made_up(tensor, shape, tensor.dtype)
+
+
+def _dtype(name: str, text: str) -> np.dtype[Any]:
+    try:
+        return (dtypes.BY_NAME.get(text) or dtypes.from_numpy(np.dtype(text))).numpy
+    except TypeError:
+        known = ", ".join(dtype.name for dtype in dtypes.ALL)
+        raise InputError(f"--input {name}: there is no element type {text!r}; wanted one of {known}") from None
+
+
+def _made_up(tensor: Tensor, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     try:
         elements(shape)
-        return _random(shape, tensor.dtype)
+        return _random(shape, dtype)
     except (LimitError, MemoryError) as error:
         raise LimitError(f"input {tensor.name!r} cannot be made up: {error}; give smaller sizes with --dim") from None
 

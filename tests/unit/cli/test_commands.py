@@ -76,6 +76,20 @@ def test_run_takes_inputs_from_files_and_writes_a_trace(model: str, tmp_path: Pa
     assert json.loads(trace.read_text())["traceEvents"]
 
 
+def test_an_input_is_made_up_in_the_form_that_is_given(model: str) -> None:
+    """
+    For run and inspect, so that models which declare no shapes can be looked at; other element types are named.
+    """
+    run = weft("run", model, "--input", "x=f32[1,3,19,19]", "--runs", "1")
+    inspect = weft("inspect", model, "--input", "x=float32[1, 3, 19, 19]")
+    wrong = weft("inspect", model, "--input", "x=f33[1]")
+
+    assert run.returncode == 0, run.stderr
+    assert inspect.returncode == 0, inspect.stderr
+    assert wrong.returncode == 1
+    assert "no element type 'f33'; wanted one of f64, f32" in wrong.stderr
+
+
 def test_inspect_says_how_each_op_runs(model: str) -> None:
     """
     Every step is a native kernel or the reference; memory and FLOPs are estimated.

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from weft.cli.model import arithmetic, begin_and_end, make_inputs, open_session, parse_dims
+from weft.cli.model import arithmetic, begin_and_end, given_inputs, make_inputs, open_session, parse_dims, parse_pairs
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
 from weft.plan.call import Call
 from weft.plan.plan import Home, Plan
@@ -16,12 +16,14 @@ from weft.provider import FAMILY
 
 @click.command()
 @click.argument("model", type=click.Path())
+@given_inputs
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a symbolic dimension; 1 if not given.")
 @begin_and_end
 @arithmetic
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 def inspect(
     model: str,
+    inputs: tuple[str, ...],
     dims: tuple[str, ...],
     begin: tuple[str, ...],
     end: tuple[str, ...],
@@ -34,9 +36,11 @@ def inspect(
     Inputs, outputs, ops, the kernel of each step with its chunks and estimated time, memory and FLOPs.
 
     Example: weft inspect resnet50.onnx --dim batch=8
+
+    A TorchScript file declares no shapes: weft inspect model.pt --input 'x=f32[1,3,224,224]'
     """
     session = open_session(model, None, None, (math, precision), (begin, end))
-    feed = make_inputs(session.inputs, {}, parse_dims(dims))
+    feed = make_inputs(session.inputs, parse_pairs(inputs, "--input"), parse_dims(dims))
     plans = session.plans_for(feed)
     report = {
         "model": model,

@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 import weft
-from weft.cli.model import arithmetic, begin_and_end, make_inputs, open_session, parse_dims, parse_pairs
+from weft.cli.model import arithmetic, begin_and_end, given_inputs, make_inputs, open_session, parse_dims, parse_pairs
 from weft.cli.output import duration, number, print_json, shorten, size, table, width
 from weft.cli.timeline import draw
 from weft.tracing.record import Event, record, trace
@@ -23,9 +23,7 @@ TOP_OPS = 10
 
 @click.command()
 @click.argument("model", type=click.Path())
-@click.option(
-    "--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help="An input's values; random if not given."
-)
+@given_inputs
 @click.option(
     "--dim",
     "dims",

@@ -51,11 +51,6 @@ def number_of(dtype: DType) -> int:
     return next(number for number, found in NUMBERED.items() if found is TORCH[dtype])
 
 
-def promote(first: DType, second: DType) -> DType:
-    """The type both convert to, by PyTorch's table."""
-    return first if first == second else core(torch.promote_types(TORCH[first], TORCH[second]))
-
-
 def array_of(tensor: torch.Tensor) -> Array:
     """The elements of a dense CPU tensor; shares its memory. Raises Unsupported for other tensors."""
     if tensor.device.type != "cpu":

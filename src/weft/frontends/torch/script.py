@@ -42,6 +42,15 @@ def _readable() -> Iterator[None]:
         raise ModelFormatError(f"the script cannot be read by PyTorch: {type(error).__name__}: {error}") from error
 
 
+def _forward(module: Any) -> Any:
+    """What a call of the scripted module runs. Recurrent layers have two, of which the first takes plain tensors."""
+    names = list(module._c._method_names())
+    for name in ("forward", "forward__0"):
+        if name in names:
+            return module._c._get_method(name)
+    raise ModelError(f"the script {module.original_name!r} has no forward method; it has {', '.join(names) or 'none'}")
+
+
 class _Slot:
     """Stands for a tensor in the structure of the arguments: the input of this number."""
 
@@ -53,14 +62,15 @@ class _Script:
     def __init__(self, model: Any, example_inputs: Any) -> None:
         self.title = f"the script {getattr(model, 'original_name', getattr(model, 'name', 'module'))!r}"
         self._self: list[Any] = []
-        schema = model.schema if isinstance(model, torch.jit.ScriptFunction) else model.forward.schema
+        method = model if isinstance(model, torch.jit.ScriptFunction) else _forward(model)
+        schema = method.schema
         arguments = list(schema.arguments)
         if isinstance(model, torch.jit.ScriptModule):
             if model.training:
                 raise ModelError(f"{self.title} is in training mode; weft runs inference: call .eval() on it first")
             self._self = [Part(model, "")]
             arguments = arguments[1:]
-        self._graph = inlined(model.graph)
+        self._graph = inlined(method.graph)
         faults = Faults()
         check_ops(self._graph, faults)
         names: list[str] = []

@@ -14,6 +14,7 @@ from weft.frontends.torch.rules import (
     matmul,
     norm,
     pool,
+    recurrent,
     reduce,
     shape,
     transformer,
@@ -163,6 +164,15 @@ RULES: dict[str, Rule] = {
     "native_group_norm": norm.native_group_norm,
     "native_layer_norm": norm.native_layer_norm,
     "rms_norm": norm.rms_norm,
+    # steps through time
+    "gru.input": recurrent.recurrent("gru"),
+    "gru_cell": recurrent.cell("gru"),
+    "lstm.input": recurrent.recurrent("lstm"),
+    "lstm_cell": recurrent.cell("lstm"),
+    "rnn_relu.input": recurrent.recurrent("rnn", "relu"),
+    "rnn_relu_cell": recurrent.cell("rnn", "relu"),
+    "rnn_tanh.input": recurrent.recurrent("rnn", "tanh"),
+    "rnn_tanh_cell": recurrent.cell("rnn", "tanh"),
     # windows
     "_adaptive_avg_pool2d": pool.adaptive("avg", 2),
     "_adaptive_avg_pool3d": pool.adaptive("avg", 3),

@@ -7,9 +7,8 @@ from typing import Any
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.frontends.faults import Fault
+from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Builder, Number
-from weft.frontends.torch.dtypes import promote
 from weft.graph.value import Value
 
 Rule = Callable[..., Any]
@@ -50,6 +49,20 @@ def common(*operands: Operand) -> DType:
             found = highest
     assert found is not None, "an op has an operand"
     return found
+
+
+def promote(first: DType, second: DType) -> DType:
+    """The type both convert to, by PyTorch's table. Raises Unsupported for the unsigned types it has no line for."""
+    if first == second:
+        return first
+    high, low = sorted((first, second), key=lambda dtype: (_CATEGORIES[dtype.kind], dtype.size), reverse=True)
+    if _CATEGORIES[high.kind] != _CATEGORIES[low.kind]:
+        return high
+    if high.is_float:
+        return dtypes.f32 if high.size == low.size else high  # float16 with bfloat16
+    if any(dtype.kind == "uint" and dtype.size > 1 for dtype in (first, second)):
+        raise Unsupported(f"PyTorch has no common element type of {first} and {second}; cast one with .to(dtype)")
+    return dtypes.i16 if high.size == low.size else high  # int8 with uint8
 
 
 def value_of(b: Builder, operand: Operand, dtype: DType) -> Value:
