@@ -27,15 +27,17 @@ class Graph:
         self.outputs: list[Value] = []
         self.nodes: list[Node] = []
         self.files: list[str] = []
-        self._names: set[str] = set()
+        self._names: dict[str, int] = {}
 
     def unique_name(self, wanted: str) -> str:
         """`wanted`, or `wanted.1`, `wanted.2`, ... : the first that no value of this graph has; now taken."""
-        name, count = wanted or "value", 0
+        name = wanted = wanted or "value"
+        count = self._names.get(wanted, 0)
         while name in self._names:
             count += 1
-            name = f"{wanted or 'value'}.{count}"
-        self._names.add(name)
+            name = f"{wanted}.{count}"
+        self._names[name] = 0
+        self._names[wanted] = count  # the last number tried, so that many values of one name take no longer each
         return name
 
     def input(self, name: str, dtype: DType, shape: Shape) -> Value:

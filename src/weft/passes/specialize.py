@@ -70,7 +70,7 @@ def copied(graph: Graph, value: Value, copies: dict[Value, Value]) -> Value:
 
 
 def _refuse_unknown(graph: Graph, shapes: Mapping[str, StaticShape]) -> None:
-    names = [value.name for value in graph.inputs]
+    names = {value.name: None for value in graph.inputs}
     for name in shapes:
         if name not in names:
             raise InputError(f"the model has no input {name!r}; its inputs are {', '.join(map(repr, names)) or 'none'}")
