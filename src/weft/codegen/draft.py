@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,8 +29,9 @@ from weft.codegen.image import (
     stretched,
 )
 from weft.codegen.residence import shed_heap
+from weft.graph.value import Value
 from weft.plan.packed import moved
-from weft.plan.plan import Plan
+from weft.plan.plan import Buffer, Plan
 from weft.provider import FAMILY
 
 Array = np.ndarray[Any, Any]
@@ -53,27 +54,18 @@ class Draft:
         """
         if self._file is not None or any(call.spec is None or call.spec.family == FAMILY for call in plan.calls):
             return
-        arrays = [buffer.data for buffer in plan.buffers if buffer.data is not None]
-        places, total = places_of(arrays)
+        moves = _moves(plan)
+        places, total = places_of([one.array for one in moves])
         with open_cache() as cache:
             begun = None if cache is None or not cache.has_room_for(total) else cache.begin(self._key)
             if cache is None or begun is None:
                 return
             self._file, self._partial = begun
             try:
-                checksum = _write(self._file, first_constant(total), in_blocks(stretched(arrays)))
-                memory = mapped(self._file, first_constant(total), total)
+                self._constants = total, _move(moves, places, self._file, first_constant(total), total)
             except OSError as error:
                 cache.abandon(self._partial, error)
                 self._leave()
-                return
-        self._constants = total, checksum
-        now = [
-            memory[place : place + array.nbytes].view(array.dtype).reshape(array.shape)
-            for place, array in zip(places, arrays, strict=True)
-        ]
-        _exchange(plan, arrays, now)
-        arrays.clear()
         shed_heap()
 
     def keep(self, image: Image) -> None:
@@ -96,8 +88,8 @@ class Draft:
             if cache is None:
                 return
             try:
-                _write(self._file, first_constant(total) + total, (head, code))
-                _write(self._file, 0, (MAGIC, digest(self._key, sizes, head, code), sizes))
+                _write(self._file, first_constant(total) + total, head + code)
+                _write(self._file, 0, MAGIC + digest(self._key, sizes, head, code) + sizes)
             except OSError as error:
                 cache.abandon(self._partial, error)
             else:
@@ -119,26 +111,57 @@ class Draft:
             self._file = None
 
 
-def _write(file: int, at: int, parts: Iterable[bytes | memoryview]) -> int:
-    """Write `parts` behind each other from byte `at` on; the CRC-32 of all."""
-    checksum = 0
-    for part in parts:
-        checksum = zlib.crc32(part, checksum)
-        rest = memoryview(part)
-        while rest:
-            count = os.pwrite(file, rest, at)
-            at, rest = at + count, rest[count:]
+@dataclass(slots=True)
+class _Move:
+    """A constant of a plan on its way to the file: its buffer, and the values that are that array."""
+
+    buffer: Buffer
+    values: list[Value]
+
+    @property
+    def array(self) -> Array:
+        assert self.buffer.data is not None
+        return self.buffer.data
+
+    def end_in(self, memory: Array, place: int) -> None:
+        """Let the plan hold the copy that lies at `place` in `memory`; the array may go."""
+        before = self.array
+        now = memory[place : place + before.nbytes].view(before.dtype).reshape(before.shape)
+        moved(before, now)
+        self.buffer.data = now
+        for value in self.values:
+            value.data = now
+
+
+def _moves(plan: Plan) -> list[_Move]:
+    values: dict[int, list[Value]] = {}
+    for value in plan.places:
+        if value.data is not None:
+            values.setdefault(id(value.data), []).append(value)
+    return [_Move(one, values.get(id(one.data), [])) for one in plan.buffers if one.data is not None]
+
+
+def _move(moves: list[_Move], places: list[int], file: int, first: int, total: int) -> int:
+    """Write all to `file` from byte `first` on, and let each go as soon as it is there; the CRC-32 of all.
+
+    So what one leaves is at once the system's memory for the file's next pages. After an OSError those that were
+    written are read from the file, and the others are where they were.
+    """
+    os.ftruncate(file, first + total)
+    memory = mapped(file, first, total)
+    checksum = written = done = 0
+    for block in in_blocks(stretched(one.array for one in moves)):
+        _write(file, first + written, block)
+        checksum = zlib.crc32(block, checksum)
+        written += len(block)
+        while done < len(moves) and places[done] + moves[done].array.nbytes <= written:
+            moves[done].end_in(memory, places[done])
+            done += 1
     return checksum
 
 
-def _exchange(plan: Plan, before: list[Array], now: list[Array]) -> None:
-    """Let `plan` hold the arrays `now` in place of `before`, which have the same bits."""
-    others = {id(old): new for old, new in zip(before, now, strict=True)}
-    for old, new in zip(before, now, strict=True):
-        moved(old, new)
-    for value in plan.places:
-        if value.data is not None:
-            value.data = others.get(id(value.data), value.data)
-    for buffer in plan.buffers:
-        if buffer.data is not None:
-            buffer.data = others[id(buffer.data)]
+def _write(file: int, at: int, content: bytes | memoryview) -> None:
+    rest = memoryview(content)
+    while rest:
+        count = os.pwrite(file, rest, at)
+        at, rest = at + count, rest[count:]

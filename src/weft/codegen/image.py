@@ -226,7 +226,7 @@ def places_of(arrays: Sequence[Array]) -> tuple[list[int], int]:
     return places, end
 
 
-def stretched(arrays: Sequence[Array]) -> Iterator[bytes | memoryview]:
+def stretched(arrays: Iterable[Array]) -> Iterator[bytes | memoryview]:
     """The bytes of `arrays`, each up to the place of the next."""
     for array in arrays:
         yield array.reshape(-1).view(np.uint8).data
