@@ -35,6 +35,7 @@ class Choice:
 
 _lock = forking.lock()
 _chosen: Choice | None = None
+_DEFAULT = Choice(WEFT, "default")
 
 
 def set_matmul_provider(name: str | None) -> None:
@@ -55,7 +56,9 @@ def set_matmul_provider(name: str | None) -> None:
 
 def current() -> Choice:
     """What a session made now would use. Raises KnobError for an impossible variable."""
-    return _chosen or Choice(knobs.get(VARIABLE), VARIABLE if os.environ.get(VARIABLE) else "default")
+    if _chosen is not None:
+        return _chosen
+    return Choice(knobs.get(VARIABLE), VARIABLE) if os.environ.get(VARIABLE) else _DEFAULT
 
 
 def checked(name: Any, source: str) -> str:

@@ -31,6 +31,9 @@ from weft.runtime import providers
 MOST_COMPILED = 1024
 """How many compiled pieces of code are kept; those not used for longest go first."""
 
+MOST_RAN = 2
+"""How many flushes a recording keeps: to tell one from several."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -194,7 +197,7 @@ class Recording:
         numbers = list(dict.fromkeys(values))
         if views or written or len(numbers) < len(values):
             self.spoilt = "it writes into tensors, or gives some that share their memory"
-        if self.watch and self.entries:
+        if self.watch and self.entries and len(self.ran) < MOST_RAN:
             self.ran.append(self.outcome(numbers, wanted))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
