@@ -6,6 +6,7 @@ and MKL, with a precedence of their own: `runtime.threads` reads them.
 """
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,11 +34,17 @@ def _one_of(*names: str) -> Callable[[str], str]:
     return parse
 
 
-def _natural(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(text)
-    return value
+def _whole(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text) or int(text) < least:
+            raise ValueError(text)
+        return int(text)
+
+    return parse
+
+
+def _folder(text: str) -> str:
+    return "off" if text.strip().lower() == "off" else text
 
 
 _ISAS = ("avx512", "avx2", "generic")
@@ -47,19 +54,19 @@ KNOBS: dict[str, Knob] = {
     for knob in (
         Knob("WEFT_ISA", None, _one_of(*_ISAS), "one of " + ", ".join(_ISAS),
              "Generate code for this instruction set instead of the best one the CPU has."),
-        Knob("WEFT_CACHE", None, str, "a folder, or `off`",
-             "Folder of compiled kernels; `off` keeps none. Default: ~/.cache/weft."),
-        Knob("WEFT_CACHE_MB", 4096, _natural, "MiB, 0 or more",
-             "How much that folder may hold; kernels not used for longest are dropped."),
-        Knob("WEFT_DEBUG", 0, _natural, "0 or more",
+        Knob("WEFT_CACHE", None, _folder, "a folder, or `off`",
+             "Folder of compiled kernels and models; `off` keeps none. Default: ~/.cache/weft."),
+        Knob("WEFT_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",
+             "How much that folder may hold; what was not used for longest is dropped."),
+        Knob("WEFT_DEBUG", 0, _whole(0), "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
         Knob("WEFT_PARALLEL_BACKEND", "native", _one_of("native", "openmp", "tbb"), "native, openmp or tbb",
              "What runs the loops inside ops; fixed by the first run."),
         Knob("WEFT_MATMUL_PROVIDER", "weft", _one_of("weft", "openblas", "mkl", "onednn"),
              "weft, openblas, mkl or onednn", "Who multiplies f32 and f64 matrices, in sessions that do not say."),
-        Knob("WEFT_PLAN_CACHE", 16, _natural, "0 or more",
+        Knob("WEFT_PLAN_CACHE", 16, _whole(1), "1 or more",
              "How many plans (one for each combination of input shapes) a session keeps."),
-        Knob("WEFT_OUTPUTS_MB", 128, _natural, "MiB, 0 or more",
+        Knob("WEFT_OUTPUTS_MB", 128, _whole(0), "MiB, 0 or more",
              "How much memory of earlier large outputs the process keeps for later runs; 0 keeps none."),
     )
 }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import runpy
 
 import pytest
 
@@ -39,6 +40,16 @@ def test_every_variable_in_the_guide_is_read(page) -> None:
     named = set(re.findall(r"\bWEFT_[A-Z_]+\b", page.read_text(encoding="utf-8")))
 
     assert named <= {*knobs.KNOBS, *VARIABLES}
+
+
+def test_the_table_of_settings_is_current() -> None:
+    """
+    `scripts/docs` would change nothing.
+    """
+    guide = (ROOT / "docs" / "guide" / "settings.md").read_text(encoding="utf-8")
+    writer = runpy.run_path(str(ROOT / "docs" / "settings_table.py"))
+
+    assert writer["with_table"](guide) == guide
 
 
 ELSEWHERE = {

@@ -1,0 +1,68 @@
+"""Settings from the environment that are not about threads."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft import knobs
+from weft.errors import KnobError
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("WEFT_CACHE", "Off", "off"),
+        ("WEFT_CACHE", "/some/where", "/some/where"),
+        ("WEFT_CACHE_MB", " 12 ", 12),
+        ("WEFT_CACHE_MB", "", 4096),
+        ("WEFT_ISA", "avx2", "avx2"),
+        ("WEFT_PLAN_CACHE", "1", 1),
+    ],
+)
+def test_values_are_read_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, value: object
+) -> None:
+    """
+    Whenever they are asked for; an empty variable counts as none.
+    """
+    monkeypatch.setenv(name, text)
+
+    assert knobs.get(name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(
+            (name, text)
+            for name in ("WEFT_CACHE_MB", "WEFT_DEBUG", "WEFT_OUTPUTS_MB")
+            for text in ("-1", "1_0", "x", "1.5")
+        ),
+        ("WEFT_PLAN_CACHE", "0"),
+        ("WEFT_PLAN_CACHE", "9" * 30),
+        ("WEFT_ISA", "AVX2"),
+        ("WEFT_PARALLEL_BACKEND", "threads"),
+        ("WEFT_MATMUL_PROVIDER", "blas"),
+    ],
+)
+def test_impossible_values_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """
+    The error names the variable, what was wanted and what came; nothing is clamped.
+    """
+    monkeypatch.setenv(name, text)
+
+    with pytest.raises(KnobError) as caught:
+        knobs.get(name)
+
+    message = str(caught.value)
+    assert message.startswith(f"environment variable {name}: wanted {knobs.KNOBS[name].wanted}, got {text!r}")
+
+
+@pytest.mark.parametrize("name", knobs.KNOBS)
+def test_defaults_are_values_a_user_could_give(name: str) -> None:
+    """
+    A default that its own variable refused would be another setting than any the table describes.
+    """
+    knob = knobs.KNOBS[name]
+
+    assert knob.default is None or knob.parse(str(knob.default)) == knob.default
