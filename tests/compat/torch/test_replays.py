@@ -429,6 +429,20 @@ def test_forms_are_forgotten_and_a_script_may_go(monkeypatch: pytest.MonkeyPatch
     assert gone() is None
 
 
+def test_parameters_that_were_replaced_are_not_kept() -> None:
+    """
+    Replays do not hold on to weights that the module has no more.
+    """
+    script = torch.jit.script(Steps())
+    warm(script, X)
+    gone = weakref.ref(script.weight)
+    script.weight = torch.nn.Parameter(torch.rand(3, 3))
+    warm(script, X)
+    gc.collect()
+
+    assert gone() is None
+
+
 def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Counted) -> None:
     """
     What is never the same twice is recorded each time, and looked at only now and then.

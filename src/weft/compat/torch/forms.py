@@ -19,7 +19,8 @@ _VALUES = frozenset({int, bool, str, bytes, type(None), type(Ellipsis), dtype, t
 def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objects: list[Any] | None = None) -> bool:
     """Add `values` to `key`, and the tensors among them, in order, to `tensors`; False for what no key can tell.
 
-    A tensor is told by its class, element type, shape, and whether its memory is contiguous and its elements constant.
+    A tensor is told by its class, element type and shape, by its strides unless its memory is contiguous, and by itself
+    if its elements are constants.
     Values of other types are told by their identity and added to `objects`, if that is not None.
     """
     for value in values:
@@ -32,7 +33,7 @@ def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objec
             key.append(array.dtype)
             key.append(array.shape)
             if value.frozen or not array.flags.c_contiguous:
-                key.append((array.flags.c_contiguous, id(value) if value.frozen else 0))
+                key.append((array.strides, id(value) if value.frozen else 0))
             tensors.append(value)
         elif kind in _VALUES:
             key.append(value)

@@ -77,7 +77,7 @@ class Facts:
         self._values: list[Any] = []
         self._lists: list[tuple[list[Any] | set[Any] | dict[Any, Any], tuple[Any, ...]]] = []
         self._cells: list[tuple[types.CellType, Any]] = []
-        self._forms: list[tuple[Tensor, tuple[int, ...], Any]] = []
+        self._forms: list[tuple[Tensor, tuple[int, ...], tuple[int, ...], Any]] = []
         self._seen: dict[int, Any] = {}  # by id, which the value keeps its own
         self._classes: set[type] = set()
         for function in self.functions:
@@ -101,11 +101,16 @@ class Facts:
         for cell, value in self._cells:
             if _contents(cell) is not value:
                 return False
-        for tensor, shape, kind in self._forms:
+        for tensor, shape, strides, kind in self._forms:
             array = tensor.array
-            if array is None or array.shape != shape or array.dtype is not kind:
+            if array is None or array.shape != shape or array.strides != strides or array.dtype is not kind:
                 return False
         return True
+
+    def gone(self) -> bool:
+        """Whether a tensor was put in the place of another: the earlier one should not be kept for its sake."""
+        found = zip(self._getters, self._keys, self._values, strict=True)
+        return any(isinstance(value, Tensor) and get(key, _MISSING) is not value for get, key, value in found)
 
     def _fact(self, get: Callable[..., Any], key: Any, what: str) -> Any:
         value = get(key, _MISSING)
@@ -164,7 +169,7 @@ class Facts:
             self.missing = "a tensor is still to be computed"
             return
         self.tensors[id(tensor)] = tensor
-        self._forms.append((tensor, array.shape, array.dtype))
+        self._forms.append((tensor, array.shape, array.strides, array.dtype))
 
     def _container(self, container: Any, what: str) -> None:
         self.containers.add(id(container))

@@ -50,8 +50,8 @@ def steady(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
     if isinstance(function, Module):
         return plain_package(type(function).__module__)
     if isinstance(function, type):
-        made = issubclass(function, tuple) and hasattr(function, "_fields")
-        return made or issubclass(function, BaseException | Size)
+        fault = issubclass(function, BaseException) and plain_package(function.__module__)
+        return fault or function is Size or (issubclass(function, tuple) and hasattr(function, "_fields"))
     if isinstance(function, types.BuiltinFunctionType | types.MethodType):
         return (
             function.__module__ == math.__name__

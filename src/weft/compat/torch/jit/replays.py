@@ -26,7 +26,7 @@ MOST_FORMS = 64
 """How many forms of arguments one script keeps; those not used for longest go first."""
 
 MOST_VARIANTS = 8
-"""How many replays one form keeps, for attributes that change to and fro."""
+"""How many replays one form keeps, for attributes that change to and fro; those not used for longest go first."""
 
 MOST_TRIES = 16
 """After so many recordings of one form that became no replay, or one that did not last, only every so many calls one is
@@ -69,6 +69,8 @@ class Replays:
             if facts.hold() and facts.tensors.keys().isdisjoint(map(id, tensors)):
                 result = replay.run(tensors)
                 if result is not NotImplemented:
+                    if form.variants[0][1] is not replay:
+                        self._add(form, facts, replay)
                     return result
         return self._recorded(form, arguments, key, tensors, body, scope)
 
@@ -82,6 +84,12 @@ class Replays:
             else:
                 self._forms.move_to_end(key)
             return found
+
+    def _add(self, form: _Form, facts: Facts, replay: Replay) -> None:
+        """Put a replay before the others of its form."""
+        with self._lock:
+            others = [each for each in form.variants if each[1] is not replay and not each[0].gone()]
+            form.variants = [(facts, replay), *others[: MOST_VARIANTS - 1]]
 
     def _recorded(
         self,
@@ -102,8 +110,7 @@ class Replays:
                 replay = Replay(ran, tensors, facts.tensors, result, facts.containers | containers(arguments))
             except UnfitError:
                 return result
-            with self._lock:
-                form.variants = [(facts, replay), *form.variants[: MOST_VARIANTS - 1]]
+            self._add(form, facts, replay)
         form.last = None if recording.spoilt else (frozenset(call.functions), frozenset(call.named))
         return result
 
