@@ -189,13 +189,14 @@ std::shared_ptr<void> kept(const std::array<PyObject*, 3>& objects) {
 
 void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, int inter_op,
          int priority, double timeout, std::shared_ptr<weft::CancelToken> token, std::shared_ptr<weft::RunLimits> own,
-         std::shared_ptr<weft::RunLimits> common, nb::handle keep) {
+         std::shared_ptr<weft::RunLimits> common, nb::handle keep, bool part) {
     weft::Request request({intra_op, inter_op});
     request.priority = priority;
     request.deadline = deadline_in(timeout);
     request.token = std::move(token);
     request.own = std::move(own);
     request.common = std::move(common);
+    request.is_part = part;
     const nb::object self = nb::find(program);
     const std::array<PyObject*, 3> touched{self.ptr(), bound.ptr(), keep.ptr()};
     request.keep = [&touched] { return kept(touched); };
@@ -243,10 +244,11 @@ void bind_program(nb::module_& m) {
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
              nb::arg("cancel").none() = nb::none(), nb::arg("own").none() = nb::none(),
-             nb::arg("common").none() = nb::none(), nb::arg("keep").none() = nb::none(),
+             nb::arg("common").none() = nb::none(), nb::arg("keep").none() = nb::none(), nb::arg("part") = false,
              "Run once on the team; returns when all is done. Thread-safe; releases the GIL. Limits are the first said by\n"
              "own, intra_op and inter_op, common, the team. If the run is ended from outside, Python steps in other threads\n"
-             "are left to themselves: the program, bound and `keep` live until they end.")
+             "are left to themselves: the program, bound and `keep` live until they end. A `part` of the run around the\n"
+             "calling step runs on the team of that run in place of `team`, and has its limits where it asks for none.")
         .def(
             "set_caps", [](PyProgram& program, const std::vector<int>& max_workers) { program.set_caps(max_workers); },
             nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),

@@ -26,6 +26,7 @@ void Scheduler::abandon(Context& run) {
     ops_ -= run.ops - (lent_in_use ? 1 : 0);
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
+    run.sources = {nullptr, run.asked, nullptr};  // the others are its caller's; what is part of it may still ask
     run.holders = run.in_host + 1;
     for (auto* const threads : {&workers_, &blocking_}) {
         for (auto& member : *threads) {

@@ -335,6 +335,99 @@ WEFT_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
     CHECK_THROWS(std::invalid_argument, RunLimits().set({0, kMostThreads + 1}));
 }
 
+struct Gauge {
+    static inline std::atomic<int> inside{0};
+    static inline std::atomic<int> most{0};
+    static inline std::atomic<int> drawn{0};
+
+    static std::int32_t kernel(void* const*, const std::int64_t*, std::int64_t, void*) {
+        const int now = ++inside;
+        int before = most;
+        while (before < now && !most.compare_exchange_weak(before, now)) {
+        }
+        std::this_thread::sleep_for(300us);
+        --inside;
+        ++drawn;
+        return 0;
+    }
+    // `steps` in a row, of 20 chunks each.
+    static std::unique_ptr<Program> program(int steps) {
+        most = drawn = 0;
+        Builder builder;
+        builder.slots = {{SlotKind::arena, 0}};
+        for (int i = 0; i < steps; ++i) {
+            builder.add_kernel(&kernel, {}, 20);
+            if (i > 0) builder.link(i - 1, i);
+        }
+        return builder.build();
+    }
+};
+
+WEFT_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
+    Team team("t", {4, 4});
+    Team other("other", {4, 4});
+    for (const bool is_part : {true, false}) {
+        const auto inner = Gauge::program(30);
+        Builder builder;
+        builder.slots.clear();
+        builder.add_host([&](auto) {
+            Request request;
+            request.is_part = is_part;
+            other.run(*inner, {}, request);
+        });
+        const auto outer = builder.build();
+        Request request(Limits{1, 1});
+        const auto own = std::make_shared<RunLimits>();
+        request.own = own;
+        std::thread client([&] { team.run(*outer, {}, request); });
+        wait_until([] { return Gauge::drawn >= 200; });
+        CHECK(is_part ? Gauge::most == 1 : Gauge::most > 1);
+        own->set({3, 1});
+        wait_until([] { return Gauge::drawn >= 400; });
+        if (is_part) CHECK_EQUAL(3, Gauge::most.load());
+        client.join();
+        CHECK_EQUAL(600, Gauge::drawn.load());
+        CHECK(is_part == (other.threads() == 0));
+    }
+    const auto alone = Gauge::program(2);
+    Request request;
+    request.is_part = true;
+    team.run(*alone, {}, request);  // of no run: as any other
+    CHECK(Gauge::most > 1);
+}
+
+WEFT_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
+    Team team("t", {3, 3});
+    for (int round = 0; round < 20; ++round) {
+        auto world = world_of(3, false, [&team](World& its) {
+            Builder builder;
+            builder.slots.clear();
+            builder.add_host([&its](auto) { its.dwell(); });
+            const auto inner = builder.build();
+            Request request;
+            request.is_part = true;
+            try {
+                team.run(*inner, {}, request);
+            } catch (const RunTimeout&) {
+            } catch (const RunCancelled&) {
+            }
+        });
+        {
+            Request request = leaving(world, 5ms);
+            request.own = std::make_shared<RunLimits>();
+            request.common = std::make_shared<RunLimits>();
+            CHECK_THROWS(RunTimeout, team.run(*world->program, {}, request));
+        }
+        for (int i = 1; i < 4; ++i) {
+            RunLimits().set({i, i});  // has all runs look again
+            std::this_thread::sleep_for(200us);
+        }
+        world->stop = true;
+        wait_until([&] { return world->ended == world->inside; });
+    }
+    wait_until([&] { return team.status().abandoned == 0; });
+}
+
 WEFT_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
     Team team("t", {2, 2});
     auto left = world_of(1, true);

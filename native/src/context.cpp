@@ -28,6 +28,7 @@ void prepare(Context& run) {
     run.ops = run.blocking_ops = run.workers = 0;
     run.serial = run.nested = run.lent_free = run.finished = false;
     run.failure = nullptr;
+    run.around = nullptr;
     run.in_host = run.holders = 0;
     run.ended_from_outside = run.abandoned = false;
     run.ending = std::make_shared<Ending>();

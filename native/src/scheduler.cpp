@@ -6,11 +6,22 @@
 #include <utility>
 
 #include "weft/cost.h"
+#include "weft/fork.h"
 #include "weft/trace.h"
 
 namespace weft {
 
 namespace {
+
+// What the sources of the run come to and, where they say nothing, those of the run that it is a part of.
+Limits asked_by(const Context& run) {
+    Limits asked = run.sources.limits();
+    if (run.around == nullptr) return asked;
+    const Limits outer = asked_by(*run.around);
+    if (asked.intra_op == 0) asked.intra_op = outer.intra_op;
+    if (asked.inter_op == 0) asked.inter_op = outer.inter_op;
+    return asked;
+}
 
 int next_team_id() {
     static std::atomic<int> last{0};
@@ -23,6 +34,7 @@ Scheduler::Scheduler(std::string name, Limits limits, std::chrono::nanoseconds s
                      std::vector<int> base_cpus)
     : name_(std::move(name)),
       id_(next_team_id()),
+      generation_(fork_generation()),
       cpus_(std::move(cpus)),
       base_cpus_(std::move(base_cpus)),
       limits_(limits),
@@ -86,7 +98,6 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
 void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     prepare(run);
     run.sources = {request.own.get(), request.asked, request.common.get()};
-    run.asked = run.sources.limits();
     run.may_be_abandoned = request.keep != nullptr;
     run.priority = request.priority;
     run.deadline = request.deadline;
@@ -102,6 +113,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
             run.ending->around = around->ending;
             run.priority = std::max(run.priority, around->priority);
             run.deadline = std::min(run.deadline, around->deadline);
+            if (request.is_part && outer->scheduler == this) run.around = around;
         }
         if (outer->role != Role::blocking) {
             caller.guest = run.lent_free = true;
@@ -109,6 +121,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
             caller.traced_team = outer->traced_team;
         }
     }
+    run.asked = asked_by(run);
     stand_in_line(run);
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
 }
@@ -238,7 +251,7 @@ void Scheduler::set_limits(Limits limits) {
 
 void Scheduler::revise_runs() {
     Section section(*this);
-    for (Context* run : runs_) run->asked = run->sources.limits();
+    for (Context* run : runs_) run->asked = asked_by(*run);
     revise(section);
 }
 
@@ -295,6 +308,8 @@ void Scheduler::cancel_run(std::uint64_t run_id, std::exception_ptr failure) {
 void Scheduler::set_spin(std::chrono::nanoseconds limit) {
     spin_ns_.store(limit.count(), std::memory_order_relaxed);  // see spin_ns_
 }
+
+bool Scheduler::is_here() const { return generation_ == fork_generation(); }
 
 Status Scheduler::status() {
     const Section section(*this);

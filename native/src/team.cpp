@@ -88,7 +88,9 @@ std::shared_ptr<Scheduler> Team::scheduler() {
 void Team::run(Program& program, std::span<void* const> bound, const Request& request) {
     const Limits asked = request.asked;
     check_asked(asked);
-    const std::shared_ptr<Scheduler> its_scheduler = scheduler();
+    const Member* inside = request.is_part ? current_member() : nullptr;
+    const std::shared_ptr<Scheduler> its_scheduler =
+        inside != nullptr && inside->scheduler->is_here() ? inside->scheduler->shared_from_this() : scheduler();
     std::unique_ptr<Context> context = program.acquire(bound);
     const std::uint64_t run = context->run_id = next_run_id();
     const auto release = [&] {

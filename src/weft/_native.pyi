@@ -164,13 +164,15 @@ class Program:
         own: RunLimits | None = None,
         common: RunLimits | None = None,
         keep: object = None,
+        part: bool = False,
     ) -> None:
         """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
 
         `bound` are contiguous arrays, or addresses as numbers; the caller keeps the memory alive. Each limit is the
         first that is not 0 of `own`, `intra_op` and `inter_op`, `common`, the team's. A run that is ended by a timeout,
         a token or a signal leaves Python steps in other threads than the caller's to themselves: until they end, the
-        program, `bound` and `keep` live. Runs of higher `priority` are served first, equal ones by turns; `timeout` is in
+        program, `bound` and `keep` live. A `part` of the run around the calling step runs on the team of that run in
+        place of `team`, and has its limits where it asks for none. Runs of higher `priority` are served first, equal ones by turns; `timeout` is in
         seconds (none by default). A nested run ends with the run around it. Raises what a callable raised,
         KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses;
         RuntimeError if the team is closed.

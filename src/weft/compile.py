@@ -104,8 +104,6 @@ class Session(SessionBase):
         provider = provider_for(matmul_provider)
         nested = partial(
             Session,
-            intra_op=intra_op,
-            inter_op=inter_op,
             pool=pool,
             math=math,
             precision=precision,

@@ -94,7 +94,7 @@ def bind_bodies(graph: Graph, options: Options) -> None:
 
 def _body(session: SessionBase) -> Body:
     names = [tensor.name for tensor in session.inputs]
-    return lambda arrays: list(session.run(dict(zip(names, arrays, strict=True))).values())
+    return lambda arrays: list(session.run_part(dict(zip(names, arrays, strict=True))).values())
 
 
 @dataclass(frozen=True, slots=True)

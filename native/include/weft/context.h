@@ -48,6 +48,7 @@ struct Context {
     // scheduling
     Limits asked;                         // in effect: what its sources come to; 0 stands for the team's
     LimitSources sources;
+    const Context* around = nullptr;      // the run that it is a part of: in progress, or abandoned, for as long as this one is
     int priority = 0;
     std::int64_t turn_began_ns = 0;       // when it was first served since it took its place in the queue; 0: not yet
     Member* caller = nullptr;

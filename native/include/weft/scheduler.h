@@ -32,6 +32,7 @@ struct Request {
     std::shared_ptr<CancelToken> token;    // ends the run with RunCancelled
     std::shared_ptr<const RunLimits> own;     // go before `asked`
     std::shared_ptr<const RunLimits> common;  // count where neither says anything
+    bool is_part = false;                  // of the run around the calling step: on its team, and with its limits where none are said
     void (*poll)() = nullptr;              // called on the calling thread now and then; what it throws ends the run
     // If set, a run that is ended from outside may be abandoned: run() throws while host steps of it go on in other
     // threads. Called on the calling thread then, without a lock; gives what all that these steps may touch lives as
@@ -85,6 +86,8 @@ public:
     // may.
     void set_cpus(std::vector<int> cpus, std::vector<int> base);
     Status status();
+    // is_here() is false in a child made by fork(), where its threads do not exist.
+    bool is_here() const;
 
 private:
     // Section holds the lock, and after releasing it wakes those who were given something meanwhile.
@@ -184,6 +187,7 @@ private:
     // Everything below is guarded by mutex_, but for constants, epoch_ and spin_ns_.
     const std::string name_;
     const int id_;
+    const std::uint64_t generation_;
     std::vector<int> cpus_;       // of workers; empty: unpinned
     std::vector<int> base_cpus_;  // of all others; empty: nothing was ever pinned
     std::string pin_fault_;       // the first since cpus_ were set; empty if there is none

@@ -20,7 +20,8 @@ MOST_PRIORITY = (1 << 31) - 1
 class Request:
     """Limits (0: not said here), priority, deadline (by time.monotonic) and token of a run.
 
-    `own` limits go before these, those in `common` with other runs come after them, those of the team last.
+    `own` limits go before these, those in `common` with other runs come after them, those of the team last. A `part` of the
+    run around the calling step, if there is one, runs on that run's team, and has its limits before those of the team.
     """
 
     intra_op: int = 0
@@ -31,6 +32,7 @@ class Request:
     cancel: CancelToken | None = None
     own: _native.RunLimits | None = None
     common: _native.RunLimits | None = None
+    part: bool = False
 
     def left(self) -> float:
         """Seconds to the deadline, at least 0; NaN if there is none."""
@@ -59,6 +61,8 @@ class Request:
 
 PLAIN = Request()
 """Everything as the team has it."""
+PART = Request(part=True)
+"""Everything as the run around the calling step has it."""
 
 
 def checked_timeout(value: Any) -> float | None:

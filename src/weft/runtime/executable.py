@@ -80,6 +80,7 @@ class Executable:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._outputs = [Output(form.shape, form.dtype) for form in layout.outputs]
+        self._make = [output.make for output in self._outputs]
         self._program = _native.Program(
             steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in layout.steps],
             tasks=layout.tasks,
@@ -123,7 +124,7 @@ class Executable:
         Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
         RunTimeoutError and RunCancelledError as `request` has it.
         """
-        outputs = [output.array() for output in self._outputs]
+        outputs = [make() for make in self._make]
         try:
             self._program.run(
                 team,
@@ -136,6 +137,7 @@ class Executable:
                 request.own,
                 request.common,
                 self._layout,
+                request.part,
             )
         except _native.KernelFailure as failure:
             label = self._layout.labels[failure.step]

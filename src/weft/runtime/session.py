@@ -15,7 +15,7 @@ import numpy as np
 
 from weft import _native, forking, knobs
 from weft.runtime import threads
-from weft.runtime.control import PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
+from weft.runtime.control import PART, PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
 from weft.runtime.limits import Setting, checked, chosen
 from weft.runtime.pool import Pool, threads_of
 from weft.runtime.signature import Familiar, Form, Signature, Tensor
@@ -200,7 +200,15 @@ class SessionBase:
         node fails, RunTimeoutError, RunCancelledError, KeyboardInterrupt; the session stays usable.
         """
         request = self._asked(intra_op, inter_op, timeout, cancel, priority)
-        its_threads = self._threads if pool is None else threads_of(pool, "run(pool=)")
+        return self._now(inputs, outputs, self._threads if pool is None else threads_of(pool, "run(pool=)"), request)
+
+    def run_part(self, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """All outputs, computed as a part of the run around the calling step: on its team, within its limits."""
+        return self._now(inputs, None, self._threads, PART)
+
+    def _now(
+        self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, its_threads: Threads, request: Request
+    ) -> dict[str, Array]:
         last = self._last
         if last is not None and (outputs is None or type(outputs) is list) and outputs == last.outputs:
             arrays = last.familiar.arrays(inputs)

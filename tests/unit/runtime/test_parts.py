@@ -1,0 +1,131 @@
+"""Bodies of branches and loops are parts of the run they are called in: its team, its limits."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import weft
+from weft import dtypes
+from weft.graph.graph import Graph
+from weft.graph.template import Template
+from weft.ops.call import Nested
+from weft.ops.op import Info
+
+SIZE = 512
+
+
+@pytest.fixture(autouse=True)
+def automatic_threads():
+    weft.threads.set(intra_op=3, inter_op=1)
+    yield
+    weft.threads.set(intra_op=0, inter_op=0)
+
+
+class Repeat(Nested):
+    """Its body so many times."""
+
+    def __init__(self, body, count):
+        super().__init__(body)
+        self.count = count
+
+    def __call__(self, arrays):
+        for _ in range(self.count):
+            arrays = self.bodies[0](arrays)
+        return arrays
+
+
+def looped(count, **options):
+    """A session of a loop whose body is a matrix product named `inner`."""
+
+    def product(forms=None):
+        graph = Graph()
+        x = graph.input("x", dtypes.f32, (SIZE, SIZE))
+        graph.outputs.append(
+            graph.add("matmul", [x, graph.constant(np.eye(SIZE, dtype=np.float32), "w")], name="inner").output
+        )
+        return graph
+
+    form = product()
+    body = Template("body", tuple(form.inputs), tuple(form.outputs), product)
+    graph = Graph()
+    x = graph.input("x", dtypes.f32, (SIZE, SIZE))
+    attrs = {
+        "function": Repeat(body, count),
+        "infer": lambda infos: [Info(infos[0].dtype, infos[0].shape, None)],
+        "blocking": False,
+        "label": "loop",
+    }
+    graph.outputs.append(graph.add("call", [x], attrs, name="loop").output)
+    return weft.Session(graph, **options)
+
+
+X = {"x": np.ones((SIZE, SIZE), np.float32)}
+
+
+def widths(recording, since=0, until=1 << 63):
+    """The threads of each inner product that began in that time."""
+    runs = {}
+    for event in recording.events:
+        if event.node == "inner" and since < event.start < until:
+            runs.setdefault(event.run, set()).add(event.thread)
+    return [len(threads) for threads in runs.values()]
+
+
+def widest(tmp_path, session, **arguments):
+    with weft.trace(tmp_path / "trace.json") as recording:
+        for _ in range(3):
+            session.run(X, **arguments)
+    return max(widths(recording))
+
+
+def test_limits_of_runs_and_sessions_hold_in_bodies(tmp_path):
+    """
+    Those of the run, else those of the session as they are at the moment, else those of the process.
+    """
+    session, confined = looped(8), looped(8, intra_op=1, inter_op=1)
+    assert widest(tmp_path, session) > 1
+    assert widest(tmp_path, session, intra_op=1) == 1
+    assert widest(tmp_path, confined) == 1
+    assert widest(tmp_path, confined, intra_op=3) > 1
+    confined.set(intra_op=3)
+    assert widest(tmp_path, confined) > 1
+    confined.set(intra_op=1)
+    assert widest(tmp_path, confined) == 1
+    with weft.threads.limit(intra_op=1):
+        assert widest(tmp_path, session) == 1
+
+
+@pytest.mark.parametrize("of", ["session", "run"])
+def test_limits_change_in_bodies_of_runs_in_progress(of, tmp_path):
+    """
+    The products that begin later have them.
+    """
+    session = looped(1200, intra_op=1)
+    with weft.trace(tmp_path / "trace.json") as recording:
+        future = session.run_async(X)
+        change = session.set if of == "session" else future.set_limits
+        time.sleep(0.3)
+        begun = time.monotonic_ns()
+        change(intra_op=3)
+        time.sleep(0.3)
+        assert not future.done()
+        future.cancel()
+        assert isinstance(future.exception(60), weft.errors.RunCancelledError)
+    assert max(widths(recording, until=begun)) == 1
+    assert max(widths(recording, since=begun)) > 1
+
+
+def test_bodies_run_on_the_pool_of_their_run(tmp_path):
+    """
+    The process's own team has no part in them.
+    """
+    session, pool = looped(20), weft.Pool(intra_op=3, inter_op=1)
+    session.run(X, intra_op=1)
+    with weft.trace(tmp_path / "trace.json") as recording:
+        session.run(X, pool=pool)
+    mine = {event.team for event in recording.events if event.node == "loop"}
+    assert {event.team for event in recording.events} == mine
+    assert pool._threads.team().threads > 0
