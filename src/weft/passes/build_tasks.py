@@ -13,8 +13,12 @@ from weft.plan.plan import Task
 TINY_NS = 8_000.0
 """Calls cheaper than this are run together with their only neighbour: handing one to another worker costs as much."""
 
-SIBLINGS_NS = 3_000.0
-"""Calls between the same neighbours are run together up to this much: a few times what handing them over costs."""
+SIBLINGS_NS = 3_000.0, 16_000.0
+"""Calls between the same neighbours are run together up to the lesser, a few times what handing them over costs, and up
+to the greater, about a chunk, where _SIBLING_TASKS such tasks are left."""
+
+_SIBLING_TASKS = 16
+"""With fewer tasks, workers may be left without one."""
 
 
 def dependencies(lowered: Lowered) -> list[set[int]]:
@@ -92,17 +96,20 @@ def _join_siblings(groups: list[_Group]) -> list[_Group]:
     """Groups between the same neighbours joined, as many as are worth SIBLINGS_NS together."""
     into = list(range(len(groups)))
     cost = [group.cost for group in groups]
-    open_: dict[tuple[frozenset[int], frozenset[int]], int] = {}
+    siblings: dict[tuple[frozenset[int], frozenset[int]], list[int]] = {}
     for number, group in enumerate(groups):
-        if group.single or group.cost >= SIBLINGS_NS / 2:
-            continue
-        neighbours = frozenset(group.before), frozenset(group.after)
-        first = open_.setdefault(neighbours, number)
-        if first != number and cost[first] + group.cost <= SIBLINGS_NS:
-            into[number] = first
-            cost[first] += group.cost
-        else:
-            open_[neighbours] = number
+        if not group.single and group.cost < SIBLINGS_NS[1] / 2:
+            siblings.setdefault((frozenset(group.before), frozenset(group.after)), []).append(number)
+    for numbers in siblings.values():
+        least, greatest = SIBLINGS_NS
+        most = min(max(sum(cost[number] for number in numbers) / _SIBLING_TASKS, least), greatest)
+        first = numbers[0]
+        for number in numbers[1:]:
+            if cost[first] + cost[number] <= most:
+                into[number] = first
+                cost[first] += cost[number]
+            else:
+                first = number
     return _joined(groups, into)
 
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import ctypes
 import itertools
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -97,10 +99,13 @@ class Output:
         if LEAST_BYTES <= self._bytes <= most and not dtype.hasobject:
             self._lent = _lent(self._bytes, self._shelf, most)
 
-    def array(self) -> Array:
-        """An uninitialised contiguous array, in memory that nothing else refers to."""
-        if self._lent is None:
-            return np.empty(self._shape, self._dtype)
+    @property
+    def make(self) -> Callable[[], Array]:
+        """Makes an uninitialised contiguous array, in memory that nothing else refers to."""
+        return partial(np.empty, self._shape, self._dtype) if self._lent is None else self._recycled
+
+    def _recycled(self) -> Array:
+        assert self._lent is not None, "outputs that are left to NumPy are made by it"
         memory = RECYCLER.take(self._shelf)
         if memory is None:
             memory = _aligned(self._bytes)

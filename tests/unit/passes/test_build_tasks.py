@@ -60,10 +60,21 @@ def test_tiny_calls_between_the_same_neighbours_share_tasks() -> None:
 
     ordered, tasks = build_tasks(given, [*(set() for _ in range(count)), set(range(count))])
 
-    assert {task.count for task in tasks[:-2]} == {30}
-    assert len(tasks) == 35
-    assert tasks[-1].after == tuple(range(34))
+    assert {task.count for task in tasks[:-2]} == {62}
+    assert len(tasks) == 18
+    assert tasks[-1].after == tuple(range(17))
     assert sorted(map(id, ordered)) == sorted(map(id, given))
+
+
+def test_many_calls_between_the_same_neighbours_share_tasks_worth_a_chunk() -> None:
+    """
+    Hundreds of calls of a few microseconds are handed out some at a time, a dozen one by one.
+    """
+    _, many = build_tasks(calls([5e3] * 256), [set() for _ in range(256)])
+    _, few = build_tasks(calls([5e3] * 12), [set() for _ in range(12)])
+
+    assert {task.count for task in many[:-1]} == {3}
+    assert {task.count for task in few} == {1}
 
 
 def test_a_diamond_of_tiny_calls_is_one_task() -> None:

@@ -17,7 +17,7 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import either, loop, when
 from weft.codegen.emit.ranges import coordinates
 from weft.codegen.emit.types import I64
-from weft.codegen.kernels.gemm_block import Factors, RegisterBlock
+from weft.codegen.kernels.gemm_block import LINE, Ahead, Factors, RegisterBlock
 from weft.codegen.kernels.gemm_panel import copy_panel
 from weft.codegen.kernels.gemm_tail import Operand, Tail
 from weft.plan.kernel_spec import KernelSpec
@@ -59,7 +59,8 @@ def emit_gemm(k: Kernel, spec: KernelSpec) -> None:
     Params: dtype, pairs (an element of a and b is two of the depth, as bf16; dtype is f32), rows (the one or two
     heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1),
     whole_turns, edge (the vectors of the last panel if it is not full, else 0), grid (more than one chunk),
-    batch_rank, tail, kinds (of its operands).
+    batch_rank, ahead (the lines of a later panel that each turn of a block asks for, and how many panels later),
+    tail, kinds (of its operands).
     Scratch: one block of sums; then a copied panel if b is not packed.
     """
     product = Product(k, spec)
@@ -124,7 +125,10 @@ class Product:
             columns = k.min(k.sub(arg["columns"], column), self.width) if self.spec["edge"] else self.width
             right, b_depth = self._panel(k.at(b, k.mul(panel.index, arg["b_panel"]), dtype), columns)
             with loop(k, *part.blocks, name="block") as block:
-                self._block(a, (right, b_depth), c, operands, block.index, (column, columns))
+                lines, panels = self.spec["ahead"]
+                share = k.mul(k.sub(block.index, part.blocks[0]), lines * LINE)
+                ahead = Ahead(lines, k.add(k.mul(arg["b_panel"], panels * dtype.size), share))
+                self._block(a, (right, b_depth, ahead), c, operands, block.index, (column, columns))
 
     def _panel(self, b: ir.Value, columns: Index) -> tuple[ir.Value, Index]:
         """Where blocks shall read the panel that begins at `b`, and its stride along the depth.
@@ -152,7 +156,7 @@ class Product:
     def _block(
         self,
         a: ir.Value,
-        right: tuple[ir.Value, Index],
+        right: tuple[ir.Value, Index, Ahead],
         c: ir.Value,
         operands: list[Operand],
         number: Index,

@@ -9,7 +9,7 @@ from llvmlite import ir
 from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import load
+from weft.codegen.emit.memory import load, prefetch
 from weft.codegen.emit.types import I8
 from weft.codegen.emit.vectors import constant, multiply_add, splat
 from weft.dtypes import DType
@@ -19,6 +19,19 @@ UNROLL = 4
 
 _ROWS_A_POINTER = 3
 """Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""
+
+
+LINE = 64
+"""Bytes that the cache moves at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a block asks to be brought into L2 meanwhile: in each turn `lines` cache lines, the first one `bytes` behind
+    what the turn reads of the right factor."""
+
+    lines: int
+    bytes: Index
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +45,7 @@ class Factors:
     a_depth: Index
     b: ir.Value
     b_depth: Index
+    ahead: Ahead = Ahead(0, 0)
 
 
 class RegisterBlock:
@@ -58,6 +72,8 @@ class RegisterBlock:
         carry = [*sums, *rows, factors.b]
         most = depth if whole_turns else k.mul(k.div(depth, UNROLL), UNROLL)
         with loop(k, 0, most, UNROLL, carry=carry, name="depth") as turn:
+            for line in range(factors.ahead.lines):
+                prefetch(k, turn.carry[-1], k.add(factors.ahead.bytes, line * LINE))
             turn.next(*self._steps(factors, apart, list(turn.carry), UNROLL))
         carry = list(turn.carry)
         if not whole_turns:

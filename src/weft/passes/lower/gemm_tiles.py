@@ -11,6 +11,20 @@ MAX_ROWS = 9
 
 MAX_VECTORS = 4
 
+_BUSY = 12
+"""Sums that are enough to hide how long one multiplication takes."""
+
+_SHORT = 128
+_UNEVEN = 1.03
+"""What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
+
+UNROLL = 4
+"""Steps of the depth in one turn of a block's loop."""
+
+_LINE = 64
+_MOST_SHARERS = 16
+"""Where more blocks than this use a panel, the first one's wait for it counts little."""
+
 _GEMM_CHUNK_NS = 20_000.0
 
 _ENOUGH_CHUNKS = 8
@@ -58,13 +72,19 @@ def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int)
         most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
         if most < 1:
             continue
-        tile = cut_rows(rows, most, vectors)
-        full, rest = divmod(total, vectors)
-        cost = full * panel_cost(tile, vectors, depth) + (panel_cost(tile, rest, depth) if rest else 0.0)
-        if best is None or cost < best[0] * 0.995:
-            best = (cost, tile)
+        for height in dict.fromkeys((most, _even_height(rows, most, vectors))):
+            tile = cut_rows(rows, height, vectors)
+            full, rest = divmod(total, vectors)
+            cost = full * panel_cost(tile, vectors, depth) + (panel_cost(tile, rest, depth) if rest else 0.0)
+            if best is None or cost < best[0] * 0.995:
+                best = (cost, tile)
     assert best is not None, "one vector always fits"
     return best[1]
+
+
+def _even_height(rows: int, most: int, vectors: int) -> int:
+    """The largest height up to `most` that divides `rows` and keeps the multipliers busy; `most` if there is none."""
+    return next((height for height in range(most, 0, -1) if rows % height == 0 and height * vectors >= _BUSY), most)
 
 
 def cut_rows(rows: int, most: int, vectors: int) -> Tile:
@@ -81,7 +101,8 @@ def panel_cost(tile: Tile, vectors: int, depth: int) -> float:
     """Relative time of all blocks of one panel."""
     small = tile.blocks - tile.large_blocks
     cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)
-    return cost + small * _block_cost(tile.heights[-1], vectors, depth)
+    cost += small * _block_cost(tile.heights[-1], vectors, depth)
+    return cost * _UNEVEN if len(tile.heights) > 1 and depth <= _SHORT else cost
 
 
 def _block_cost(rows: int, vectors: int, depth: int) -> float:
@@ -128,3 +149,15 @@ def choose_grid(
             best = (cost, grid)
     assert best is not None, "at least one cut exists"
     return best[1]
+
+
+def panels_ahead(grid: Grid, step_bytes: int) -> tuple[int, int]:
+    """(cache lines of a later packed panel that each turn of a block asks for, how many panels later).
+
+    A row of a panel is `step_bytes` long. The blocks of a chunk ask for all of the panel together: not of the next one,
+    which another worker may have begun by then, but of that behind it. Behind the last panel of a constant may well lie
+    the next constant; if not, no harm is done.
+    """
+    if grid.blocks > _MOST_SHARERS:
+        return 0, 0
+    return -(-UNROLL * step_bytes // _LINE // grid.blocks), 2

@@ -9,12 +9,11 @@ from weft.graph.node import Node
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
 from weft.passes.lower.gemm_operands import Matrices, Operands, operands_of
 from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, right_factor
-from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile
+from weft.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_tile, panels_ahead
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
-_UNROLL = 4
 _FLOPS_PER_LANE_NS = 6.0
 """Floating-point operations that the cost model expects of one lane in a ns."""
 
@@ -104,10 +103,11 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, pai
         source=right.source,
         unit_row=product.a.row == 1 and product.a.column != 1,
         unit_depth=product.a.column == 1,
-        whole_turns=depth % _UNROLL == 0,
+        whole_turns=depth % UNROLL == 0,
         edge=edge,
         grid=grid.chunks > 1 or product.batches > 1,
         batch_rank=len(product.batch),
+        ahead=panels_ahead(grid, width * dtype.size) if product.b.value.is_constant else (0, 0),
         tail=node.attrs.get("tail"),
         kinds=tuple(_kind(operand) for operand in product.tail),
     )
