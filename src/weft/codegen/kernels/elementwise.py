@@ -10,7 +10,7 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.vectors import splat
-from weft.codegen.kernels.expr import emit_expr, load_value, store_value
+from weft.codegen.kernels.expr import emit_expr, given_values, load_value, store_value
 from weft.codegen.kernels.fold import each_vector
 from weft.graph.expr import Expr
 from weft.plan.kernel_spec import KernelSpec
@@ -18,20 +18,24 @@ from weft.plan.kernel_spec import KernelSpec
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """What all rows of one kernel share. `steady` says of each operand whether it is one value a row."""
+    """What all rows of one kernel share.
+
+    `steady` says of each operand whether it is one value a row, `given` are numbers of the program that the call brings.
+    """
 
     expr: Expr
     lanes: int
     unroll: int
     steady: tuple[bool, ...]
+    given: list[ir.Value]
 
 
 def emit_elementwise_flat(k: Kernel, spec: KernelSpec) -> None:
     """Output and operands of one shape, or operands of one element.
 
-    Params: expr, lanes, unroll, steady. Pointers: results, operands. Args: elements, elements per chunk.
+    Params: expr, lanes, unroll, steady. Pointers: results, operands. Args: elements, elements per chunk, the given numbers.
     """
-    shared = _Loop(spec["expr"], spec["lanes"], spec["unroll"], spec["steady"])
+    shared = _shared(k, spec, 2)
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     results, operands = _pointers(k, shared)
     _emit_row(k, shared, results, operands, begin, end)
@@ -43,10 +47,11 @@ def emit_elementwise(k: Kernel, spec: KernelSpec) -> None:
     A unit of work is some rows of one outer position, or a piece of one row.
     Params: expr, lanes, unroll, steady, rank. Pointers: results, operands. Args: units, units per chunk,
     elements a row, elements a piece, pieces a row, rows, rows a unit, units of rows, the outer sizes;
-    then the strides (in elements, of the outer dimensions and of the rows) of the results and of each operand.
+    then the strides (in elements, of the outer dimensions and of the rows) of the results and of each operand; then the
+    given numbers.
     """
-    shared = _Loop(spec["expr"], spec["lanes"], spec["unroll"], spec["steady"])
     rank = spec["rank"]
+    shared = _shared(k, spec, 8 + rank + (1 + len(spec["expr"].operands)) * (rank + 1))
     results, operands = _pointers(k, shared)
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     with loop(k, begin, end, name="unit") as unit:
@@ -79,6 +84,12 @@ def emit_elementwise(k: Kernel, spec: KernelSpec) -> None:
             )
 
 
+def _shared(k: Kernel, spec: KernelSpec, given: int) -> _Loop:
+    """The loop of `spec`; arguments from number `given` on are its numbers."""
+    expr, lanes = spec["expr"], spec["lanes"]
+    return _Loop(expr, lanes, spec["unroll"], spec["steady"], given_values(k, expr, given, lanes))
+
+
 def _pointers(k: Kernel, shared: _Loop) -> tuple[list[ir.Value], list[ir.Value]]:
     results = len(shared.expr.results)
     operands = len(shared.expr.operands)
@@ -108,7 +119,7 @@ def _emit_row(
             fixed[number] if number in fixed else load_value(k, pointer, index, expr.operands[number], lanes, mask)
             for number, pointer in enumerate(operands)
         ]
-        computed = emit_expr(k, expr, values, mask, lanes)
+        computed = emit_expr(k, expr, values, mask, lanes, shared.given)
         for number, pointer, value in zip(expr.results, results, computed, strict=True):
             store_value(k, value, pointer, index, expr.dtype(number), mask)
 

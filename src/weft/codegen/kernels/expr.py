@@ -11,25 +11,44 @@ from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.memory import bool_to_byte, load_bool, load_masked, store, store_masked
 from weft.codegen.emit.memory import load as load_plain
 from weft.codegen.emit.scalar_ops import SCALAR_OPS, Operation
-from weft.codegen.emit.types import I1, lanes_of, vector
-from weft.codegen.emit.vectors import constant
+from weft.codegen.emit.types import I1, lanes_of, scalar, vector
+from weft.codegen.emit.vectors import constant, splat
 from weft.dtypes import DType, boolean
 from weft.graph.expr import Expr, Step
 
 
 def emit_expr(
-    k: Kernel, expr: Expr, operands: Sequence[ir.Value], active: ir.Value | None = None, lanes: int | None = None
+    k: Kernel,
+    expr: Expr,
+    operands: Sequence[ir.Value],
+    active: ir.Value | None = None,
+    lanes: int | None = None,
+    given: Sequence[ir.Value] = (),
 ) -> list[ir.Value]:
     """The results of `expr` for `operands`: all scalars, or all vectors of equally many lanes; booleans are i1.
 
     `active` masks the lanes that count: the others may hold anything without causing an error status.
-    `lanes` is needed only if there are no operands.
+    `lanes` is needed only if there are no operands; `given` are the values of `given` steps (`given_values`).
     """
     width = lanes_of(operands[0].type) if lanes is None else lanes
     values = list(operands)
     for step in expr.steps:
-        values.append(_emit_step(k, expr, step, values, width, active))
+        if step.op == "given":
+            assert step.value is not None, "a given step has a number"
+            values.append(given[int(step.value)])
+        else:
+            values.append(_emit_step(k, expr, step, values, width, active))
     return [values[number] for number in expr.results]
+
+
+def given_values(k: Kernel, expr: Expr, first: int, lanes: int) -> list[ir.Value]:
+    """What `expr` is given by the call: arguments from number `first` on hold the bits, each is wanted in every lane."""
+    values = []
+    for step in (step for step in expr.steps if step.op == "given"):
+        bits = k.arg(first + len(values))
+        narrow = k.b.trunc(bits, ir.IntType(8 * step.dtype.size)) if step.dtype.size < 8 else bits
+        values.append(splat(k, k.b.bitcast(narrow, scalar(step.dtype)) if step.dtype.is_float else narrow, lanes))
+    return values
 
 
 def _emit_step(

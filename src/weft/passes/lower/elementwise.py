@@ -7,7 +7,7 @@ from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
 from weft.passes.lower.broadcast import Access, place_operands
-from weft.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for
+from weft.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -45,7 +45,8 @@ def lower_expr(
     if 0 in result.static_shape:
         return []
     lanes = lanes_for(expr, ctx.target)
-    common = {"expr": expr, "lanes": lanes, "unroll": unroll_for(expr)}
+    program, given = with_given(expr)
+    common = {"expr": program, "lanes": lanes, "unroll": unroll_for(expr)}
     traffic = sum(nbytes(value) for value in (*results, *placed))
     elements = 1
     for size in access.sizes:
@@ -55,9 +56,10 @@ def lower_expr(
     if len(access.sizes) == 1:
         chunks, per_chunk = cut(elements, each, _PIECE)
         spec = KernelSpec.of("elementwise_flat", steady=steady, **common)
-        args: tuple[int, ...] = (elements, per_chunk)
+        args: tuple[int, ...] = (elements, per_chunk, *given)
     else:
         chunks, args = _nested(access, each)
+        args = (*args, *given)
         spec = KernelSpec.of("elementwise", steady=steady, rank=len(access.sizes) - 2, **common)
     return [
         ctx.call(

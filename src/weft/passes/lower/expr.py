@@ -1,10 +1,13 @@
-"""What an Expr costs, and whether kernels can evaluate it."""
+"""What an Expr costs, whether kernels can evaluate it, and which of its numbers they are given."""
 
 from __future__ import annotations
 
+import math
+import struct
+
 from weft import dtypes
 from weft.dtypes import DType
-from weft.graph.expr import Expr
+from weft.graph.expr import Expr, Step
 from weft.plan.target import Target
 
 _NATIVE = (
@@ -22,6 +25,17 @@ _STEP_NS: dict[str, float] = {
     "pow": 4.0, "mod": 1.1, "fmod": 1.0,
 }  # fmt: skip
 """ns for one f32 on a 64-byte vector unit, loads and stores not counted."""
+
+_INDIFFERENT: dict[DType, tuple[frozenset[str], str]] = {
+    dtypes.f32: (frozenset({"add", "sub", "mul", "div"}), "<fi"),
+    dtypes.f64: (frozenset({"add", "sub", "mul", "div"}), "<dq"),
+    dtypes.i32: (frozenset({"add", "sub"}), "<ii"),
+    dtypes.i64: (frozenset({"add", "sub"}), "<qq"),
+}
+"""Ops whose code is as fast for a number that is not known as for one that is, and how the number and its bits are packed."""
+
+_MOST_GIVEN = 8
+"""Vector registers that given numbers may take."""
 
 _SCALARISED_NS = 4.0
 _FALLIBLE = frozenset({"div", "mod", "fmod", "reciprocal"})
@@ -73,3 +87,44 @@ def unroll_for(expr: Expr) -> int:
     """How many vectors one turn of an elementwise loop does: more where the work on one is short."""
     work = sum(_step_ns(step.op, step.dtype) for step in expr.steps)
     return 4 if work < 0.15 else 2 if work < 0.6 else 1
+
+
+def with_given(expr: Expr) -> tuple[Expr, tuple[int, ...]]:
+    """`expr` with numbers that do not shape its code taken out, and the bits of each, for arguments of the call.
+
+    Programs that differ in such numbers alone have one kernel. 0 and powers of two stay, which make code simpler, and so
+    do all numbers of a program that has many: each takes a register.
+    """
+    first = len(expr.operands)
+    users: dict[int, list[Step]] = {}
+    for step in expr.steps:
+        for number in step.args:
+            users.setdefault(number, []).append(step)
+    taken = [
+        place
+        for place, step in enumerate(expr.steps)
+        if first + place not in expr.results
+        and _is_ordinary(step)
+        and all(user.op in _INDIFFERENT[step.dtype][0] for user in users.get(first + place, ()))
+    ]
+    if not 0 < len(taken) <= _MOST_GIVEN:
+        return expr, ()
+    steps, given = list(expr.steps), []
+    for place in taken:
+        step = steps[place]
+        given.append(_bits(step))
+        steps[place] = Step("given", (), step.dtype, len(given) - 1)
+    return Expr(expr.operands, tuple(steps), expr.results), tuple(given)
+
+
+def _is_ordinary(step: Step) -> bool:
+    if step.op != "const" or step.value is None or step.dtype not in _INDIFFERENT:
+        return False
+    return math.isfinite(step.value) and abs(math.frexp(step.value)[0]) not in (0.0, 0.5)
+
+
+def _bits(step: Step) -> int:
+    assert step.value is not None, "a const step has a value"
+    number, bits = _INDIFFERENT[step.dtype][1][1:]
+    exact = float(step.value) if step.dtype.is_float else int(step.value)
+    return int(struct.unpack(f"<{bits}", struct.pack(f"<{number}", exact))[0])
