@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "weft/test_programs.h"
+#include "weft/trace.h"
 
 // ThreadSanitizer refuses to start threads in the child of a process that has several.
 #if !defined(__SANITIZE_THREAD__)
@@ -64,6 +65,33 @@ WEFT_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
     for (int i = 0; i < 20; ++i) worst = std::max(worst, in_child([&] { dag.run(team); }));
     stop = true;
     for (std::thread& caller : callers) caller.join();
+    CHECK_EQUAL(0, worst);
+}
+
+WEFT_TEST(a_child_traces_its_own_steps_whatever_its_parent_was_recording) {
+    Team team("t", {3, 3});
+    RandomDag dag(3, 60);
+    std::atomic<bool> stop{false};
+    trace_start();
+    std::thread caller([&] {
+        while (!stop) dag.run(team);
+    });
+    int worst = 0;
+    for (int i = 0; i < 20; ++i) {
+        worst = std::max(worst, in_child([&] {
+            CHECK(trace_stop().empty());
+            trace_start();
+            dag.run(team);
+            std::int64_t chunks = 0;
+            for (const Event& event : trace_stop()) chunks += event.chunks;
+            std::int64_t wanted = 0;
+            for (const Step& step : dag.program().steps()) wanted += step.chunks;
+            CHECK_EQUAL(wanted, chunks);
+        }));
+    }
+    stop = true;
+    caller.join();
+    CHECK(!trace_stop().empty());
     CHECK_EQUAL(0, worst);
 }
 

@@ -25,6 +25,7 @@ struct Buffer {
     Mutex mutex;
     std::vector<Event> events;  // guarded by mutex
     std::int64_t thread;
+    std::uint64_t generation = fork_generation();
 };
 
 std::vector<std::shared_ptr<Buffer>>& buffers() {  // guarded by context_mutex()
@@ -42,20 +43,20 @@ std::int64_t os_thread_id() {
 
 Buffer& buffer_of_this_thread() {
     thread_local std::shared_ptr<Buffer> mine;
-    thread_local std::uint64_t generation = 0;
-    if (!mine || generation != fork_generation()) {
+    if (!mine || mine->generation != fork_generation()) {
         mine = std::make_shared<Buffer>();
         mine->thread = os_thread_id();
-        generation = fork_generation();
         const std::lock_guard lock(context_mutex());
         buffers().push_back(mine);
     }
     return *mine;
 }
 
-// Takes the buffers, without those whose threads have ended, which nobody will add to again.
+// Takes the buffers, without those whose threads have ended, which nobody will add to again. In a child those of its
+// parent are dropped: their locks may be held for ever.
 std::vector<std::shared_ptr<Buffer>> all_buffers() {
     const std::lock_guard lock(context_mutex());
+    std::erase_if(buffers(), [](const auto& buffer) { return buffer->generation != fork_generation(); });
     std::vector<std::shared_ptr<Buffer>> all = buffers();
     std::erase_if(buffers(), [](const auto& buffer) { return buffer.use_count() == 2; });
     return all;

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from weft import _native
+from weft import _native, forking
 from weft.errors import WeftError
 from weft.tracing.registry import PROGRAMS
 
@@ -40,7 +39,9 @@ class Recording:
     events: list[Event] = field(default_factory=list)
 
 
-_active = threading.Lock()
+_lock = forking.lock()
+_active: Recording | None = None
+"""What is being recorded in this process."""
 
 
 def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
@@ -56,21 +57,37 @@ def decode(records: Iterable[tuple[int, ...]]) -> list[Event]:
 def record() -> Iterator[Recording]:
     """Record every event of every team while the block runs.
 
+    In a child made by fork() inside the block nothing is recorded before it begins a recording of its own.
     Raises WeftError if another recording is under way: the buffers of the workers are shared.
     """
-    if not _active.acquire(blocking=False):
-        raise WeftError("a trace is being recorded already; end it before starting another")
+    global _active  # noqa: PLW0603 - one a process
     recording = Recording()
-    try:
+    with _lock:
+        if _active is not None:
+            raise WeftError("a trace is being recorded already; end it before starting another")
+        _active = recording
         PROGRAMS.keep(recording=True)
         _native.trace_start()
-        try:
-            yield recording
-        finally:
-            recording.events.extend(decode(_native.trace_stop()))
-            PROGRAMS.keep(recording=False)
+    try:
+        yield recording
     finally:
-        _active.release()
+        with _lock:
+            if _active is recording:
+                recording.events.extend(decode(_native.trace_stop()))
+                PROGRAMS.keep(recording=False)
+                _active = None
+
+
+def _forget() -> None:
+    """In a child: what is being recorded is its parent's."""
+    global _active  # noqa: PLW0603
+    if _active is not None:
+        _native.trace_stop()
+        PROGRAMS.keep(recording=False)
+        _active = None
+
+
+os.register_at_fork(after_in_child=_forget)
 
 
 @contextmanager
@@ -78,16 +95,18 @@ def trace(path: str | os.PathLike[str]) -> Iterator[Recording]:
     """Record what runs in the block and write it to `path` as a timeline that Perfetto opens.
 
     One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
-    are there after the block. What ran before an exception left the block is written too. Raises WeftError if another trace is being recorded, OSError if `path`
-    cannot be written (found out before the block runs).
+    are there after the block. What ran before an exception left the block is written too; a child made by fork() inside
+    the block leaves the file alone. Raises WeftError if another trace is being recorded, OSError if `path` cannot be
+    written (found out before the block runs).
     """
     from weft.tracing.chrome import write
 
+    process = os.getpid()
     with Path(path).open("w", encoding="utf-8") as file:
         recording = None
         try:
             with record() as recording:
                 yield recording
         finally:
-            if recording is not None:
+            if recording is not None and os.getpid() == process:
                 write(recording.events, file)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -127,3 +130,44 @@ def test_a_block_that_fails_leaves_the_timeline_so_far(tmp_path: Path) -> None:
         record for record in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if record["ph"] == "X"
     ]
     assert slices
+
+
+def test_a_child_forked_during_a_trace_records_its_own(tmp_path: Path) -> None:
+    """
+    Whichever thread forks. Nothing of its parent's is recorded there, and the parent's file is its own, also where the
+    child leaves the parent's block.
+    """
+    session, inputs = weft.Session(small.branches()), {"x": np.ones((16, 64), np.float32)}
+    session.run(inputs)
+
+    def in_child() -> None:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(30)
+            with weft.trace(tmp_path / "child.json") as mine:
+                session.run(inputs)
+            with pytest.raises(WeftError, match="already"), record(), record():
+                pass
+            os._exit(0 if mine.events and (tmp_path / "child.json").stat().st_size else 1)
+        ended.append(os.waitpid(child, 0)[1])
+
+    ended: list[int] = []
+    with weft.trace(tmp_path / "parent.json") as recording:
+        session.run(inputs)
+        parent = os.getpid()
+        in_child()
+        forking = threading.Thread(target=in_child)
+        forking.start()
+        forking.join()
+        session.run(inputs)
+        child = os.fork()
+    if os.getpid() != parent:
+        os._exit(1 if recording.events else 0)
+    ended.append(os.waitpid(child, 0)[1])
+
+    assert ended == [0, 0, 0]
+    assert len({event.run for event in recording.events}) == 2
+    assert json.loads((tmp_path / "parent.json").read_text())
+    with record() as again:
+        session.run(inputs)
+    assert again.events
