@@ -42,7 +42,7 @@ def test_functions_of_both_kinds_run_there() -> None:
 
         np.testing.assert_array_equal(found[0], [[28], [42], [56]])
         np.testing.assert_array_equal(found[1], found[0])
-        assert found[2] == "sum 6"
+        assert found[2] == b"sum 6"
         assert found[3] in crew.pids()
         with weft.python_ops(executor="thread"):
             assert session.run(pid) == os.getpid()

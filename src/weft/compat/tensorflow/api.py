@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from weft.compat.tensorflow import context, eager
-from weft.compat.tensorflow.convert import constant_value, convert_to_tensor
+from weft.compat.tensorflow.convert import array_of, constant_value, convert_to_tensor
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Graph
 from weft.compat.tensorflow.shape import TensorShape
@@ -17,11 +17,17 @@ from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.parameters import Parameters
 from weft.graph.value import Value
 
-SPELLINGS = {"keep_dims": "keepdims", "reduction_indices": "axis", "dim": "axis", "filter": "filters", "value": "input"}
+SPELLINGS = {
+    "keep_dims": "keepdims", "reduction_indices": "axis", "dim": "axis", "dimension": "axis", "squeeze_dims": "axis",
+    "filter": "filters", "value": "input", "stride": "strides", "seq_axis": "axis",
+}  # fmt: skip
 """Names of parameters in TensorFlow 1, accepted where the op has the newer one."""
 
+ALONE = {"concat": "values", "nn.embedding_lookup": "params"}
+"""Parameters of several tensors that may be one, which is not a list of its rows."""
+
 Part = tuple[str, int | None, Any]
-"""A parameter, how many tensors it takes (None: it is an attribute, -1: a tensor that is absent), its value."""
+"""A parameter, how many tensors it takes (None: it is an attribute, -1: a tensor that is absent), its value or what it is."""
 
 
 class Op:
@@ -50,12 +56,18 @@ class Op:
         except TypeError as error:
             raise TypeError(f"{self.name}{self.__signature__}: {error}") from None
         bound.apply_defaults()
+        single = ALONE.get(self.name)
+        if single is not None and not isinstance(bound.arguments[single], (list, tuple)):
+            bound.arguments[single] = [bound.arguments[single]]
         hint = self._hint(bound.arguments)
         tensors: list[Any] = []
         plan: list[Part] = []
         for parameter, value in bound.arguments.items():
             kind, several = self._kinds[parameter]
-            if kind is None:
+            if kind is None and _only_a_run_tells(value):
+                plan.append((parameter, 1, "attribute"))
+                tensors.append(("Shape", convert_to_tensor(value)))
+            elif kind is None:
                 plan.append((parameter, None, attribute(value, f"{self.name}({parameter}=)")))
             elif value is None:
                 plan.append((parameter, -1, None))
@@ -74,13 +86,14 @@ class Op:
             arrays = [(np.asarray(tensor), kind == "Shape") for kind, tensor in tensors]
             results = eager.execute((self.name, plan), emit, arrays)
             many = isinstance(results, list)
-            return [EagerTensor(array) for array in results] if many else EagerTensor(results)
+            return self._formed([EagerTensor(array) for array in results]) if many else EagerTensor(results)
         graph = symbolic[0].graph if graph is None else graph
         inputs = [t if isinstance(t, Tensor) else _in_graph(graph, t) for _, t in tensors]
-        op = graph.create_op(self.name.rpartition(".")[2].lstrip("_"), inputs, emit, name, attrs=dict(_attrs(plan)))
+        attrs = _attrs(plan, inputs)
+        op = graph.create_op(self.name.rpartition(".")[2].lstrip("_"), inputs, emit, name, attrs=attrs)
         op.call = (self.name, plan)
         many = op.attrs.get("list", False) or len(op.outputs) > 1
-        return list(op.outputs) if many or self.name in ("split", "unstack") else op.outputs[0]
+        return self._formed(list(op.outputs)) if many or self.name in ("split", "unstack") else op.outputs[0]
 
     def _emitter(self, plan: tuple[Part, ...]) -> Callable[[Emitter, Sequence[Value]], Any]:
         def emit(e: Emitter, values: Sequence[Value]) -> Any:
@@ -95,6 +108,8 @@ class Op:
                     given[parameter] = None
                 elif value == "one":
                     given[parameter] = next(rest)
+                elif value == "attribute":
+                    given[parameter] = e.static(next(rest)).tolist()
                 elif parameter == self._spread:
                     spread = [next(rest) for _ in range(count)]
                 else:
@@ -104,14 +119,50 @@ class Op:
         return emit
 
     def _hint(self, arguments: dict[str, Any]) -> Any:
-        """The dtype that numbers among the operands take: that of the first operand which has one."""
+        """The dtype that arrays and numbers among the operands take.
+
+        That of the first tensor; without one, that of the first operand, or of a whole list of operands.
+        """
+        first: Any = None
         for parameter, value in arguments.items():
             kind, several = self._kinds[parameter]
             if kind == "Same" and value is not None:
-                for operand in value if several or parameter == self._spread else [value]:
-                    if isinstance(operand, (TensorLike, np.ndarray, np.generic)):
-                        return operand.dtype  # type: ignore[union-attr]
-        return None
+                operands = value if several or parameter == self._spread else [value]
+                for operand in operands:
+                    if isinstance(operand, TensorLike):
+                        return operand.dtype  # type: ignore[attr-defined]
+                first = value if first is None and len(operands) else first
+        try:
+            return None if first is None else array_of(first).dtype
+        except (TypeError, ValueError):
+            return None  # told where it is converted
+
+    def _formed(self, results: list[Any]) -> Any:
+        """Several results in the form in which TensorFlow returns them."""
+        form = FORMS.get(self.name)
+        return results if form is None else form(*results)
+
+
+class TopKV2(NamedTuple):
+    """What tf.math.top_k returns."""
+
+    values: Any
+    indices: Any
+
+
+FORMS: dict[str, Callable[..., Any]] = {
+    "nn.top_k": TopKV2,
+    "nn.moments": lambda *both: both,
+    "nn.fused_batch_norm": lambda *three: three,
+}
+"""Ops whose results are not a list."""
+
+
+def _only_a_run_tells(value: Any) -> bool:
+    """Whether a value of the graph stands where a Python value is expected."""
+    if isinstance(value, (list, tuple)):
+        return any(_only_a_run_tells(item) for item in value)
+    return isinstance(value, Tensor) and constant_value(value) is None
 
 
 def attribute(value: Any, where: str) -> Any:
@@ -132,8 +183,15 @@ def attribute(value: Any, where: str) -> Any:
     return value
 
 
-def _attrs(plan: tuple[Part, ...]) -> dict[str, Any]:
-    return {parameter: value for parameter, count, value in plan if count is None}
+def _attrs(plan: tuple[Part, ...], inputs: Sequence[Tensor]) -> dict[str, Any]:
+    """The attributes of an operation; the tensor for one that a run tells."""
+    found: dict[str, Any] = {}
+    place = 0
+    for parameter, count, value in plan:
+        if count is None or value == "attribute":
+            found[parameter] = value if count is None else inputs[place]
+        place += max(0, count or 0)
+    return found
 
 
 def _in_graph(graph: Graph, tensor: EagerTensor) -> Tensor:

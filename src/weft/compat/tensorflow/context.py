@@ -22,6 +22,7 @@ class _Process:
         self.graph_mode = False
         self.sessions = 0
         self.default: Graph | None = None
+        self.seed: int | None = None
 
 
 _local = _Local()
@@ -71,6 +72,16 @@ def eagerly() -> Iterator[None]:
         yield
     finally:
         _local.graphs.pop()
+
+
+def process_seed() -> int | None:
+    """The seed of eager execution, which functions traced from now on take."""
+    return _process.seed
+
+
+def set_process_seed(seed: int | None) -> None:
+    """Set the seed of eager execution."""
+    _process.seed = seed
 
 
 def executing_eagerly() -> bool:

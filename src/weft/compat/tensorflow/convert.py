@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from weft import dtypes as core
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.dtypes import DType, as_dtype
 from weft.compat.tensorflow.graph import Graph
@@ -15,46 +18,83 @@ from weft.ops.op import Array, Info
 
 
 def array_of(value: Any, dtype: DType | None = None) -> Array:
-    """`value` as an array: Python floats are float32, ints int32. Raises TypeError if it cannot be `dtype`."""
+    """`value` as an array: Python floats are float32, ints int32; NumPy's values are converted to `dtype`.
+
+    Raises TypeError for a Python value that `dtype` cannot hold, ValueError for a tensor of another one and for what is
+    no tensor at all.
+    """
     if isinstance(value, EagerTensor):
         array = np.asarray(value)
-    elif isinstance(value, TensorShape):
+        if dtype is not None and value.dtype != dtype:
+            raise ValueError(
+                f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {value.dtype.name}: {value!r}"
+            )
+        return array
+    if isinstance(value, TensorShape):
         array = np.asarray(value.as_list(), np.int32)
     elif isinstance(value, (list, tuple)) and any(isinstance(item, EagerTensor) for item in value):
         array = np.stack([array_of(item) for item in value])
+    elif isinstance(value, (np.ndarray, np.generic)):
+        array = _encoded(np.asarray(value))
     else:
-        array = np.asarray(value)
-        if not isinstance(value, (np.ndarray, np.generic)):
-            array = _natural(value, array)
-            if dtype is not None and _loses(array, dtype):
-                raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
-            return array if dtype is None else array.astype(dtype.core.numpy)
-    if dtype is not None and as_dtype(array.dtype) != dtype:
-        raise TypeError(f"Tensor conversion requested dtype {dtype.name} for a tensor with dtype {array.dtype}")
-    return array.astype(object) if array.dtype.kind in "US" else array
-
-
-def _natural(value: Any, array: Array) -> Array:
-    """Lists of Python numbers, which NumPy makes 64 bits wide; arrays among them keep their dtype."""
-    leaf = value
-    while isinstance(leaf, (list, tuple)) and leaf:
-        leaf = leaf[0]
-    if isinstance(leaf, (np.ndarray, np.generic)):
+        array = _natural(value)
+        if dtype is not None and _loses(array, dtype):
+            raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
+    if dtype is None or as_dtype(array.dtype) == dtype:
         return array
-    if array.dtype == np.float64:
+    if array.dtype == object or dtype.core is core.string:
+        raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
+    return array.astype(dtype.core.numpy)
+
+
+def _natural(value: Any) -> Array:
+    """Python numbers and text, which NumPy makes 64 bits wide; arrays in lists keep their dtype. Raises ValueError."""
+    if value is None:
+        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
+    array = np.asarray(value)
+    leaves = list(_leaves(value))
+    if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
+        raise ValueError(f"Cannot convert {value!r}, of mixed types, to a tensor")
+    if any(isinstance(leaf, np.ndarray) for leaf in leaves):
+        return _encoded(array)
+    if array.dtype == np.float64 and not (leaves and all(isinstance(leaf, np.float64) for leaf in leaves)):
         return array.astype(np.float32)
     if array.dtype == np.int64 and (not array.size or abs(array).max() < 1 << 31):
         return array.astype(np.int32)
-    if array.dtype.kind in "US":
-        return array.astype(object)
-    if array.dtype == object and not all(isinstance(item, (str, bytes)) for item in array.flat):
-        raise TypeError(f"Cannot convert {value!r} to a tensor")
+    array = _encoded(array)
+    if array.dtype == object and not all(isinstance(item, bytes) for item in array.flat):
+        raise ValueError(
+            f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
+        )
     return array
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def _encoded(array: Array) -> Array:
+    """Text as bytes, which is what tensors of strings hold."""
+    if array.dtype.kind not in "USO":
+        return array
+    texts = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+    found = np.empty(len(texts), object)
+    found[:] = texts
+    return found.reshape(array.shape)
 
 
 def _loses(array: Array, dtype: DType) -> bool:
     kind = array.dtype.kind
-    return bool(array.size) and ((kind == "f" and not dtype.is_floating) or (kind == "b") != dtype.is_bool)
+    if not array.size:
+        return False
+    if kind in "iu" and dtype.is_integer:
+        limits = np.iinfo(dtype.core.numpy)
+        return bool(array.min() < limits.min or array.max() > limits.max)
+    return (kind == "f" and not dtype.is_floating) or (kind == "b") != dtype.is_bool
 
 
 def constant_in(graph: Graph, array: Array, name: str | None = None) -> Tensor:
@@ -68,13 +108,15 @@ def constant_in(graph: Graph, array: Array, name: str | None = None) -> Tensor:
 def convert_to_tensor(
     value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
 ) -> Tensor | EagerTensor:
-    """`value` as a tensor: of the current graph, or eager. Raises TypeError if it cannot be one of `dtype`."""
+    """`value` as a tensor: of the current graph, or eager. Raises TypeError or ValueError if it cannot be one of `dtype`."""
     wanted = None if dtype is None else as_dtype(dtype)
     if hasattr(value, "read_value"):
         value = value.read_value()
     if isinstance(value, Tensor):
         if wanted is not None and value.dtype != wanted:
-            raise TypeError(f"Tensor conversion requested dtype {wanted.name} for {value!r}")
+            raise ValueError(
+                f"Tensor conversion requested dtype {wanted.name} for Tensor with dtype {value.dtype.name}: {value!r}"
+            )
         return value
     graph = context.current_graph()
     first = _first_tensor(value)
@@ -82,11 +124,8 @@ def convert_to_tensor(
         hint = first.dtype if wanted is None else wanted
         rows = [convert_to_tensor(item, dtype_hint=hint) for item in value]
         return convert_to_tensor(call("stack", rows), wanted)
-    if wanted is None and dtype_hint is not None and not hasattr(value, "dtype"):
-        try:
-            array = array_of(value, as_dtype(dtype_hint))
-        except TypeError:
-            array = array_of(value)
+    if wanted is None and dtype_hint is not None and not isinstance(value, EagerTensor):
+        array = array_of(value, as_dtype(dtype_hint))
     else:
         array = array_of(value, wanted)
     if graph is None:
@@ -111,11 +150,11 @@ def frozen(array: Array) -> Array:
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor | EagerTensor:
     """A constant; one number fills `shape`. NumPy values of another dtype are converted."""
-    if isinstance(value, (np.ndarray, np.generic)) and dtype is not None:
-        value = np.asarray(value).astype(as_dtype(dtype).core.numpy)
     array = array_of(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
         dims = TensorShape(shape).static()
+        if array.size not in (1, math.prod(dims)):
+            raise TypeError(f"Expected Tensor's shape: {dims}, but got {array.shape}.")
         array = np.full(dims, array) if array.size == 1 else array.reshape(dims)
     return convert_to_tensor(array, name=name)
 

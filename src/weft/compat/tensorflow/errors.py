@@ -41,12 +41,24 @@ class InvalidArgumentError(OpError):
     code = 3
 
 
+class MisfitError(InvalidArgumentError, ValueError):
+    """Operands that do not fit an op that is added to a graph, also where TensorFlow tells it when the graph runs."""
+
+
 class DeadlineExceededError(OpError):
     code = 4
 
 
 class NotFoundError(OpError):
     code = 5
+
+
+class AlreadyExistsError(OpError):
+    code = 6
+
+
+class PermissionDeniedError(OpError):
+    code = 7
 
 
 class ResourceExhaustedError(OpError):
@@ -73,6 +85,26 @@ class InternalError(OpError):
     code = 13
 
 
+class UnavailableError(OpError):
+    code = 14
+
+
+class DataLossError(OpError):
+    code = 15
+
+
+class UnauthenticatedError(OpError):
+    code = 16
+
+
+CODES = {
+    "OK": 0, "CANCELLED": 1, "UNKNOWN": 2, "INVALID_ARGUMENT": 3, "DEADLINE_EXCEEDED": 4, "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6, "PERMISSION_DENIED": 7, "RESOURCE_EXHAUSTED": 8, "FAILED_PRECONDITION": 9, "ABORTED": 10,
+    "OUT_OF_RANGE": 11, "UNIMPLEMENTED": 12, "INTERNAL": 13, "UNAVAILABLE": 14, "DATA_LOSS": 15, "UNAUTHENTICATED": 16,
+}  # fmt: skip
+"""tf.errors.INVALID_ARGUMENT and its like: what `error_code` is."""
+
+
 _OF_PYTHON: tuple[tuple[type[BaseException], type[OpError]], ...] = (
     (NotImplementedError, UnimplementedError),
     (MemoryError, ResourceExhaustedError),
@@ -97,6 +129,14 @@ _OF_WEFT: tuple[tuple[type[core.WeftError], type[OpError]], ...] = (
 def kind_for(table: Any, error: BaseException) -> type[OpError]:
     """The first kind of `table` that `error` is of."""
     return next((kind for cause, kind in table if isinstance(error, cause)), UnknownError)
+
+
+def of_python(error: Exception, where: str = "") -> OpError:
+    """What a user's Python function raised, as TensorFlow would raise it. Chain it to `error`."""
+    if isinstance(error, OpError):
+        return type(error)(error.node_def, error.op, error.message)
+    text = f"{type(error).__name__}: {error}"
+    return kind_for(_OF_PYTHON, error)(None, None, f"{where}: {text}" if where else text)
 
 
 def translated(error: core.WeftError) -> OpError:

@@ -26,7 +26,9 @@ class FuncGraph(Graph):
         self.parameters: list[Tensor] = []
         self.results: list[Tensor] = []
         self.structure: Any = None
-        self.seed = None if outer is None else outer.seed
+        self.seed = outer.seed if outer is not None else context.process_seed()
+        self.creates = False
+        self.created: list[Any] = []
 
     def parameter(self, forms: tuple[Info, Info], name: str) -> Tensor:
         """A new input of the function."""

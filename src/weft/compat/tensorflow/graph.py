@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import product
@@ -12,6 +13,7 @@ import numpy as np
 from weft import dtypes, forking
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.devices import placed
+from weft.compat.tensorflow.errors import MisfitError
 from weft.compat.tensorflow.partial import CAREFUL, partial_shape
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import Tensor
@@ -34,6 +36,10 @@ def placeholder_forms(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, In
         return (Info(dtype, None),) * 2
     first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in SIZES)
     return Info(dtype, first), Info(dtype, second)
+
+
+_OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
+"""What the errors of operands of a wrong element type say."""
 
 
 class Operation:
@@ -185,7 +191,7 @@ class Graph:
     ) -> Operation:
         """Add an operation. Without `outputs` its rule is tried out to learn their dtypes and shapes.
 
-        Raises ValueError if the operands do not fit it.
+        Raises MisfitError (a ValueError), or TypeError for element types, if the operands do not fit it.
         """
         op = Operation(self, kind, self.unique_name(name or kind), [self.enter(t) for t in inputs], emit, attrs or {})
         op.control_inputs = list(dict.fromkeys(other for group in self._control for other in group))
@@ -232,7 +238,9 @@ def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
         pass
     except (ShapeError, KernelError, ValueError) as error:
         if all(tensor.shape.is_fully_defined() for tensor in op.inputs):
-            raise ValueError(f"{op.name}: {error}") from None
+            if _OF_DTYPES.search(str(error)):
+                raise TypeError(f"{op.name}: {error}") from None
+            raise MisfitError(None, op, f"{op.name}: {error}") from None
     for rank, numbers in product(range(6), (None, (1,), (), (1, 2))):
         try:
             return [Info(info.dtype, None) for info in _outputs(op, [_guess(info, rank, numbers) for info in infos])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from weft.compat.tensorflow import (
@@ -88,11 +89,13 @@ BOTH: dict[str, Any] = {
     **{name: OPS[op.name] for op in OPS.values() for name in names(op) if not name.startswith("_")},
     **dtypes.BY_NAME,
     **{name: kind for name, kind in _ERRORS.items() if issubclass(kind, (errors.OpError, TypeError))},
+    **{f"errors.{name}": code for name, code in errors.CODES.items()},
     "DType": dtypes.DType,
     "Graph": graph.Graph,
     "Operation": graph.Operation,
     "Tensor": tensor.TensorLike,
     "TensorShape": shape.TensorShape,
+    "TensorSpec": shape.TensorSpec,
     "Variable": variable.Variable,
     "as_dtype": dtypes.as_dtype,
     "autograph.experimental.do_not_convert": autograph.do_not_convert,
@@ -110,7 +113,10 @@ BOTH: dict[str, Any] = {
     "import_graph_def": graph_def.import_graph_def,
     "io.gfile.GFile": gfile.GFile,
     "is_tensor": convert.is_tensor,
+    "nest.assert_same_structure": nest.assert_same_structure,
     "nest.flatten": nest.flatten,
+    "nest.is_nested": nest.is_nested,
+    "nest.map_structure": nest.map_structure,
     "nest.pack_sequence_as": nest.pack_sequence_as,
     "nn.dropout": random.dropout,
     "newaxis": None,
@@ -125,6 +131,8 @@ BOTH: dict[str, Any] = {
     "random.uniform": random.uniform,
     "tuple": control_flow.tuple_,
     "while_loop": control_flow.while_loop,
+    "config.functions_run_eagerly": function.functions_run_eagerly,
+    "config.run_functions_eagerly": function.run_functions_eagerly,
     "config.get_soft_device_placement": devices.get_soft_device_placement,
     "config.list_logical_devices": devices.list_logical_devices,
     "config.list_physical_devices": devices.list_physical_devices,
@@ -170,9 +178,12 @@ V1: dict[str, Any] = {
     "global_variables": variable.global_variables,
     "global_variables_initializer": variable.global_variables_initializer,
     "initializers.global_variables": variable.global_variables_initializer,
+    "nn.dropout": random.dropout_v1,
+    "nn.embedding_lookup": functools.partial(OPS["nn.embedding_lookup"], partition_strategy="mod"),
     "placeholder": placeholders.placeholder,
     "placeholder_with_default": placeholders.placeholder_with_default,
     "py_func": python_ops.py_func,
+    "where": OPS["_select"],
     "random_normal": random.normal,
     "random_shuffle": random.shuffle,
     "random_uniform": random.uniform,
@@ -186,7 +197,7 @@ V1: dict[str, Any] = {
 """Names of TensorFlow 1: in tf.compat.v1, and in tf itself."""
 
 BOTH["name_scope"] = name_scope
-PUBLIC: dict[str, Any] = {**BOTH, **V1}
+PUBLIC: dict[str, Any] = {**V1, **BOTH}
 
 
 def tree(members: dict[str, Any], path: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -13,6 +13,46 @@ def flatten(structure: Any) -> list[Any]:
     if isinstance(structure, (list, tuple)):
         return [leaf for item in structure for leaf in flatten(item)]
     return [structure]
+
+
+def flatten_up_to(shallow: Any, structure: Any) -> list[Any]:
+    """The parts of `structure` that stand where `shallow` has leaves. Raises TypeError if it has not its form."""
+    if not is_nested(shallow):
+        return [structure]
+    if not is_nested(structure) or len(shallow) != len(structure):
+        raise TypeError(f"wanted {len(shallow)} parts as in {shallow!r}, got {structure!r}")
+    keys = _keys(shallow) if isinstance(shallow, Mapping) else range(len(shallow))
+    return [leaf for key in keys for leaf in flatten_up_to(shallow[key], structure[key])]
+
+
+def form_of(structure: Any) -> Any:
+    """What `structure` is without its leaves, as something to compare."""
+    if isinstance(structure, Mapping):
+        keys = _keys(structure)
+        return type(structure), tuple(keys), tuple(form_of(structure[key]) for key in keys)
+    if isinstance(structure, (list, tuple)):
+        return type(structure), tuple(map(form_of, structure))
+    return None
+
+
+def map_structure(func: Callable[..., Any], *structures: Any) -> Any:
+    """`func` of the leaves of structures of one form, in that form. Raises ValueError if their forms differ."""
+    for other in structures[1:]:
+        assert_same_structure(structures[0], other)
+    return pack_sequence_as(structures[0], [func(*leaves) for leaves in zip(*map(flatten, structures), strict=True)])
+
+
+def is_nested(structure: Any) -> bool:
+    """Whether it has leaves inside."""
+    return isinstance(structure, (Mapping, list, tuple))
+
+
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
+    """Raises ValueError or TypeError if two structures are not of one form."""
+    one, two = form_of(nest1), form_of(nest2)
+    if one == two or (not check_types and len(flatten(nest1)) == len(flatten(nest2))):
+        return
+    raise ValueError(f"The two structures don't have the same nested structure: {nest1!r} and {nest2!r}")
 
 
 def pack_sequence_as(structure: Any, leaves: Sequence[Any]) -> Any:

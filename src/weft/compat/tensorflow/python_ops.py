@@ -12,25 +12,41 @@ import numpy as np
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import array_of, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
+from weft.compat.tensorflow.errors import of_python
 from weft.compat.tensorflow.graph import placeholder_forms
-from weft.compat.tensorflow.shape import TensorShape
+from weft.compat.tensorflow.shape import TensorSpec
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor
 from weft.ops.op import Array
 from weft.runtime.python_ops.executor import called
 
 
-def py_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
-    """func(*inp), called with eager tensors. `Tout`: the dtype of the result, or a list of dtypes.
+def py_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[Any] | None = None,
+    Tout: Any = None,  # noqa: N803
+    name: str | None = None,
+) -> Any:
+    """func(*inp), called with eager tensors. `Tout`: the dtype (or TensorSpec) of the result, or a list of these.
 
-    In a graph, say the shape of the result with set_shape() if you know it: the ops behind it are then compiled with it.
+    Without `func` it is a decorator. In a graph, say the shape of the result with a TensorSpec or with set_shape() if you
+    know it: the ops behind it are then compiled with it. What `func` raises comes out as tf.errors.OpError of a kind that
+    fits, with the exception as its cause.
     """
-    return _python("EagerPyFunc", UserFunction(func, eager=True), inp, Tout, name)
+    return _decorated("EagerPyFunc", func, inp, Tout, name)
 
 
-def numpy_function(func: Callable[..., Any], inp: Sequence[Any] = (), Tout: Any = None, name: str | None = None) -> Any:  # noqa: N803
-    """func(*inp), called with NumPy arrays. `Tout` and shapes as for py_function."""
-    return _python("PyFunc", UserFunction(func, eager=False), inp, Tout, name)
+def numpy_function(
+    func: Callable[..., Any] | None = None,
+    inp: Sequence[Any] | None = None,
+    Tout: Any = None,  # noqa: N803
+    stateful: bool = True,
+    name: str | None = None,
+) -> Any:
+    """func(*inp), called with NumPy arrays; otherwise as py_function."""
+    if Tout is None:
+        raise TypeError("Missing required argument: 'Tout'")
+    return _decorated("PyFunc", func, inp, Tout, name)
 
 
 def py_func(
@@ -41,7 +57,15 @@ def py_func(
     name: str | None = None,
 ) -> Any:
     """TensorFlow 1's name of numpy_function."""
-    return numpy_function(func, inp, Tout, name)
+    return numpy_function(func, inp, Tout, stateful, name)
+
+
+def _decorated(
+    kind: str, func: Callable[..., Any] | None, inp: Sequence[Any] | None, wanted: Any, name: str | None
+) -> Any:
+    if func is None:
+        return lambda later: lambda *arguments: _decorated(kind, later, arguments, wanted, name)
+    return _python(kind, UserFunction(func, eager=kind == "EagerPyFunc"), inp or (), wanted, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +105,11 @@ def _python(
     kind: str, function: Callable[[Sequence[Array]], Any], inp: Sequence[Any], wanted: Any, name: str | None
 ) -> Any:
     several = isinstance(wanted, (list, tuple))
-    types = [as_dtype(dtype) for dtype in (wanted if several else [] if wanted is None else [wanted])]
+    specs = [
+        said if isinstance(said, TensorSpec) else TensorSpec(None, said)
+        for said in (wanted if several else [] if wanted is None else [wanted])
+    ]
+    types = [spec.dtype for spec in specs]
     typed = Typed(function, tuple(dtype.name for dtype in types), several)
     movable = isinstance(function, UserFunction)
 
@@ -91,10 +119,14 @@ def _python(
     tensors = [convert_to_tensor(item) for item in inp]
     graph = context.current_graph() or next((tensor.graph for tensor in tensors if isinstance(tensor, Tensor)), None)
     if graph is None:
-        found = [EagerTensor(frozen(array)) for array in typed([np.array(tensor) for tensor in tensors])]
+        arrays = [np.array(tensor) for tensor in tensors]
+        try:
+            found = [EagerTensor(frozen(array)) for array in typed(arrays)]
+        except Exception as error:
+            raise of_python(error, kind) from error
         return found if several else found[0] if found else None
     inputs = [tensor if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in tensors]
-    forms = [placeholder_forms(dtype.core, TensorShape(None)) for dtype in types]
+    forms = [placeholder_forms(spec.dtype.core, spec.shape) for spec in specs]
     op = graph.create_op(
         kind,
         inputs,
@@ -109,6 +141,8 @@ def _python(
 def _as(result: Any, dtype: Any) -> Array:
     """A result as an array of `dtype`. Raises TypeError for an array of another; Python numbers are converted."""
     array = array_of(result)
+    if array.dtype.kind == "f" and not dtype.is_floating and not hasattr(result, "dtype"):
+        raise TypeError(f"Cannot convert {result!r} to EagerTensor of dtype {dtype.name}")
     if as_dtype(array.dtype) == dtype:
         return array
     if hasattr(result, "dtype") and not isinstance(result, np.generic):

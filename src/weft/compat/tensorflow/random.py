@@ -8,35 +8,46 @@ from typing import Any
 
 import numpy as np
 
+from weft import forking
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Operation, placeholder_forms
 from weft.compat.tensorflow.partial import numbers
 from weft.compat.tensorflow.shape import TensorShape
-from weft.compat.tensorflow.state import Store
+from weft.compat.tensorflow.state import EAGER, Store
 from weft.compat.tensorflow.tensor import EagerTensor
 from weft.ops.op import Array
 
 Draw = Callable[[np.random.Generator], Array]
 
 
-class _Seeds:
+class _Eager:
+    """Eager execution: how many ops drew without a seed of their own, and the generators of those with one."""
+
     def __init__(self) -> None:
-        self.process: int | None = None
-        self.eager = 0
+        self.count = 0
+        self.generators: dict[Any, np.random.Generator] = {}
+        self.lock = forking.lock()
 
 
-_seeds = _Seeds()
+_eager = _Eager()
 
 
 def set_seed(seed: int | None) -> None:
-    """Set the seed of the current graph, or of eager execution: its ops then give the same numbers every time."""
+    """Set the seed of the current graph, or of eager execution: its ops then give the same numbers every time.
+
+    That of eager execution is also the seed of functions traced from now on; all of its generators start again.
+    """
     graph = context.current_graph()
     if graph is not None:
         graph.seed = seed
         return
-    _seeds.process, _seeds.eager = seed, 0
+    context.set_process_seed(seed)
+    with _eager.lock:
+        _eager.count = 0
+        _eager.generators.clear()
+        EAGER.generators.clear()
 
 
 def _combined(graph_seed: int | None, seed: int | None, name: str) -> int | None:
@@ -51,10 +62,9 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
     where = convert_to_tensor(shape, dtype_hint="int32")
     element = as_dtype(dtype).core
     if isinstance(where, EagerTensor):
-        _seeds.eager += 1
-        label = f"{kind}_{_seeds.eager}"
-        generator = np.random.Generator(np.random.Philox(_combined(_seeds.process, seed, label)))
-        return EagerTensor(frozen(draw(generator, tuple(np.asarray(where).reshape(-1))).astype(element.numpy)))
+        with _eager.lock:
+            found = draw(_eager_generator(kind, seed), tuple(np.asarray(where).reshape(-1)))
+        return EagerTensor(frozen(found.astype(element.numpy)))
 
     def emit(e: Any, values: Any) -> Any:
         dims = tuple(e.numbers(values[0]))
@@ -63,6 +73,17 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
     forms = placeholder_forms(element, TensorShape(numbers(where)))
     op = where.graph.create_op(kind, [where], emit, name, outputs=[forms], attrs={"seed": seed})
     return op.outputs[0]
+
+
+def _eager_generator(kind: str, seed: int | None) -> np.random.Generator:
+    """A new one for an op without a seed; one with a seed goes on with its numbers at the next call."""
+    if seed is None:
+        _eager.count += 1
+        return np.random.Generator(np.random.Philox(_combined(context.process_seed(), None, f"{kind}_{_eager.count}")))
+    key = kind, seed
+    if key not in _eager.generators:
+        _eager.generators[key] = np.random.Generator(np.random.Philox(_combined(context.process_seed(), seed, kind)))
+    return _eager.generators[key]
 
 
 def _drawn(store: Store, op: Operation, seed: int | None, draw: Callable[..., Array], dims: tuple[int, ...]) -> Array:
@@ -127,6 +148,18 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any
     rows = tensor.shape[0]
     order = _random("random_shuffle", (rows,), "int64", seed, name, lambda g, dims: g.permutation(dims[0]))
     return call("gather", tensor, order)
+
+
+def dropout_v1(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: Any = None,
+) -> Any:
+    """TensorFlow 1's order of the arguments of dropout."""
+    return dropout(x, rate, keep_prob, seed, name)
 
 
 def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:

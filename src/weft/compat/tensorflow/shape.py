@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
+from weft.compat.tensorflow.dtypes import as_dtype
+
 
 class TensorShape:
     """Dimensions, each a number or None (unknown); `TensorShape(None)` has not even a known rank."""
@@ -73,6 +75,31 @@ class TensorShape:
             return other if self._dims is None else self
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims, strict=True)])
 
+    def concatenate(self, other: Any) -> TensorShape:
+        """These dimensions, then those of `other`."""
+        more = TensorShape(other).dims
+        return TensorShape(None if self._dims is None or more is None else [*self._dims, *more])
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return TensorShape(other).concatenate(self)
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises ValueError if no tensor could have both shapes."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {other} are incompatible")
+
+    def assert_has_rank(self, rank: int) -> None:
+        """Raises ValueError if it is known to have another rank."""
+        if self.rank not in (None, rank):
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def with_rank(self, rank: int) -> TensorShape:
+        """What is known of it with this rank. Raises ValueError if it has another one."""
+        return self.merge_with([None] * rank)
+
     def __getitem__(self, key: Any) -> Any:
         if self._dims is None:
             return TensorShape(None) if isinstance(key, slice) else None
@@ -105,3 +132,32 @@ class TensorShape:
         if self._dims is None:
             return "<unknown>"
         return f"({', '.join(map(str, self._dims))}{',' if len(self._dims) == 1 else ''})"
+
+
+class TensorSpec:
+    """The form of a tensor: what a tf.function may be traced for."""
+
+    __slots__ = ("dtype", "name", "shape")
+
+    def __init__(self, shape: Any, dtype: Any = "float32", name: str | None = None) -> None:
+        self.shape = TensorShape(shape)
+        self.dtype = as_dtype(dtype)
+        self.name = name
+
+    @staticmethod
+    def from_tensor(tensor: Any, name: str | None = None) -> TensorSpec:
+        """The form of `tensor`."""
+        return TensorSpec(tensor.shape, tensor.dtype, name)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether a tensor or spec fits."""
+        return bool(other.dtype == self.dtype and self.shape.is_compatible_with(other.shape))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype=tf.{self.dtype.name}, name={self.name!r})"

@@ -26,6 +26,9 @@ ALSO: dict[str, tuple[str, ...]] = {
     "nn.l2_normalize": ("math.l2_normalize",),
     "nn.log_softmax": ("math.log_softmax",),
     "nn.softmax": ("math.softmax",),
+    "math.in_top_k": ("nn.in_top_k",),
+    "nn.local_response_normalization": ("nn.lrn",),
+    "identity": ("stop_gradient",),
     "divide": ("math.divide", "realdiv"),
 }
 """Other names of the ops."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,23 @@ def call(op: str, *args: Any, **kwargs: Any) -> Any:
     return OPS[op](*args, **kwargs)
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A tensor or variable as a key of dictionaries and sets."""
+
+    held: Any
+
+    def deref(self) -> Any:
+        """The tensor or variable."""
+        return self.held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
 class TensorLike:
     """What tensors and variables share: operators, indexing, how NumPy must treat them."""
 
@@ -43,6 +61,10 @@ class TensorLike:
 
         return indexed(self, key)
 
+    def ref(self) -> Reference:
+        """Something that can be a key: equal for the same tensor or variable only."""
+        return Reference(self)
+
     def __len__(self) -> int:
         length = self.shape[0] if self.shape.rank else None
         if length is None:
@@ -59,14 +81,14 @@ class TensorLike:
         return call("abs", self)
 
     def __invert__(self) -> Any:
-        return call("logical_not", self)
+        return call("_not", self)
 
     __hash__ = object.__hash__
 
 
 _OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv", "mod": "floormod",
-    "pow": "pow", "matmul": "matmul", "and": "logical_and", "or": "logical_or", "xor": "logical_xor",
+    "pow": "pow", "matmul": "matmul", "and": "_and", "or": "_or", "xor": "_xor",
 }  # fmt: skip
 _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
 
@@ -147,7 +169,11 @@ class Tensor(TensorLike):
         raise NotImplementedError(f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array; run it first")
 
     def __repr__(self) -> str:
-        return f'<tf.Tensor "{self.name}" shape={self.shape} dtype={self.dtype.name}>'
+        return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+    def __str__(self) -> str:
+        shape = "" if self.shape.rank is None else f", shape={self.shape}"
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
 
 
 def _common(forms: tuple[Info, Info]) -> TensorShape:
@@ -175,6 +201,10 @@ class EagerTensor(TensorLike):
     def device(self) -> str:
         return "/job:localhost/replica:0/task:0/device:CPU:0"
 
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
     def numpy(self) -> Any:
         """A NumPy array; a NumPy scalar for rank 0."""
         return self._array.copy() if self._array.ndim else self._array[()]
@@ -199,14 +229,16 @@ class EagerTensor(TensorLike):
         return format(self.numpy(), spec) if spec else str(self)
 
     def __repr__(self) -> str:
-        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={self.numpy()!r}>"
+        value = self.numpy()
+        text = repr(value) if self._array.ndim or isinstance(value, bytes) else str(value)
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={text}>"
 
     def __str__(self) -> str:
         return f"tf.Tensor({self.numpy()}, shape={self.shape}, dtype={self.dtype.name})"
 
 
 def _equality(op: str) -> Any:
-    return lambda self, other: call(op, self, other)
+    return lambda self, other: (op == "not_equal") if other is None else call(op, self, other)
 
 
 EagerTensor.__eq__ = _equality("equal")  # type: ignore[method-assign]

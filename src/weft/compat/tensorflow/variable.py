@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft.compat.tensorflow import context
-from weft.compat.tensorflow.convert import convert_to_tensor, frozen
+from weft.compat.tensorflow.convert import constant_value, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import DType, as_dtype
 from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
 from weft.compat.tensorflow.shape import TensorShape
@@ -43,7 +43,8 @@ class Variable(TensorLike):
         graph = context.current_graph()
         wanted = as_dtype(dtype) if dtype is not None else None
         if graph is not None and getattr(graph, "eager_variables", False):
-            raise ValueError("tf.function only supports variables made outside of it: make it before the first call")
+            self._make_once(graph, initial_value, trainable, dtype, name, shape)
+            return
         self.op_name = (name or "Variable") if graph is None else graph.unique_name(name or "Variable")
         value = initial_value() if callable(initial_value) else initial_value
         first = convert_to_tensor(value) if isinstance(value, TensorLike) else convert_to_tensor(value, wanted)
@@ -63,6 +64,22 @@ class Variable(TensorLike):
             keys = [GLOBAL, *([TRAINABLE] if trainable else [])] if collections is None else collections
             for key in keys:
                 first.graph.add_to_collection(key, self)
+
+    def _make_once(self, graph: Any, first: Any, trainable: bool, dtype: Any, name: str | None, shape: Any) -> None:
+        """Make it an eager variable while a tf.function is traced for the first time. Raises ValueError later on."""
+        if not graph.creates:
+            raise ValueError(
+                "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is "
+                "only created once (keep it in an attribute), or created outside tf.function."
+            )
+        graph.created.append(self)
+        known = constant_value(first) if isinstance(first, Tensor) else first
+        if known is None:
+            raise ValueError(
+                "a variable made in a tf.function wanted a first value that does not depend on its arguments"
+            )
+        with context.eagerly():
+            Variable.__init__(self, known, trainable, dtype, name, shape)
 
     @property
     def name(self) -> str:
@@ -169,7 +186,12 @@ class Variable(TensorLike):
         return np.asarray(self.read_value(), dtype)
 
     def __repr__(self) -> str:
-        return f"<tf.Variable {self.name!r} shape={self._shape} dtype={self._dtype.name}>"
+        value = (
+            f", numpy={self.numpy()!r}"
+            if context.executing_eagerly() and isinstance(self._initial, EagerTensor)
+            else ""
+        )
+        return f"<tf.Variable {self.name!r} shape={self._shape} dtype={self._dtype.name}{value}>"
 
 
 def global_variables() -> list[Variable]:

@@ -37,7 +37,11 @@ class Parameters:
 
     def call(self, rule: Callable[..., Any], e: Emitter, given: Mapping[str, Any], spread: Sequence[Value]) -> Any:
         """What `rule` makes of these arguments."""
-        return rule(e, **given) if self.spread is None else rule(e, *given.values(), *spread)
+        if self.spread is None:
+            return rule(e, **given)
+        last = [name for name, p in self.signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        first = [value for name, value in given.items() if name not in last]
+        return rule(e, *first, *spread, **{name: given[name] for name in last})
 
 
 def kind_of(annotation: str) -> tuple[str | None, bool]:

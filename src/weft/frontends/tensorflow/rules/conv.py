@@ -160,3 +160,18 @@ def _pool(e: Emitter, op: str, value: Value, how: tuple[Any, Any, Padding, str |
     pads = layout.pads(padding, e.shape(x)[2:], kernel, steps, rates)
     found = e.add(op, x, kernel=kernel, strides=steps, pads=pads, dilations=rates, ceil_mode=False, **attrs)
     return layout.leave(e, found)
+
+
+def separable_conv2d(
+    e: Emitter,
+    input: Same,
+    depthwise_filter: Same,
+    pointwise_filter: Same,
+    strides: Any = None,
+    padding: Padding = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+) -> Value:
+    """A depthwise convolution, then one of 1 x 1."""
+    inner = depthwise_conv2d(e, input, depthwise_filter, strides, padding, data_format, dilations)
+    return conv(e, inner, pointwise_filter, 1, "VALID", data_format)

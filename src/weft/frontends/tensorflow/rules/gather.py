@@ -16,6 +16,7 @@ FAR = 1 << 60
 
 
 def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims: int = 0) -> Value:
+    indices = from_front(e, indices)
     if batch_dims:
         if batch_dims != 1 or axis not in (0, 1) or e.rank(indices) != 2:
             raise ValueError(f"gather: wanted batch_dims=0, or 1 with axis=1 and indices [b, n], got {batch_dims}")
@@ -23,12 +24,48 @@ def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims:
     return e.add("gather", params, indices, axis=e.axis(params, int(axis)))
 
 
-def embedding_lookup(e: Emitter, params: Value, ids: Value) -> Value:
-    return e.add("gather", params, ids, axis=0)
+def from_front(e: Emitter, indices: Value) -> Value:
+    """Indices of which a negative one is out of range: the core counts those from the end. Raises ValueError."""
+    if not indices.known_dtype.is_integer:
+        raise ValueError(f"wanted integers as indices, got {indices.known_dtype}")
+    if indices.data is None:
+        kind = indices.known_dtype.numpy
+        if np.iinfo(kind).min == 0:
+            return indices
+        far = e.constant(np.array(np.iinfo(kind).max, kind))
+        return e.add("where", e.add("lt", indices, e.scalar(0, indices)), far, indices)
+    if (indices.data < 0).any():
+        raise ValueError(f"index {indices.data.min()} is out of range: it is negative")
+    return indices
+
+
+def embedding_lookup(
+    e: Emitter, params: Sequence[Same], ids: Value, partition_strategy: str = "div", max_norm: float | None = None
+) -> Value:
+    """Rows of a table, or of several that hold it one part after the other ("div") or row by row in turn ("mod").
+
+    With `max_norm` longer rows are scaled to this length.
+    """
+    table = params[0]
+    if len(params) > 1 and partition_strategy == "mod":
+        rows = max(e.shape(part)[0] for part in params)
+        if any(e.shape(part)[0] != rows for part in params):
+            raise ValueError("embedding_lookup: wanted tables of the same number of rows for 'mod'")
+        parts = [e.add("unsqueeze", part, e.integers([1])) for part in params]
+        table = e.reshape(e.add("concat", *parts, axis=1), (rows * len(params), *e.shape(params[0])[1:]))
+    elif len(params) > 1:
+        table = e.add("concat", *params, axis=0)
+    found = e.add("gather", table, from_front(e, ids), axis=0)
+    if max_norm is None:
+        return found
+    axes = tuple(range(e.rank(ids), e.rank(found)))
+    length = e.add("sqrt", e.add("reduce_sum", e.add("mul", found, found), axes=axes, keepdims=True))
+    most = e.scalar(max_norm, found)
+    return e.add("mul", found, e.add("div", most, e.add("max", length, most)))
 
 
 def gather_nd(e: Emitter, params: Value, indices: Value, batch_dims: int = 0) -> Value:
-    return e.add("gather_nd", params, indices, batch_dims=int(batch_dims))
+    return e.add("gather_nd", params, from_front(e, indices), batch_dims=int(batch_dims))
 
 
 def scatter_nd(e: Emitter, indices: Value, updates: Same, shape: Shape) -> Value:
@@ -41,13 +78,31 @@ def tensor_scatter_nd_update(e: Emitter, tensor: Same, indices: Value, updates: 
     return e.add("scatter_nd", tensor, e.cast(indices, dtypes.i64), updates, reduction="none")
 
 
-def boolean_mask(e: Emitter, tensor: Value, mask: Value) -> Value:
-    return e.add("gather_nd", tensor, e.transpose(e.add("non_zero", mask), (1, 0)), batch_dims=0)
+def tensor_scatter_nd_add(e: Emitter, tensor: Same, indices: Value, updates: Same) -> Value:
+    return e.add("scatter_nd", tensor, e.cast(indices, dtypes.i64), updates, reduction="add")
+
+
+def boolean_mask(e: Emitter, tensor: Value, mask: Value, axis: int = 0) -> Value:
+    """The elements of the axes from `axis` on where the mask, of their shape, holds."""
+    at = e.axis(tensor, int(axis or 0))
+    shape, wanted = e.shape(tensor), e.shape(mask)
+    if not wanted or shape[at : at + len(wanted)] != wanted:
+        raise ValueError(f"boolean_mask: shapes {shape} and {wanted} are incompatible at axis {at}")
+    found = e.transpose(e.add("non_zero", mask), (1, 0))
+    if not at:
+        return e.add("gather_nd", tensor, found, batch_dims=0)
+    order = (*range(at, len(shape)), *range(at))
+    kept = e.add("gather_nd", e.transpose(tensor, order), found, batch_dims=0)
+    rest = len(shape) - at - len(wanted) + 1
+    return e.transpose(kept, (*range(rest, rest + at), *range(rest)))
 
 
 def slice_(e: Emitter, input_: Value, begin: Shape, size: Shape) -> Value:
     """size[i] elements of axis i from begin[i] on; -1 means all that are left."""
     starts, sizes = e.numbers(begin), e.numbers(size)
+    for axis, (start, count, length) in enumerate(zip(starts, sizes, e.shape(input_), strict=True)):
+        if not 0 <= start <= length or not -1 <= count <= length - start:
+            raise ValueError(f"slice: axis {axis} of size {length} has no {count} elements from {start} on")
     ends = [FAR if count < 0 else start + count for start, count in zip(starts, sizes, strict=True)]
     return e.add("slice", input_, e.integers(starts), e.integers(ends))
 
@@ -130,7 +185,7 @@ def strided_slice(
     input_: Value,
     begin: Shape,
     end: Shape,
-    strides: Sequence[int],
+    strides: Sequence[int] | None = None,
     begin_mask: int = 0,
     end_mask: int = 0,
     ellipsis_mask: int = 0,
@@ -145,7 +200,7 @@ def strided_slice(
         return len(bounds) - 1
 
     items: list[tuple[Any, ...]] = []
-    for number, step in enumerate(strides):
+    for number, step in enumerate([1] * e.shape(begin)[0] if strides is None else strides):
         bit = 1 << number
         if ellipsis_mask & bit:
             items.append(("rest",))

@@ -32,6 +32,20 @@ def binary(op: str) -> Rule:
     return rule
 
 
+def bits_or_logic(op: str) -> Rule:
+    """The rule of Python's & | ^: bits of integers, logic of booleans."""
+
+    def rule(e: Emitter, x: Same, y: Same) -> Value:
+        return e.add(f"bitwise_{op}" if x.known_dtype.is_integer else op, x, y)
+
+    return rule
+
+
+def inverted(e: Emitter, x: Same) -> Value:
+    """Python's ~."""
+    return e.add("bitwise_not" if x.known_dtype.is_integer else "not", x)
+
+
 def rounding(op: str) -> Rule:
     """floor, ceil and round, which leave integers as they are."""
 
@@ -80,6 +94,31 @@ def erfc(e: Emitter, x: Same) -> Value:
     return e.add("sub", e.scalar(1, x), e.add("erf", x))
 
 
+def asinh(e: Emitter, x: Same) -> Value:
+    """sign(x) log(|x| + sqrt(x^2 + 1))."""
+    size = e.add("abs", x)
+    root = e.add("sqrt", e.add("add", square(e, x), e.scalar(1, x)))
+    return e.add("mul", e.add("sign", x), e.add("log", e.add("add", size, root)))
+
+
+def acosh(e: Emitter, x: Same) -> Value:
+    """log(x + sqrt(x^2 - 1))."""
+    return e.add("log", e.add("add", x, e.add("sqrt", e.add("sub", square(e, x), e.scalar(1, x)))))
+
+
+def atanh(e: Emitter, x: Same) -> Value:
+    """log((1 + x) / (1 - x)) / 2."""
+    one = e.scalar(1, x)
+    ratio = e.add("div", e.add("add", one, x), e.add("sub", one, x))
+    return e.add("mul", e.add("log", ratio), e.scalar(0.5, x))
+
+
+def multiply_no_nan(e: Emitter, x: Same, y: Same) -> Value:
+    """x * y, 0 where y is 0 whatever x is."""
+    zero = e.scalar(0, y)
+    return e.add("where", e.add("eq", y, zero), zero, e.add("mul", x, y))
+
+
 def is_finite(e: Emitter, x: Same) -> Value:
     return e.add("not", e.add("or", e.add("isnan", x), e.add("isinf", x)))
 
@@ -106,8 +145,10 @@ def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = 
     return e.add("where", condition, x, y)
 
 
-def select(e: Emitter, condition: Value, x: Same, y: Same) -> Value:
+def select(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:
     """As `where` with x and y of one shape; a condition of rank 1 chooses whole rows."""
+    if x is None or y is None:
+        return where(e, condition)
     if e.rank(condition) == 1 and e.rank(x) > 1:
         condition = e.reshape(condition, (-1, *(1,) * (e.rank(x) - 1)))
     return e.add("where", condition, x, y)
@@ -122,7 +163,9 @@ def matmul(
     adjoint_a: bool = False,
     adjoint_b: bool = False,
 ) -> Value:
-    """The product of the last two axes; the adjoint of a real matrix is its transpose."""
+    """The product of the last two axes; the adjoint of a real matrix is its transpose. Raises ValueError below rank 2."""
+    if min(e.rank(a), e.rank(b)) < 2:
+        raise ValueError(f"matmul: wanted tensors of rank 2 or more, got ranks {e.rank(a)} and {e.rank(b)}")
     return e.add("matmul", a, b, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b)
 
 

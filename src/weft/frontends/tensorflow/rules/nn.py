@@ -14,7 +14,21 @@ def relu6(e: Emitter, features: Same) -> Value:
 
 
 def leaky_relu(e: Emitter, features: Same, alpha: float = 0.2) -> Value:
-    return e.add("max", e.add("mul", features, e.scalar(alpha, features)), features)
+    scaled = e.add("mul", features, e.scalar(alpha, features))
+    if 0 <= alpha <= 1:
+        return e.add("max", scaled, features)
+    return e.add("where", e.add("gt", features, e.scalar(0, features)), features, scaled)
+
+
+def crelu(e: Emitter, features: Same, axis: int = -1) -> Value:
+    """relu of the features and of their negatives, side by side along `axis`."""
+    both = e.add("concat", features, e.add("neg", features), axis=e.axis(features, int(axis)))
+    return e.add("relu", both)
+
+
+def l2_loss(e: Emitter, t: Same) -> Value:
+    """Half the sum of squares."""
+    return e.add("mul", e.add("reduce_sum", e.add("mul", t, t), axes=None, keepdims=False), e.scalar(0.5, t))
 
 
 def elu(e: Emitter, features: Same) -> Value:

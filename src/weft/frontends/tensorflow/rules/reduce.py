@@ -56,14 +56,32 @@ def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool
     return e.add("sqrt", reduce_variance(e, input_tensor, axis, keepdims))
 
 
-def norm(e: Emitter, tensor: Same, ord: str = "euclidean", axis: Axes = None, keepdims: bool = False) -> Value:
-    """The Euclidean norm ("euclidean" or 2) or the sum of magnitudes (1)."""
+def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, keepdims: bool = False) -> Value:
+    """The Euclidean norm ("euclidean" or 2), the sum of magnitudes (1), or the largest one (inf)."""
+    if ord == np.inf:
+        return e.add("reduce_max", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
     if ord in (1, "1"):
         return e.add("reduce_sum", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
     if ord not in ("euclidean", 2):
-        raise ValueError(f"norm: wanted ord='euclidean', 2 or 1, got {ord!r}")
+        raise ValueError(f"norm: wanted ord='euclidean', 2, 1 or inf, got {ord!r}")
     squares = e.add("mul", tensor, tensor)
     return e.add("sqrt", e.add("reduce_sum", squares, axes=axes_of(axis), keepdims=bool(keepdims)))
+
+
+def count_nonzero(
+    e: Emitter, input: Same, axis: Axes = None, keepdims: bool = False, dtype: DType = dtypes.i64
+) -> Value:
+    """How many elements are not 0."""
+    there = (
+        e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
+    )
+    return e.add("reduce_sum", e.cast(there, dtype), axes=axes_of(axis), keepdims=bool(keepdims))
+
+
+def clip_by_norm(e: Emitter, t: Same, clip_norm: Same, axes: Axes = None) -> Value:
+    """t, scaled down to the Euclidean length clip_norm where it is longer."""
+    squares = e.add("reduce_sum", e.add("mul", t, t), axes=axes_of(axes), keepdims=True)
+    return e.add("div", e.add("mul", t, clip_norm), e.add("max", e.add("sqrt", squares), clip_norm))
 
 
 def moments(e: Emitter, x: Same, axes: Axes, keepdims: bool = False) -> list[Value]:

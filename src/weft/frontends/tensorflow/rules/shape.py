@@ -71,6 +71,57 @@ def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
     return e.add("concat", *(e.add("unsqueeze", value, e.integers([at])) for value in values), axis=at)
 
 
+def repeat(e: Emitter, input: Value, repeats: Shape, axis: int | None = None) -> Value:
+    """Each element of `axis` (of all of them in a row for None) so many times."""
+    flat = e.reshape(input, (-1,)) if axis is None else input
+    at = e.axis(flat, 0 if axis is None else int(axis))
+    size = e.shape(flat)[at]
+    counts = np.broadcast_to(np.asarray(e.numbers(repeats)), (size,))
+    e.limited(int(counts.sum()), MOST_LISTED)
+    return e.add("gather", flat, e.integers(np.repeat(np.arange(size), counts).tolist()), axis=at)
+
+
+def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
+    """Elements moved on by `shift` along each axis, those beyond the end to the front."""
+    moved = input
+    for by, number in zip(np.atleast_1d(shift), np.atleast_1d(axis), strict=True):
+        at = e.axis(moved, int(number))
+        size = e.shape(moved)[at]
+        cut = (size - int(by)) % size if size else 0
+        parts = e.add_many("split", [moved, e.integers([cut, size - cut])], 2, axis=at)
+        moved = e.add("concat", parts[1], parts[0], axis=at)
+    return moved
+
+
+def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: DType = dtypes.boolean) -> Value:
+    """[..., maxlen]: true for the first lengths[...] places."""
+    most = int(np.max(e.static(lengths), initial=0)) if maxlen is None else int(maxlen)
+    places = e.constant(np.arange(e.limited(most, MOST_LISTED)).astype(lengths.known_dtype.numpy))
+    return e.cast(e.add("lt", places, e.add("unsqueeze", lengths, e.integers([e.rank(lengths)]))), dtype)
+
+
+def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
+    """x itself. Raises ValueError if it is not of `shape`, where None (or -1) may be any size."""
+    dims = None if shape is None else [None if dim is None or dim < 0 else dim for dim in shape]
+    found = e.shape(x)
+    if dims is not None and (
+        len(dims) != len(found) or any(d not in (None, f) for d, f in zip(dims, found, strict=True))
+    ):
+        raise ValueError(f"Shape of tensor {list(found)} is not compatible with expected shape {dims}.")
+    return e.add("identity", x)
+
+
+def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
+    """One tensor for each vector: its numbers along one axis of the grid; the first two axes swapped for "xy"."""
+    sizes = [e.shape(value)[0] for value in args]
+    places = list(range(len(args)))
+    if indexing == "xy" and len(args) > 1:
+        places[:2] = [1, 0]
+    shape = [sizes[place] for place in places]
+    rows = [e.reshape(value, [-1 if p == at else 1 for p in places]) for at, value in enumerate(args)]
+    return [e.add("expand", row, e.integers(shape)) for row in rows]
+
+
 def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> list[Value]:
     at = e.axis(value, int(axis))
     parts = e.limited(e.shape(value)[at], MOST_RESULTS)
@@ -80,7 +131,8 @@ def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> 
     return [e.add("squeeze", piece, e.integers([at])) for piece in pieces]
 
 
-def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0) -> list[Value]:
+def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0, num: int | None = None) -> list[Value]:
+    """Equal parts of `axis` (their number), or parts of the sizes given, of which one may be -1."""
     at = e.axis(value, int(axis))
     length = e.shape(value)[at]
     if isinstance(num_or_size_splits, int):
@@ -89,6 +141,8 @@ def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0) -> l
             raise ValueError(f"split: {parts} equal parts do not fill axis {axis} of size {length}")
         return e.add_many("split", [value], e.limited(parts, MOST_RESULTS), axis=at, parts=parts)
     sizes = [int(number) for number in num_or_size_splits]
+    if num is not None and num != len(sizes):
+        raise ValueError(f"split: {len(sizes)} sizes, got num={num}")
     if -1 in sizes:
         sizes[sizes.index(-1)] = length - sum(sizes) - 1
     return e.add_many("split", [value, e.integers(sizes)], len(sizes), axis=at)
@@ -101,6 +155,12 @@ def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", const
     modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
     if mode.upper() not in modes:
         raise ValueError(f"pad: wanted mode 'CONSTANT', 'REFLECT' or 'SYMMETRIC', got {mode!r}")
+    if mode.upper() == "REFLECT" and any(
+        max(pair) >= size for pair, size in zip(widths.tolist(), e.shape(tensor), strict=True) if max(pair)
+    ):
+        raise ValueError(
+            f"pad: paddings must be less than the dimension size: {widths.tolist()} for shape {list(e.shape(tensor))}"
+        )
     value = e.scalar(constant_values, tensor)
     return e.add("pad", tensor, e.constant(widths.T.reshape(-1)), value, mode=modes[mode.upper()])
 
@@ -145,20 +205,39 @@ def ones_like(e: Emitter, input: Value, dtype: DType | None = None) -> Value:
     return e.full(e.shape(input), 1, dtype or input.known_dtype)
 
 
-def eye(e: Emitter, num_rows: int, num_columns: int | None = None, dtype: DType = dtypes.f32) -> Value:
+def eye(
+    e: Emitter,
+    num_rows: int,
+    num_columns: int | None = None,
+    batch_shape: Sequence[int] | None = None,
+    dtype: DType = dtypes.f32,
+) -> Value:
+    """Ones on the diagonal, [*batch_shape, num_rows, num_columns]."""
     e.limited(num_rows * (num_rows if num_columns is None else num_columns), MOST_LISTED)
-    return e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
+    matrix = e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
+    batch = tuple(int(size) for size in batch_shape or ())
+    return e.add("expand", matrix, e.integers((*batch, *e.shape(matrix)))) if batch else matrix
 
 
-def range_(e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None) -> Value:
-    """start, start + delta, ... below `limit`; one number alone is the limit."""
+_WIDER = (dtypes.i32, dtypes.i64, dtypes.f32, dtypes.f64)
+
+
+def range_(
+    e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None, dtype: DType | None = None
+) -> Value:
+    """start, start + delta, ... below `limit`; one number alone is the limit. Of the widest dtype of these numbers."""
     first, last = (e.scalar(0, start), start) if limit is None else (start, limit)
-    return e.add("range", first, last, e.scalar(1, start) if delta is None else delta)
+    numbers = (first, last, e.scalar(1, start) if delta is None else delta)
+    kinds = [number.known_dtype for number in numbers]
+    kind = dtype or (max(kinds, key=_WIDER.index) if all(each in _WIDER for each in kinds) else kinds[0])
+    return e.add("range", *(e.cast(number, kind) for number in numbers))
 
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
+    """`num` numbers from start to stop, both included; of integers float64."""
     first, last = e.static(start), e.static(stop)
-    return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=start.known_dtype.numpy))
+    kind = start.known_dtype if start.known_dtype.is_float else dtypes.f64
+    return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=kind.numpy))
 
 
 def one_hot(
@@ -168,17 +247,28 @@ def one_hot(
     on_value: Any = None,
     off_value: Any = None,
     axis: int = -1,
-    dtype: DType = dtypes.f32,
+    dtype: DType | None = None,
 ) -> Value:
-    """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere."""
+    """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere.
+
+    Without `dtype` it has that of the values, float32 without these.
+    """
+    if not indices.known_dtype.is_integer:
+        raise ValueError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
     at = int(axis) % (e.rank(indices) + 1)
     places = np.arange(e.limited(int(depth), MOST_LISTED)).reshape(-1, *(1,) * (e.rank(indices) - at))
     hit = e.add(
         "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
     )
-    kind = dtype.numpy
+    stated = [value for value in (on_value, off_value) if value is not None]
+    kind = (dtype or (_of_numbers(stated[0]) if stated else dtypes.f32)).numpy
     on, off = (np.array(preset if value is None else value, kind) for value, preset in ((on_value, 1), (off_value, 0)))
     return e.add("where", hit, e.constant(on), e.constant(off))
+
+
+def _of_numbers(value: Any) -> DType:
+    """What a Python value is as a tensor."""
+    return dtypes.boolean if isinstance(value, bool) else dtypes.i32 if isinstance(value, int) else dtypes.f32
 
 
 def reverse(e: Emitter, tensor: Value, axis: Any) -> Value:
