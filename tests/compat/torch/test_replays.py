@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
-import math
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -16,42 +14,13 @@ import pytest
 
 import weft
 import weft.compat.torch as torch
-from weft.compat.torch import tasks
+from tests.compat.torch.calls import Recorded, warm
 from weft.compat.torch.jit import replays
 
 X = torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
 Y = torch.from_numpy(np.ones((2, 3), np.float32))
 SCALE = 2.0
 SETTINGS = SimpleNamespace(depth=2)
-LAST: list[float] = []
-
-
-class Counted:
-    """How many calls of scripts were recorded, one op after another, since it was asked last."""
-
-    def __init__(self) -> None:
-        self.made = 0
-
-    def since(self) -> int:
-        made, self.made = self.made, 0
-        return made
-
-
-@pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    counted = Counted()
-
-    def run(*args: Any) -> Any:
-        counted.made += 1
-        return tasks.run(*args)
-
-    monkeypatch.setattr(replays, "run", run)
-    return counted
-
-
-def warm(script: Callable[..., Any], *args: Any) -> None:
-    for _ in range(3):
-        script(*args)
 
 
 def chain(x, y, n: int = 3):
@@ -66,7 +35,7 @@ def chained(x: np.ndarray, y: np.ndarray, n: int = 3, scale: float = 2.0) -> np.
     return x
 
 
-def test_two_calls_are_recorded_and_later_ones_replayed(recorded: Counted) -> None:
+def test_two_calls_are_recorded_and_later_ones_replayed(recorded: Recorded) -> None:
     """
     With other elements too; every call gives a tensor of its own.
     """
@@ -80,7 +49,7 @@ def test_two_calls_are_recorded_and_later_ones_replayed(recorded: Counted) -> No
     assert recorded.since() == 0
 
 
-def test_other_shapes_element_types_and_numbers_are_recorded_anew(recorded: Counted) -> None:
+def test_other_shapes_element_types_and_numbers_are_recorded_anew(recorded: Recorded) -> None:
     """
     Each combination has its own replay, and keeps it.
     """
@@ -96,7 +65,7 @@ def test_other_shapes_element_types_and_numbers_are_recorded_anew(recorded: Coun
     assert recorded.since() == 0
 
 
-def test_one_tensor_given_twice_is_not_two_tensors(recorded: Counted) -> None:
+def test_one_tensor_given_twice_is_not_two_tensors(recorded: Recorded) -> None:
     """
     What was recorded for equal arguments is not replayed for different ones, nor the other way round.
     """
@@ -162,7 +131,7 @@ def test_what_a_module_holds_may_change_between_calls(change: Callable[[Any], An
         np.testing.assert_allclose(script(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_flag_that_goes_to_and_fro_keeps_both_replays(recorded: Counted) -> None:
+def test_a_flag_that_goes_to_and_fro_keeps_both_replays(recorded: Recorded) -> None:
     """
     Each value is recorded twice, and replayed from then on.
     """
@@ -177,7 +146,7 @@ def test_a_flag_that_goes_to_and_fro_keeps_both_replays(recorded: Counted) -> No
     assert recorded.since() == 0
 
 
-def test_globals_and_closures_may_change(recorded: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_globals_and_closures_may_change(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     They are looked at as attributes are.
     """
@@ -198,145 +167,6 @@ def test_globals_and_closures_may_change(recorded: Counted, monkeypatch: pytest.
     assert np.array_equal(script(X).numpy(), chained(x, x, 1, 3.0) * 2 + 1)
     factors[0], shift = 3.0, 2.0
     assert np.array_equal(script(X).numpy(), chained(x, x, 1, 3.0) * 3 + 2)
-
-
-def by_elements(x):
-    return x + 1 if x.sum() > 0 else x - 1
-
-
-def by_number(x):
-    return x * x[0, 0].item()
-
-
-def random(x):
-    return x + torch.rand(2, 3)
-
-
-def writes_aside(x):
-    LAST.append(x.shape[0])
-    return x * len(LAST)
-
-
-class Counts(torch.nn.Module):
-    calls = 0
-
-    def forward(self, x):
-        self.calls += 1
-        return x * self.calls
-
-
-def prints(x):
-    print("called")  # noqa: T201
-    return x + 1
-
-
-NOT_REPLAYED = {
-    "elements decide": torch.jit.script(by_elements),
-    "an element is read": torch.jit.script(by_number),
-    "random numbers": torch.jit.script(random),
-    "a list outside grows": torch.jit.script(writes_aside),
-    "an attribute is written": torch.jit.script(Counts()),
-    "something is printed": torch.jit.script(prints),
-}
-
-
-@pytest.mark.parametrize("name", NOT_REPLAYED)
-def test_what_a_replay_would_leave_out_is_recorded_each_time(name: str, recorded: Counted, capsys: Any) -> None:
-    """
-    Control flow by elements, random numbers, and effects in Python happen at each call.
-    """
-    script = NOT_REPLAYED[name]
-    results = [script(X).numpy() for _ in range(5)]
-
-    assert recorded.since() == 5
-    if name in ("random numbers", "a list outside grows", "an attribute is written"):
-        assert not any(np.array_equal(a, b) for a, b in itertools.pairwise(results))
-    assert capsys.readouterr().out.count("called") == (5 if name == "something is printed" else 0)
-    assert script(-X).shape == (2, 3)
-
-
-def test_control_flow_by_elements_goes_the_other_way_when_they_change() -> None:
-    """
-    Also after many calls that went one way.
-    """
-    script = torch.jit.script(by_elements)
-    for _ in range(4):
-        script(X)
-
-    assert script(X).tolist() == (X.numpy() + 1).tolist()
-    assert script(-X).tolist() == (-X.numpy() - 1).tolist()
-
-
-def appends(x, found: list[torch.Tensor]):
-    found.append(x * 2)
-    return x
-
-
-def test_lists_that_are_passed_in_are_filled_at_each_call() -> None:
-    """
-    Effects upon arguments are effects.
-    """
-    script = torch.jit.script(appends)
-    for _ in range(5):
-        found: list[torch.Tensor] = []
-        script(X, found)
-        assert [each.tolist() for each in found] == [(X.numpy() * 2).tolist()]
-
-
-def gives(x, xs: list[torch.Tensor]):
-    y = x + 1
-    return y, y, x, xs[0], {"y": (y, [x * 2]), "n": x.shape[0]}, torch.zeros(2), math.pi
-
-
-def test_results_are_of_the_same_structure_and_identity() -> None:
-    """
-    What is one tensor stays one; what is an argument stays the argument; what is new is new each time.
-    """
-    script = torch.jit.script(gives)
-    other = torch.rand(2)
-    results = [script(X, [other]) for _ in range(5)]
-    for y, again, x, first, named, zeros, pi in results:
-        assert y is again
-        assert named["y"][0] is y
-        assert x is X
-        assert first is other
-        assert named["n"] == 2
-        assert pi == math.pi
-        assert zeros.tolist() == [0.0, 0.0]
-        np.testing.assert_array_equal(named["y"][1][0].numpy(), X.numpy() * 2)
-        zeros.fill_(5)
-        named["y"][1].append(X)
-
-
-def fails(x, y):
-    return torch.mm(x, y)
-
-
-def caught(x):
-    future = torch.jit.fork(fails, x, x)
-    try:
-        y = torch.jit.wait(future)
-    except RuntimeError:
-        y = x * 2
-    return y
-
-
-def rows(x, index):
-    return torch.index_select(x, 0, index) * 2
-
-
-def test_exceptions_are_as_ever() -> None:
-    """
-    Those of Python, caught or not, at each call; those of kernels from replays as from the first call.
-    """
-    script, catches, selects = (torch.jit.script(each) for each in (fails, caught, rows))
-    for _ in range(4):
-        with pytest.raises(RuntimeError, match="cannot be multiplied"):
-            script(X, X)
-        assert np.array_equal(catches(X).numpy(), X.numpy() * 2)
-        assert selects(X, torch.tensor([1])).tolist() == [[2.0, 4.0, 6.0]]
-        with pytest.raises(weft.errors.WeftError, match="index_select"):
-            selects(X, torch.tensor([7]))
 
 
 def branch(x, w):
@@ -443,7 +273,7 @@ def test_parameters_that_were_replaced_are_not_kept() -> None:
     assert gone() is None
 
 
-def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Counted) -> None:
+def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Recorded) -> None:
     """
     What is never the same twice is recorded each time, and looked at only now and then.
     """
@@ -457,7 +287,7 @@ def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Counte
     assert len(form.variants) <= replays.MOST_VARIANTS
 
 
-def test_exported_methods_and_frozen_modules_are_replayed(recorded: Counted) -> None:
+def test_exported_methods_and_frozen_modules_are_replayed(recorded: Recorded) -> None:
     """
     As forward is; a frozen copy has replays of its own.
     """

@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,12 +48,16 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a flush computed: the compiled code, the tensors it read, in its order, and those it gave; its ops."""
+    """What a flush computed: the compiled code, the tensors it read, in its order, and those it gave; its ops.
+
+    `written` are tensors that were there, the outputs that are their new elements, and what their elements were.
+    """
 
     session: Session | None
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     ops: frozenset[str]
+    written: tuple[tuple[Tensor, int, Array], ...] = ()
 
     def feed(self) -> dict[str, Array]:
         """The arrays of `inputs` by the names they have in the session."""
@@ -195,10 +199,12 @@ class Recording:
         with recording_into(self):
             values = [self.number(tensor) for tensor in (*wanted, *written)]
         numbers = list(dict.fromkeys(values))
-        if views or written or len(numbers) < len(values):
-            self.spoilt = "it writes into tensors, or gives some that share their memory"
+        if views or len(set(values[: len(wanted)])) < len(wanted):
+            self.spoilt = "it gives tensors that share their memory"
         if self.watch and self.entries and len(self.ran) < MOST_RAN:
-            self.ran.append(self.outcome(numbers, wanted))
+            places = (numbers.index(value) for value in values[len(wanted) :])
+            before = ((each, place, each.settled().copy()) for each, place in zip(written, places, strict=True))
+            self.ran.append(replace(self.outcome(numbers, wanted), written=tuple(before)))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
             results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))

@@ -40,12 +40,12 @@ class Leaf:
 class Replay:
     """What one recording computed, ready to be computed for other arguments.
 
-    `arguments` are the tensors the call was given, `live` further tensors, by id, that are read at each replay. Every
-    other tensor that the recording read was made by it. `result` may have tensors, numbers and strings in tuples, lists
+    `arguments` are the tensors the call was given, `live` further tensors, by id, that are read at each replay; what was
+    written into these is written again. Every other tensor that the recording read was made by it. `result` may have tensors, numbers and strings in tuples, lists
     and dicts, none of which is one of those whose ids are in `outside`. Raises UnfitError.
     """
 
-    __slots__ = ("_fed", "_frozen", "_live", "_one", "_plainly", "_provider", "_result", "_run")
+    __slots__ = ("_fed", "_frozen", "_live", "_one", "_plainly", "_provider", "_result", "_run", "_written")
 
     def __init__(
         self,
@@ -58,6 +58,16 @@ class Replay:
         places = {id(tensor): index for index, tensor in reversed(list(enumerate(arguments)))}
         given = ran.outputs if ran is not None else ()
         outputs = {id(tensor): index for index, tensor in enumerate(given)}
+        self._written: list[tuple[int | Tensor, int]] = []
+        before: dict[int, Array] = {}
+        for tensor, index, array in ran.written if ran is not None else ():
+            if id(tensor) in places:
+                self._written.append((places[id(tensor)], index))
+            elif id(tensor) in live:
+                self._written.append((tensor, index))
+            else:
+                before[id(tensor)] = array
+                outputs[id(tensor)] = index
         self._result = _Template(places, outputs, live, outside).of(result)
         self._one = isinstance(self._result, Leaf) and self._result.index == 0
         self._frozen = tuple(tensor for tensor in arguments if tensor.frozen)  # which the key tells by their ids
@@ -73,9 +83,11 @@ class Replay:
                 self._fed.append(tensor)
                 self._live.append((tensor, array.shape, array.dtype))
             else:
-                self._fed.append(np.array(array, order="C"))
+                self._fed.append(before[id(tensor)] if id(tensor) in before else np.array(array, order="C"))
         session = None if ran is None else ran.session
-        self._plainly = all(type(each) is int and arguments[each].is_contiguous() for each in self._fed)
+        self._plainly = not self._written and all(
+            type(each) is int and arguments[each].is_contiguous() for each in self._fed
+        )
         self._run = None if session is None or ran is None else session.prepared(ran.feed())
         self._provider = providers.current().name if ran is not None and MULTIPLY & ran.ops else None
 
@@ -85,15 +97,12 @@ class Replay:
             return NotImplemented
         outputs: list[Tensor] = []
         if self._run is not None:
-            if self._plainly:
-                arrays = [tensors[index].array for index in self._fed]  # type: ignore[index]
-            else:
-                for tensor, shape, kind in self._live:
-                    array = tensor.array
-                    if array is None or array.shape != shape or array.dtype is not kind:
-                        return NotImplemented
-                arrays = [_array(each, tensors) for each in self._fed]
+            arrays = [tensors[index].array for index in self._fed] if self._plainly else self._arrays(tensors)  # type: ignore[index]
+            if arrays is None:
+                return NotImplemented
             outputs = list(map(Tensor.of, self._run(arrays)))  # type: ignore[arg-type]
+            for source, index in self._written:
+                np.copyto(_memory(source, tensors), outputs[index].settled())
             if self._one:
                 return outputs[0]
 
@@ -107,11 +116,34 @@ class Replay:
 
         return mapped(self._result, restored, Leaf)
 
+    def _arrays(self, tensors: Sequence[Tensor]) -> list[Array] | None:
+        """What the code reads; None if a tensor has another form by now, or memory that cannot be written at the end."""
+        for tensor, shape, kind in self._live:
+            array = tensor.array
+            if array is None or array.shape != shape or array.dtype is not kind:
+                return None
+        for source, _ in self._written:
+            target = _memory(source, tensors)
+            others = (each for each in self._fed if not isinstance(each, np.ndarray) and not _same(each, source))
+            if not target.flags.writeable or any(
+                np.may_share_memory(target, _memory(each, tensors)) for each in others
+            ):
+                return None
+        return [_array(each, tensors) for each in self._fed]
+
+
+def _same(one: int | Tensor, other: int | Tensor) -> bool:
+    return one is other or (isinstance(one, int) and isinstance(other, int) and one == other)
+
+
+def _memory(source: int | Tensor, tensors: Sequence[Tensor]) -> Array:
+    return (tensors[source] if isinstance(source, int) else source).settled()
+
 
 def _array(source: int | Tensor | Array, tensors: Sequence[Tensor]) -> Array:
     if isinstance(source, np.ndarray):
         return source
-    array = (tensors[source] if isinstance(source, int) else source).settled()
+    array = _memory(source, tensors)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
