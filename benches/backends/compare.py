@@ -3,7 +3,8 @@
     python -m benches.backends.compare [--intra-op N] [--seconds S]
 
 Each backend has processes of its own, and the rounds of the backends alternate, so that what else the machine does
-hits all of them alike; figures are medians over the rounds.
+hits all of them alike; figures are medians over the rounds. Both limits are the same number, as their defaults
+are: with inter_op=1 the native team would take one client at a time, where the other two know no such limit.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main() -> None:
     for _ in range(asked.rounds):
         for backend in BACKENDS:
             found[backend].append(measure(backend, asked.intra_op, asked.seconds))
-    print(f"intra_op={asked.intra_op}; threads beside the clients / runs a second, with 1, 2, 4, 8 clients")
+    print(f"intra_op = inter_op = {asked.intra_op}; threads beside the clients / runs a second, with 1, 2, 4, 8 clients")
     print(f"{'backend':8} {'fork-join':>10}   {'threads':>16}   {'runs/s':>32}")
     for backend, rounds in found.items():
         if "missing" in rounds[0]:

@@ -88,7 +88,7 @@ def main(backend: str, intra_op: int, seconds: float) -> None:
     """Measure and print."""
     assert ctypes.sizeof(ctypes.c_void_p) == 8
     weft.threads.set_backend(backend)
-    weft.threads.set(intra_op=intra_op, inter_op=1)
+    weft.threads.set(intra_op=intra_op, inter_op=intra_op)
     model = small.convolutional(channels=64, size=57)
     session, feed = weft.Session(model), small.inputs_for(model)
     before = len(alive())
