@@ -82,6 +82,8 @@ def described(
 
 def aliases(tensors: Sequence[Tensor]) -> tuple[int, ...]:
     """For each tensor the first place where the same one is, if some are there twice."""
+    if len(tensors) < 2:
+        return ()
     ids = list(map(id, tensors))
     return () if len(set(ids)) == len(ids) else tuple(map(ids.index, ids))
 

@@ -35,7 +35,7 @@ MOST_RAN = 2
 """How many flushes a recording keeps: to tell one from several."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Entry:
     """One op: operands and results are numbers of values of its recording."""
 
@@ -142,7 +142,7 @@ class Recording:
         self._key.append((op, numbers, told, outputs, name))
         tensors = [Tensor.pending(self, n) for n in results]
         self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
-        if any(info.shape is None for info in infos):
+        if None in [info.shape for info in infos]:
             self.spoilt = f"the shape of a result of {name} depends on data"
             self.ragged = True
             self.flush()

@@ -1,0 +1,41 @@
+"""Runs whose arrays are known to fit go to the plan at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from weft import dtypes
+from weft.errors import InputError
+from weft.graph.graph import Graph
+
+
+def session() -> weft.Session:
+    graph = Graph("sums")
+    a = graph.input("a", dtypes.f32, ("n", 3))
+    b = graph.input("b", dtypes.f32, (3,))
+    graph.outputs = [*graph.add("add", [a, b]).outputs, *graph.add("mul", [a, b]).outputs]
+    return weft.Session(graph)
+
+
+def test_what_was_prepared_computes_as_run_does() -> None:
+    """
+    Arrays in the order of the inputs give arrays in the order of the outputs, fresh ones each time.
+    """
+    made = session()
+    a, b = np.random.default_rng(0).random((4, 3), np.float32), np.ones(3, np.float32)
+    run = made.prepared({"b": b, "a": a})
+    for scale in (1, 2):
+        wanted = list(made.run({"a": a * scale, "b": b}).values())
+        found = run([a * scale, b])
+        assert all(map(np.array_equal, found, wanted))
+    assert found[0] is not run([a, b])[0]
+
+
+def test_arrays_that_do_not_fit_are_refused_when_a_run_is_prepared() -> None:
+    """
+    As run refuses them.
+    """
+    with pytest.raises(InputError, match="axis 1 must be 3"):
+        session().prepared({"a": np.ones((4, 2), np.float32), "b": np.ones(3, np.float32)})
