@@ -48,7 +48,9 @@ def main() -> None:
     for _ in range(asked.rounds):
         for backend in BACKENDS:
             found[backend].append(measure(backend, asked.intra_op, asked.seconds))
-    print(f"intra_op = inter_op = {asked.intra_op}; threads beside the clients / runs a second, with 1, 2, 4, 8 clients")
+    print(
+        f"intra_op = inter_op = {asked.intra_op}; threads beside the clients / runs a second, with 1, 2, 4, 8 clients"
+    )
     print(f"{'backend':8} {'fork-join':>10}   {'threads':>16}   {'runs/s':>32}")
     for backend, rounds in found.items():
         if "missing" in rounds[0]:
