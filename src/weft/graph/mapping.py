@@ -33,19 +33,26 @@ _COPIED = 1 << 20
 """Elements that `resident` copies between droppings of pages."""
 
 _lock = forking.lock()
+_maps: weakref.WeakValueDictionary[tuple[Any, ...], mmap.mmap] = weakref.WeakValueDictionary()
 _files: weakref.WeakKeyDictionary[mmap.mmap, _File] = weakref.WeakKeyDictionary()
 
 
 def mapped(handle: int, title: str) -> memoryview:
     """The content of the open file `handle`, called `title` in messages; read-only. `handle` stays the caller's.
 
-    Raises OSError or ValueError where files cannot be mapped, and for an empty one.
+    A file that is mapped already, and was not written since, is not mapped again: sessions of one model have two file
+    descriptors together. Raises OSError or ValueError where files cannot be mapped, and for an empty one.
     """
-    memory = mmap.mmap(handle, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
-    own = os.dup(handle)
-    weakref.finalize(memory, os.close, own)
+    status = os.fstat(handle)
+    key = (title, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     with _lock:
-        _files[memory] = _File(own, title, _state(own))
+        memory = _maps.get(key)
+        if memory is None:
+            memory = mmap.mmap(handle, 0, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ)
+            own = os.dup(handle)
+            weakref.finalize(memory, os.close, own)
+            _maps[key] = memory
+            _files[memory] = _File(own, title, _state(own))
     return memoryview(memory)
 
 
