@@ -102,7 +102,7 @@ class Replays:
     ) -> Any:
         form.calls += 1
         facts = Facts(*form.last, form.objects) if form.last is not None and form.due() else None
-        recording = Recording(watch=True)
+        recording = Recording(watch=facts is not None)
         result, call = run(body(), scope, recording)
         if facts is not None and _fit(facts, call, tensors) and _describes(key, tensors, arguments):
             try:

@@ -66,7 +66,7 @@ def _entered(function: types.FunctionType) -> Callable[..., Body]:
 def _left_to_python(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Note that a function is called as it is."""
     around = current_call()
-    if around is None or not around.recording.watch:
+    if around is None or around.recording.keep or around.recording.spoilt:
         return
     if not steady(function, kwargs):
         around.recording.spoilt = f"it calls {name_of(function)}"
