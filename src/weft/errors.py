@@ -17,6 +17,7 @@
     │   └── ProviderError             the matmul provider is unknown or its library is missing
     ├── KnobError                     a WEFT_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
+    │   └── MemoryLimitError          a run needs more memory than the system has
     └── InternalError                 weft's own fault, never the user's
 
 A message says where, what was wanted, what came, and what to do.
@@ -100,6 +101,10 @@ class KnobError(WeftError, ValueError):
 
 class LimitError(WeftError):
     """A model asks for more memory, depth or size than the limits allow."""
+
+
+class MemoryLimitError(LimitError, MemoryError):
+    """A run needs more memory than there is; the session stays usable."""
 
 
 class InternalError(WeftError):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import resource
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
 import weft
-from weft.errors import KernelError, LimitError, ModelError, RunError
+from weft.errors import KernelError, LimitError, MemoryLimitError, ModelError, RunError
 
 ONE = np.ones(1, np.float32)
 
@@ -80,6 +82,33 @@ def test_constants_divided_by_zero_are_an_error_as_inputs_are(op: str) -> None:
         of_constants.run({})
     with pytest.raises(KernelError, match="an integer was divided by zero"):
         of_an_input.run({"a": np.array([1, 2])})
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """At most 64 GiB of addresses, so that no setting of the system lets a process have a TB."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (64 << 30, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_results_and_intermediate_values_there_is_no_memory_for() -> None:
+    """
+    Below the limits and above what the system has: an error of weft's that is a MemoryError too, and the next run is right.
+    """
+    outer = session("g (float[n, 1] a, float[1, n] b) => (float[n, n] y) { y = MatMul (a, b) }")
+    summed = session(
+        "g (float[n, 1] a, float[1, n] b) => (float y) { c = MatMul (a, b) y = ReduceSum <keepdims = 0> (c) }"
+    )
+    for each, shape in ((outer, (2, 2)), (summed, ())):
+        with pytest.raises(MemoryLimitError, match="there is no memory for the run"):
+            each.run({"a": np.ones((500_000, 1), np.float32), "b": np.ones((1, 500_000), np.float32)})
+        found = each.run({"a": np.ones((2, 1), np.float32), "b": np.ones((1, 2), np.float32)})["y"]
+        assert found.shape == shape
+
+    assert issubclass(MemoryLimitError, MemoryError)
 
 
 def test_intermediate_values_larger_than_any_memory() -> None:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from weft import _native
-from weft.errors import KernelError, RunTimeoutError
+from weft.errors import KernelError, MemoryLimitError, RunTimeoutError
 from weft.graph.node import smallest_cap
 from weft.runtime.caps import in_force
 from weft.runtime.control import PLAIN, Request
@@ -122,10 +122,10 @@ class Executable:
         """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
 
         Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
-        RunTimeoutError and RunCancelledError as `request` has it.
+        RunTimeoutError and RunCancelledError as `request` has it, MemoryLimitError where there is no memory for the run.
         """
-        outputs = [make() for make in self._make]
         try:
+            outputs = [make() for make in self._make]
             self._program.run(
                 team,
                 [*inputs, *outputs],
@@ -143,6 +143,11 @@ class Executable:
             label = self._layout.labels[failure.step]
             reason = self._layout.reasons.get(failure.code, f"status {failure.code}")
             raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
+        except MemoryError as error:
+            raise MemoryLimitError(
+                f"there is no memory for the run ({error}); it needs {self._layout.arena_bytes} bytes for intermediate "
+                "values, beside its results; nothing was returned, and the session may be used again"
+            ) from None
         except RunTimeoutError:
             raise request.ran_out() from None
         except _native.RunTimeout:
