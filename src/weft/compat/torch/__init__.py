@@ -4,11 +4,11 @@ Tensors are NumPy arrays; functions run at once; scripts (`torch.jit.script`) be
 run beside the code that follows them, all on weft's one team of threads. PyTorch is not needed.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 from types import SimpleNamespace
 from typing import Any
 
+from weft import __version__ as _version
 from weft.compat.torch import backends as backends
 from weft.compat.torch import jit as jit
 from weft.compat.torch import nn as nn
@@ -16,6 +16,7 @@ from weft.compat.torch import threads as _threads
 from weft.compat.torch.absent import refuse as _refuse
 from weft.compat.torch.dtypes import NAMES as _DTYPES
 from weft.compat.torch.dtypes import dtype as dtype
+from weft.compat.torch.functions.arithmetic import common_type as _common_type
 from weft.compat.torch.table import FUNCTIONS as _FUNCTIONS
 from weft.compat.torch.tensor import Size as Size
 from weft.compat.torch.tensor import Tensor as Tensor
@@ -39,17 +40,51 @@ def numel(input: Tensor) -> int:
     return input.numel()
 
 
-@contextmanager
-def no_grad() -> Iterator[None]:
-    """Nothing to switch off: there are no gradients."""
-    yield
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return input.is_floating_point()
 
 
-inference_mode = no_grad
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The element type of tensor1 + tensor2."""
+    return _common_type(tensor1, tensor2)
+
+
+def get_default_dtype() -> dtype:
+    """float32, which Python floats become."""
+    return _DTYPES["float32"]
+
+
+def is_grad_enabled() -> bool:
+    """False: weft runs models, it does not train them."""
+    return False
+
+
+class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
+    """A block, or a function, without gradients: nothing to switch off."""
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __call__(self, function: Any) -> Any:
+        """The function itself, so that scripts take it from its source."""
+        return function
+
+
+inference_mode = set_grad_enabled = no_grad
+cuda = SimpleNamespace(is_available=lambda: False, device_count=lambda: 0)
+__version__ = _version
 globals().update(_FUNCTIONS)
 globals().update(_DTYPES)
 __all__ = sorted({  # noqa: PLE0605
-    *_FUNCTIONS, *_DTYPES, "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
+    *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled", "result_type",
+    "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
     "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "nan", "nn", "no_grad", "numel", "pi",
     "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip

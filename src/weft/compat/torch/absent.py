@@ -8,7 +8,6 @@ from collections.abc import Iterable
 _INSTEAD = {
     "load": "weft.Session('model.pt') loads a TorchScript file where PyTorch is installed, weft.Session('model.onnx') an export",
     "save": "keep the source of the model, and its state_dict with numpy.savez",
-    "cuda": "weft runs on CPUs; leave the device out",
     "optim": "weft runs models and does not train them; train with PyTorch and convert with .numpy()",
     "autograd": "weft runs models and does not train them",
     "compile": "torch.jit.script(model) compiles here; PyTorch's own torch.compile takes backend='weft'",
@@ -16,15 +15,27 @@ _INSTEAD = {
     "vmap": "write the batch axis into the code, or use torch.einsum",
     "_C": "weft has no PyTorch inside; names from torch._C have no counterpart",
     "script_if_tracing": "torch.jit.script",
-    "conv_transpose1d": "conv_transpose2d with an axis of length 1",
+    "linalg": "numpy.linalg on x.numpy()",
+}
+
+
+_METHODS = {
+    "backward": "weft runs models and does not train them",
+    "cuda": "weft runs on CPUs; leave it out",
+    "unsqueeze_": "x = x.unsqueeze(dim)",
+    "squeeze_": "x = x.squeeze(dim)",
+    "t_": "x = x.t()",
+    "transpose_": "x = x.transpose(dim0, dim1)",
+    "resize_": "x = x.reshape(sizes)",
 }
 
 
 def refuse(module: str, name: str, offered: Iterable[str]) -> AttributeError:
     """The error for `module.name`, saying what to use."""
     near = difflib.get_close_matches(name, list(offered), n=3)
-    if name in _INSTEAD:
-        advice = _INSTEAD[name]
+    instead = _METHODS if module == "Tensor" else _INSTEAD
+    if name in instead:
+        advice = instead[name]
     elif near:
         advice = "did you mean " + " or ".join(f"{module}.{other}" for other in near) + "?"
     else:

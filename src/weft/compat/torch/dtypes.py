@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,52 @@ _BY_CORE = {each.core.name: each for each in ALL}
 _BY_NUMPY: dict[np.dtype[Any], dtype] = {}
 
 
+LEGACY = {
+    "bool": "BoolTensor", "uint8": "ByteTensor", "int8": "CharTensor", "int16": "ShortTensor", "int32": "IntTensor",
+    "int64": "LongTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor", "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+}  # fmt: skip
+"""Names of the tensor types of each element type."""
+
+
+@dataclass(frozen=True, slots=True)
+class finfo:  # noqa: N801 - PyTorch's name
+    """The limits of a floating-point type."""
+
+    type: dtype | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        of = self.type or float32
+        if not of.is_floating_point:
+            raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{of}'")
+        import ml_dtypes
+
+        found: Any = ml_dtypes.finfo(of.numpy)  # type: ignore[no-untyped-call]
+        names = {"smallest_normal": "smallest_normal", "tiny": "smallest_normal", "resolution": "resolution"}
+        if name in ("max", "min", "eps") or name in names:
+            return float(getattr(found, names.get(name, name)))
+        if name in ("bits", "dtype"):
+            return 8 * of.itemsize if name == "bits" else of.name
+        raise AttributeError(f"torch.finfo has no {name!r}; it has bits, dtype, eps, max, min, resolution, tiny")
+
+
+@dataclass(frozen=True, slots=True)
+class iinfo:  # noqa: N801 - PyTorch's name
+    """The limits of an integer type."""
+
+    type: dtype
+
+    def __getattr__(self, name: str) -> Any:
+        if self.type.category != 1:
+            raise TypeError(f"torch.iinfo() requires an integer input type. Use torch.finfo to handle '{self.type}'")
+        found = np.iinfo(self.type.numpy)
+        if name in ("max", "min", "bits"):
+            return int(getattr(found, name))
+        if name == "dtype":
+            return self.type.name
+        raise AttributeError(f"torch.iinfo has no {name!r}; it has bits, dtype, max, min")
+
+
 def of_core(core: DType) -> dtype:
     """The facade's name for a core element type. Raises TypeError for one that PyTorch does not have."""
     found = _BY_CORE.get(core.name)
@@ -99,6 +146,11 @@ def wider(a: dtype, b: dtype) -> dtype:
     if a is b:
         return a
     return float32 if a.is_floating_point else int16  # float16 with bfloat16, int8 with uint8
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The type that both convert to."""
+    return wider(type1, type2)
 
 
 def promoted(dimensioned: list[dtype], scalars: list[dtype], numbers: list[dtype]) -> dtype:

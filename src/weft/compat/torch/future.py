@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -37,6 +39,24 @@ class Future:
         if self._error is not None:
             raise self._error
         return self._value
+
+    def __class_getitem__(cls, _: Any) -> type[Future]:
+        """Future[Tensor], as annotations have it."""
+        return cls
+
+    def then(self, callback: Callable[[Future], Any]) -> Future:
+        """The future of `callback(self)`, which is called once this one has ended: here, when it is waited for."""
+        self._end_of_wait()
+        found = Future()
+        try:
+            found.set_result(callback(self))
+        except Exception as error:  # noqa: BLE001 - it is for whoever waits
+            found.set_exception(error)
+        return found
+
+    def _end_of_wait(self) -> None:
+        with suppress(Exception):
+            self.wait()
 
     def wait(self) -> Any:
         """The result, once it is there. Inside scripts other tasks go on meanwhile."""

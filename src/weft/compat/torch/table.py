@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from weft.compat.torch import dtypes
 from weft.compat.torch.functions import (
     activation,
     arithmetic,
+    composed,
     creation,
+    further,
     indexing,
     inplace,
     layer,
@@ -16,7 +19,7 @@ from weft.compat.torch.functions import (
     reduction,
     shape,
 )
-from weft.compat.torch.tensor import METHODS
+from weft.compat.torch.tensor import METHODS, Tensor
 
 Function = Callable[..., Any]
 
@@ -52,7 +55,7 @@ ACTIVATIONS = _of(activation, "relu sigmoid tanh softmax log_softmax")
 CREATION = _of(
     creation,
     "tensor from_numpy as_tensor from_dlpack zeros zeros_like ones ones_like empty empty_like full full_like arange "
-    "linspace eye rand rand_like randn randn_like randint randperm manual_seed",
+    "linspace eye rand rand_like randn randn_like randint randperm manual_seed bernoulli normal",
 )
 ALIASES = {
     "absolute": ARITHMETIC["abs"],
@@ -66,6 +69,13 @@ ALIASES = {
     "swapaxes": SHAPES["transpose"],
     "true_divide": ARITHMETIC["div"],
 }
+COMPOSED = _of(
+    composed,
+    "acosh aminmax argwhere asinh atanh atleast_1d atleast_2d bincount broadcast_tensors broadcast_to bucketize cdist "
+    "column_stack cosine_similarity count_nonzero diag diagonal dstack erfc fliplr flipud frac hstack hypot isclose kthvalue "
+    "logaddexp median meshgrid movedim nan_to_num ravel repeat_interleave row_stack searchsorted std_mean tensordot tile trace "
+    "unique var_mean vstack",
+)
 FUNCTIONAL = {
     **_of(
         activation,
@@ -74,15 +84,40 @@ FUNCTIONAL = {
     ),
     **_of(
         layer,
-        "conv1d conv2d conv3d conv_transpose2d max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool2d "
+        "conv1d conv2d conv3d conv_transpose2d max_pool1d max_pool2d avg_pool1d avg_pool2d "
         "layer_norm rms_norm batch_norm group_norm pad dropout normalize scaled_dot_product_attention",
     ),
     **_of(indexing, "embedding one_hot"),
+    **_of(composed, "cosine_similarity softmin tanhshrink hardshrink softshrink"),
+    **further.FUNCTIONAL,
     "linear": matmul.linear,
 }
+for _name in [
+    "relu",
+    "silu",
+    "mish",
+    "leaky_relu",
+    "elu",
+    "hardtanh",
+    "relu6",
+    "hardsigmoid",
+    "hardswish",
+    "celu",
+    "selu",
+    "threshold",
+    "dropout",
+]:
+    FUNCTIONAL[_name] = inplace.perhaps_in_place(FUNCTIONAL[_name])
 """The functions of torch.nn.functional."""
 
 _LAYERS = [
+    "avg_pool1d",
+    "conv_transpose1d",
+    "conv_transpose3d",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
+    "adaptive_avg_pool1d",
     "conv1d",
     "conv2d",
     "conv3d",
@@ -103,10 +138,47 @@ FUNCTIONS: dict[str, Function] = {
     **ACTIVATIONS,
     **CREATION,
     **ALIASES,
+    **COMPOSED,
+    **further.FUNCTIONS,
     **{name: FUNCTIONAL[name] for name in _LAYERS},
+    "bitwise_left_shift": arithmetic.shift_left,
+    "bitwise_right_shift": arithmetic.shift_right,
+    "embedding": lambda weight, indices, padding_idx=-1: indexing.embedding(indices, weight, padding_idx),
+    "finfo": dtypes.finfo,
+    "iinfo": dtypes.iinfo,
+    "promote_types": dtypes.promote_types,
 }
+for _name in [
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "mm",
+    "bmm",
+    "matmul",
+    "addmm",
+    "cat",
+    "stack",
+    "exp",
+    "log",
+    "sqrt",
+    "sum",
+    "mean",
+    "relu",
+    "sigmoid",
+    "tanh",
+    "maximum",
+    "minimum",
+    "clamp",
+]:
+    FUNCTIONS[_name] = inplace.into_out(FUNCTIONS[_name])
 """The functions of torch itself."""
 
+_NO_METHODS = {
+    "bilinear", "broadcast_tensors", "bucketize", "cdist", "celu", "column_stack", "cosine_similarity", "dstack", "hstack",
+    "instance_norm", "meshgrid", "pixel_shuffle", "pixel_unshuffle", "row_stack", "rsub", "searchsorted", "selu", "std_mean",
+    "tensordot", "threshold", "var_mean", "vstack",
+}  # fmt: skip
 METHODS.update(
     {
         **ARITHMETIC,
@@ -120,9 +192,18 @@ METHODS.update(
             name: ALIASES[name]
             for name in ("absolute", "clip", "divide", "multiply", "negative", "subtract", "swapaxes")
         },
+        **{name: each for name, each in COMPOSED.items() if name not in _NO_METHODS},
+        **{name: each for name, each in further.FUNCTIONS.items() if name not in _NO_METHODS},
+        **_of(composed, "type type_as view_as"),
         **_of(shape, "expand expand_as repeat contiguous"),
+        **_of(creation, "new_empty new_full new_ones new_tensor new_zeros"),
         **_of(indexing, "copy_ fill_ zero_"),
-        "view": shape.reshape,
+        "view": shape.view,
+        "reshape_as": composed.view_as,
+        "shift_left": arithmetic.shift_left,
+        "shift_right": arithmetic.shift_right,
+        "nelement": Tensor.numel,
+        "ndimension": Tensor.dim,
         "where": lambda x, condition, other: arithmetic.where(condition, x, other),
         "to": creation.to,
         "_index": indexing.index_,

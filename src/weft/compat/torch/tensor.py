@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.absent import refuse
 from weft.compat.torch.dtypes import dtype
+from weft.compat.torch.printing import text
 from weft.compat.torch.state import current
 from weft.ops.op import Array
 
@@ -32,6 +34,15 @@ class Size(tuple[int, ...]):
     def numel(self) -> int:
         """The number of elements."""
         return int(np.prod(self, dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        """As a tuple; in scripts, where shapes are lists, as a list too."""
+        return super().__eq__(tuple(other) if isinstance(other, list) and current() is not None else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
 
     def __repr__(self) -> str:
         return f"torch.Size({list(self)})"
@@ -69,7 +80,11 @@ class Tensor:
     __array_priority__ = 1000
     __slots__ = ("__weakref__", "array", "frozen", "number", "recording")
 
-    def __init__(self, array: Any) -> None:
+    def __init__(self, array: Any = (), *sizes: int) -> None:
+        if isinstance(array, int) or sizes:
+            array = np.zeros((array, *sizes), np.float32)
+        elif isinstance(array, list | tuple):
+            array = np.asarray(array, np.float32)
         self.array: Array | None = array if isinstance(array, np.ndarray) else np.asarray(array)
         self.recording: Recording | None = None
         self.number = -1
@@ -143,12 +158,31 @@ class Tensor:
         return False
 
     @property
+    def grad(self) -> None:
+        """None, likewise."""
+        return None
+
+    @property
     def is_cuda(self) -> bool:
         return False
 
     @property
     def data(self) -> Tensor:
         return self
+
+    @data.setter
+    def data(self, new: Tensor) -> None:
+        self.array, self.recording, self.number = new.numpy(), None, -1
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
 
     @property
     def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
@@ -170,6 +204,18 @@ class Tensor:
         """The number of elements."""
         return self.shape.numel()
 
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements apart neighbours are, along each axis or one."""
+        if self.array is None:
+            steps = tuple(int(np.prod(self.shape[axis + 1 :], dtype=np.int64)) for axis in range(self.ndim))
+        else:
+            steps = tuple(step // self.array.itemsize for step in self.array.strides)
+        return steps if dim is None else steps[dim]
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Itself: there are no gradients."""
+        return self
+
     def element_size(self) -> int:
         """Bytes an element."""
         return self.dtype.itemsize
@@ -177,7 +223,7 @@ class Tensor:
     def is_floating_point(self) -> bool:
         return self.dtype.is_floating_point
 
-    def is_contiguous(self) -> bool:
+    def is_contiguous(self, memory_format: Any = None) -> bool:
         return self.array is None or bool(self.array.flags.c_contiguous)
 
     def data_ptr(self) -> int:
@@ -245,9 +291,7 @@ class Tensor:
     def __getattr__(self, name: str) -> Any:
         method = METHODS.get(name)
         if method is None or name.startswith("_"):
-            raise AttributeError(
-                f"weft's Tensor has no {name!r}; it has {', '.join(n for n in dir(self) if n[0] != '_')}"
-            )
+            raise refuse("Tensor", name, dir(self))
         return partial(method, self)
 
     def __dir__(self) -> list[str]:
@@ -256,9 +300,12 @@ class Tensor:
     def __repr__(self) -> str:
         if self.array is None:
             return f"tensor(<pending>, size={tuple(self.shape)}, dtype={self.dtype})"
-        text = np.array2string(self.numpy(), separator=", ", precision=4, prefix="tensor(")
         plain = self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_)
-        return f"tensor({text}{'' if plain else f', dtype={self.dtype}'})"
+        size = f", size={tuple(self.shape)}" if not self.numel() and self.ndim > 1 else ""
+        return f"tensor({text(self.numpy())}{size}{'' if plain else f', dtype={self.dtype}'})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.array is not None and not self.ndim else format(str(self), spec)
 
     __hash__ = object.__hash__
 
@@ -286,7 +333,7 @@ def _in_place(name: str) -> Callable[..., Any]:
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "pow", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "pow": "pow", "lshift": "shift_left", "rshift": "shift_right", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
 }  # fmt: skip
 for _name, _function in _OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _operator(_function))

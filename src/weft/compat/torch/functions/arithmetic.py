@@ -34,16 +34,21 @@ def cast(x: Tensor, to: dtype) -> Tensor:
     return x if x.dtype is to else emit("cast", x, to=to.core)
 
 
+def common_type(*values: Operand) -> dtype:
+    """The element type that tensors and numbers have in common."""
+    dimensioned = [t.dtype for t in values if isinstance(t, Tensor) and t.ndim]
+    scalars = [t.dtype for t in values if isinstance(t, Tensor) and not t.ndim]
+    numbers = [dtypes.of_number(t) for t in values if not isinstance(t, Tensor)]
+    return dtypes.promoted(dimensioned, scalars, numbers)
+
+
 def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dtype]:
     """The operands in their common element type (at least of the category of `least`), and that type.
 
     Numbers become constant arrays.
     """
     tensors = [Tensor(v) if isinstance(v, np.ndarray) else v for v in values]
-    dimensioned = [t.dtype for t in tensors if isinstance(t, Tensor) and t.ndim]
-    scalars = [t.dtype for t in tensors if isinstance(t, Tensor) and not t.ndim]
-    numbers = [dtypes.of_number(t) for t in tensors if not isinstance(t, Tensor)]
-    to = dtypes.promoted(dimensioned, scalars, numbers)
+    to = common_type(*tensors)
     if least is not None and to.category < least.category:
         to = least
     return [cast(t, to) if isinstance(t, Tensor) else np.asarray(t, to.numpy) for t in tensors], to
@@ -93,6 +98,11 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     operands, to = common(input, _scaled(other, alpha))
     if to is dtypes.bool_:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use `^` instead.")
+    if any(as_tensor(each).dtype is dtypes.bool_ for each in (input, other)):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, "
+            "use the `~` or `logical_not()` operator instead."
+        )
     return emit("sub", *operands)
 
 
@@ -130,13 +140,15 @@ def floor_divide(input: Operand, other: Operand) -> Tensor:
 @tensor_function
 def trunc(input: Tensor) -> Tensor:
     """Rounded toward zero."""
-    return where(lt(input, 0), ceil(input), floor(input)) if input.dtype.is_floating_point else input
+    if not input.dtype.is_floating_point:
+        return floor(input)
+    return emit("where", lt(input, 0), ceil(input), floor(input))
 
 
 @tensor_function
 def square(input: Tensor) -> Tensor:
     """input * input."""
-    return mul(input, input)
+    return mul(input, cast(input, dtypes.int64) if input.dtype is dtypes.bool_ else input)
 
 
 @tensor_function
@@ -181,6 +193,15 @@ def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
     return emit("where", cast(condition, dtypes.bool_), *operands)
 
 
+def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:
+    """`where`; of a condition alone, where it holds: a tensor for each axis."""
+    if values or named:
+        return where(condition, *values, **named)
+    from weft.compat.torch.functions.indexing import nonzero
+
+    return nonzero(condition, as_tuple=True)
+
+
 @tensor_function
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """value where the mask holds, else input; of the element type of input."""
@@ -220,18 +241,55 @@ def isfinite(input: Tensor) -> Tensor:
     return bitwise_not(logical_or(isinf(input), isnan(input)))
 
 
+@tensor_function
+def pow_(input: Operand, exponent: Operand) -> Tensor:
+    """input to the power of exponent; integers not to that of a negative number."""
+    (a, b), to = common(input, exponent)
+    if to.category == 1 and not isinstance(exponent, Tensor) and exponent < 0:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return emit("pow", a, b)
+
+
+def _rounding(op: str) -> Callable[..., Tensor]:
+    """A function that leaves integers as they are."""
+
+    def function(input: Tensor) -> Tensor:
+        if input.dtype is dtypes.bool_:
+            raise NotImplementedError(f"\"{op}_vml_cpu\" not implemented for 'Bool'")
+        return emit(op if input.dtype.is_floating_point else "identity", input)
+
+    function.__name__ = op
+    return tensor_function(function)
+
+
+@tensor_function
+def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest integer, or number of `decimals` digits; of two the even one."""
+    if not decimals:
+        return _nearest(input)
+    scale = 10.0**decimals
+    return div(_nearest(mul(input, scale)), scale)
+
+
+@tensor_function
+def sign(input: Tensor) -> Tensor:
+    """-1, 0 or 1; of bools themselves."""
+    return emit("identity" if input.dtype is dtypes.bool_ else "sign", input)
+
+
 maximum, minimum = binary("max", "maximum"), binary("min", "minimum")
-pow_, remainder, fmod = binary("pow"), binary("mod", "remainder"), binary("fmod")
+remainder, fmod = binary("mod", "remainder"), binary("fmod")
+shift_left, shift_right = binary("shift_left"), binary("shift_right")
 eq, ne, lt, le, gt, ge = (binary(op) for op in ("eq", "ne", "lt", "le", "gt", "ge"))
 bitwise_and, bitwise_or, bitwise_xor = (_bitwise(word) for word in ("and", "or", "xor"))
 logical_and, logical_or, logical_xor, logical_not = (_logical(word) for word in ("and", "or", "xor", "not"))
-neg, abs_, sign = (unary(op, floats=False) for op in ("neg", "abs", "sign"))
-exp, log, sqrt, rsqrt, reciprocal, floor, ceil, round_ = (
-    unary(op) for op in ("exp", "log", "sqrt", "rsqrt", "reciprocal", "floor", "ceil", "round")
-)
+neg, abs_ = (unary(op, floats=False) for op in ("neg", "abs"))
+exp, log, sqrt, rsqrt, reciprocal = (unary(op) for op in ("exp", "log", "sqrt", "rsqrt", "reciprocal"))
+floor, ceil = (_rounding(op) for op in ("floor", "ceil"))
 sin, cos, tan, asin, acos, atan, sinh, cosh, erf = (
     unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "erf")
 )
+_nearest = _rounding("round")
 isnan, isinf = unary("isnan"), unary("isinf")
 
 

@@ -114,6 +114,42 @@ def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None
     return Tensor(np.linspace(start, end, steps).astype((dtype or dtypes.float32).numpy))
 
 
+def new_zeros(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Zeros of the element type of `input`."""
+    return zeros(*size, dtype=dtype or input.dtype, device=device)
+
+
+def new_ones(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Ones of the element type of `input`."""
+    return ones(*size, dtype=dtype or input.dtype, device=device)
+
+
+def new_full(input: Tensor, size: Any, fill_value: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """One number everywhere, of the element type of `input`."""
+    return full(size, fill_value, dtype=dtype or input.dtype, device="cpu" if device is None else device)
+
+
+def new_tensor(input: Tensor, data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """A new tensor of the element type of `input`."""
+    return tensor(data, dtype=dtype or input.dtype, device=device)
+
+
+new_empty = new_zeros
+
+
+def bernoulli(input: Tensor, p: float | None = None) -> Tensor:
+    """1 as often as each element says, else 0."""
+    chance = input.numpy() if p is None else p
+    return Tensor((_stream().random(tuple(input.shape)) < chance).astype(input.dtype.numpy))
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None) -> Tensor:
+    """Random numbers of a normal distribution."""
+    arrays = [each.numpy() if isinstance(each, Tensor) else each for each in (mean, std)]
+    shape = np.broadcast_shapes(*(np.shape(each) for each in arrays)) if size is None else tuple(size)
+    return Tensor(np.asarray(_stream().standard_normal(shape) * arrays[1] + arrays[0], np.float32))
+
+
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """1 on the diagonal."""
     return Tensor(np.eye(n, m, dtype=(dtype or dtypes.float32).numpy))

@@ -151,7 +151,8 @@ def _axes_taken(part: Any) -> int:
 
 
 def _range(part: slice, length: int) -> tuple[int, int, int]:
-    begin, end, step = part.indices(length)
+    bounds = (None if each is None else _int(each) for each in (part.start, part.stop, part.step))
+    begin, end, step = slice(*bounds).indices(length)
     if step < 1:
         raise ValueError("step must be greater than zero")
     return begin, max(begin, end), step
@@ -257,9 +258,10 @@ def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
 
 
 @tensor_function
-def nonzero(input: Tensor) -> Tensor:
-    """The positions of the elements that are not 0, [count, axes]."""
-    return transpose(emit("non_zero", input), 0, 1)
+def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
+    """The positions of the elements that are not 0, [count, axes]; with `as_tuple` a tensor [count] for each axis."""
+    found = transpose(emit("non_zero", input), 0, 1)
+    return tuple(found[:, axis] for axis in range(input.ndim)) if as_tuple else found
 
 
 @tensor_function
@@ -299,7 +301,7 @@ def _memory(x: Tensor) -> Array:
 def set_index(input: Tensor, index: Any, value: Any) -> None:
     """input[index] = value: a tensor or a number, which becomes of the element type of `input`."""
     if not isinstance(value, Tensor | bool | int | float | np.generic):
-        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{_TYPES.get(input.dtype.name, 'Tensor')}")
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtypes.LEGACY[input.dtype.name]}")
     where = _places(input, _plain(index))
     part = _part(input, where.basic)
     if not where.chosen:
@@ -319,13 +321,6 @@ def set_index(input: Tensor, index: Any, value: Any) -> None:
 @tensor_function
 def _chosen(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     return emit("where", mask, cast(value, x.dtype), x)
-
-
-_TYPES = {
-    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor",
-    "int64": "LongTensor", "int32": "IntTensor", "int16": "ShortTensor", "int8": "CharTensor",
-    "uint8": "ByteTensor", "bool": "BoolTensor",
-}  # fmt: skip
 
 
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:

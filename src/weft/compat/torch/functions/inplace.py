@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from weft.compat.torch.functions import creation
 from weft.compat.torch.functions.arithmetic import add, mul
 from weft.compat.torch.functions.indexing import copy_
+from weft.compat.torch.functions.reduction import SCALARS
 from weft.compat.torch.tensor import Tensor
 
 
 def written(target: Tensor, result: Tensor) -> Tensor:
     """`target` with the elements of `result`. Raises RuntimeError if it cannot hold them."""
     if result.dtype.category > target.dtype.category:
-        names = [_SCALARS[each.dtype.name] for each in (result, target)]
+        names = [SCALARS[each.dtype.name] for each in (result, target)]
         raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
     if result.shape != target.shape:
         raise RuntimeError(
@@ -23,10 +25,26 @@ def written(target: Tensor, result: Tensor) -> Tensor:
     return copy_(target, result)
 
 
-_SCALARS = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-}  # fmt: skip
+def perhaps_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` with the argument `inplace`: whether its result is written into the tensor it is given."""
+
+    @wraps(function)
+    def call(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
+        result = function(input, *args, **kwargs)
+        return written(input, result) if inplace else result
+
+    return call
+
+
+def into_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`function` with the argument `out`: a tensor that its result is written into."""
+
+    @wraps(function)
+    def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
+        result = function(*args, **kwargs)
+        return result if out is None else written(out, result)
+
+    return call
 
 
 def in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:

@@ -13,7 +13,6 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.activation import softmax
 from weft.compat.torch.functions.arithmetic import add, mul, scalar, where
 from weft.compat.torch.functions.matmul import matmul
-from weft.compat.torch.functions.reduction import mean
 from weft.compat.torch.functions.shape import ints, reshape, transpose
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
@@ -138,20 +137,6 @@ def _pool(
 
 
 (max_pool1d, avg_pool1d), (max_pool2d, avg_pool2d) = _pooling(1), _pooling(2)
-
-
-@tensor_function
-def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
-    """Means over a grid of `output_size` windows, which must divide height and width evenly."""
-    out = [x if o is None else o for o, x in zip(each_axis(output_size, 2), input.shape[-2:], strict=True)]
-    if out == [1, 1]:
-        return mean(input, (-2, -1), keepdim=True)
-    if any(size % o for size, o in zip(input.shape[-2:], out, strict=True)):
-        raise NotImplementedError(
-            f"adaptive_avg_pool2d of {list(input.shape[-2:])} to {out}: weft takes sizes that divide evenly; "
-            "use avg_pool2d with a window of your choice"
-        )
-    return avg_pool2d(input, [size // o for size, o in zip(input.shape[-2:], out, strict=True)])
 
 
 @tensor_function

@@ -10,11 +10,17 @@ import numpy as np
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
-from weft.compat.torch.functions.arithmetic import add, cast, div, exp, log, maximum, minimum, mul, ne, sqrt, sub
+from weft.compat.torch.functions.arithmetic import add, cast, div, exp, log, maximum, minimum, mul, ne, pow_, sqrt, sub
 from weft.compat.torch.recording import emit, emit_many
 from weft.compat.torch.tensor import Tensor
 
 Dims = int | Sequence[int] | None
+
+SCALARS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+}  # fmt: skip
+"""What PyTorch's errors call element types."""
 
 
 class Extreme(NamedTuple):
@@ -41,7 +47,7 @@ def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
 
 def _reduced(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
     axes = axes_of(x, dim)
-    return x if not x.ndim else emit(op, x, axes=axes, keepdims=keepdim)
+    return emit("identity", x) if not x.ndim else emit(op, x, axes=axes, keepdims=keepdim)
 
 
 def _summable(x: Tensor, to: DType | None) -> Tensor:
@@ -121,27 +127,45 @@ max_, min_ = _extreme("max", amax, maximum), _extreme("min", amin, minimum)
 
 @tensor_function
 def var(
-    input: Tensor, dim: Dims = None, *, unbiased: bool = True, keepdim: bool = False, correction: int | None = None
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
 ) -> Tensor:
     """The variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False)."""
-    axes = axes_of(input, dim)
+    over: Dims = None if isinstance(dim, bool) else dim
+    unbiased = dim if isinstance(dim, bool) else unbiased
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    axes = axes_of(input, over)
     count = int(np.prod([input.shape[a] for a in (range(input.ndim) if axes is None else axes)], dtype=np.int64))
     less = correction if correction is not None else int(unbiased)
-    apart = sub(input, _reduced("reduce_mean", input, dim, keepdim=True))
-    return div(_reduced("reduce_sum", mul(apart, apart), dim, keepdim), max(0, count - less))
+    apart = sub(input, _reduced("reduce_mean", input, over, keepdim=True))
+    return div(_reduced("reduce_sum", mul(apart, apart), over, keepdim), max(0, count - less))
 
 
 @tensor_function
 def std(
-    input: Tensor, dim: Dims = None, *, unbiased: bool = True, keepdim: bool = False, correction: int | None = None
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
 ) -> Tensor:
     """The square root of `var`."""
-    return sqrt(var(input, dim, unbiased=unbiased, keepdim=keepdim, correction=correction))
+    return sqrt(var(input, dim, unbiased, keepdim, correction=correction))
 
 
 @tensor_function
 def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The Euclidean norm (p 2 or "fro"), or that of p 1 or infinity."""
+    """The p-norm: the Euclidean one for 2 and "fro", the largest size for infinity."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {SCALARS[input.dtype.name]}"
+        )
     if p in (2, 2.0, "fro"):
         return sqrt(_reduced("reduce_sum", mul(input, input), dim, keepdim))
     size = emit("abs", input)
@@ -149,27 +173,34 @@ def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> 
         return _reduced("reduce_sum", size, dim, keepdim)
     if p == float("inf"):
         return _reduced("reduce_max", size, dim, keepdim)
-    raise RuntimeError(f"norm: p must be 1, 2, 'fro' or inf, got {p!r}; write (x.abs() ** p).sum(dim) ** (1 / p)")
+    if not isinstance(p, int | float) or p <= 0:
+        raise RuntimeError(f"norm: p must be a positive number, 'fro' or inf, got {p!r}")
+    return pow_(_reduced("reduce_sum", pow_(size, p), dim, keepdim), 1 / p)
 
 
 @tensor_function
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
     """log(sum(exp(input))) without overflow."""
-    largest = _reduced("reduce_max", input, dim, keepdim=True)
-    rest = log(_reduced("reduce_sum", exp(sub(input, largest)), dim, keepdim))
-    return add(rest, largest if keepdim else _reduced("reduce_max", input, dim, keepdim=False))
+    x = cast(input, input.dtype if input.dtype.is_floating_point else dtypes.float32)
+    largest = _reduced("reduce_max", x, dim, keepdim=True)
+    rest = log(_reduced("reduce_sum", exp(sub(x, largest)), dim, keepdim))
+    return add(rest, largest if keepdim else _reduced("reduce_max", x, dim, keepdim=False))
 
 
 @tensor_function
 def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether every element holds."""
-    return cast(_reduced("reduce_min", _flags(input), dim, keepdim), dtypes.bool_)
+    """Whether every element holds; of bytes as bytes."""
+    return cast(_reduced("reduce_min", _flags(input), dim, keepdim), _flag_type(input))
 
 
 @tensor_function
 def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether an element holds."""
-    return cast(_reduced("reduce_max", _flags(input), dim, keepdim), dtypes.bool_)
+    """Whether an element holds; of bytes as bytes."""
+    return cast(_reduced("reduce_max", _flags(input), dim, keepdim), _flag_type(input))
+
+
+def _flag_type(x: Tensor) -> DType:
+    return dtypes.uint8 if x.dtype is dtypes.uint8 else dtypes.bool_
 
 
 def _flags(x: Tensor) -> Tensor:
@@ -193,7 +224,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 
 @tensor_function
-def sort(input: Tensor, dim: int = -1, descending: bool = False) -> Extreme:
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Extreme:
     """All elements along `dim` in order, and where they were."""
     return topk(input, input.shape[axis_of(input, dim)], dim, largest=descending)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch.dispatch import tensor_function
+from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.functions.reduction import axis_of
 from weft.compat.torch.memory import Step
 from weft.compat.torch.recording import emit
@@ -91,6 +92,19 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     return emit("reshape", input, ints(full_shape(input, sizes(shape))), allowzero=True)
 
 
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or (of an element type) its bytes as that type. Raises RuntimeError for a copy."""
+    if len(shape) == 1 and isinstance(shape[0], dtype):
+        return Tensor(input.numpy().view(shape[0].numpy))
+    result = reshape(input, *shape)
+    if current() is None and input.numel() and not np.may_share_memory(input.numpy(), result.numpy()):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return result
+
+
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from `start_dim` to `end_dim` as one."""
     if not input.ndim:
@@ -106,13 +120,22 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     return reshape(input, (*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
 
 
-@view_function(lambda x, array, *dims: array.transpose([axis_of(x, d) for d in sizes(dims)]), _permuted_back)
+def _perm(x: Tensor, dims: tuple[Any, ...]) -> tuple[int, ...]:
+    perm = tuple(axis_of(x, dim) for dim in sizes(dims))
+    if len(perm) != x.ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to len(dims) = {len(perm)}"
+        )
+    if len(set(perm)) != x.ndim:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return perm
+
+
+@view_function(lambda x, array, *dims: array.transpose(_perm(x, dims)), _permuted_back)
 def permute(input: Tensor, *dims: Any) -> Tensor:
     """The axes in another order."""
-    perm = tuple(axis_of(input, dim) for dim in sizes(dims))
-    if sorted(perm) != list(range(input.ndim)):
-        raise RuntimeError(f"permute(sparse_coo): number of dimensions {input.ndim} and dims {list(perm)} do not fit")
-    return emit("transpose", input, perm=perm)
+    return emit("transpose", input, perm=_perm(input, dims))
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -131,22 +154,33 @@ def t(input: Tensor) -> Tensor:
     return transpose(input, 0, 1) if input.ndim == 2 else input
 
 
-def squeeze(input: Tensor, dim: int | None = None) -> Tensor:
-    """Without axes of length 1: all of them, or `dim`."""
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Without axes of length 1: all of them, or those of `dim`."""
     if dim is None:
         return reshape(input, [size for size in input.shape if size != 1])
-    axis = axis_of(input, dim)
-    return reshape(input, [size for at, size in enumerate(input.shape) if at != axis or size != 1])
+    axes = [axis_of(input, each) for each in ([dim] if isinstance(dim, int) else dim)]
+    return reshape(input, [size for at, size in enumerate(input.shape) if at not in axes or size != 1])
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """With an axis of length 1 put in at `dim`."""
+    if not -input.ndim - 1 <= dim <= input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.ndim - 1}, {input.ndim}], but got {dim})"
+        )
     at = dim % (input.ndim + 1)
     return reshape(input, (*input.shape[:at], 1, *input.shape[at:]))
 
 
 def _expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     lead = len(shape) - x.ndim
+    for axis, size in enumerate(shape):
+        have = x.shape[axis - lead] if axis >= lead else 1
+        if size not in (-1, have) and have != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({have}) at non-singleton "
+                f"dimension {axis}.  Target sizes: {list(shape)}.  Tensor sizes: {list(x.shape)}"
+            )
     return tuple(x.shape[at - lead] if size == -1 else size for at, size in enumerate(shape))
 
 
@@ -191,7 +225,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     from weft.compat.torch.functions.arithmetic import common
 
     if not len(tensors):
-        raise RuntimeError("torch.cat(): expected a non-empty list of Tensors")
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     operands, _ = common(*tensors)
     return emit("concat", *operands, axis=axis_of(tensors[0], dim))
 
@@ -232,6 +266,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` entries along `dim`, from `start` on."""
     axis = axis_of(input, dim)
+    size = input.shape[axis]
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
     return input[(*(slice(None),) * axis, slice(start, start + length))]
 
 
@@ -246,9 +284,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @tensor_function
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *axes_: Any, dims: Any = None) -> Tensor:
     """Axes in reverse."""
-    axes = [axis_of(input, dim) for dim in sizes(dims)]
+    axes = [axis_of(input, dim) for dim in sizes(axes_ if dims is None else (dims,))]
     ends = [-(2**62)] * len(axes)
     return emit("slice", input, ints([-1] * len(axes)), ints(ends), ints(axes), ints([-1] * len(axes)))
 

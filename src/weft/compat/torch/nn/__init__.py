@@ -3,20 +3,23 @@
 from typing import Any
 
 from weft.compat.torch.absent import refuse
+from weft.compat.torch.nn import attention as _attention
 from weft.compat.torch.nn import container as _container
 from weft.compat.torch.nn import functional as functional
+from weft.compat.torch.nn import init as init
 from weft.compat.torch.nn import layers as _layers
+from weft.compat.torch.nn import recurrent as _recurrent
 from weft.compat.torch.nn.module import Module as Module
 from weft.compat.torch.nn.module import Parameter as Parameter
 
 _MODULES = {
     name: kind
-    for source in (_container, _layers)
+    for source in (_container, _layers, _recurrent, _attention)
     for name, kind in vars(source).items()
     if isinstance(kind, type) and issubclass(kind, Module) and not name.startswith("_")
 }
 globals().update(_MODULES)
-__all__ = sorted({*_MODULES, "Module", "Parameter", "functional"})  # noqa: PLE0605
+__all__ = sorted({*_MODULES, "Module", "Parameter", "functional", "init"})  # noqa: PLE0605
 
 
 def __dir__() -> list[str]:

@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.compat.torch.functions import activation, creation, indexing, layer, matmul
+from weft.compat.torch.functions import activation, composed, creation, further, indexing, inplace, layer, matmul
 from weft.compat.torch.functions import shape as shapes
 from weft.compat.torch.functions.layer import Sizes, each_axis
 from weft.compat.torch.nn.module import Module, Parameter
 from weft.compat.torch.tensor import Tensor
 
 
-def _uniform(fan_in: int, *shape: int) -> Parameter:
+def uniform(fan_in: int, *shape: int) -> Parameter:
+    """A parameter of random numbers, of the size PyTorch begins with."""
     bound = 1 / math.sqrt(max(1, fan_in))
     return Parameter((creation.rand(*shape).numpy() * 2 - 1) * creation.tensor(bound).numpy())
 
@@ -24,8 +25,8 @@ class Linear(Module):
     def __init__(self, in_features: int, out_features: int, bias: bool = True) -> None:
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
-        self.weight = _uniform(in_features, out_features, in_features)
-        self.bias = _uniform(in_features, out_features) if bias else None
+        self.weight = uniform(in_features, out_features, in_features)
+        self.bias = uniform(in_features, out_features) if bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         return matmul.linear(input, self.weight, self.bias)
@@ -52,8 +53,8 @@ class _Conv(Module):
         kernel = each_axis(kernel_size, self.rank)
         fan_in = in_channels // groups * math.prod(kernel)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
-        self.weight = _uniform(fan_in, out_channels, in_channels // groups, *kernel)
-        self.bias = _uniform(fan_in, out_channels) if bias else None
+        self.weight = uniform(fan_in, out_channels, in_channels // groups, *kernel)
+        self.bias = uniform(fan_in, out_channels) if bias else None
 
     def forward(self, input: Tensor) -> Tensor:
         function = {1: layer.conv1d, 2: layer.conv2d, 3: layer.conv3d}[self.rank]
@@ -74,6 +75,95 @@ class Conv3d(_Conv):
     """Convolution over three axes."""
 
     rank = 3
+
+
+class _ConvTranspose(Module):
+    rank = 2
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Sizes,
+        stride: Sizes = 1,
+        padding: Sizes = 0,
+        output_padding: Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Sizes = 1,
+    ) -> None:
+        super().__init__()
+        kernel = each_axis(kernel_size, self.rank)
+        fan_in = out_channels // groups * math.prod(kernel)
+        self.stride, self.padding, self.output_padding = stride, padding, output_padding
+        self.dilation, self.groups = dilation, groups
+        self.weight = uniform(fan_in, in_channels, out_channels // groups, *kernel)
+        self.bias = uniform(fan_in, out_channels) if bias else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        function = further.FUNCTIONAL.get(f"conv_transpose{self.rank}d", layer.conv_transpose2d)
+        args = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
+        return function(input, self.weight, self.bias, *args)  # type: ignore[no-any-return]
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of a convolution over one axis."""
+
+    rank = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of a convolution over two axes."""
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of a convolution over three axes."""
+
+    rank = 3
+
+
+class PReLU(Module):
+    """x where it is positive, else weight x."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+        super().__init__()
+        self.weight = Parameter(creation.full((num_parameters,), init))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return further.FUNCTIONS["prelu"](input, self.weight)  # type: ignore[no-any-return]
+
+
+class InstanceNorm2d(Module):
+    """Mean 0 and variance 1 over the axes of each channel of each entry of the batch."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = Parameter(creation.ones(num_features)) if affine else None
+        self.bias = Parameter(creation.zeros(num_features)) if affine else None
+
+    def forward(self, input: Tensor) -> Tensor:
+        norm = further.FUNCTIONS["instance_norm"]
+        return norm(input, weight=self.weight, bias=self.bias, eps=self.eps)  # type: ignore[no-any-return]
+
+
+class InstanceNorm1d(InstanceNorm2d):
+    """The same over [N, C, L]."""
+
+
+class InstanceNorm3d(InstanceNorm2d):
+    """The same over [N, C, D, H, W]."""
+
+
+class Unflatten(Module):
+    """One axis as several."""
+
+    def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
+        super().__init__()
+        self.dim, self.unflattened_size = dim, tuple(unflattened_size)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return shapes.unflatten(input, self.dim, self.unflattened_size)
 
 
 class Embedding(Module):
@@ -135,6 +225,10 @@ class BatchNorm1d(BatchNorm2d):
     """The same over [N, C] or [N, C, L]."""
 
 
+class BatchNorm3d(BatchNorm2d):
+    """The same over [N, C, D, H, W]."""
+
+
 class Flatten(Module):
     """Axes from `start_dim` on as one."""
 
@@ -157,8 +251,19 @@ class Dropout(Module):
         return layer.dropout(input, self.p, training=self.training)
 
 
+class Dropout1d(Dropout):
+    """The identity, in eval mode."""
+
+
+class Dropout2d(Dropout):
+    """The identity, in eval mode."""
+
+
 class Identity(Module):
     """The input."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
         return input
@@ -169,16 +274,20 @@ def _of(name: str, function: Callable[..., Tensor], arguments: Sequence[str] = (
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         Module.__init__(self)
-        self.options = dict(zip(arguments, args, strict=False)) | {k: v for k, v in kwargs.items() if k != "inplace"}
+        given = dict(zip((*arguments, "inplace"), args, strict=False)) | kwargs
+        self.inplace = bool(given.pop("inplace", False))
+        self.options = given
 
     def forward(self: Any, input: Tensor) -> Tensor:
-        return function(input, **self.options)
+        result = function(input, **self.options)
+        return inplace.written(input, result) if self.inplace else result
 
     return type(
         name, (Module,), {"__init__": __init__, "forward": forward, "__module__": __name__, "__doc__": function.__doc__}
     )
 
 
+_F = further.FUNCTIONAL
 _POOL = ("kernel_size", "stride", "padding")
 ReLU, Sigmoid, Tanh = (
     _of(n, f) for n, f in (("ReLU", activation.relu), ("Sigmoid", activation.sigmoid), ("Tanh", activation.tanh))
@@ -192,4 +301,31 @@ LogSigmoid, GLU = _of("LogSigmoid", activation.logsigmoid), _of("GLU", activatio
 Softmax, LogSoftmax = _of("Softmax", activation.softmax, ["dim"]), _of("LogSoftmax", activation.log_softmax, ["dim"])
 MaxPool1d, MaxPool2d = _of("MaxPool1d", layer.max_pool1d, _POOL), _of("MaxPool2d", layer.max_pool2d, _POOL)
 AvgPool1d, AvgPool2d = _of("AvgPool1d", layer.avg_pool1d, _POOL), _of("AvgPool2d", layer.avg_pool2d, _POOL)
-AdaptiveAvgPool2d = _of("AdaptiveAvgPool2d", layer.adaptive_avg_pool2d, ["output_size"])
+MaxPool3d, AvgPool3d = _of("MaxPool3d", _F["max_pool3d"], _POOL), _of("AvgPool3d", _F["avg_pool3d"], _POOL)
+AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = (
+    _of(f"AdaptiveAvgPool{rank}d", _F[f"adaptive_avg_pool{rank}d"], ["output_size"]) for rank in (1, 2, 3)
+)
+AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = (
+    _of(f"AdaptiveMaxPool{rank}d", _F[f"adaptive_max_pool{rank}d"], ["output_size"]) for rank in (1, 2, 3)
+)
+Upsample = _of("Upsample", further.interpolate, ["size", "scale_factor", "mode", "align_corners"])
+PixelShuffle = _of("PixelShuffle", _F["pixel_shuffle"], ["upscale_factor"])
+PixelUnshuffle = _of("PixelUnshuffle", _F["pixel_unshuffle"], ["downscale_factor"])
+SELU, CELU = _of("SELU", _F["selu"]), _of("CELU", _F["celu"], ["alpha"])
+Threshold = _of("Threshold", _F["threshold"], ["threshold", "value"])
+Softmin, Tanhshrink = _of("Softmin", composed.softmin, ["dim"]), _of("Tanhshrink", composed.tanhshrink)
+Hardshrink, Softshrink = (
+    _of("Hardshrink", composed.hardshrink, ["lambd"]), _of("Softshrink", composed.softshrink, ["lambd"])
+)  # fmt: skip
+ZeroPad1d, ZeroPad2d = (
+    _of(f"ZeroPad{rank}d", lambda x, padding, n=rank: layer.pad(x, each_axis(padding, 2 * n)), ["padding"])
+    for rank in (1, 2)
+)
+ReflectionPad1d, ReflectionPad2d = (
+    _of(
+        f"ReflectionPad{rank}d",
+        lambda x, padding, n=rank: layer.pad(x, each_axis(padding, 2 * n), "reflect"),
+        ["padding"],
+    )
+    for rank in (1, 2)
+)

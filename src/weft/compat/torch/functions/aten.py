@@ -1,0 +1,64 @@
+"""Functions of ATen ops: what `frontends.torch` builds for an op of a PyTorch program, noted in the current recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
+from weft.compat.torch.recording import emit_many
+from weft.compat.torch.tensor import Tensor
+from weft.errors import LimitError, ShapeError
+from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.torch.build import Builder
+from weft.frontends.torch.table import RULES
+from weft.graph.graph import Graph
+from weft.graph.value import Value
+
+
+def of_op(op: str, arguments: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
+    """The function of the ATen op `op`; `arguments` puts what users give into the order of the op's schema."""
+
+    @wraps(arguments)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return noted(op, arguments(*args, **kwargs))
+
+    function.__name__ = op.partition(".")[0]
+    function.__doc__ = f"PyTorch's {function.__name__}."
+    return tensor_function(function)
+
+
+def noted(op: str, args: tuple[Any, ...]) -> Any:
+    """The result of the ATen op `op`: a Tensor or a list of them. Raises RuntimeError if the arguments do not fit."""
+    graph = Graph("aten")
+    builder = Builder(graph)
+    builder.name = op
+    found: dict[Value, Any] = {}
+
+    def lowered(argument: Any) -> Any:
+        if isinstance(argument, Tensor):
+            value = graph.input(f"v{len(found)}", argument.dtype.core, tuple(argument.shape))
+            found[value] = argument
+            return value
+        if isinstance(argument, dtypes.dtype):
+            return argument.core
+        return [lowered(each) for each in argument] if isinstance(argument, list | tuple) else argument
+
+    def raised(result: Any) -> Any:
+        if isinstance(result, Value):
+            return found[result] if result in found else Tensor(result.data)
+        return [raised(each) for each in result] if isinstance(result, list | tuple) else result
+
+    try:
+        result = RULES[op](builder, *map(lowered, args))
+    except Unsupported as fault:
+        raise NotImplementedError(f"{op}: {fault}") from None
+    except (Fault, ShapeError, LimitError) as fault:
+        raise RuntimeError(f"{op}: {fault}") from None
+    for node in graph.nodes:
+        operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
+        results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
+        found.update(zip(node.outputs, results, strict=True))
+    return raised(result)
