@@ -78,7 +78,7 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
     arg = {name: k.arg(number) for number, name in enumerate(PRODUCT_ARGS)}
     dtype, lanes, vectors = spec["dtype"], spec["lanes"], spec["vectors"]
     tiles = Tiles(k, spec, arg)
-    product = Product(k, spec, arg["channels"])
+    product = Product(k, spec, arg["channels"], prod(reach_of(spec)))
     tail = Tail(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
     counts = [k.arg(len(PRODUCT_ARGS) + number) for number in range(len(spec["heights"]))]
     products = k.at(k.scratch, product.points * lanes, dtype)

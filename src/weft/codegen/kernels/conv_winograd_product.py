@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from llvmlite import ir
 
@@ -11,7 +10,6 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.vectors import constant, multiply_add, splat
-from weft.codegen.kernels.conv_winograd_tiles import reach_of
 from weft.plan.kernel_spec import KernelSpec
 
 
@@ -34,12 +32,12 @@ class Operands:
 class Product:
     """Emits products of one kernel: register blocks of a few tiles times `vectors` vectors of output channels."""
 
-    def __init__(self, k: Kernel, spec: KernelSpec, channels: ir.Value) -> None:
+    def __init__(self, k: Kernel, spec: KernelSpec, channels: Index, points: int) -> None:
         self.k = k
         self.channels = channels
+        self.points = points
         self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
         self.heights, self.unroll = spec["heights"], spec["unroll"]
-        self.points = prod(reach_of(spec))
 
     def emit(self, operands: Operands, counts: list[ir.Value]) -> None:
         """products[point] = inputs[point] times weights[point], for counts[i] blocks of heights[i] tiles each."""

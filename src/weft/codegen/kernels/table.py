@@ -9,6 +9,7 @@ from weft.codegen.kernels.attention import emit_attention
 from weft.codegen.kernels.conv import emit_conv
 from weft.codegen.kernels.conv_depthwise import emit_conv_depthwise
 from weft.codegen.kernels.conv_plain import emit_conv_plain
+from weft.codegen.kernels.conv_strassen import emit_conv_strassen
 from weft.codegen.kernels.conv_winograd import emit_conv_winograd, emit_winograd_input
 from weft.codegen.kernels.copy import emit_copy_rows, emit_copy_tiles
 from weft.codegen.kernels.copy_bytes import emit_copy_bytes
@@ -42,6 +43,7 @@ KERNELS: dict[str, Generator] = {
     "conv": emit_conv,
     "conv_depthwise": emit_conv_depthwise,
     "conv_plain": emit_conv_plain,
+    "conv_strassen": emit_conv_strassen,
     "conv_winograd": emit_conv_winograd,
     "winograd_input": emit_winograd_input,
     "copy_rows": emit_copy_rows,

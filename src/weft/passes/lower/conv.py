@@ -9,6 +9,7 @@ from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_blocked import lower_depthwise, lower_direct
 from weft.passes.lower.conv_plain import lower_plain
 from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_strassen import lower_strassen
 from weft.passes.lower.conv_tail import bias_of, has_readable_tail
 from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
 from weft.passes.lower.conv_winograd import lower_winograd
@@ -37,7 +38,7 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
         return lower_plain(node, shape, ctx)
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
-    return lower_winograd(node, shape, ctx) or lower_direct(node, shape, ctx)
+    return lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx) or lower_direct(node, shape, ctx)
 
 
 def blocked_output(node: Node, target: Target) -> Blocked | None:

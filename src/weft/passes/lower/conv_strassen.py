@@ -1,0 +1,122 @@
+"""Pointwise convolutions by Strassen's algorithm: which ones, and the calls for them."""
+
+from __future__ import annotations
+
+from weft.dtypes import f32
+from weft.graph.layout import Blocked
+from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.graph.value import Value
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.conv_shape import ConvShape
+from weft.passes.lower.conv_strassen_cut import Cut, choose_cut, groups_per_chunk, input_cost, product_cost
+from weft.passes.lower.conv_strassen_weights import sum_weights
+from weft.passes.lower.conv_tail import tail_operands
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+
+def lower_strassen(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """Calls for a pointwise convolution between blocked fp32 values; None where another kernel is faster, or must be used.
+
+    Strassen's algorithm rounds differently from a sum of products, so it is for math="fast" only.
+    """
+    if ctx.math != "fast" or not is_strassen(node, shape):
+        return None
+    cut = choose_cut(shape, ctx.target)
+    return None if cut is None else strassen_calls(node, shape, cut, ctx)
+
+
+def is_strassen(node: Node, shape: ConvShape) -> bool:
+    """Whether the kernels can do the convolution of `node`."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    return (
+        x.dtype == weights.dtype == out.dtype == f32
+        and isinstance(out.layout, Blocked)
+        and x.layout == out.layout
+        and weights.data is not None
+        and shape.kernel == (1, 1)
+        and shape.pads == (0, 0)
+        and shape.groups == 1
+        and all(
+            (n - 1) * stride < size for n, stride, size in zip(shape.out_size, shape.strides, shape.size, strict=True)
+        )
+    )
+
+
+def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) -> list[Call] | None:
+    """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    assert isinstance(out.layout, Blocked), "this kernel writes blocked"
+    lanes, side, target = out.layout.block, cut.side, ctx.target
+    tail = tail_operands(node, ctx, cut.groups * cut.vectors * side * lanes)
+    if tail is None:
+        return None
+    per_chunk = groups_per_chunk(cut, target)
+    group_chunks = -(-cut.groups // per_chunk)
+    input_point = _odd(cut.in_parts * cut.group_tiles) * lanes
+    product_point = _odd(cut.group_tiles * cut.vectors) * lanes
+    x_block, out_block = elements(shape.size) * lanes, elements(shape.out_size) * lanes
+    spec = KernelSpec.of(
+        "conv_strassen",
+        dtype=f32,
+        lanes=lanes,
+        strides=shape.strides,
+        side=side,
+        vectors=cut.vectors,
+        heights=cut.heights,
+        unroll=4,
+        bias=tail.bias is not None,
+        tail=tail.expr,
+        kinds=tail.kinds,
+    )
+    args = (
+        elements(shape.out_size),
+        shape.out_size[1],
+        cut.group_tiles,
+        cut.tile_groups,
+        cut.units,
+        cut.in_parts,
+        input_point,
+        product_point,
+        cut.in_parts * side * x_block,
+        x_block,
+        shape.size[1] * lanes,
+        -(-shape.outputs // lanes) * out_block,
+        out_block,
+        shape.outputs,
+        cut.groups,
+        per_chunk,
+        *cut.counts,
+    )
+    bias = () if tail.bias is None else (tail.bias,)
+    reads = (x, _summed(weights, shape, cut, lanes, ctx), *bias, *tail.values)
+    cost = product_cost(cut, target) + input_cost(cut) * group_chunks
+    return [
+        ctx.call(
+            node,
+            spec,
+            (out,),
+            reads,
+            args=args,
+            chunks=cut.units * group_chunks,
+            flops=2.0 * shape.multiply_adds,
+            cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
+            scratch=(side * side * lanes + cut.products * (product_point + input_point)) * f32.size,
+        )
+    ]
+
+
+def _summed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
+    how = f"strassen {cut.side} {lanes} {cut.vectors}"
+    found = ctx.packed(weights, how)
+    if found is not None:
+        return found
+    assert weights.data is not None, "only constant weights are summed"
+    data = sum_weights(weights.data.reshape(shape.outputs, shape.channels), cut.side, lanes, cut.vectors)
+    return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.sums"))
+
+
+def _odd(vectors: int) -> int:
+    """`vectors`, or one more: strides of an even number of vectors would meet in few sets of the cache."""
+    return vectors | 1
