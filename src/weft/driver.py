@@ -168,6 +168,7 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     operands = [
         None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
     ]
+    where = f"node {node.name!r} ({node.attrs.get('label', node.op)})"
     try:
         evaluate = OPS[node.op].evaluate
         if node.attrs.get("blocking"):
@@ -178,11 +179,11 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     except (RunTimeoutError, RunCancelledError):
         raise
     except WorkerError as error:
-        raise WorkerError(f"node {node.name!r} ({node.op}): {error}") from error
+        raise WorkerError(f"{where}: {error}") from error
     except WeftError as error:
-        raise RunError(f"node {node.name!r} ({node.op}): {error}") from error
+        raise RunError(f"{where}: {error}") from error
     except Exception as error:
-        raise RunError(f"node {node.name!r} ({node.op}) raised {type(error).__name__}: {error}") from error
+        raise RunError(f"{where} raised {type(error).__name__}: {error}") from error
     known.update(
         (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
     )

@@ -16,7 +16,7 @@ from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.onnx.build import Builder, Function
 from weft.frontends.onnx.functions import Functions
 from weft.frontends.onnx.loop import LoopFunction
-from weft.frontends.onnx.names import captured, graphs_of, place
+from weft.frontends.onnx.names import captured, graphs_of
 from weft.frontends.onnx.nested import is_stated, node_types
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.opsets import domain_of
@@ -51,7 +51,6 @@ def add_call(
 
     Raises Fault if a result's type cannot be told, Unsupported if the onnx package cannot run it.
     """
-    where = place(proto, builder.name)
     reads, nodes = _recipe(proto, env)
     nested = any(True for node in nodes for _ in graphs_of(node))
     local = tuple(functions.values()) if nested else ()
@@ -62,9 +61,9 @@ def add_call(
     values: dict[str, Value] = {}
     if dtypes:
         own = Fragment(nodes, tuple(reads), tuple(dtypes), versions, local)
-        function: Function = ForeignFunction(own, list(dtypes.values()), where)
+        function: Function = ForeignFunction(own, list(dtypes.values()))
         if proto.op_type == "Loop" and len(nodes) == 1 and len(dtypes) == len(names):
-            function = LoopFunction(proto, own, dtypes, where)
+            function = LoopFunction(proto, own, dtypes)
         version = versions.get(domain_of(proto.domain), 1)
         infer = _shape_rule(OnnxNode(proto, builder.name, version, (), builder.known), reads, dtypes)
         results = builder.add_call(list(reads.values()), list(dtypes.values()), function, infer, str(proto.op_type))

@@ -23,7 +23,7 @@ class LoopFunction:
     """Runs a Loop node: arrays in the order of the fragment's inputs to arrays of `dtypes`, one for each result that is read.
 
     Raises Unsupported when it is made, if the onnx package cannot run the body; Fault if the body does
-    not take and give what a Loop needs. Calls raise RunError, naming the node, if the body fails.
+    not take and give what a Loop needs. Calls raise RunError if the body fails.
     """
 
     def __init__(
@@ -31,12 +31,10 @@ class LoopFunction:
         node: onnx.NodeProto,
         fragment: Fragment,
         dtypes: Mapping[str, DType],
-        where: str,
     ) -> None:
         self._node = node
         self._names = fragment.inputs
         self._dtypes = dict(dtypes)
-        self._where = where
         body = next(attribute.g for attribute in node.attribute if attribute.name == "body")
         self._formals = [value.name for value in body.input]
         self._carried = len(node.input) - 2
@@ -70,7 +68,7 @@ class LoopFunction:
         except (RunTimeoutError, RunCancelledError):
             raise
         except Exception as error:
-            raise RunError(f"{self._where}: the loop failed: {first_line(error)}") from error
+            raise RunError(f"the loop failed: {first_line(error)}") from error
 
     def _run(self, given: Mapping[str, Array]) -> list[Array]:
         count, condition, *carried = [given[name] if name else None for name in self._node.input]

@@ -48,13 +48,12 @@ class ForeignFunction:
     """Runs a fragment: arrays in the order of its inputs to arrays of `dtypes` in the order of its outputs.
 
     Raises Unsupported when it is made, if the onnx package has no implementation of a node.
-    Calls raise RunError, naming the node, if the implementation fails.
+    Calls raise RunError if the implementation fails.
     """
 
-    def __init__(self, fragment: Fragment, dtypes: Sequence[DType], where: str) -> None:
+    def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
         self._names = fragment.inputs
         self._dtypes = tuple(dtypes)
-        self._where = where
         self._fragment = fragment
         self._evaluator: ReferenceEvaluator | None = None
         if not _is_slow_to_make(fragment.nodes):
@@ -75,7 +74,6 @@ class ForeignFunction:
             dict(fragment.versions),
             functions,
             self._dtypes,
-            self._where,
         )
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
@@ -90,7 +88,7 @@ class ForeignFunction:
         except Exception as error:
             shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
             raise RunError(
-                f"{self._where}: the reference implementation failed on operands ({shapes}): {first_line(error)}"
+                f"the reference implementation failed on operands ({shapes}): {first_line(error)}"
             ) from error
 
 
@@ -101,12 +99,11 @@ def _foreign(
     versions: Mapping[str, int],
     functions: Sequence[bytes],
     dtypes: Sequence[DType],
-    where: str,
 ) -> ForeignFunction:
     """A ForeignFunction that was pickled."""
     made = tuple(onnx.NodeProto.FromString(each) for each in nodes)
     local = tuple(onnx.FunctionProto.FromString(each) for each in functions)
-    return ForeignFunction(Fragment(made, inputs, outputs, versions, local), dtypes, where)
+    return ForeignFunction(Fragment(made, inputs, outputs, versions, local), dtypes)
 
 
 def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:
