@@ -36,7 +36,14 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         recording = STATE.recording
         if recording is None:
-            return cast(R, _at_once(function, name, args, kwargs))
+            key: list[Any] = [function]
+            tensors: list[Tensor] = []
+            if not described(args, kwargs, key, tensors):
+                return cast(R, _recorded(function, name, args, kwargs, Recording()))
+            form = (*key, aliases(tensors))
+            replay = _CALLS.get(form)
+            result = NotImplemented if replay is None else replay.run(tensors)
+            return cast(R, _met(function, name, args, kwargs, form, tensors) if result is NotImplemented else result)
         if recording.function:
             return function(*args, **kwargs)
         recording.function = name
@@ -48,18 +55,16 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _at_once(function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    key: list[Any] = [function]
-    tensors: list[Tensor] = []
-    if not described(args, kwargs, key, tensors):
-        return _recorded(function, name, args, kwargs, Recording())
-    form = (*key, aliases(tensors))
-    replay = _CALLS.get(form)
-    if replay is not None:
-        result = replay.run(tensors)
-        if result is not NotImplemented:
-            return result
-    elif form in _CALLS:
+def _met(
+    function: Callable[..., Any],
+    name: str,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    form: tuple[Any, ...],
+    tensors: list[Tensor],
+) -> Any:
+    """The result of a call that has no replay, or none that fits any more."""
+    if _CALLS.get(form, form) is None:
         return _recorded(function, name, args, kwargs, Recording())
     recording = Recording(watch=True)
     result = _recorded(function, name, args, kwargs, recording)

@@ -71,13 +71,10 @@ def described(
     objects: list[Any] | None = None,
 ) -> bool:
     """`describe` for the arguments of a call."""
-    if not describe(args, key, tensors, objects):
-        return False
-    for name, value in kwargs.items():
-        key.append(name)
-        if not describe((value,), key, tensors, objects):
-            return False
-    return True
+    if kwargs:
+        key.extend(kwargs)
+        args = (*args, *kwargs.values())
+    return describe(args, key, tensors, objects)
 
 
 def aliases(tensors: Sequence[Tensor]) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ class Replay:
     and dicts, none of which is one of those whose ids are in `outside`. Raises UnfitError.
     """
 
-    __slots__ = ("_fed", "_frozen", "_live", "_one", "_plainly", "_provider", "_result", "_run", "_written")
+    __slots__ = ("_fed", "_frozen", "_live", "_only", "_plainly", "_provider", "_result", "_run", "_written")
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Replay:
                 before[id(tensor)] = array
                 outputs[id(tensor)] = index
         self._result = _Template(places, outputs, live, outside).of(result)
-        self._one = isinstance(self._result, Leaf) and self._result.index == 0
+        self._only = not self._written and isinstance(self._result, Leaf) and self._result.index == 0
         self._frozen = tuple(tensor for tensor in arguments if tensor.frozen)  # which the key tells by their ids
         self._fed: list[int | Tensor | Array] = []
         self._live: list[tuple[Tensor, tuple[int, ...], Any]] = []
@@ -100,11 +100,12 @@ class Replay:
             arrays = [tensors[index].array for index in self._fed] if self._plainly else self._arrays(tensors)  # type: ignore[index]
             if arrays is None:
                 return NotImplemented
-            outputs = list(map(Tensor.of, self._run(arrays)))  # type: ignore[arg-type]
+            made = self._run(arrays)  # type: ignore[arg-type]
+            if self._only:
+                return Tensor.of(made[0])
+            outputs = list(map(Tensor.of, made))
             for source, index in self._written:
                 np.copyto(_memory(source, tensors), outputs[index].settled())
-            if self._one:
-                return outputs[0]
 
         def restored(leaf: Leaf) -> Tensor:
             if leaf.index >= 0:
