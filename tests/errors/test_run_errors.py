@@ -14,6 +14,13 @@ from weft.errors import InputError, KernelError, RunError, ThreadSettingError, W
 A = np.ones((2, 3), np.float32)
 
 
+class Broken:
+    """Something that says it is an array, and is none."""
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise RuntimeError("not today")
+
+
 @pytest.fixture(scope="module")
 def session() -> weft.Session:
     return weft.Session(small.add())
@@ -36,6 +43,12 @@ def session() -> weft.Session:
         ({"a": A.T, "b": A}, "input 'a': wanted shape [2, 3], got [3, 2]: axis 0 must be 2"),
         ({"a": "text", "b": A}, "input 'a': wanted an array of float32, got str"),
         ({"a": None, "b": A}, "input 'a': wanted an array of float32, got NoneType"),
+        ({"a": [[1e300] * 3] * 2, "b": A}, "input 'a': wanted dtype float32, got values beyond its range"),
+        (
+            {"a": np.ma.masked_array(A, A > 0), "b": A},
+            "input 'a': wanted an array, got one with masked elements; say what they are with .filled(value)",
+        ),
+        ({"a": Broken(), "b": A}, "input 'a': Broken gives no array: RuntimeError: not today"),
         ([A, A], "inputs: wanted a mapping of names to arrays, got list; write run({'a': ..., 'b': ...})"),
     ],
 )
@@ -54,6 +67,9 @@ def test_wrong_inputs_are_named(session: weft.Session, inputs: object, message: 
     [
         (["z"], "there is no output 'z'; the outputs are 'y'"),
         ("y", "outputs: wanted a sequence of names, got the string 'y'; write ['y']"),
+        (5, "outputs: wanted a sequence of names or None, got int"),
+        (iter(["y"]), "outputs: wanted a sequence of names or None, got list_iterator"),
+        ([["y"]], "there is no output ['y']; the outputs are 'y'"),
     ],
 )
 def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,9 +85,11 @@ class Signature:
             return tuple(tensor.name for tensor in self.outputs)
         if isinstance(wanted, str):
             raise InputError(f"outputs: wanted a sequence of names, got the string {wanted!r}; write [{wanted!r}]")
+        if not isinstance(wanted, Collection):
+            raise InputError(f"outputs: wanted a sequence of names or None, got {type(wanted).__name__}")
         known = {tensor.name for tensor in self.outputs}
         for name in wanted:
-            if name not in known:
+            if not isinstance(name, str) or name not in known:
                 raise InputError(f"there is no output {name!r}; the outputs are {names(self.outputs)}")
         return tuple(dict.fromkeys(wanted))
 
@@ -124,14 +126,14 @@ def fit(given: Any, tensor: Tensor) -> Array:
     """`given` as a C-contiguous array that fits `tensor`. Raises InputError if it does not.
 
     An array must have the declared dtype: nothing is converted in silence. Python numbers and lists have
-    no dtype of their own and take the declared one if they can without loss.
+    no dtype of their own and take the declared one if it is of their kind and has their range.
     """
     where = f"input {tensor.name!r}"
     if tensor.dtype is None:
         return of_any_dtype(given, tensor, where)
     wanted = dtypes.from_numpy(tensor.dtype)
     if isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__"):
-        array = np.asarray(given)
+        array = plain(given, where)
         if wanted is dtypes.string and array.dtype.kind in "US":
             array = array.astype(object)
         if array.dtype.newbyteorder("=") != tensor.dtype:
@@ -151,7 +153,7 @@ def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
     """`given`, which must have a dtype of its own, as a C-contiguous array that fits `tensor`."""
     if not (isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")):
         raise InputError(f"{where}: wanted an array (its dtype is not declared), got {type(given).__name__}")
-    array = np.asarray(given)
+    array = plain(given, where)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     try:
         dtypes.from_numpy(array.dtype)
@@ -162,18 +164,33 @@ def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
+def plain(given: Any, where: str) -> Array:
+    """What has a dtype of its own as an array of NumPy's. Raises InputError if it gives none, or has masked elements."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise InputError(
+            f"{where}: wanted an array, got one with masked elements; say what they are with .filled(value)"
+        )
+    try:
+        return np.asarray(given)
+    except Exception as error:
+        raise InputError(f"{where}: {type(given).__name__} gives no array: {type(error).__name__}: {error}") from error
+
+
 def from_python(given: Any, wanted: DType, where: str) -> Array:
     """Numbers or nested lists as an array of the `wanted` dtype."""
     if given is None or (isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string):
         raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}")
     try:
         natural = np.asarray(given)
-        array = np.asarray(given, dtype=wanted.numpy)
+        with np.errstate(over="ignore"):
+            array = np.asarray(given, dtype=wanted.numpy)
     except (ValueError, TypeError, OverflowError) as error:
         raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}: {error}") from None
     kinds = {"float": "fiu", "int": "iu", "uint": "iu", "bool": "b", "string": "OUS"}[wanted.kind]
     if natural.size and natural.dtype.kind not in kinds:
         raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values of {natural.dtype}")
+    if wanted.kind == "float" and not np.array_equal(np.isinf(array), np.isinf(natural)):
+        raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values beyond its range")
     return array
 
 
