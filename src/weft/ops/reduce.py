@@ -1,6 +1,7 @@
 """reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod.
 
-Over no elements they give 0, NaN, the least value, the greatest value and 1.
+With a head, a scalar program, its result for the operands is reduced, which broadcast together. Over no elements they
+give 0, NaN, the least value, the greatest value and 1.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,9 @@ import numpy as np
 from weft import dtypes
 from weft.dtypes import DType
 from weft.errors import ShapeError
+from weft.graph.expr import Expr
 from weft.graph.shape import StaticShape, normalize_axis
+from weft.ops.elementwise import evaluate_expr, infer_elementwise
 from weft.ops.op import Array, Attrs, Evaluate, Info
 from weft.ops.operands import dims, operand, present, result, widened
 
@@ -33,13 +36,22 @@ def reduced_shape(shape: StaticShape, axes: Sequence[int], *, keepdims: bool) ->
 
 
 def infer_reduce(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """attrs: axes (None: all; empty: none), keepdims."""
-    x = operand(inputs, 0, "x")
+    """attrs: axes (None: all; empty: none), keepdims, head (an Expr of one result; none if it is absent)."""
+    head = attrs.get("head")
+    if head is None and len(inputs) != 1:
+        raise ShapeError(f"{len(inputs)} operands need a head that reads them, but there is none")
+    x = operand(inputs, 0, "x") if head is None else _headed(head, inputs)
     if x.dtype == dtypes.string:
         raise ShapeError("strings cannot be reduced")
     shape = dims(x)
     axes = reduced_axes(attrs["axes"], len(shape))
     return [result(x.dtype, reduced_shape(shape, axes, keepdims=attrs["keepdims"]))]
+
+
+def _headed(head: Expr, inputs: Sequence[Info | None]) -> Info:
+    """What `head` makes of the inputs."""
+    (found,) = infer_elementwise({"expr": head}, inputs, 1)
+    return found
 
 
 def extreme(dtype: DType, *, least: bool) -> float | int | bool:
@@ -57,6 +69,8 @@ def evaluate_reduce(name: str) -> Evaluate:
 
     def evaluate(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
         x = present(arrays, 0)
+        if attrs.get("head") is not None:
+            (x,) = evaluate_expr(attrs["head"], [present(arrays, number) for number in range(len(arrays))])
         dtype = dtypes.from_numpy(x.dtype)
         axes, keep = reduced_axes(attrs["axes"], x.ndim), bool(attrs["keepdims"])
         wide = widened(x)

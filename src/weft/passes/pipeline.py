@@ -12,6 +12,7 @@ from weft.passes.fold_constants import FoldConstants
 from weft.passes.fold_pads import FoldPads
 from weft.passes.fold_scales import FoldScales
 from weft.passes.fuse_attention import FuseAttention
+from weft.passes.fuse_head import FuseHead
 from weft.passes.fuse_layer_norm import FuseLayerNorm
 from weft.passes.fuse_softmax import FuseSoftmax
 from weft.passes.fuse_tail import FuseTail
@@ -56,7 +57,8 @@ FUSE: Steps = [
 
 LAYOUT: Steps = [
     (ChoosePrecision(), "once it is known what reads every value; before layouts, which ask for dtypes"),
-    (ChooseLayouts(), "last: the loops it carries blocked values through must stand"),
+    (ChooseLayouts(), "the loops it carries blocked values through must stand"),
+    (FuseHead(), "last: those that reductions take over are none any more"),
 ]
 
 

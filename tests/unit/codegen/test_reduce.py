@@ -7,6 +7,8 @@ import pytest
 from tests.kernel_runner import lower_graph
 from tests.single_node import SingleNode, blocked
 
+from weft.dtypes import DType, f32
+from weft.graph.expr import Expr, Step
 from weft.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -98,6 +100,42 @@ def test_a_single_large_sum_is_shared(target: Target) -> None:
     node = SingleNode("reduce_sum", [np.ones(1 << 20, np.float32)], {"axes": None, "keepdims": False})
     calls, _ = lower_graph(node.graph, target)
     assert calls[0].chunks > 4
+
+
+def _product_of_exp(dtype: DType) -> Expr:
+    """(a, b) -> exp(a) * b"""
+    return Expr((dtype, dtype), (Step("exp", (0,), dtype), Step("mul", (2, 1), dtype)), (3,))
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if len(case[0]) > 1], ids=str)
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_mean", "reduce_max"])
+@pytest.mark.parametrize("steady", [False, True])
+def test_what_a_head_computes_is_reduced(target: Target, case: Any, op: str, *, steady: bool) -> None:
+    """
+    The result of a scalar program for operands of one shape, or of one element, is reduced without being stored.
+    """
+    shape, axes = case
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(shape).astype(np.float32)
+    b = rng.standard_normal((1, 1) if steady else shape).astype(np.float32) + 2
+    attrs = {"axes": axes, "keepdims": False, "head": _product_of_exp(f32)}
+
+    SingleNode(op, [a, b], attrs).check(target, 1e-5)
+
+
+def test_a_head_leaves_bits_as_they_are(target: Target) -> None:
+    """
+    Sums of products are those of the products when stored, bit by bit.
+    """
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal((768, 100)).astype(np.float32) for _ in range(2))
+    attrs = {"axes": (0,), "keepdims": False}
+    product = Expr((f32, f32), (Step("mul", (0, 1), f32),), (2,))
+
+    (fused,) = SingleNode("reduce_sum", [a, b], {**attrs, "head": product}).run(target)
+    (apart,) = SingleNode("reduce_sum", [a * b], attrs).run(target)
+
+    assert fused.tobytes() == apart.tobytes()
 
 
 @pytest.mark.parametrize("channels", [32, 20])

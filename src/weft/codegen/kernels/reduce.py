@@ -9,9 +9,10 @@ from llvmlite import ir
 from weft.codegen.emit.convert import convert
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
-from weft.codegen.emit.types import I64, lanes_of, vector
+from weft.codegen.emit.memory import lane_mask, load, store, store_masked
+from weft.codegen.emit.types import I64, lanes_of
 from weft.codegen.emit.vectors import splat
+from weft.codegen.kernels.expr import emit_expr
 from weft.codegen.kernels.fold import Fold, fold_row, reader, wide_dtype
 from weft.dtypes import DType, i64
 from weft.plan.kernel_spec import KernelSpec
@@ -23,21 +24,51 @@ _ROWS = 32
 """Rows folded in f32 before the totals move to f64."""
 
 
+class Source:
+    """What is reduced: x from `offset` on, read as `folded`, or the result of `head` for the operands there; those that
+    are `steady` have one element."""
+
+    def __init__(self, k: Kernel, spec: KernelSpec, offset: Index) -> None:
+        self.k, self.spec, self.head = k, spec, spec["head"]
+        dtype, lanes = spec["source"], spec["lanes"]
+        pointers = [k.pointer(1 + number) for number in range(len(spec["steady"]))]
+        self.steady = {
+            number: splat(k, load(k, pointers[number], 0, dtype), lanes)
+            for number, is_steady in enumerate(spec["steady"])
+            if is_steady
+        }
+        self.reads = {
+            number: reader(k, k.at(pointer, offset, dtype), dtype, lanes, dtype)
+            for number, pointer in enumerate(pointers)
+            if number not in self.steady
+        }
+
+    def read(self, index: Index, mask: ir.Value | None) -> ir.Value:
+        """The vector at `index`; lanes outside `mask` are not read."""
+        k, spec = self.k, self.spec
+        values = [
+            self.steady[number] if number in self.steady else self.reads[number](index, mask)
+            for number in range(len(spec["steady"]))
+        ]
+        value = values[0] if self.head is None else emit_expr(k, self.head, values, mask, spec["lanes"])[0]
+        return convert(k, value, spec["source"], spec["folded"])
+
+
 def emit_reduce_rows(k: Kernel, spec: KernelSpec) -> None:
     """One result for each piece of each row.
 
-    Params: how, source, folded, result (DTypes), lanes, long, mean. Pointers: results [rows, pieces], x [rows, n].
+    Params: how, source, folded, result (DTypes), lanes, long, mean, head, steady (see Source). Pointers: results
+    [rows, pieces], x [rows, n] or the operands of the head.
     Args: rows * pieces, of them per chunk, n, elements a piece, pieces, the count that a mean divides by.
     """
     fold = Fold(spec["how"], spec["folded"])
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     n, piece, pieces = k.arg(2), k.arg(3), k.arg(4)
     with loop(k, begin, end, name="row") as row:
-        base = k.at(k.pointer(1), k.mul(k.div(row.index, pieces), n), spec["source"])
+        source = Source(k, spec, k.mul(k.div(row.index, pieces), n))
         start = k.mul(k.rem(row.index, pieces), piece)
         stop = k.min(k.add(start, piece), n)
-        read = reader(k, base, spec["source"], spec["lanes"], fold.dtype)
-        total, dtype = fold_row(k, fold, read, start, stop, spec["lanes"], long=spec["long"])
+        total, dtype = fold_row(k, fold, source.read, start, stop, spec["lanes"], long=spec["long"])
         _store_result(k, spec, total, dtype, row.index, None)
 
 
@@ -53,7 +84,7 @@ class _Tile:
 def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
     """x [outer, n, width] folded over n, in pieces of n.
 
-    Params: how, source, folded, result (DTypes), lanes, long, mean. Pointers: results, x.
+    Params: as of rows. Pointers: results, x or the operands of the head.
     Args: units, units per chunk, n, elements a piece, pieces, the count that a mean divides by, width, columns a
     unit, column blocks, then where results lie: of outer position o and piece p at
     (o // turn * step + o % turn * width) * pieces + p * width, `room` - o % turn * width of them at most:
@@ -74,29 +105,29 @@ def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
         last = k.min(k.add(first, piece), n)
         left = k.mul(block, columns)
         right = k.min(k.min(k.add(left, columns), width), k.sub(room, within))
-        base = k.at(k.pointer(1), k.mul(outer, k.mul(n, width)), spec["source"])
+        source = Source(k, spec, k.mul(outer, k.mul(n, width)))
         tile = lanes * _TILE
         whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
         with loop(k, left, whole, tile, name="tile") as full:
-            _fold_tile(k, spec, base, (first, last), place, _Tile(full.index, _TILE, None))
+            _fold_tile(k, spec, source, (first, last), place, _Tile(full.index, _TILE, None))
         with loop(k, whole, right, lanes, name="edge") as edge:
             mask = lane_mask(k, k.sub(right, edge.index), lanes)
-            _fold_tile(k, spec, base, (first, last), place, _Tile(edge.index, 1, mask))
+            _fold_tile(k, spec, source, (first, last), place, _Tile(edge.index, 1, mask))
 
 
 def _fold_tile(
-    k: Kernel, spec: KernelSpec, base: ir.Value, rows: tuple[Index, Index], place: Index, tile: _Tile
+    k: Kernel, spec: KernelSpec, source: Source, rows: tuple[Index, Index], place: Index, tile: _Tile
 ) -> None:
     fold = Fold(spec["how"], spec["folded"])
     wide = Fold(fold.how, wide_dtype(fold)) if spec["long"] else fold
     first, last = rows
     if wide == fold:
-        totals = _fold_rows(k, spec, fold, base, first, last, tile)
+        totals = _fold_rows(k, spec, fold, source, (first, last), tile)
     else:
         neutral = wide.neutral(spec["lanes"])
         with loop(k, first, last, _ROWS, carry=[neutral] * tile.vectors, name="block") as block:
             end = k.min(k.add(block.index, _ROWS), last)
-            parts = _fold_rows(k, spec, fold, base, block.index, end, tile)
+            parts = _fold_rows(k, spec, fold, source, (block.index, end), tile)
             block.next(
                 *(
                     wide.join(k, total, convert(k, part, fold.dtype, wide.dtype))
@@ -110,21 +141,12 @@ def _fold_tile(
 
 
 def _fold_rows(
-    k: Kernel, spec: KernelSpec, fold: Fold, base: ir.Value, first: Index, last: Index, tile: _Tile
+    k: Kernel, spec: KernelSpec, fold: Fold, source: Source, rows: tuple[Index, Index], tile: _Tile
 ) -> list[ir.Value]:
-    source, lanes, width = spec["source"], spec["lanes"], k.arg(6)
-    zero = ir.Constant(vector(source, lanes), None)
-    with loop(k, first, last, carry=[fold.neutral(lanes)] * tile.vectors, name="down") as down:
+    lanes, width = spec["lanes"], k.arg(6)
+    with loop(k, *rows, carry=[fold.neutral(lanes)] * tile.vectors, name="down") as down:
         row = k.add(k.mul(down.index, width), tile.column)
-        values = []
-        for number in range(tile.vectors):
-            index = k.add(row, number * lanes)
-            value = (
-                load(k, base, index, source, lanes)
-                if tile.mask is None
-                else load_masked(k, base, index, source, tile.mask, zero)
-            )
-            values.append(convert(k, value, source, fold.dtype))
+        values = [source.read(k.add(row, number * lanes), tile.mask) for number in range(tile.vectors)]
         down.next(*(fold.join(k, total, value) for total, value in zip(down.carry, values, strict=True)))
     return down.carry
 

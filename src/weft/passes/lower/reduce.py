@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from weft import dtypes
 from weft.dtypes import DType
+from weft.graph.expr import Expr
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
+from weft.passes.lower.expr import element_ns, is_native
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -35,8 +37,9 @@ class _Step:
 
 def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     """Calls that reduce the axes innermost first; None for integer means, booleans, half precision, no elements."""
-    x, y = node.operand(0), node.output
-    dtype = x.known_dtype
+    operands = tuple(node.operand(number) for number in range(len(node.inputs)))
+    x, y = max(operands, key=lambda value: elements(value.static_shape)), node.output
+    dtype, head = x.known_dtype, node.attrs.get("head")
     mean = node.op == "reduce_mean"
     usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64) or (dtype == dtypes.bf16 and x.layout is not None)
     if not usable or (mean and dtype.is_integer) or 0 in x.static_shape:
@@ -50,8 +53,11 @@ def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         steps = None if y.layout is not None else _plain_steps(x.static_shape, reduced)
     if steps is None:
         return None
-    pass_ = _Passes(node, ctx, _HOW[node.op], dtype, elements(x.static_shape[axis] for axis in reduced))
-    source = x
+    if head is not None and not is_native(head):
+        return None
+    count = elements(x.static_shape[axis] for axis in reduced)
+    pass_ = _Passes(node, ctx, _HOW[node.op], dtype, count, operands, head)
+    source: Value | None = None
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
         source = pass_.append(step, source, y if last else None, mean=mean and last)
@@ -92,18 +98,21 @@ def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[_Step] | None:
 
 @dataclass(slots=True)
 class _Passes:
-    """The calls of one reduction; `count` is how many elements of x make one of y."""
+    """The calls of one reduction; `count` is how many elements of x make one of y. A pass whose source is None reads what
+    `head` makes of `operands`, or the only one of these."""
 
     node: Node
     ctx: LowerContext
     how: str
     dtype: DType
     count: int
+    operands: tuple[Value, ...]
+    head: Expr | None
     calls: list[Call] = field(default_factory=list)
 
-    def append(self, step: _Step, source: Value, result: Value | None, *, mean: bool) -> Value:
+    def append(self, step: _Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
-        pieces, piece = self._pieces(step)
+        pieces, piece = self._pieces(step, self._element_ns(source, self.dtype))
         if pieces > 1:
             partial = self._temporary((step.outer, pieces, step.width))
             self._call(step, source, partial, (piece, pieces), mean=False)
@@ -111,7 +120,7 @@ class _Passes:
             return self.append_whole(again, partial, result, mean=mean)
         return self.append_whole(step, source, result, mean=mean)
 
-    def append_whole(self, step: _Step, source: Value, result: Value | None, *, mean: bool) -> Value:
+    def append_whole(self, step: _Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """`append` in one piece."""
         target = self._temporary((step.outer, step.width)) if result is None else result
         self._call(step, source, target, (step.n, 1), mean=mean)
@@ -121,9 +130,15 @@ class _Passes:
         wide = dtypes.f64 if self.dtype.is_float and self.how in ("sum", "prod") else self.dtype
         return self.ctx.temporary(f"{self.node.name}.partial", wide, shape)
 
-    def _pieces(self, step: _Step) -> tuple[int, int]:
+    def _element_ns(self, source: Value | None, dtype: DType) -> float:
+        """What reading an element of the source as `dtype` takes."""
+        if source is not None or self.head is None:
+            return dtype.size / BYTES_PER_NS
+        streams = sum(elements(value.static_shape) > 1 for value in self.operands)
+        return max(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
+
+    def _pieces(self, step: _Step, each: float) -> tuple[int, int]:
         """(pieces to cut n into, elements a piece): more than one if there is too little else to share."""
-        each = self.dtype.size / BYTES_PER_NS
         others = step.outer * -(-step.width // _COLUMNS)
         work = step.n * min(step.width, _COLUMNS) * each
         if others >= 16 or work < 4 * CHUNK_NS or step.turn > 1:
@@ -134,23 +149,28 @@ class _Passes:
             piece = -(-piece // _PIECE) * _PIECE
         return -(-step.n // piece), piece
 
-    def _call(self, step: _Step, source: Value, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
+    def _call(self, step: _Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
-        folded = dtypes.f64 if self.how == "prod" and self.dtype.is_float else source.known_dtype
+        reads, head = ((source,), None) if source is not None else (self.operands, self.head)
+        dtype = reads[0].known_dtype
+        folded = dtypes.f64 if self.how == "prod" and self.dtype.is_float else dtype
         folded = dtypes.f32 if folded == dtypes.bf16 else folded
         rows = step.width == 1
-        lanes = self.ctx.target.vector_bytes // max(folded.size, source.known_dtype.size)
+        lanes = self.ctx.target.vector_bytes // max(folded.size, dtype.size)
         spec = KernelSpec.of(
             "reduce_rows" if rows else "reduce_columns",
             how=self.how,
-            source=source.known_dtype,
+            source=dtype,
             folded=folded,
             result=target.known_dtype,
             lanes=lanes,
             long=piece > (_SHORT_ROW * lanes if rows else _SHORT_COLUMN),
             mean=mean,
+            head=head,
+            steady=tuple(head is not None and elements(value.static_shape) == 1 for value in reads),
         )
-        each = folded.size / BYTES_PER_NS
+        each = self._element_ns(source, folded)
+        count = max(elements(value.static_shape) for value in reads)
         if rows:
             units = step.outer * pieces
             chunks, per_chunk = cut(units, 10.0 + piece * each)
@@ -162,17 +182,17 @@ class _Passes:
             chunks, per_chunk = cut(units, 10.0 + piece * columns * each)
             place = (step.turn, step.step or step.width, step.room or step.width)
             args = (units, per_chunk, step.n, piece, pieces, self.count, step.width, columns, blocks, *place)
-        traffic = nbytes(source) + nbytes(target)
+        traffic = sum(nbytes(value) for value in (*reads, target))
         self.calls.append(
             self.ctx.call(
                 self.node,
                 spec,
                 (target,),
-                (source,),
+                reads,
                 args=args,
                 chunks=chunks,
-                cost=CALL_NS + units * 10.0 + traffic / BYTES_PER_NS,
-                flops=float(elements(source.static_shape)),
+                cost=CALL_NS + units * 10.0 + max(traffic / BYTES_PER_NS, count * each),
+                flops=float(count),
                 traffic=traffic,
             )
         )
