@@ -12,11 +12,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 BACKENDS = ("native", "openmp", "tbb")
@@ -30,11 +29,6 @@ def measure(backend: str, intra_op: int, seconds: float) -> dict[str, Any]:
     if result.returncode:
         return {"missing": result.stderr.strip().splitlines()[-1]}
     return json.loads(result.stdout)
-
-
-def median(values: Iterable[float]) -> float:
-    """The median."""
-    return statistics.median(values)
 
 
 def main() -> None:
