@@ -76,6 +76,12 @@ class Recycler:
         while self.take(shelf) is not None:
             pass
 
+    def drop_all(self) -> None:
+        """Drop what is on any shelf."""
+        with self._lock:
+            self._idle.clear()
+            self.idle_bytes = 0
+
 
 RECYCLER = Recycler()
 
@@ -108,10 +114,18 @@ class Output:
         assert self._lent is not None, "outputs that are left to NumPy are made by it"
         memory = RECYCLER.take(self._shelf)
         if memory is None:
-            memory = _aligned(self._bytes)
+            memory = self._new()
         lent = self._lent.from_buffer(memory.data)
         lent.memory = memory
         return np.ndarray(self._shape, self._dtype, cast(Any, lent))
+
+    def _new(self) -> Array:
+        """New memory; where the system has none, once more without what is idle."""
+        try:
+            return _aligned(self._bytes)
+        except MemoryError:
+            RECYCLER.drop_all()
+        return _aligned(self._bytes)
 
     def trim(self) -> None:
         """Free the memory that no array uses."""

@@ -18,6 +18,7 @@ from tests.models import small
 
 import weft
 from weft.errors import KnobError
+from weft.runtime import outputs
 from weft.runtime.outputs import LEAST_BYTES, RECYCLER
 
 Array = np.ndarray[Any, Any]
@@ -206,6 +207,28 @@ def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
     assert (late == 2).all()
     del late
     assert RECYCLER.idle_bytes == before
+
+
+def test_idle_memory_is_given_up_where_the_system_has_no_more(
+    session: weft.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    A run that gets no memory has what other plans keep given back, and succeeds.
+    """
+    other = weft.Session(model(SIZE + 16))
+    run(other, 1, SIZE + 16)
+    assert RECYCLER.idle_bytes > 0
+    allocate = outputs._aligned
+
+    def scarce(size: int) -> Array:
+        if RECYCLER.idle_bytes:
+            raise MemoryError(size)
+        return allocate(size)
+
+    monkeypatch.setattr(outputs, "_aligned", scarce)
+
+    assert (run(session, 5) == 5).all()
+    assert (run(other, 6, SIZE + 16) == 6).all()
 
 
 def test_small_results_are_left_to_numpy() -> None:
