@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile
+from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, panels_ahead
 
 SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
 REGISTERS = [(16, 32), (8, 16), (4, 16), (2, 16)]
@@ -67,3 +67,23 @@ def test_small_matrices_of_a_batch_share_a_chunk() -> None:
     """
     grid = grid_of(Tile((8,), 4, 4, 2), 1, 256, 150.0)
     assert 2 <= grid.chunks <= 16
+
+
+def test_short_products_have_blocks_of_one_height() -> None:
+    """
+    Where blocks end often, those of one height that divides the rows are taken, even if they are smaller.
+    """
+    assert choose_tile(64, 64, 64, 16, 32) == Tile((4,), 16, 16, 4)
+    assert choose_tile(64, 64, 1024, 16, 32).heights == (6, 5)
+
+
+@pytest.mark.parametrize(("blocks", "lines"), [(1, 0), (2, 6), (5, 3), (8, 2), (16, 1), (17, 0)])
+def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
+    """
+    The blocks of a chunk ask for all of a later panel together, unless there is one, which waits for memory anyway, or
+    so many that the first one's wait is nothing.
+    """
+    found, _ = panels_ahead(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64)
+
+    assert found == lines
+    assert found == 0 or found * blocks >= 4 * 3

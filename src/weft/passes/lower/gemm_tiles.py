@@ -156,8 +156,8 @@ def panels_ahead(grid: Grid, step_bytes: int) -> tuple[int, int]:
 
     A row of a panel is `step_bytes` long. The blocks of a chunk ask for all of the panel together: not of the next one,
     which another worker may have begun by then, but of that behind it. Behind the last panel of a constant may well lie
-    the next constant; if not, no harm is done.
+    the next constant; if not, no harm is done. A single block waits for memory all the time: asking for more only costs.
     """
-    if grid.blocks > _MOST_SHARERS:
+    if not 1 < grid.blocks <= _MOST_SHARERS:
         return 0, 0
     return -(-UNROLL * step_bytes // _LINE // grid.blocks), 2
