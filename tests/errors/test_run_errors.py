@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -78,6 +79,14 @@ def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message
     """
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         session.run({"a": A, "b": A}, outputs)
+
+
+def test_a_session_cannot_go_to_another_process(session: weft.Session) -> None:
+    """
+    The error says what can.
+    """
+    with pytest.raises(TypeError, match="give another process the model"):
+        pickle.dumps(session)
 
 
 def test_two_sizes_for_one_symbol_are_refused() -> None:

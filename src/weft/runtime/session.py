@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -295,6 +295,11 @@ class SessionBase:
         """Free the memory that no run uses at the moment; it comes back with the next run."""
         for plan in self._plans.all():
             plan.trim()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a weft.Session cannot be pickled or copied: give another process the model, and let it make a session of its own"
+        )
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.inputs))
