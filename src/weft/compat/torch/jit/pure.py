@@ -21,7 +21,10 @@ _BUILTINS = (
     "abs all any bool dict divmod enumerate float frozenset int isinstance issubclass len list max min pow range reversed "
     "round set slice sorted str sum tuple zip getattr hasattr chr ord"
 )
-_MADE = frozenset({"no_grad", "inference_mode", "is_tensor", "numel", "annotate", "is_scripting", "fork", "wait"})
+_MADE = frozenset({
+    "annotate", "fork", "get_default_dtype", "inference_mode", "is_floating_point", "is_grad_enabled", "is_scripting",
+    "is_tensor", "no_grad", "numel", "result_type", "wait",
+})  # fmt: skip
 """Functions of weft outside the tables that may be called."""
 
 _HELD = (list, dict, set, frozenset, tuple, str, int, float, bytes)
