@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -75,6 +77,9 @@ def test_one_tensor_given_twice_is_not_two_tensors(recorded: Recorded) -> None:
 
     assert np.array_equal(script(X, other).numpy(), chained(X.numpy(), other.numpy()))
     assert recorded.since() == 3
+
+
+SCRIPT = torch.jit.script(chain)
 
 
 class Steps(torch.nn.Module):
@@ -307,3 +312,14 @@ def test_exported_methods_and_frozen_modules_are_replayed(recorded: Recorded) ->
 
     np.testing.assert_allclose(frozen(X).numpy() + 1, wanted, rtol=1e-5)
     assert not np.allclose(script.shifted(X).numpy(), wanted)
+
+
+def test_copies_of_scripts_have_replays_of_their_own(recorded: Recorded) -> None:
+    """
+    Scripts are copied and pickled as functions are.
+    """
+    warm(SCRIPT, X, Y)
+    recorded.since()
+    for copied in (copy.deepcopy(SCRIPT), pickle.loads(pickle.dumps(SCRIPT))):
+        assert np.array_equal(copied(X, Y).numpy(), SCRIPT(X, Y).numpy())
+        assert recorded.since() == 1

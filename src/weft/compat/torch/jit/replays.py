@@ -54,6 +54,10 @@ class Replays:
         self._forms: OrderedDict[tuple[Any, ...], _Form] = OrderedDict()
         self._lock = forking.lock()
 
+    def __reduce__(self) -> tuple[type[Replays], tuple[()]]:
+        """A copy of a script has replays of its own, and none yet."""
+        return Replays, ()
+
     def call(
         self, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any], body: Callable[[], Body], scope: str
     ) -> Any:
