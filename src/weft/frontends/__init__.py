@@ -36,6 +36,7 @@ TYPES: dict[str, str] = {
     "torch.export.exported_program.ExportedProgram": TORCH,
     "torch.jit._script.ScriptFunction": TORCH,
     "torch.jit.ScriptFunction": TORCH,
+    "torch.jit.torch.jit.ScriptFunction": TORCH,  # as its name is written in PyTorch 2.13
 }
 """Name of an object's type, or of one it inherits from -> the module whose `load` takes such objects.
 

@@ -27,6 +27,10 @@ def afresh():
         yield
 
 
+def weighted_rows(x):
+    return torch.vmap(lambda row: row.sum() * row)(x)
+
+
 def compiled(module, **options):
     return torch.compile(module.eval(), backend="weft", **options)
 
@@ -196,6 +200,16 @@ class TestFallbacks:
 
         assert x.tolist() == [1, 1, 1]
         assert got.tolist() == [2, 2, 2]
+
+    def test_what_pytorch_holds_in_no_plain_memory_runs_eagerly(self):
+        """
+        Batches of torch.vmap, for one: an answer, not an error of the backend.
+        """
+        x = torch.randn(4, 8)
+        function = torch.compile(weighted_rows, backend="weft")
+        with pytest.warns(dynamo.FallbackWarning, match="not plain memory"):
+            got = function(x)
+        torch.testing.assert_close(got, x.sum(1, keepdim=True) * x)
 
     def test_element_types_weft_has_not(self):
         with pytest.warns(dynamo.FallbackWarning, match="complex64"):

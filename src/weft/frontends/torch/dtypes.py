@@ -61,7 +61,10 @@ def array_of(tensor: torch.Tensor) -> Array:
     plain = tensor.detach().resolve_conj().resolve_neg()
     if dtype == dtypes.bf16:
         plain = plain.view(torch.int16)
-    array: Array = plain.numpy()
+    try:
+        array: Array = plain.numpy()
+    except RuntimeError as error:
+        raise Unsupported(f"it has a {type(tensor).__name__} whose elements are not plain memory: {error}") from None
     return array.view(dtype.numpy)
 
 

@@ -13,7 +13,7 @@ from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Number
 from weft.frontends.torch.calls import Importer, is_missing
 from weft.frontends.torch.python import FUNCTIONS, NUMERIC
-from weft.frontends.torch.source import inlined, place, schema_of
+from weft.frontends.torch.source import KEEPS_NO_STATE, inlined, place, schema_of
 from weft.frontends.torch.tensor import MISSING, Box, Missing
 
 MOST_STEPS = 100_000
@@ -28,6 +28,11 @@ class Part:
 
     module: Any
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What `with` holds: gradients switched off, which they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +105,13 @@ class Interpreter:
         parsed = schema_of(node)
         makes = parsed is not None and any("Tensor" in str(part.type) for part in parsed.returns)
         if parsed is not None and (tensors or makes):
-            return self.importer.call(parsed, [_from_script(parsed, n, a) for n, a in enumerate(args)], {}, place(node))
+            given = [_from_script(parsed, n, a) for n, a in enumerate(args)]
+            try:
+                return self.importer.call(parsed, given, {}, place(node))
+            except TypeError:
+                if any(isinstance(argument, Number) for argument in args):
+                    raise Unsupported("it takes a number that is known only when the graph runs") from None
+                raise
         if name not in NUMERIC:
             raise Unsupported("weft has no rule for it")
         if any(isinstance(argument, Number) for argument in args):
@@ -135,6 +146,17 @@ class Interpreter:
         if isinstance(found, torch.Tensor):
             return [self.importer.constant(found, path)]
         return [Part(found, path) if isinstance(found, torch.jit.ScriptModule) else found]
+
+    def _create(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
+        kind = str(node.output().type())
+        if not kind.startswith("__torch__.torch.autograd.grad_mode."):
+            raise Unsupported(f"it makes an object of the class {kind}; weft knows modules alone")
+        return [Setting()]
+
+    def _set_attr(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
+        if not isinstance(args[0], Setting):
+            raise Unsupported(KEEPS_NO_STATE.format(node.s("name")))
+        return []
 
     def _call_method(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         """What inlining leaves of calls: those through an interface."""
@@ -240,6 +262,9 @@ _PRIMS = {
     "aten::wait": Interpreter._wait,
     "aten::warn": Interpreter._nothing,
     "prim::CallMethod": Interpreter._call_method,
+    "prim::CreateObject": Interpreter._create,
+    "prim::Enter": Interpreter._nothing,
+    "prim::Exit": Interpreter._nothing,
     "prim::Constant": Interpreter._constant,
     "prim::DictConstruct": Interpreter._dictionary,
     "prim::GetAttr": Interpreter._get_attr,
@@ -249,6 +274,7 @@ _PRIMS = {
     "prim::Loop": Interpreter._loop,
     "prim::Print": Interpreter._nothing,
     "prim::RaiseException": Interpreter._raise,
+    "prim::SetAttr": Interpreter._set_attr,
     "prim::TupleConstruct": Interpreter._list,
     "prim::TupleIndex": Interpreter._tuple_index,
     "prim::TupleUnpack": Interpreter._unpack,

@@ -11,6 +11,7 @@ import torch
 
 from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Builder, Number
+from weft.frontends.torch.containers import METHODS
 from weft.frontends.torch.dtypes import number_of
 from weft.frontends.torch.scalars import item
 from weft.frontends.torch.tensor import Box
@@ -120,6 +121,7 @@ def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 FUNCTIONS: dict[str, Function] = {
+    **METHODS,
     # what tensors say of themselves
     "aten::Bool": _number(bool),
     "aten::Float": _number(float),

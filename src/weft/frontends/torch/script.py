@@ -6,6 +6,7 @@ is walked like any other: its nodes have no path to the code up to the wait, whi
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -78,7 +79,13 @@ class _Script:
             self._argument(argument, number, example_inputs, names, faults) for number, argument in enumerate(arguments)
         ]
         self.inputs = tuple(Value(name) for name in names)
-        self.outputs = apart(_returned(schema.returns[0].type, faults), self.inputs)
+        if isinstance(example_inputs, tuple | list) and len(example_inputs) > len(arguments):
+            raise InputError(
+                f"{self.title} takes {len(arguments)} arguments ({', '.join(each.name for each in arguments)}), "
+                f"example_inputs has {len(example_inputs)}"
+            )
+        (result,) = self._graph.outputs()
+        self.outputs = apart(_returned(schema.returns[0].type, result, faults), self.inputs)
         faults.raise_all(self.title)
 
     def _argument(self, argument: Any, number: int, examples: Any, names: list[str], faults: Faults) -> Any:
@@ -86,6 +93,7 @@ class _Script:
         if examples is not None:
             given = examples if isinstance(examples, tuple | list) else (examples,)
             if number < len(given):
+                _check_example(argument, given[number])
                 return _slots(given[number], argument.name, names)
         if argument.type.isSubtypeOf(torch._C.TensorType.get()):
             return _slots(torch.empty(0), argument.name, names)
@@ -140,22 +148,48 @@ def _filled(argument: Any, boxes: Sequence[Box]) -> Any:
     return argument
 
 
+def _check_example(argument: Any, example: Any) -> None:
+    """Raise InputError unless the example is a tensor where the script declares one, and only there."""
+    declared = argument.type.isSubtypeOf(torch._C.TensorType.get())
+    simple = argument.type.kind() in ("IntType", "FloatType", "BoolType", "StringType")
+    wrong = not isinstance(example, torch.Tensor) if declared else simple and isinstance(example, torch.Tensor)
+    if wrong or (argument.type.kind() in ("IntType", "BoolType") and isinstance(example, float)):
+        raise InputError(
+            f"example_inputs has a {type(example).__name__} for the argument {argument.name!r}, which is a {argument.type}"
+        )
+
+
 def _flat(result: Any) -> list[Any]:
+    if isinstance(result, dict):
+        return [leaf for entry in result.values() for leaf in _flat(entry)]
     if isinstance(result, list | tuple):
         return [leaf for entry in result for leaf in _flat(entry)]
     return [] if result is None else [result]
 
 
-def _returned(type_: Any, faults: Faults) -> list[str]:
-    """Names of the outputs, from the type that the script returns."""
+def _returned(type_: Any, value: Any, faults: Faults) -> list[str]:
+    """Names of the outputs, from the type that the script returns, and from what `value` is made of if that tells."""
 
-    def structure(found: Any) -> Any:
+    def structure(found: Any, value: Any) -> Any:
+        node = None if value is None else value.node()
+        kind = "" if node is None else node.kind()
+        parts = [] if node is None else list(node.inputs())
+        whole = value is not None and len(value.uses()) == 1  # a list that nothing is appended to later
         if isinstance(found, torch._C.TupleType):
-            return tuple(structure(element) for element in found.elements())
+            made = parts if kind == "prim::TupleConstruct" else [None] * len(found.elements())
+            return tuple(structure(element, part) for element, part in zip(found.elements(), made, strict=True))
+        if isinstance(found, torch._C.ListType) and kind == "prim::ListConstruct" and whole:
+            return [structure(found.getElementType(), part) for part in parts]
+        if isinstance(found, torch._C.DictType) and kind == "prim::DictConstruct" and whole:
+            keys = [key.toIValue() for key in parts[::2]]
+            if all(isinstance(key, str | int) for key in keys):
+                return OrderedDict(
+                    (key, structure(found.getValueType(), part)) for key, part in zip(keys, parts[1::2], strict=True)
+                )
         if isinstance(found, torch._C.ListType | torch._C.DictType):
             faults.add(
                 "output", Unsupported(f"it is a {found}, whose length is not declared; return a tuple of tensors")
             )
         return 0
 
-    return names_of(structure(type_))
+    return names_of(structure(type_, value))

@@ -17,9 +17,15 @@ PRIMS = frozenset({
     "prim::CallMethod", "prim::Constant", "prim::DictConstruct", "prim::GetAttr", "prim::If",
     "prim::ListConstruct", "prim::ListUnpack", "prim::Loop", "prim::Print", "prim::RaiseException",
     "prim::TupleConstruct", "prim::TupleIndex", "prim::TupleUnpack", "prim::Uninitialized", "prim::fork",
-    "prim::isinstance", "prim::unchecked_cast", "aten::wait", "aten::warn",
+    "prim::isinstance", "prim::unchecked_cast", "prim::CreateObject", "prim::SetAttr", "prim::Enter", "prim::Exit",
+    "aten::wait", "aten::warn",
 })  # fmt: skip
 """Nodes the interpreter itself knows."""
+
+KEEPS_NO_STATE = (
+    "it sets the attribute {!r} of its module; a session keeps no state between runs: return the value, "
+    "and pass it to the next run"
+)
 
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
@@ -58,7 +64,9 @@ def schema_of(node: Any) -> Any:
 def check_ops(graph: Any, faults: Faults) -> None:
     """Note every node that cannot be run whatever the shapes: bodies of branches, loops and forks included."""
     for node in _nodes(graph):
-        if not _is_known(node):
+        if node.kind() == "prim::SetAttr" and next(node.inputs()).node().kind() != "prim::CreateObject":
+            faults.add(place(node), Unsupported(KEEPS_NO_STATE.format(node.s("name"))))
+        elif not _is_known(node):
             faults.add(place(node), Unsupported("weft has no rule for it"))
 
 

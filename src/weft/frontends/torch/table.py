@@ -24,7 +24,9 @@ from weft.frontends.torch.rules.rule import Rule
 RULES: dict[str, Rule] = {
     # elements
     "__and__": elementwise.bitwise("and"),
+    "__lshift__": elementwise.shift("left"),
     "__or__": elementwise.bitwise("or"),
+    "__rshift__": elementwise.shift("right"),
     "__xor__": elementwise.bitwise("xor"),
     "abs": elementwise.abs_,
     "acos": elementwise.of_floats("acos"),
@@ -35,8 +37,10 @@ RULES: dict[str, Rule] = {
     "atan": elementwise.of_floats("atan"),
     "atan2": elementwise.atan2,
     "bitwise_and": elementwise.bitwise("and"),
+    "bitwise_left_shift": elementwise.shift("left"),
     "bitwise_not": elementwise.bitwise_not,
     "bitwise_or": elementwise.bitwise("or"),
+    "bitwise_right_shift": elementwise.shift("right"),
     "bitwise_xor": elementwise.bitwise("xor"),
     "ceil": elementwise.rounding("ceil"),
     "clamp": elementwise.clamp,

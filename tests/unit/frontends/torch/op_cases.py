@@ -47,6 +47,7 @@ CASES: dict[str, Case] = {
     },
     **{f"act_{n}": (getattr(F, n), (3 * X,)) for n in ACTIVATIONS},
     **{f"binary_{n}": (getattr(torch, n), (X, Y)) for n in BINARY},
+    "shifts": (lambda n: (n << 2, n >> 1, torch.bitwise_left_shift(n, n.abs() % 3)), (WHOLE,)),
     "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), (X,)),
     "glu": (lambda x: F.glu(x, 1), (X,)),
     "prelu": (F.prelu, (IMAGE, seeded(6))),

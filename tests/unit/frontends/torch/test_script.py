@@ -215,3 +215,87 @@ class TestFaults:
     def test_a_module_needs_examples(self):
         with pytest.raises(InputError, match="example_inputs"):
             weft.Session(torch.nn.Linear(2, 2).eval())
+
+
+class Held(torch.nn.Module):
+    """Sets an attribute in each call."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return x * self.calls
+
+
+class TestProgramsAsTheyAreWritten:
+    def test_outputs_of_a_dictionary_are_called_by_its_keys(self, tmp_path):
+        """
+        And what programs do with lists on the way there is followed.
+        """
+
+        class Keyed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = Listed()
+
+            def forward(self, x):
+                return {"sum": self.inner(x)[0], "parts": self.inner(x)[1]}
+
+        class Listed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+            def forward(self, x):
+                found = [x * k for k in range(0, 5, 2)]
+                found.reverse()
+                order = [3, 1, 2]
+                order.sort()
+                with torch.no_grad():
+                    y = found[0] * order[-1] + self.attention(x, x, x)[0]
+                return [y, found[1]]
+
+        module, x = Keyed().eval(), torch.randn(2, 5, 8)
+        session = weft.Session(saved(module, tmp_path))
+        results = session.run({"x": x.numpy()})
+        with torch.no_grad():
+            wanted = module(x)
+        assert list(results) == ["sum", "parts"]
+        for name, want in wanted.items():
+            np.testing.assert_allclose(results[name], want.numpy(), rtol=1e-4, atol=1e-5)
+
+    def test_state_between_runs_is_refused_when_the_script_is_loaded(self):
+        """
+        With what to do instead.
+        """
+        with pytest.raises(UnsupportedModelError, match=r"sets the attribute 'calls' .* pass it to the next run"):
+            weft.Session(scripted(Held()))
+
+    def test_examples_of_other_types_are_refused(self):
+        """
+        By the argument's name and type, and when there are too many.
+        """
+        script = torch.jit.script(plus)
+        with pytest.raises(InputError, match="a str for the argument 'x', which is a Tensor"):
+            weft.Session(script, example_inputs=("text",))
+        with pytest.raises(InputError, match="a float for the argument 'n', which is a int"):
+            weft.Session(script, example_inputs=(torch.ones(2), 1.5))
+        with pytest.raises(InputError, match=r"takes 2 arguments \(x, n\), example_inputs has 3"):
+            weft.Session(script, example_inputs=(torch.ones(2), 1, 2))
+
+
+    def test_scripted_and_traced_functions_are_models(self):
+        """
+        As modules are.
+        """
+        x = torch.ones(2)
+        for script, example in ((torch.jit.script(plus), (x, 2)), (torch.jit.trace(torch.exp, (x,)), None)):
+            session = weft.Session(script, example_inputs=example)
+            (got,) = session.run({session.inputs[0].name: x.numpy()}).values()
+            np.testing.assert_allclose(got, script(*(example or (x,))).numpy(), rtol=1e-6)
+
+
+def plus(x, n: int):
+    return x + n

@@ -182,6 +182,11 @@ def atan2(b: Builder, y: Operand, x: Operand) -> Value:
     return b.add("where", origin, zero, found)
 
 
+def shift(way: str) -> Rule:
+    """A rule for x << y or x >> y, of integers."""
+    return lambda b, x, y: b.add(f"shift_{way}", *promoted(b, x, y))
+
+
 def bitwise(word: str) -> Rule:
     """A rule for and, or, xor on bits; of bools on truth values."""
 

@@ -64,15 +64,13 @@ def self_attention(
     proj_weight: Value,
     proj_bias: Value,
     mask: Value | None = None,
-    need_weights: bool = True,
+    need_weights: bool = True,  # noqa: ARG001 - likewise
     average: bool = True,  # noqa: ARG001 - likewise
     mask_type: int | None = None,
 ) -> list[Value | None]:
-    """nn.MultiheadAttention in evaluation mode, without the weights of attention."""
+    """nn.MultiheadAttention in evaluation mode; where it is asked for the weights of attention, they cannot be read."""
     if key is not query or value is not query:
         raise Unsupported("it attends from one tensor to another in one op; disable torch.backends.mha's fast path")
-    if need_weights:
-        raise Unsupported("it gives the weights of attention; pass need_weights=False")
     parameters = (qkv_weight, qkv_bias, proj_weight, proj_bias)
     return [_attended(b, query, heads, parameters, mask, mask_type), None]
 
