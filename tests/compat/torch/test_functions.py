@@ -211,6 +211,24 @@ def test_parameters_are_initialised_in_place():
     assert (memory == 3).all()
 
 
+def test_an_index_outside_raises_indexerror():
+    """
+    At the first call, at later ones of the same form, and in scripts.
+    """
+    places = torch.tensor([0, 7])
+    for _ in range(2):
+        with pytest.raises(IndexError, match="out of range"):
+            X[places]
+        with pytest.raises(IndexError, match="out of range"):
+            F.embedding(places, X)
+        with pytest.raises(IndexError, match="out of range"):
+            torch.jit.script(_looked_up)(places)
+
+
+def _looked_up(places):
+    return F.embedding(places, X)
+
+
 def test_relu_in_place_changes_its_input():
     """
     As the function and as the layer.

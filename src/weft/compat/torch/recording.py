@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from weft import forking
+from weft.compat.torch import bounds
 from weft.compat.torch.dtypes import of_array
 from weft.compat.torch.inferring import inferred
 from weft.compat.torch.memory import Memory
 from weft.compat.torch.state import current, recording_into
 from weft.compat.torch.tensor import Tensor
 from weft.compile import Session
-from weft.errors import LimitError, ShapeError
+from weft.errors import KernelError, LimitError, ShapeError
 from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.ops.op import Array, Info
@@ -207,7 +208,10 @@ class Recording:
             self.ran.append(replace(self.outcome(numbers, wanted), written=tuple(before)))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
-            results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
+            try:
+                results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
+            except KernelError as error:
+                raise bounds.told(error) from None
             for place, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
                 if tensor.array is None:
                     array = results[number]

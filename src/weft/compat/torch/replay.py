@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.compat.torch import bounds
 from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.forms import mapped
 from weft.compat.torch.recording import Ran
 from weft.compat.torch.tensor import Tensor
+from weft.errors import KernelError
 from weft.ops.op import Array
 from weft.runtime import providers
 
@@ -100,7 +102,10 @@ class Replay:
             arrays = [tensors[index].array for index in self._fed] if self._plainly else self._arrays(tensors)  # type: ignore[index]
             if arrays is None:
                 return NotImplemented
-            made = self._run(arrays)  # type: ignore[arg-type]
+            try:
+                made = self._run(arrays)  # type: ignore[arg-type]
+            except KernelError as error:
+                raise bounds.told(error) from None
             if self._only:
                 return Tensor.of(made[0])
             outputs = list(map(Tensor.of, made))
