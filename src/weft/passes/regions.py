@@ -54,10 +54,11 @@ def is_planned(node: Node) -> bool:
 def first_region(graph: Graph) -> Region:
     """Cut `graph`, whose shapes were inferred as far as they go (InferShapes or FoldConstants).
 
-    Without data-dependent shapes `graph` itself is the region. Raises GraphError if a node is stuck
+    Without data-dependent shapes and strings `graph` itself is the region. Raises GraphError if a node is stuck
     although its operands' shapes are known in none of the ways above, which inference rules out.
     """
-    if all(map(is_planned, graph.nodes)):
+    text = any(value.dtype is string for value in graph.outputs)  # an input or a constant, if every node is planned
+    if all(map(is_planned, graph.nodes)) and not text:
         names = tuple(value.name for value in graph.outputs)
         return Region(graph, names, [], None, (), {})
     ready = {value for value in graph.inputs if is_known(value)}
@@ -72,7 +73,7 @@ def first_region(graph: Graph) -> Region:
             ready.update(node.outputs)
         else:
             dynamic.append(node)
-    if not dynamic:
+    if later and not dynamic:
         raise GraphError(f"graph {graph.name!r}: the shape of {later[0].name!r} ({later[0].op}) cannot be inferred")
     return _cut(graph, inside, dynamic, later)
 
