@@ -133,3 +133,18 @@ def test_several_results_come_in_tensorflows_form() -> None:
     assert top.indices.numpy().tolist() == [1, 2]
     assert isinstance(tf.nn.moments(tf.ones([2]), [0]), tuple)
     assert isinstance(tf.split([1, 2], 2), list)
+
+
+def test_text_stays_alive_however_often_it_is_fetched() -> None:
+    """
+    A constant of a graph is text that the graph still holds after its results are gone.
+    """
+    import sys
+
+    text = f"text {id(RAW)}".encode()
+    with tf.Graph().as_default(), tf1.Session() as session:
+        constant, fed = tf.constant(np.array(text, object)), tf1.placeholder(tf.string, [])
+        before = sys.getrefcount(text)
+        for _ in range(3):
+            assert session.run([constant, fed], {fed: text}) == [text, text]
+        assert sys.getrefcount(text) == before

@@ -173,8 +173,13 @@ def test_impossible_numbers_and_fields_are_refused() -> None:
     """
     Nothing is clamped, and nothing ignored.
     """
-    with pytest.raises(ValueError, match='has no "gpu_options" field'):
-        tf.ConfigProto(gpu_options=None)
+    with pytest.raises(ValueError, match='has no "cpu_options" field'):
+        tf.ConfigProto(cpu_options=None)
+    with pytest.raises(AttributeError, match='has no "intra_op" field'):
+        tf.ConfigProto().intra_op = 1
+    for wrong, kind in (("2", TypeError), (1.5, TypeError), (True, TypeError), (1 << 40, ValueError)):
+        with pytest.raises(kind, match="intra_op_parallelism_threads"):
+            tf.ConfigProto(intra_op_parallelism_threads=wrong)
     with pytest.raises(ValueError, match="intra_op"):
         tf.config.threading.set_intra_op_parallelism_threads(-1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="intra_op"):

@@ -6,6 +6,7 @@ settings that may change at any time, one team of threads for all sessions, and 
 
 from __future__ import annotations
 
+from types import ModuleType as _ModuleType
 from typing import Any
 
 from weft.compat.tensorflow import names as _names
@@ -23,4 +24,12 @@ def __dir__() -> list[str]:
     return sorted(_MEMBERS)
 
 
+def _forget_modules() -> None:
+    """Leave the names that TensorFlow has: the modules of this package are importable, but no part of the facade."""
+    for name, value in list(globals().items()):
+        if isinstance(value, _ModuleType) and not name.startswith("_"):
+            del globals()[name]
+
+
+_forget_modules()
 globals().update(_MEMBERS)

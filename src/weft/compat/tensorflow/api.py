@@ -11,6 +11,7 @@ from weft.compat.tensorflow import context, eager
 from weft.compat.tensorflow.convert import array_of, constant_value, convert_to_tensor
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Graph
+from weft.compat.tensorflow.op_types import name_of
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike
 from weft.frontends.tensorflow.emitter import Emitter
@@ -90,7 +91,8 @@ class Op:
         graph = symbolic[0].graph if graph is None else graph
         inputs = [t if isinstance(t, Tensor) else _in_graph(graph, t) for _, t in tensors]
         attrs = _attrs(plan, inputs)
-        op = graph.create_op(self.name.rpartition(".")[2].lstrip("_"), inputs, emit, name, attrs=attrs)
+        kind = self.name.rpartition(".")[2].lstrip("_")
+        op = graph.create_op(kind, inputs, emit, name or name_of(self.name, kind), attrs=attrs)
         op.call = (self.name, plan)
         many = op.attrs.get("list", False) or len(op.outputs) > 1
         return self._formed(list(op.outputs)) if many or self.name in ("split", "unstack") else op.outputs[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -82,6 +82,11 @@ def process_seed() -> int | None:
 def set_process_seed(seed: int | None) -> None:
     """Set the seed of eager execution."""
     _process.seed = seed
+
+
+def eagerly_outside() -> AbstractContextManager[None]:
+    """Outside functions that are being traced: eagerly, or in the default graph of graph mode."""
+    return nullcontext() if _process.graph_mode else eagerly()
 
 
 def executing_eagerly() -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from weft.compat.tensorflow import context, nest
-from weft.compat.tensorflow.convert import convert_to_tensor
+from weft.compat.tensorflow.convert import constant_value, convert_to_tensor
 from weft.compat.tensorflow.func_graph import Subgraph, effects_of
 from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
 from weft.compat.tensorflow.partial import common
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import Run
-from weft.compat.tensorflow.tensor import Tensor
+from weft.compat.tensorflow.tensor import Tensor, call
 from weft.ops.op import Array
 
 
@@ -45,8 +46,8 @@ def no_op(name: str | None = None) -> Any:
 
 def tuple_(tensors: Sequence[Any], name: str | None = None) -> list[Any]:
     """The tensors, each there only when all are."""
-    from weft.compat.tensorflow.tensor import call
-
+    if context.current_graph() is None:
+        return list(tensors)
     with control_dependencies(tensors):
         return [call("identity", tensor) for tensor in tensors]
 
@@ -60,10 +61,13 @@ def cond(
     """true_fn() if `pred` holds, else false_fn(); only the one taken runs. Both must give the same structure."""
     if true_fn is None or false_fn is None:
         raise TypeError("cond(): wanted 'true_fn' and 'false_fn'")
+    graph = context.current_graph()
+    if graph is not None and isinstance(pred, bool):
+        raise TypeError("pred must not be a Python bool", pred)
     test = convert_to_tensor(pred)
     if not isinstance(test, Tensor):
         return true_fn() if bool(test) else false_fn()
-    graph = context.current_graph() or test.graph
+    graph = graph or test.graph
     yes, no = (Subgraph(graph, function, (), ()) for function in (true_fn, false_fn))
     ours, theirs = yes.graph.results, no.graph.results
     if [t.dtype for t in ours] != [t.dtype for t in theirs]:
@@ -88,6 +92,67 @@ def cond(
     return _returned(yes.graph.structure, op)
 
 
+def cond_v1(
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Callable[[], Any] | None = None,
+    fn2: Callable[[], Any] | None = None,
+) -> Any:
+    """TensorFlow 1's cond: a list of one tensor comes as the tensor, unless `strict`."""
+    found = cond(pred, true_fn or fn1, false_fn or fn2, name)
+    alone = isinstance(found, (list, tuple)) and len(found) == 1 and not strict
+    return found[0] if alone else found
+
+
+def case(
+    pred_fn_pairs: Any,
+    default: Callable[[], Any] | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str | None = None,
+) -> Any:
+    """What the function of the first predicate gives that holds; `default` if none does, without it the last function."""
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
+    if not pairs:
+        raise ValueError("case(): wanted at least one pair of a predicate and a function")
+    if default is None:
+        *pairs, (_, default) = pairs
+    found: Callable[[], Any] = default
+    for predicate, function in reversed(pairs):
+        found = partial(cond, predicate, function, found)
+    return found()
+
+
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str | None = None
+) -> Any:
+    """What the function number `branch_index` gives; `default` (without it the last one) if there is none."""
+    functions = dict(branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns))
+    index = convert_to_tensor(branch_index)
+    last = default or functions[max(functions)]
+    return case([(call("equal", index, number), function) for number, function in functions.items()], last)
+
+
+def while_loop_v1(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+    maximum_iterations: Any = None,
+    return_same_structure: bool = False,
+) -> Any:
+    """TensorFlow 1's while_loop: a single loop variable comes as itself, unless `return_same_structure`."""
+    found = while_loop(cond, body, loop_vars, shape_invariants, maximum_iterations=maximum_iterations, name=name)
+    return found[0] if len(found) == 1 and not return_same_structure else found
+
+
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
@@ -100,8 +165,10 @@ def while_loop(
     name: str | None = None,
 ) -> Any:
     """Repeat loop_vars = body(*loop_vars) while cond(*loop_vars) holds; returns the last loop_vars."""
+    if isinstance(maximum_iterations, Tensor) and constant_value(maximum_iterations) is None:
+        return _limited_loop(cond, body, loop_vars, shape_invariants, maximum_iterations, name)
     given = [convert_to_tensor(leaf) for leaf in nest.flatten(loop_vars)]
-    limit = None if maximum_iterations is None else int(maximum_iterations)
+    limit = None if maximum_iterations is None else _number(maximum_iterations)
     graph = context.current_graph() or next((tensor.graph for tensor in given if isinstance(tensor, Tensor)), None)
     if graph is None:
         return _eager_loop(cond, body, nest.pack_sequence_as(loop_vars, given), limit)
@@ -131,6 +198,26 @@ def while_loop(
         attrs=effects_of(test, step),
     )
     return nest.pack_sequence_as(loop_vars, op.outputs)
+
+
+def _limited_loop(
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shapes: Any, most: Tensor, name: str | None
+) -> Any:
+    """while_loop with a number of iterations that a run tells: it counts them itself."""
+    zero = call("zeros_like", most)
+    counted = None if shapes is None else (TensorShape([]), shapes)
+    return while_loop(
+        lambda done, state: call("logical_and", call("less", done, most), cond(*state)),
+        lambda done, state: (call("add", done, 1), nest.pack_sequence_as(loop_vars, nest.flatten(body(*state)))),
+        (zero, loop_vars),
+        counted,
+        name=name,
+    )[1]
+
+
+def _number(value: Any) -> int:
+    known = constant_value(value)
+    return int(value if known is None else known)
 
 
 def _eager_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Any, limit: int | None) -> Any:

@@ -11,7 +11,7 @@ from weft.compat.tensorflow import context
 from weft.compat.tensorflow.errors import InvalidArgumentError
 
 _PATTERN = re.compile(
-    r"(?:/job:\w+)?(?:/replica:\d+)?(?:/task:\d+)?/?(?:device:)?(?P<kind>[A-Za-z_]+)(?::(?P<number>\d+|\*))?$"
+    r"(?:/job:\w+)?(?:/replica:\d+)?(?:/task:\d+)?/?(?:device:)?(?P<kind>[CGTX]PU|[cgtx]pu|XLA_[CG]PU|xla_[cg]pu)(?::(?P<number>\d+|\*))?$"
 )
 
 
@@ -68,6 +68,8 @@ def checked(device: str, name: str, *, soft: bool, cpus: int) -> str:
 def device(name: Any) -> AbstractContextManager[None]:
     """Ask for a device for the ops of the block: '/CPU:1'. Eager ops of a missing device fail without soft placement."""
     asked = "" if name is None else str(name)
+    if asked and not _PATTERN.match(asked):
+        raise ValueError(f"Unknown attribute is encountered while parsing the device spec: {asked!r}.")
     if context.executing_eagerly():
         checked(placed(asked), "of the block", soft=_devices.soft, cpus=_devices.cpus)
     return context.on_device(asked)

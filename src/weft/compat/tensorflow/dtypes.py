@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from weft import dtypes as core
+from weft.frontends.tensorflow.tensors import NUMBERS
 
 
 class DType:
@@ -36,6 +37,34 @@ class DType:
         return self.core is core.boolean
 
     @property
+    def max(self) -> Any:
+        """The largest number of the type. Raises TypeError for booleans and text."""
+        return _limits(self).max
+
+    @property
+    def min(self) -> Any:
+        """The smallest number of the type, negative if there is one."""
+        return _limits(self).min
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """The range of values that images of the type have: (0, 1) for floats."""
+        return (0, 1) if self.is_floating else (0, self.max)
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.core.numpy.kind == "u"
+
+    @property
+    def as_datatype_enum(self) -> int:
+        """The number of the type in files."""
+        return NUMBERS[self.core]
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether it is the same type."""
+        return bool(self == other)
+
+    @property
     def size(self) -> int:
         """Bytes of an element."""
         return self.core.size
@@ -55,6 +84,17 @@ class DType:
 
     def __repr__(self) -> str:
         return f"tf.{self.name}"
+
+    def __str__(self) -> str:
+        return f"<dtype: {self.name!r}>"
+
+
+def _limits(dtype: DType) -> Any:
+    if dtype.is_floating:
+        return np.finfo(dtype.core.numpy)
+    if not dtype.is_integer:
+        raise TypeError(f"Cannot find the largest or smallest value of {dtype!r}.")
+    return np.iinfo(dtype.core.numpy)
 
 
 _NAMES = {

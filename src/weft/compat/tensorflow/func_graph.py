@@ -62,10 +62,10 @@ class FuncGraph(Graph):
 
     def program(self, *, effects: bool) -> Program:
         """What computes the results; with `effects` assignments and Python functions too that no result needs."""
-        targets = [op for op in self.get_operations() if op.type in EFFECTS or op.type.startswith("Assign")]
+        targets = [op for op in self.get_operations() if op.kind in EFFECTS or op.kind.startswith("Assign")]
         ops = closure(self.results, targets if effects else (), ())
         given = [*self.parameters, *self.captures.values()]
-        return Program([op for op in ops if op.type != "Placeholder"], given, self.results)
+        return Program([op for op in ops if op.kind != "Placeholder"], given, self.results)
 
 
 EFFECTS = ("EagerPyFunc", "PyFunc", "Print", "If", "While", "Assert")

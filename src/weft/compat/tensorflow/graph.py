@@ -14,11 +14,13 @@ from weft import dtypes, forking
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.devices import placed
 from weft.compat.tensorflow.errors import MisfitError
+from weft.compat.tensorflow.op_types import type_of
 from weft.compat.tensorflow.partial import CAREFUL, partial_shape
 from weft.compat.tensorflow.shape import TensorShape
-from weft.compat.tensorflow.tensor import Tensor
+from weft.compat.tensorflow.tensor import Tensor, TensorLike
 from weft.errors import KernelError, LimitError, ShapeError
 from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from weft.frontends.tensorflow.messages import NodeDef
 from weft.graph.graph import Graph as CoreGraph
 from weft.graph.value import Value
 from weft.ops.op import Array, Info
@@ -38,6 +40,9 @@ def placeholder_forms(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, In
     return Info(dtype, first), Info(dtype, second)
 
 
+_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+"""What operations and scopes may be called."""
+
 _OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
 """What the errors of operands of a wrong element type say."""
 
@@ -55,7 +60,7 @@ class Operation:
         attrs: dict[str, Any],
     ) -> None:
         self.graph = graph
-        self.type = kind
+        self.kind = kind
         self.name = name
         self.inputs = tuple(inputs)
         self.emit = emit
@@ -71,6 +76,19 @@ class Operation:
         if name not in self.attrs:
             raise ValueError(f"Operation {self.name!r} has no attr named {name!r}; it has {', '.join(self.attrs)}")
         return self.attrs[name]
+
+    @property
+    def type(self) -> str:
+        """What TensorFlow calls such operations."""
+        return self.kind if self.call is None else type_of(self.call[0], self.kind)
+
+    @property
+    def node_def(self) -> Any:
+        """Its name, type and inputs as a NodeDef."""
+        names = [tensor.name.removesuffix(":0") for tensor in self.inputs] + [
+            f"^{op.name}" for op in self.control_inputs
+        ]
+        return NodeDef(name=self.name, op=self.type, input=names, device=self.device)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run it in `session`, or in the default session."""
@@ -92,6 +110,8 @@ class Graph:
         self._scope = ""
         self._control: list[list[Operation]] = []
         self._lock = forking.lock()
+        self._finalized = False
+        self.scopes: list[Any] = []
         self.seed: int | None = None
         self.collections: dict[str, list[Any]] = {}
 
@@ -108,20 +128,51 @@ class Graph:
     def get_operations(self) -> list[Operation]:
         return list(self._operations)
 
+    def finalize(self) -> None:
+        """From now on nothing can be added: RuntimeError."""
+        self._finalized = True
+
+    @property
+    def finalized(self) -> bool:
+        """Whether nothing can be added any more."""
+        return self._finalized
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
+        """The tensor "<operation>:<index>" or the operation that `obj` names; a tensor or operation of this graph itself.
+
+        Raises KeyError or ValueError for a name that means nothing here, TypeError for anything else.
+        """
+        if isinstance(obj, str):
+            return self.get_tensor_by_name(obj) if ":" in obj else self.get_operation_by_name(obj)
+        if not isinstance(obj, (Tensor, Operation)):
+            raise TypeError(f"Can not convert a {type(obj).__name__} into a Tensor or Operation.")
+        if obj.graph is not self:
+            raise ValueError(f"{obj!r} is not an element of this graph.")
+        return obj
+
     def get_operation_by_name(self, name: str) -> Operation:
-        """Raises KeyError if there is none."""
+        """Raises KeyError if there is none, ValueError for the name of a tensor."""
+        if not isinstance(name, str):
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+        if ":" in name:
+            raise ValueError(f"The name {name!r} looks like a Tensor name, not an Operation name.")
         if name not in self._by_name:
             raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
         return self._by_name[name]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
         """The tensor "<operation>:<index>". Raises ValueError for a malformed name, KeyError if there is none."""
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         operation, colon, index = name.partition(":")
         if not colon or not index.isdigit():
             raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor; wanted '<op name>:<index>'")
         outputs = self.get_operation_by_name(operation).outputs
         if int(index) >= len(outputs):
-            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist.")
+            raise KeyError(
+                f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r}, exists but only "
+                f"has {len(outputs)} outputs."
+            )
         return outputs[int(index)]
 
     def get_collection(self, key: str) -> list[Any]:
@@ -131,24 +182,37 @@ class Graph:
         self.collections.setdefault(key, []).append(value)
 
     def unique_name(self, name: str) -> str:
-        """`name` inside the current scope, with _1, _2, ... if it is taken; now taken."""
+        """`name` inside the current scope, with _1, _2, ... if it is taken (in any case of its letters); now taken."""
         wanted = name[:-1] if name.endswith("/") else f"{self._scope}{name}"
+        if not _NAME.fullmatch(wanted):
+            raise ValueError(f"{wanted!r} is not a valid node name. Accepted names conform to {_NAME.pattern}")
         with self._lock:
-            count = self._names.get(wanted, 0)
-            self._names[wanted] = count + 1
+            count = self._names.get(wanted.lower(), 0)
+            self._names[wanted.lower()] = count + 1
             if not count:
                 return wanted
             found = f"{wanted}_{count}"
-            while found in self._names:
+            while found.lower() in self._names:
                 count += 1
                 found = f"{wanted}_{count}"
-            self._names[wanted], self._names[found] = count + 1, 1
+            self._names[wanted.lower()], self._names[found.lower()] = count + 1, 1
             return found
+
+    @contextmanager
+    def reopened(self) -> Iterator[None]:
+        """Let something be added in the block though the graph is final."""
+        before, self._finalized = self._finalized, False
+        try:
+            yield
+        finally:
+            self._finalized = before
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Ops made in the block have names that begin with "<name>/"."""
         before = self._scope
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"name_scope: wanted a str, got {name!r}")
         self._scope = "" if not name else name if name.endswith("/") else f"{self.unique_name(name)}/"
         try:
             yield self._scope
@@ -162,6 +226,9 @@ class Graph:
         if inputs is None:
             self._control = []
         else:
+            for item in inputs:
+                if not isinstance(item, (Operation, TensorLike)):
+                    raise TypeError(f"Can not convert a {type(item).__name__} into a Tensor or Operation.")
             found = [item for item in map(operation_of, inputs) if item is not None and item.graph is self]
             self._control = [*before, found]
         try:
@@ -193,6 +260,8 @@ class Graph:
 
         Raises MisfitError (a ValueError), or TypeError for element types, if the operands do not fit it.
         """
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
         op = Operation(self, kind, self.unique_name(name or kind), [self.enter(t) for t in inputs], emit, attrs or {})
         op.control_inputs = list(dict.fromkeys(other for group in self._control for other in group))
         op.device = placed(context.current_device())
@@ -222,7 +291,7 @@ def tried(op: Operation) -> list[tuple[Info, Info]]:
     second = first if same else _try(op, [b for _, b in both])
     found = list(zip(first, second, strict=True))
     unknown = first[0].shape is None or second[0].shape is None if first else False
-    if unknown or (op.type in CAREFUL and not op.inputs[0].shape.is_fully_defined()):
+    if unknown or (op.kind in CAREFUL and not op.inputs[0].shape.is_fully_defined()):
         found[0] = placeholder_forms(first[0].dtype, partial_shape(op))
     return found
 

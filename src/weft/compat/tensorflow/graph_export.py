@@ -85,19 +85,19 @@ def _write(message: Any, op: Operation) -> bool:
         node = _node(message, op, "Const", [])
         _set(node, dtype=dtypes.from_numpy(known[0].dtype), value=known[0])
         return True
-    if op.type in ("Placeholder", "PlaceholderV2"):
+    if op.kind in ("Placeholder", "PlaceholderV2"):
         dims = op.outputs[0].shape.dims
         _set(_node(message, op, "Placeholder", []), dtype=op.outputs[0].dtype.core, shape=() if dims is None else dims)
         if dims is None:
             message.node[-1].attr["shape"].shape.unknown_rank = True
         return True
-    if op.type in ("NoOp", "PlaceholderWithDefault"):
-        node = _node(message, op, op.type, op.inputs)
+    if op.kind in ("NoOp", "PlaceholderWithDefault"):
+        node = _node(message, op, op.kind, op.inputs)
         for tensor in op.outputs:
             _set(node, dtype=tensor.dtype.core, shape=tensor.shape.dims or ())
         return True
-    if op.call is None and op.type in NODES and op.type not in STRUCTURE:
-        _set(_node(message, op, op.type, op.inputs), **op.attrs)
+    if op.call is None and op.kind in NODES and op.kind not in STRUCTURE:
+        _set(_node(message, op, op.kind, op.inputs), **op.attrs)
         return True
     return op.call is not None and _called(message, op, *op.call)
 
@@ -226,7 +226,7 @@ def _constant(message: Any, op: Operation, part: str, value: Any) -> tuple[str, 
     array = np.asarray(value)
     of_result = array.dtype.kind == "f" and array.size
     kind = (
-        op.outputs[0].dtype.core if of_result or part in ("on_value", "off_value") or op.type == "range" else dtypes.i32
+        op.outputs[0].dtype.core if of_result or part in ("on_value", "off_value") or op.kind == "range" else dtypes.i32
     )
     if array.dtype.kind in "iuf":
         array = array.astype(kind.numpy)

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from weft.compat.tensorflow import (
+    assertions,
     autograph,
     config,
     context,
@@ -20,6 +21,7 @@ from weft.compat.tensorflow import (
     graph_def,
     initializers,
     loop_options,
+    module,
     nest,
     placeholders,
     python_ops,
@@ -29,6 +31,7 @@ from weft.compat.tensorflow import (
     tensor,
     threading,
     variable,
+    variable_scope,
 )
 from weft.compat.tensorflow.table import OPS, names
 from weft.frontends.tensorflow import messages
@@ -51,19 +54,51 @@ class Namespace:
         return f"<namespace {self.__name__}: {', '.join(dir(self))}>"
 
 
+_TRAINING = "train elsewhere: weft runs graphs and computes no gradients"
+_LOOP = "write the loop in a tf.function (`for x in xs:` over a tensor), or use tf.while_loop"
+_NUMPY = "use tf.numpy_function with NumPy's own"
+_DENSE = "use dense tensors: tf.scatter_nd makes one of indices and values"
+
 INSTEAD = {
     "keras": "build the layers of tf.nn ops and tf.Variable, or export the model to ONNX and use weft.Session",
-    "data": "iterate over NumPy arrays in Python",
-    "GradientTape": "train elsewhere: weft runs graphs and computes no gradients",
-    "gradients": "train elsewhere: weft runs graphs and computes no gradients",
-    "train": "train elsewhere: weft runs graphs and computes no gradients",
     "layers": "use tf.nn ops with tf.Variable or tf.compat.v1.get_variable",
+    "estimator": "call tf.Session or tf.function yourself",
+    "data": "iterate over NumPy arrays in Python",
     "contrib": "use tf.nn ops",
     "distribute": "run one process for each part, or several sessions: all share one team of threads",
     "saved_model": 'freeze the model (see the guide) and use weft.Session("model.pb"), or export it to ONNX',
-    "GPUOptions": "leave it out: weft runs on CPUs",
-}
+    "summary": "write what you want to see yourself; RunMetadata.step_stats has the times of ops",
+    "profiler": "use RunOptions(trace_level=RunOptions.FULL_TRACE), or weft's trace",
+    "test": "use pytest and numpy.testing",
+    "app": "call main() yourself", "flags": "use argparse", "logging": "use Python's logging",
+    "TensorArray": "collect tensors in a Python list and tf.stack them; in loops over tensors use tf.tensor_scatter_nd_update "
+    "on a tensor of the final size, or tf.concat with shape_invariants",
+    **dict.fromkeys(("map_fn", "scan", "foldl", "foldr", "vectorized_map", "dynamic_rnn"), _LOOP),
+    **dict.fromkeys(("GradientTape", "gradients", "train", "custom_gradient", "hessians", "losses", "metrics", "optimizers",
+                     "recompute_grad"), _TRAINING),
+    **dict.fromkeys(("unique", "unique_with_counts", "bincount", "searchsorted", "histogram_fixed_width", "cumprod", "fft",
+                     "signal", "inv", "det", "svd", "qr", "cholesky", "solve", "eigh", "lgamma", "digamma", "atan2", "cross",
+                     "segment_sum", "unsorted_segment_sum", "dynamic_partition", "dynamic_stitch", "confusion_matrix",
+                     "polyval", "setdiff1d"), _NUMPY),
+    **dict.fromkeys(("strings", "as_string", "regex_replace", "string_split", "string_join", "lookup"),
+                    "use Python's text in a tf.numpy_function (it gets and gives bytes)"),
+    **dict.fromkeys(("SparseTensor", "sparse", "sparse_placeholder", "IndexedSlices", "ragged", "RaggedTensor"), _DENSE),
+    **dict.fromkeys(("complex64", "complex128", "complex", "real", "imag", "conj"), "use two real tensors"),
+    **dict.fromkeys(("Generator", "categorical", "multinomial", "gamma", "poisson", "stateless_uniform", "stateless_normal"),
+                    "use tf.random.normal or tf.random.uniform, or numpy.random in a tf.numpy_function"),
+}  # fmt: skip
 """Well-known names that the facade does not have, and what to do instead."""
+
+
+LIKE = (
+    ("sparse", _DENSE), ("ragged", _DENSE), ("grad", _TRAINING), ("loss", _TRAINING), ("sampler", _TRAINING),
+    ("quant", "quantise an ONNX model and use weft.Session"), ("segment", _NUMPY), ("fft", _NUMPY), ("histogram", _NUMPY),
+    ("linalg", _NUMPY), ("linearoperator", _NUMPY), ("eig", _NUMPY), ("reader", "read files in Python and feed arrays"),
+    ("queue", "read files in Python and feed arrays"), ("assert_", "use tf.debugging.Assert or tf.debugging.assert_equal"),
+    ("enable_", "leave it out: weft has no such switch"), ("disable_", "leave it out: weft has no such switch"),
+    ("image", "do it to the arrays before they are fed, or in a tf.numpy_function"), ("version", "use tf.__version__"),
+)  # fmt: skip
+"""What is said of other names: a part of the full name in small letters, and what to do instead."""
 
 
 def absent(path: str, name: str, there: list[str]) -> AttributeError:
@@ -71,7 +106,7 @@ def absent(path: str, name: str, there: list[str]) -> AttributeError:
     import difflib
 
     elsewhere = [full for full in PUBLIC if full.rpartition(".")[2] == name]
-    close = difflib.get_close_matches(name, there, 3)
+    close = difflib.get_close_matches(name, there, 3, 0.75)
     if name in INSTEAD:
         advice = INSTEAD[name]
     elif elsewhere:
@@ -79,7 +114,11 @@ def absent(path: str, name: str, there: list[str]) -> AttributeError:
     elif close:
         advice = f"did you mean {' or '.join(close)}?"
     else:
-        advice = "dir() lists what there is; tf.py_function runs anything in Python"
+        full = f"{path}.{name}".lower()
+        general = (
+            f"dir({path}) lists what there is; tf.numpy_function runs NumPy's own function, or any other, in a graph"
+        )
+        advice = next((text for part, text in LIKE if part in full), general)
     return AttributeError(f"{path} of weft has no {name!r}: {advice}", name=name)
 
 
@@ -97,7 +136,21 @@ BOTH: dict[str, Any] = {
     "TensorShape": shape.TensorShape,
     "TensorSpec": shape.TensorSpec,
     "Variable": variable.Variable,
+    **{f"debugging.{name}": check for name, check in assertions.CHECKS.items()},
+    **{f"dtypes.{name}": dtype for name, dtype in dtypes.BY_NAME.items()},
+    "Assert": assertions.Assert,
+    "Module": module.Module,
     "as_dtype": dtypes.as_dtype,
+    "assert_equal": assertions.CHECKS["assert_equal"],
+    "assert_greater": assertions.CHECKS["assert_greater"],
+    "assert_less": assertions.CHECKS["assert_less"],
+    "case": control_flow.case,
+    "debugging.Assert": assertions.Assert,
+    "double": dtypes.BY_NAME["float64"],
+    "dtypes.as_dtype": dtypes.as_dtype,
+    "dtypes.cast": OPS["cast"],
+    "half": dtypes.BY_NAME["float16"],
+    "init_scope": context.eagerly_outside,
     "autograph.experimental.do_not_convert": autograph.do_not_convert,
     "autograph.experimental.set_loop_options": loop_options.set_loop_options,
     "cond": control_flow.cond,
@@ -129,6 +182,7 @@ BOTH: dict[str, Any] = {
     "random.shuffle": random.shuffle,
     "random.truncated_normal": random.truncated_normal,
     "random.uniform": random.uniform,
+    "switch_case": control_flow.switch_case,
     "tuple": control_flow.tuple_,
     "while_loop": control_flow.while_loop,
     "config.functions_run_eagerly": function.functions_run_eagerly,
@@ -159,20 +213,43 @@ def name_scope(name: str | None, default_name: str | None = None, values: Any = 
 
 
 V1: dict[str, Any] = {
+    **{name: assertions.assert_v1(check) for name, check in assertions.CHECKS.items()},
+    "AUTO_REUSE": variable_scope.AUTO_REUSE,
     "ConfigProto": config.ConfigProto,
+    "GPUOptions": config.GPUOptions,
     "GraphDef": messages.GraphDef,
+    "GraphOptions": config.GraphOptions,
     "InteractiveSession": session.InteractiveSession,
+    "NodeDef": messages.NodeDef,
+    "OptimizerOptions": config.OptimizerOptions,
     "RunMetadata": config.RunMetadata,
     "RunOptions": config.RunOptions,
     "Session": session.Session,
     "ThreadPoolOptionProto": config.ThreadPoolOptionProto,
+    "GraphKeys": variable_scope.GraphKeys,
+    "VariableScope": variable_scope.VariableScope,
+    "add_to_collection": variable_scope.add_to_collection,
+    "assign": variable_scope.assign,
+    "assign_add": variable_scope.assign_add,
+    "assign_sub": variable_scope.assign_sub,
+    "cond": control_flow.cond_v1,
     "disable_eager_execution": context.disable_eager_execution,
     "disable_v2_behavior": context.disable_eager_execution,
     "enable_eager_execution": context.enable_eager_execution,
     "get_default_graph": context.get_default_graph,
     "get_default_session": session.get_default_session,
-    "get_variable": variable.get_variable,
+    "get_collection": variable_scope.get_collection,
+    "get_variable": variable_scope.get_variable,
+    "get_variable_scope": variable_scope.get_variable_scope,
     "glorot_uniform_initializer": initializers.GlorotUniform,
+    "local_variables_initializer": variable.local_variables_initializer,
+    "tables_initializer": control_flow.no_op,
+    "to_double": functools.partial(OPS["cast"], dtype="float64"),
+    "to_float": functools.partial(OPS["cast"], dtype="float32"),
+    "to_int32": functools.partial(OPS["cast"], dtype="int32"),
+    "to_int64": functools.partial(OPS["cast"], dtype="int64"),
+    "variable_scope": variable_scope.variable_scope,
+    "while_loop": control_flow.while_loop_v1,
     "gfile.FastGFile": gfile.GFile,
     "gfile.GFile": gfile.GFile,
     "global_variables": variable.global_variables,
@@ -194,10 +271,14 @@ V1: dict[str, Any] = {
     "truncated_normal_initializer": initializers.TruncatedNormal,
     "variables_initializer": variable.variables_initializer,
 }
-"""Names of TensorFlow 1: in tf.compat.v1, and in tf itself."""
+"""Names of TensorFlow 1: in tf.compat.v1, and in tf itself where TensorFlow 2 has none."""
 
 BOTH["name_scope"] = name_scope
+FIRST: dict[str, Any] = {**BOTH, **V1}
+"""Names of tf.compat.v1."""
+
 PUBLIC: dict[str, Any] = {**V1, **BOTH}
+"""Names of tf: where both have one, it is TensorFlow 2's."""
 
 
 def tree(members: dict[str, Any], path: str) -> dict[str, Any]:

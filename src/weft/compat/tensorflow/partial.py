@@ -21,7 +21,9 @@ Dims = Sequence[int | None] | None
 
 def partial_shape(op: Operation) -> TensorShape:
     """What is known of the shape of the first result of `op`."""
-    rule = RULES.get(op.type)
+    rule = RULES.get(op.kind)
+    if any(hasattr(value, "op") for value in op.attrs.values()):
+        return TensorShape(None)  # a run tells an attribute
     return TensorShape(None if rule is None else rule(op))
 
 

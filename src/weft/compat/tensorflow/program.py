@@ -207,7 +207,7 @@ def touched(op: Operation) -> tuple[set[Any], set[Any]]:
     """The variables that `op` reads, and those that it changes."""
     reads, writes = set(op.attrs.get("reads", ())), set(op.attrs.get("writes", ()))
     if "variable" in op.attrs:
-        (writes if op.type.startswith("Assign") else reads).add(op.attrs["variable"])
+        (writes if op.kind.startswith("Assign") else reads).add(op.attrs["variable"])
     return reads, writes
 
 

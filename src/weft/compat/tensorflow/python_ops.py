@@ -169,5 +169,10 @@ def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = 
     return _python("Print", show, tensors, None, "print")
 
 
+def checked(check: Callable[[Sequence[Array]], None], tensors: Sequence[Any], name: str) -> Any:
+    """`check` of the arrays of tensors, which raises if they are wrong: now, or as an operation of the graph."""
+    return _python("Assert", check, tensors, None, name)
+
+
 def _text(item: Any) -> str:
     return str(item.numpy()) if isinstance(item, EagerTensor) else str(item)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Self
 
@@ -13,7 +14,8 @@ import numpy as np
 from weft import forking
 from weft.compat.tensorflow import context, devices, nest
 from weft.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
-from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
+from weft.compat.tensorflow.convert import array_of
+from weft.compat.tensorflow.errors import InvalidArgumentError, OpError, python_cause, translated
 from weft.compat.tensorflow.graph import Graph, Operation
 from weft.compat.tensorflow.program import Program, closure
 from weft.compat.tensorflow.state import Run, Store
@@ -26,6 +28,8 @@ from weft.ops.op import Array
 from weft.runtime.pool import Pool
 
 DEFAULT = RunOptions()
+
+_NODE = re.compile(r"node '([^']+)'")
 
 
 class _Local(threading.local):
@@ -93,8 +97,16 @@ class Session:
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         how = DEFAULT if options is None else options
+        if not isinstance(how, RunOptions):
+            raise TypeError(f"options: wanted tf.compat.v1.RunOptions, got {how!r}")
+        if not self.graph.get_operations():
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         leaves = [self._resolved(leaf) for leaf in nest.flatten(fetches)]
-        feeds = {self._fed(key): value for key, value in (feed_dict or {}).items()}
+        feeds = {
+            self._fed(part): each
+            for key, value in (feed_dict or {}).items()
+            for part, each in (zip(key, value, strict=True) if isinstance(key, tuple) else ((key, value),))
+        }
         arrays = {tensor: fed_array(tensor, value) for tensor, value in feeds.items()}
         traced = how.trace_level != NO_TRACE and run_metadata is not None
         try:
@@ -102,14 +114,37 @@ class Session:
             with recorded(run_metadata) if traced and run_metadata is not None else _untraced():
                 found = program.run({tensor: arrays[tensor] for tensor in program.given}, self._run(how))
         except WeftError as error:
-            raise translated(error) from python_cause(error)
+            raise self._at_fault(translated(error), str(error)) from python_cause(error)
         return nest.pack_sequence_as(fetches, [result(leaf, found) for leaf in leaves])
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] = (), accept_options: bool = False) -> Any:
+        """A function of values for `feed_list` that runs `fetches`; with `accept_options` also of options and run_metadata."""
+        keys = list(feed_list)
+
+        def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            if len(values) != len(keys):
+                raise ValueError(f"this callable takes {len(keys)} values, got {len(values)}")
+            return self.run(fetches, dict(zip(keys, values, strict=True)), options, run_metadata)
+
+        return call
+
+    def _at_fault(self, error: OpError, text: str) -> OpError:
+        """`error` with the operation at fault, if `text` names one."""
+        found = _NODE.search(text)
+        if error.op is None and found is not None:
+            try:
+                error.op = self.graph.get_operation_by_name(found[1])
+                error.node_def = error.op.node_def
+            except KeyError:
+                pass  # a part of an operation
+        return error
 
     def _run(self, how: RunOptions) -> Run:
         milliseconds = how.timeout_in_ms or self._config.operation_timeout_in_ms
         timeout = milliseconds / 1000 if milliseconds > 0 else None
         number = how.inter_op_thread_pool
-        negative = self._config.inter_op_parallelism_threads < 0
+        single = self._config.experimental.executor_type == "SINGLE_THREADED_EXECUTOR"
+        negative = single or self._config.inter_op_parallelism_threads < 0
         if number == -1:
             return Run(self.store, 1, None, timeout)
         if number < -1 or number >= max(1, len(self._pools)):
@@ -118,11 +153,14 @@ class Session:
 
     def _resolved(self, leaf: Any) -> Any:
         if isinstance(leaf, str):
-            return self.graph.get_tensor_by_name(leaf) if ":" in leaf else self.graph.get_operation_by_name(leaf)
+            try:
+                return self.graph.as_graph_element(leaf)
+            except (KeyError, ValueError) as error:
+                raise ValueError(f"Argument `fetch` = {leaf} cannot be interpreted as a Tensor. ({error})") from None
         if isinstance(leaf, Variable):
             with self._lock:
                 if leaf not in self._reads:
-                    with self.graph.as_default(), self.graph.control_dependencies(None):
+                    with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.reopened():
                         self._reads[leaf] = leaf.read_value()
                 return self._reads[leaf]
         if not isinstance(leaf, (Tensor, Operation, EagerTensor)):
@@ -135,7 +173,10 @@ class Session:
         return leaf
 
     def _fed(self, key: Any) -> Tensor:
-        found = self._resolved(key)
+        try:
+            found = self._resolved(key)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error}") from None
         if not isinstance(found, Tensor):
             raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r}")
         return found
@@ -229,12 +270,25 @@ def fed_array(tensor: Tensor, value: Any) -> Array:
     """A fed value as an array of the tensor's dtype. Raises TypeError or ValueError if it does not fit."""
     if isinstance(value, Tensor):
         raise TypeError("The value of a feed cannot be a tf.Tensor object; run it first and feed the result.")
-    array = np.asarray(value, dtype=tensor.dtype.core.numpy, order="C")
+    if isinstance(value, int) and tensor.dtype.is_integer and not _holds(tensor.dtype.core.numpy, value):
+        raise TypeError(
+            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {tensor.dtype!r}. Try "
+            "explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+        )
+    if tensor.dtype.name == "string":
+        array = array_of(value)
+    else:
+        array = np.asarray(value, dtype=tensor.dtype.core.numpy, order="C")
     if not tensor.shape.is_compatible_with(array.shape):
         raise ValueError(
             f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
         )
     return array
+
+
+def _holds(dtype: Any, number: int) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= number <= limits.max)
 
 
 def result(leaf: Any, found: dict[Tensor, Array]) -> Any:

@@ -23,13 +23,19 @@ def recorded(metadata: RunMetadata) -> Iterator[None]:
 
 def node_stats(event: Event, epoch: int) -> NodeExecStats:
     """One event; `epoch` is the wall clock minus the monotonic one, in ns."""
-    elapsed = (event.end - event.start) // 1000
+    length, began = event.end - event.start, event.start + epoch
+    elapsed = length // 1000
     return NodeExecStats(
         node_name=event.node,
         timeline_label=f"{event.node} = {event.op}() worker {event.worker} chunks {event.chunks}",
-        all_start_micros=(event.start + epoch) // 1000,
+        all_start_micros=began // 1000,
         all_end_rel_micros=elapsed,
         op_start_rel_micros=0,
         op_end_rel_micros=elapsed,
         thread_id=event.thread,
+        scheduled_micros=began // 1000,
+        all_start_nanos=began,
+        op_end_rel_nanos=length,
+        all_end_rel_nanos=length,
+        scheduled_nanos=began,
     )

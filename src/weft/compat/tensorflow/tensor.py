@@ -94,13 +94,14 @@ _COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greate
 
 
 def _install(method: str, op: str) -> None:
-    setattr(TensorLike, f"__{method}__", lambda self, other: call(op, self, other))
+    name = method if method in _OPERATORS else None
+    setattr(TensorLike, f"__{method}__", lambda self, other: call(op, self, other, name=name))
+    if name is not None:
+        setattr(TensorLike, f"__r{method}__", lambda self, other: call(op, other, self, name=name))
 
 
 for _method, _op in (_OPERATORS | _COMPARISONS).items():
     _install(_method, _op)
-for _method, _op in _OPERATORS.items():
-    setattr(TensorLike, f"__r{_method}__", lambda self, other, op=_op: call(op, other, self))
 
 
 class Tensor(TensorLike):
@@ -226,7 +227,7 @@ class EagerTensor(TensorLike):
         return self._array.__index__()
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec) if spec else str(self)
+        return str(self) if self._array.ndim and not spec else format(self.numpy(), spec)
 
     def __repr__(self) -> str:
         value = self.numpy()

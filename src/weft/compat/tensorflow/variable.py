@@ -217,22 +217,6 @@ def global_variables_initializer() -> Operation:
     return variables_initializer(global_variables())
 
 
-def get_variable(
-    name: str,
-    shape: Any = None,
-    dtype: Any = "float32",
-    initializer: Any = None,
-    trainable: bool = True,
-) -> Variable:
-    """A new variable, first set by `initializer` (a value, or a function of shape and dtype; default Glorot's)."""
-    from weft.compat.tensorflow.initializers import GlorotUniform
-
-    if any(variable.op_name == name for variable in global_variables()):
-        raise ValueError(f"Variable {name} already exists, disallowed.")
-    if initializer is None or callable(initializer):
-        if shape is None:
-            raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead was <unknown>.")
-        first = (initializer or GlorotUniform())(shape, dtype)
-    else:
-        first = initializer
-    return Variable(first, trainable=trainable, dtype=dtype, name=name)
+def local_variables_initializer() -> Operation:
+    """An operation that initialises the local variables of the current graph."""
+    return variables_initializer(context.get_default_graph().get_collection("local_variables"), "init_local")

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.compat.tensorflow import names as _names
 
-_MEMBERS = _names.tree(_names.PUBLIC, "tf.compat.v1")
+_MEMBERS = _names.tree(_names.FIRST, "tf.compat.v1")
 
 
 def __getattr__(name: str) -> Any:
