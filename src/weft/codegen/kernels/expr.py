@@ -43,7 +43,7 @@ def emit_expr(
 
 def given_values(k: Kernel, expr: Expr, first: int, lanes: int) -> list[ir.Value]:
     """What `expr` is given by the call: arguments from number `first` on hold the bits, each is wanted in every lane."""
-    values = []
+    values: list[ir.Value] = []
     for step in (step for step in expr.steps if step.op == "given"):
         bits = k.arg(first + len(values))
         narrow = k.b.trunc(bits, ir.IntType(8 * step.dtype.size)) if step.dtype.size < 8 else bits

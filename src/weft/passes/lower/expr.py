@@ -125,6 +125,6 @@ def _is_ordinary(step: Step) -> bool:
 
 def _bits(step: Step) -> int:
     assert step.value is not None, "a const step has a value"
-    number, bits = _INDIFFERENT[step.dtype][1][1:]
+    form = _INDIFFERENT[step.dtype][1]
     exact = float(step.value) if step.dtype.is_float else int(step.value)
-    return int(struct.unpack(f"<{bits}", struct.pack(f"<{number}", exact))[0])
+    return int(struct.unpack(f"<{form[2]}", struct.pack(f"<{form[1]}", exact))[0])
