@@ -101,10 +101,8 @@ def cond_v1(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """TensorFlow 1's cond: a list of one tensor comes as the tensor, unless `strict`."""
-    found = cond(pred, true_fn or fn1, false_fn or fn2, name)
-    alone = isinstance(found, (list, tuple)) and len(found) == 1 and not strict
-    return found[0] if alone else found
+    """cond with TensorFlow 1's names of the functions. A list of one tensor stays one, as in TensorFlow 2's graphs."""
+    return cond(pred, true_fn or fn1, false_fn or fn2, name)
 
 
 def case(
