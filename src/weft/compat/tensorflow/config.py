@@ -148,6 +148,8 @@ class Experimental(Message):
         "use_tfrt": False, "disable_functional_ops_lowering": False,
     }  # fmt: skip
 
+    executor_type: str
+
 
 class ConfigProto(Message):
     """How a session runs. 0 threads: automatic. Of the fields without a word in the guide any value is taken, to no effect."""

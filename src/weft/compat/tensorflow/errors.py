@@ -109,7 +109,7 @@ _OF_PYTHON: tuple[tuple[type[BaseException], type[OpError]], ...] = (
     (NotImplementedError, UnimplementedError),
     (MemoryError, ResourceExhaustedError),
     (StopIteration, OutOfRangeError),
-    ((ValueError), InvalidArgumentError),
+    (ValueError, InvalidArgumentError),
     (TypeError, InvalidArgumentError),
 )
 """Kinds of exceptions raised in Python functions and what TensorFlow makes of them; UnknownError of all others."""

@@ -50,7 +50,9 @@ class Sender:
     def write(self, content: Any, arrays: Sequence[Array]) -> None:
         """The first half of send(): put the message into memory. Raises OSError if there is none."""
         flat = [np.ascontiguousarray(each) for each in arrays]
-        objects = [each if each.dtype.hasobject else None for each in arrays]  # ascontiguousarray would give rank 0 an axis
+        objects = [
+            each if each.dtype.hasobject else None for each in arrays
+        ]  # ascontiguousarray would give rank 0 an axis
         forms = [(each.dtype, np.shape(each_given)) for each, each_given in zip(flat, arrays, strict=True)]
         head = pickle.dumps((content, forms, objects), protocol=5)
         offsets, size = places(len(head), forms)

@@ -285,7 +285,6 @@ class TestProgramsAsTheyAreWritten:
         with pytest.raises(InputError, match=r"takes 2 arguments \(x, n\), example_inputs has 3"):
             weft.Session(script, example_inputs=(torch.ones(2), 1, 2))
 
-
     def test_scripted_and_traced_functions_are_models(self):
         """
         As modules are.
