@@ -19,7 +19,7 @@ from weft.codegen.digests import find_digest, keep_digest
 from weft.codegen.image import Image, find, image_key
 from weft.codegen.target import detect
 from weft.dtypes import DType
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 from weft.frontends.origin import Origin
 from weft.graph.graph import Graph
 from weft.graph.shape import StaticShape, is_static
@@ -64,7 +64,8 @@ class Session(SessionBase):
 
     A model whose inputs all have fixed shapes is compiled here, others when a combination of shapes is
     first met. Raises ModelError and its kinds for a model that cannot be used, ThreadSettingError for
-    impossible thread numbers, ProviderError for a provider that is unknown or not installed.
+    impossible thread numbers, ProviderError for a provider that is unknown or not installed, InputError for another
+    impossible argument.
     """
 
     def __init__(
@@ -85,9 +86,9 @@ class Session(SessionBase):
         progress: Progress | None = None,
     ) -> None:
         if math not in ("fast", "exact"):
-            raise WeftError(f"math: wanted 'fast' or 'exact', got {math!r}")
+            raise InputError(f"math: wanted 'fast' or 'exact', got {math!r}")
         if precision not in ("f32", "bf16"):
-            raise WeftError(f"precision: wanted 'f32' or 'bf16', got {precision!r}")
+            raise InputError(f"precision: wanted 'f32' or 'bf16', got {precision!r}")
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, _AT_FIRST))
         self._nodes: tuple[str, ...] | None = None
         self._origin = Origin(

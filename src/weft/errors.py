@@ -56,7 +56,7 @@ class ShapeError(WeftError, ValueError):
 
 
 class InputError(WeftError, ValueError):
-    """Arguments of `run` do not fit the model: names, dtypes, ranks or shapes."""
+    """An argument of a session or a run cannot be: an unknown choice, or a name, dtype, rank or shape that does not fit the model."""
 
 
 class RunError(WeftError, RuntimeError):

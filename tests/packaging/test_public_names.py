@@ -23,6 +23,14 @@ def test_public_names_are_sorted_and_exist() -> None:
         assert getattr(weft, name) is not None
 
 
+def test_thread_settings_show_only_what_users_need() -> None:
+    """
+    `dir(weft.threads)` is its documented functions, each with a docstring.
+    """
+    assert dir(weft.threads) == weft.threads.__all__
+    assert all(getattr(weft.threads, name).__doc__ for name in weft.threads.__all__)
+
+
 def test_an_unknown_name_lists_the_known_ones() -> None:
     """
     A misspelt name is answered with the names there are.

@@ -29,10 +29,7 @@ from weft.runtime.topology import Topology, read_topology
 if TYPE_CHECKING:
     from weft.runtime.futures import Background
 
-__all__ = [
-    "ThreadSettings", "Threads", "default_team", "get", "info", "limit", "set", "set_backend", "set_matmul_provider",
-    "validated",
-]  # fmt: skip
+__all__ = ["ThreadSettings", "get", "info", "limit", "set", "set_backend", "set_matmul_provider"]
 
 Settings = dict[str, Setting]
 
@@ -267,6 +264,10 @@ class Threads:
         self._inherited, self._team = self._team or self._inherited, None
         self._background = None
         self._lent = 0
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def _after_fork() -> None:
