@@ -40,7 +40,9 @@ class Shelf:
 class Recycler:
     """Idle memory of outputs: what came back last is used first, what came back first is dropped first.
 
-    Safe to use from many threads; the child of a fork has copies of its own.
+    Safe to use from many threads; the child of a fork has copies of its own. `keep` and `clear` are called by finalizers,
+    which Python may run within any call, also one made here with the lock held: nothing that is read before a call is
+    written after it.
     """
 
     def __init__(self) -> None:
@@ -69,7 +71,8 @@ class Recycler:
             shelf.numbers.append(number)
             self.idle_bytes += memory.nbytes
             while self.idle_bytes > most:
-                self.idle_bytes -= self._idle.popitem(last=False)[1].nbytes
+                dropped = self._idle.popitem(last=False)[1]
+                self.idle_bytes -= dropped.nbytes
 
     def clear(self, shelf: Shelf) -> None:
         """Drop what is on the shelf."""
@@ -79,8 +82,7 @@ class Recycler:
     def drop_all(self) -> None:
         """Drop what is on any shelf."""
         with self._lock:
-            self._idle.clear()
-            self.idle_bytes = 0
+            self._idle, self.idle_bytes = OrderedDict(), 0
 
 
 RECYCLER = Recycler()
