@@ -54,11 +54,20 @@ def nested(session: Session, inputs: dict) -> Session:
 
 
 def main(intra_op: int, inter_op: int, own_teams: int, seconds: float) -> None:
-    """Load the process's team from sessions, clients, nested and background runs and NumPy; pools likewise."""
+    """Load the process's team from sessions, clients, nested and background runs and NumPy; pools likewise.
+
+    All is compiled before the load begins: that is work of the thread which makes a session, beside the team's.
+    """
     threads.set(intra_op=intra_op, inter_op=inter_op)
     models = [towers(3), towers(2)]
     feeds = [small.inputs_for(model) for model in models]
     sessions = [Session(model) for model in models]
+    outer = nested(sessions[0], feeds[0])
+    waiting = python_tasks([lambda: time.sleep(0.002)] * 2, blocking=True)
+    dependent = data_dependent()
+    found = {"x": np.ones((40, 40), np.float32), "w": np.ones((1600, 2000), np.float32)}
+    for session, inputs in ((outer, X), (waiting, X), (dependent, found)):
+        session.run(inputs)
     end = threading.Event()
 
     def client(number: int) -> None:
@@ -67,17 +76,13 @@ def main(intra_op: int, inter_op: int, own_teams: int, seconds: float) -> None:
             session.run(inputs)
 
     def nesting_client() -> None:
-        outer = nested(sessions[0], feeds[0])
-        waiting = python_tasks([lambda: time.sleep(0.002)] * 2, blocking=True)
         while not end.is_set():
             outer.run(X)
             waiting.run(X)
 
     def dependent_client() -> None:
-        session = data_dependent()
-        inputs = {"x": np.ones((40, 40), np.float32), "w": np.ones((1600, 2000), np.float32)}
         while not end.is_set():
-            session.run(inputs)
+            dependent.run(found)
 
     def own_client(pool: Pool) -> None:
         while not end.is_set():
