@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -79,7 +80,8 @@ class Executable:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._outputs = [Output(form.shape, form.dtype) for form in layout.outputs]
+        total = sum(form.dtype.itemsize * prod(form.shape) for form in layout.outputs)
+        self._outputs = [Output(form.shape, form.dtype, total) for form in layout.outputs]
         self._make = [output.make for output in self._outputs]
         self._program = _native.Program(
             steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in layout.steps],

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -24,7 +25,11 @@ from weft import forking, knobs
 Array = np.ndarray[Any, Any]
 
 LEAST_BYTES = 128 << 10
-"""Smaller outputs are left to the allocator, which keeps such memory itself."""
+"""A plan with fewer bytes of outputs leaves them to the allocator, which keeps so little memory itself. More of it goes
+back to the system even in small pieces, if they are freed together."""
+
+LEAST_PIECE = 32 << 10
+"""Smaller outputs are always left to the allocator, which takes less time for one than what is done here."""
 
 _ALIGNMENT = 64
 
@@ -96,15 +101,14 @@ class Output:
 
     _lent: type[Lent] | None = None
 
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], total: int) -> None:
+        """`total` is how many bytes all outputs of the plan take."""
         self._shape = shape
         self._dtype = dtype
-        self._bytes = dtype.itemsize
-        for size in shape:
-            self._bytes *= size
+        self._bytes = dtype.itemsize * prod(shape)
         self._shelf = Shelf()
         most = knobs.get("WEFT_OUTPUTS_MB") << 20
-        if LEAST_BYTES <= self._bytes <= most and not dtype.hasobject:
+        if total >= LEAST_BYTES and LEAST_PIECE <= self._bytes <= most and not dtype.hasobject:
             self._lent = _lent(self._bytes, self._shelf, most)
 
     @property

@@ -273,3 +273,22 @@ def test_results_that_outlive_the_interpreter_do_no_harm() -> None:
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_many_middling_results_use_the_memory_of_earlier_ones() -> None:
+    """
+    Outputs of 64 KiB are kept where a model has enough of them for the allocator to give their memory back, and left to it
+    where there is one.
+    """
+    shape = [SIZE // 4, SIZE]
+    for count, kept in ((1, 0), (4, 4)):
+        w = small.ModelWriter()
+        for number in range(count):
+            w.op("Add", "x", w.random(*shape))
+            w.nodes[-1].output[0] = f"y{number}"
+        session = weft.Session(
+            w.model({"x": (small.FLOAT, shape)}, {f"y{n}": (small.FLOAT, shape) for n in range(count)})
+        )
+        before = RECYCLER.idle_bytes
+        session.run({"x": np.zeros(shape, np.float32)})
+        assert RECYCLER.idle_bytes - before == kept * (64 << 10)
