@@ -56,9 +56,9 @@ def measure(layer: str, target: Target, seconds: float) -> None:
     chosen = choose_cut(shape, target)
     print(f"{layer:16s} direct {direct:8.0f} us")
     for cut, spent in zip(ways, others, strict=True):
-        blocks = "+".join(f"{n}x{height}" for n, height in zip(cut.counts, cut.heights, strict=True))
+        blocks = "+".join(f"{n}x{height}" for n, height in zip(cut.group.counts, cut.group.heights, strict=True))
         print(
-            f"  {cut.side} pixels, {cut.vectors} x ({blocks}) x {cut.units:3d} groups {spent:8.0f} us = {direct / spent:.2f}x"
+            f"  {cut.side} pixels, {cut.group.vectors} x ({blocks}) x {cut.units:3d} groups {spent:8.0f} us = {direct / spent:.2f}x"
             f"  predicted, weights from memory: {direct_cost(shape, target) / rating(cut, target):.2f}x"
             + ("  chosen" if cut == chosen else ""),
             flush=True,

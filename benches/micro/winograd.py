@@ -156,9 +156,9 @@ def measure(layer: str, target: Target, rounds: int, count: int) -> None:
     scale = cold[0] / direct_cost(shape, target)
     print(f"{layer:14s} direct {warm[0]:8.0f} us warm {cold[0]:8.0f} cold" + ("" if ways else "  chosen"))
     for i, cut in enumerate(ways, start=1):
-        blocks = "+".join(f"{n}x{height}" for n, height in zip(cut.counts, cut.heights, strict=True))
+        blocks = "+".join(f"{n}x{height}" for n, height in zip(cut.group.counts, cut.group.heights, strict=True))
         print(
-            f"  F({cut.side[0]}x{cut.side[1]},{down}x{across}) {'fused' if cut.fused else 'apart'} {cut.vectors} x ({blocks}) "
+            f"  F({cut.side[0]}x{cut.side[1]},{down}x{across}) {'fused' if cut.fused else 'apart'} {cut.group.vectors} x ({blocks}) "
             f"x {cut.tile_groups:3d} groups {warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm "
             f"{cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold  predicted {scale * rating(cut, shape, target):6.0f} us"
             f"  differs by {errors[i]:.1e}",

@@ -66,8 +66,8 @@ def cuts_of_side(case: Case, target: Target, side: int) -> Iterator[Cut]:
     """The cuts of `case` into tiles of `side` pixels, one for each number of vectors."""
     seen: set[int] = set()
     for cut in cuts(shape_of(case), target):
-        if cut.side == side and cut.vectors not in seen:
-            seen.add(cut.vectors)
+        if cut.side == side and cut.group.vectors not in seen:
+            seen.add(cut.group.vectors)
             yield cut
 
 

@@ -61,8 +61,8 @@ def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) ->
     found = [cut for cut in cuts(shape_of(case), target) if cut.points == points]
     seen: set[tuple[bool, int]] = set()
     for cut in found[::2] + found[1::2]:
-        if (cut.fused, cut.vectors) not in seen:
-            seen.add((cut.fused, cut.vectors))
+        if (cut.fused, cut.group.vectors) not in seen:
+            seen.add((cut.fused, cut.group.vectors))
             yield cut
 
 

@@ -12,6 +12,7 @@ from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_strassen_cut import Cut, choose_cut, groups_per_chunk, input_cost, product_cost
 from weft.passes.lower.conv_strassen_weights import sum_weights
 from weft.passes.lower.conv_tail import tail_operands
+from weft.passes.lower.conv_tile_groups import odd
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -48,14 +49,14 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "this kernel writes blocked"
-    lanes, side, target = out.layout.block, cut.side, ctx.target
-    tail = tail_operands(node, ctx, cut.groups * cut.vectors * side * lanes)
+    lanes, side, group, target = out.layout.block, cut.side, cut.group, ctx.target
+    tail = tail_operands(node, ctx, cut.out_groups * group.vectors * side * lanes)
     if tail is None:
         return None
     per_chunk = groups_per_chunk(cut, target)
-    group_chunks = -(-cut.groups // per_chunk)
-    input_point = _odd(cut.in_parts * cut.group_tiles) * lanes
-    product_point = _odd(cut.group_tiles * cut.vectors) * lanes
+    group_chunks = -(-cut.out_groups // per_chunk)
+    input_point = odd(cut.in_parts * group.size) * lanes
+    product_point = odd(group.size * group.vectors) * lanes
     x_block, out_block = elements(shape.size) * lanes, elements(shape.out_size) * lanes
     spec = KernelSpec.of(
         "conv_strassen",
@@ -63,8 +64,8 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         lanes=lanes,
         strides=shape.strides,
         side=side,
-        vectors=cut.vectors,
-        heights=cut.heights,
+        vectors=group.vectors,
+        heights=group.heights,
         unroll=4,
         bias=tail.bias is not None,
         tail=tail.expr,
@@ -73,7 +74,7 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     args = (
         elements(shape.out_size),
         shape.out_size[1],
-        cut.group_tiles,
+        group.size,
         cut.tile_groups,
         cut.units,
         cut.in_parts,
@@ -85,9 +86,9 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         -(-shape.outputs // lanes) * out_block,
         out_block,
         shape.outputs,
-        cut.groups,
+        cut.out_groups,
         per_chunk,
-        *cut.counts,
+        *group.counts,
     )
     bias = () if tail.bias is None else (tail.bias,)
     reads = (x, _summed(weights, shape, cut, lanes, ctx), *bias, *tail.values)
@@ -108,15 +109,10 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
 
 
 def _summed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
-    how = f"strassen {cut.side} {lanes} {cut.vectors}"
+    how = f"strassen {cut.side} {lanes} {cut.group.vectors}"
     found = ctx.packed(weights, how)
     if found is not None:
         return found
     assert weights.data is not None, "only constant weights are summed"
-    data = sum_weights(weights.data.reshape(shape.outputs, shape.channels), cut.side, lanes, cut.vectors)
+    data = sum_weights(weights.data.reshape(shape.outputs, shape.channels), cut.side, lanes, cut.group.vectors)
     return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.sums"))
-
-
-def _odd(vectors: int) -> int:
-    """`vectors`, or one more: strides of an even number of vectors would meet in few sets of the cache."""
-    return vectors | 1

@@ -12,8 +12,9 @@ from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_tail import tail_operands
+from weft.passes.lower.conv_tile_groups import odd
 from weft.passes.lower.conv_winograd_cost import choose_cut, groups_per_chunk, input_cost, product_cost
-from weft.passes.lower.conv_winograd_cut import FLOAT, Cut
+from weft.passes.lower.conv_winograd_cut import Cut
 from weft.passes.lower.conv_winograd_weights import transform_weights
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -48,25 +49,25 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "Winograd convolution writes blocked"
-    lanes = out.layout.block
-    tail = tail_operands(node, ctx, cut.groups * cut.vectors * lanes)
+    lanes, group = out.layout.block, cut.group
+    tail = tail_operands(node, ctx, cut.out_groups * group.vectors * lanes)
     if tail is None:
         return None
     per_chunk = groups_per_chunk(cut, shape, ctx.target)
-    group_chunks = -(-cut.groups // per_chunk)
+    group_chunks = -(-cut.out_groups // per_chunk)
     cost = product_cost(cut, shape, ctx.target)
     if cut.fused:
         cost += input_cost(cut, ctx.target) * group_chunks
     blocks = cut.in_blocks
     points = prod(cut.reach)
-    input_point = _odd(blocks * cut.group_tiles) * lanes
-    product_point = _odd(cut.group_tiles * cut.vectors) * lanes
+    input_point = odd(blocks * group.size) * lanes
+    product_point = odd(group.size * group.vectors) * lanes
     x_block = elements(shape.size) * lanes
     shape_args = (
         cut.tiles,
         cut.tiles_down,
         cut.tiles_across,
-        cut.group_tiles,
+        group.size,
         shape.channels,
         input_point,
         blocks * x_block,
@@ -92,7 +93,7 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
                 args=(*shape_args, block_chunks, cut.blocks_per_chunk),
                 chunks=cut.tile_groups * block_chunks,
                 cost=ctx.flops_ns(input_cost(cut, ctx.target) * 2.0 * lanes, 0.0, 1.0),
-                scratch=one_tile * FLOAT,
+                scratch=one_tile * f32.size,
             )
         )
     spec = KernelSpec.of(
@@ -100,10 +101,10 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         dtype=f32,
         source=x.known_dtype if cut.fused else f32,
         lanes=lanes,
-        vectors=cut.vectors,
+        vectors=group.vectors,
         kernel=cut.kernel,
         points=cut.points,
-        heights=cut.heights,
+        heights=group.heights,
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
         fused=cut.fused,
         bias=tail.bias is not None,
@@ -114,14 +115,14 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     args = (
         *shape_args,
         cut.tile_groups,
-        cut.groups,
+        cut.out_groups,
         per_chunk,
         -(-shape.outputs // lanes) * out_block,
         out_block,
         *shape.out_size,
         shape.outputs,
         product_point,
-        *cut.counts,
+        *group.counts,
     )
     scratch = one_tile + points * (product_point + (input_point if cut.fused else 0))
     reads = (
@@ -140,23 +141,18 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
             chunks=cut.tile_groups * group_chunks,
             flops=2.0 * shape.multiply_adds,
             cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
-            scratch=scratch * FLOAT,
+            scratch=scratch * f32.size,
         )
     )
     return calls
 
 
 def _transformed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
-    how = f"winograd {cut.points} {lanes} {cut.vectors}"
+    how = f"winograd {cut.points} {lanes} {cut.group.vectors}"
     found = ctx.packed(weights, how)
     if found is not None:
         return found
     assert weights.data is not None, "only constant weights are transformed"
     four = weights.data.reshape(shape.outputs, shape.channels, *shape.kernel)
-    data = transform_weights(four, cut.points, cut.vectors * lanes)
+    data = transform_weights(four, cut.points, cut.group.vectors * lanes)
     return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.transformed"))
-
-
-def _odd(vectors: int) -> int:
-    """`vectors`, or one more: strides of an even number of vectors would meet in few sets of the cache."""
-    return vectors | 1

@@ -9,8 +9,10 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
+from weft.dtypes import f32
 from weft.passes.lower.conv_shape import ConvShape
-from weft.passes.lower.conv_winograd_cut import FLOAT, Cut, cuts
+from weft.passes.lower.conv_tile_groups import groups_of_chunk, unevenness, useful_chunks
+from weft.passes.lower.conv_winograd_cut import Cut, cuts
 from weft.plan.target import Target
 
 _INPUT_COST = (1.2, 0.45)
@@ -19,8 +21,6 @@ _OUTPUT_COST = (0.7, 0.3)
 plus the second for each of the points along both of its axes."""
 _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
-_LEAST_SUMS = 8
-"""Register blocks of fewer sums wait for the latency of multiply-adds."""
 _FAR_BYTE = 0.08
 """Cost of reading a byte of weights for the first time: models as a whole stay in no cache, and cores share memory."""
 _NEAR_BYTE = 0.01
@@ -34,11 +34,7 @@ _LEAST_GAIN = 1.1
 """How many times faster than direct convolution the model must promise to be."""
 
 _CHUNK_COST = 80_000.0
-_LEAST_CHUNK_COST = 16_000.0
-_USEFUL_CHUNKS = 8
-"""A convolution is cut into so many chunks even if they are smaller than _CHUNK_COST, but not than _LEAST_CHUNK_COST."""
-_EVENNESS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
-"""How much it counts that chunks come out even among so many workers."""
+"""A convolution whose input is at hand is cut into chunks of this cost, or smaller ones where they would be too few."""
 
 
 @lru_cache(maxsize=1024)
@@ -55,30 +51,27 @@ def choose_cut(shape: ConvShape, target: Target, *, pairs: bool = False) -> Cut 
 
 def direct_cost(shape: ConvShape, target: Target, *, pairs: bool = False) -> float:
     """The cost of direct convolution at its limit; with `pairs` of bf16 that of half the products and bytes."""
-    lanes = target.vector_bytes // FLOAT
+    lanes = target.lanes(f32)
     vectors = -(-shape.outputs // lanes)
-    weights = vectors * lanes * shape.channels * prod(shape.kernel) * FLOAT
+    weights = vectors * lanes * shape.channels * prod(shape.kernel) * f32.size
     cost = shape.multiply_adds / shape.outputs * vectors + _FAR_BYTE * weights
     return cost / 2 if pairs else cost
 
 
 def input_cost(cut: Cut, target: Target) -> float:
     """The cost of transforming the input once."""
-    cost = _transform_cost(cut, _INPUT_COST) * cut.group_tiles * cut.tile_groups * cut.in_blocks
+    cost = _transform_cost(cut, _INPUT_COST) * cut.group.size * cut.tile_groups * cut.in_blocks
     if cut.fused:
         return cost
-    size = prod(cut.reach) * cut.tile_groups * cut.group_tiles * cut.in_blocks * target.vector_bytes
+    size = prod(cut.reach) * cut.tile_groups * cut.group.size * cut.in_blocks * target.vector_bytes
     return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else _KEPT_SHARE)
 
 
 def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
     """The cost of everything after the transform of the input."""
-    blocks = zip(cut.heights, cut.counts, strict=True)
-    group = sum(
-        count * (shape.channels * max(height * cut.vectors, _LEAST_SUMS) + _BLOCK_COST) for height, count in blocks
-    )
-    product = prod(cut.reach) * group * cut.tile_groups * cut.groups
-    weights = prod(cut.reach) * shape.channels * cut.groups * cut.vectors * target.vector_bytes
+    group = cut.group.cost(shape.channels, _BLOCK_COST)
+    product = prod(cut.reach) * group * cut.tile_groups * cut.out_groups
+    weights = prod(cut.reach) * shape.channels * cut.out_groups * cut.group.vectors * target.vector_bytes
     again = _NEAR_BYTE * (cut.tile_groups - 1) if 2 * weights > target.l2 else 0.0
     return product + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks + (_FAR_BYTE + again) * weights
 
@@ -86,20 +79,17 @@ def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
 def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target) -> int:
     """Groups of output channels a chunk: few if the input is at hand, many if each chunk must transform it."""
     cost = product_cost(cut, shape, target)
-    wanted = min(float(_USEFUL_CHUNKS), max(1.0, cost / _LEAST_CHUNK_COST))
+    wanted = useful_chunks(cost)
     if not cut.fused:
         wanted = max(wanted, cost / _CHUNK_COST)
-    chunks = min(cut.groups, max(1, round(wanted / cut.tile_groups)))
-    return -(-cut.groups // chunks)
+    return groups_of_chunk(cut.out_groups, cut.tile_groups, wanted)
 
 
 def rating(cut: Cut, shape: ConvShape, target: Target) -> float:
     """The cost of all, with what is lost where chunks do not come out even."""
-    group_chunks = -(-cut.groups // groups_per_chunk(cut, shape, target))
-    chunks = group_chunks * cut.tile_groups
-    uneven = sum(share * -(-chunks // workers) * workers / chunks for workers, share in _EVENNESS.items())
+    group_chunks = -(-cut.out_groups // groups_per_chunk(cut, shape, target))
     transforms = input_cost(cut, target) * (group_chunks if cut.fused else 1)
-    return transforms + product_cost(cut, shape, target) * uneven
+    return transforms + product_cost(cut, shape, target) * unevenness(group_chunks * cut.tile_groups)
 
 
 def _transform_cost(cut: Cut, per_point: tuple[float, float]) -> float:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod, sqrt
 
+from weft.dtypes import f32
 from weft.passes.lower.conv_shape import ConvShape, Pair
-from weft.passes.lower.conv_tiles import cut_row
+from weft.passes.lower.conv_tile_groups import TileGroup, tile_groups
 from weft.plan.target import Target
 
 Points = tuple[float, ...]
@@ -34,34 +35,23 @@ ALGORITHMS: dict[Pair, tuple[tuple[Points, Points], ...]] = {
 }
 """For each kernel, the points down and across that may be taken."""
 
-FLOAT = 4
-_MAX_HEIGHT = 16
-_MAX_VECTORS = 4
-_GROUP_BLOCKS = (1, 2, 3, 4, 6, 8)
-_GROUP_SHARE = 0.45
-"""The part of L2 that the transformed input of a group of tiles may fill."""
 _INPUT_TILES = 64
 """Tiles of one block of channels that a chunk of the separate input transform does at least."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One way to do a convolution.
+    """One way to do a convolution, a `group` of tiles after another.
 
-    Tiles are taken in groups of `group_tiles`, which register blocks of `heights` tiles by `vectors` vectors of
-    output channels cover, `counts` of each. `fused`: each chunk transforms its input itself; else a call of its
-    own does so before.
+    `fused`: each chunk transforms its input itself; else a call of its own does so before.
     """
 
     kernel: Pair
     points: tuple[Points, Points]
-    vectors: int
-    heights: tuple[int, ...]
-    counts: tuple[int, ...]
+    group: TileGroup
     images: int
     tiles_down: int
     tiles_across: int
-    group_tiles: int
     in_blocks: int
     out_blocks: int
     fused: bool
@@ -84,22 +74,22 @@ class Cut:
     @property
     def tile_groups(self) -> int:
         """Groups of tiles; the last one may be short."""
-        return -(-self.tiles // self.group_tiles)
+        return -(-self.tiles // self.group.size)
 
     @property
-    def groups(self) -> int:
-        """Groups of `vectors` vectors of output channels; the last one may be short."""
-        return -(-self.out_blocks // self.vectors)
+    def out_groups(self) -> int:
+        """Groups of as many vectors of output channels as a register block has; the last one may be short."""
+        return -(-self.out_blocks // self.group.vectors)
 
     @property
     def blocks_per_chunk(self) -> int:
         """Blocks of input channels that a chunk of the separate input transform does."""
-        return min(self.in_blocks, -(-_INPUT_TILES // self.group_tiles))
+        return min(self.in_blocks, -(-_INPUT_TILES // self.group.size))
 
 
 def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
     """Every cut worth thinking about."""
-    lanes = target.vector_bytes // FLOAT
+    lanes = target.lanes(f32)
     in_blocks, out_blocks = -(-shape.channels // lanes), -(-shape.outputs // lanes)
     for points in ALGORITHMS.get(shape.kernel, ()):
         reach = _reach(points)
@@ -108,31 +98,20 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
             for pixels, inputs, taps in zip(shape.out_size, reach, shape.kernel, strict=True)
         )
         tiles = shape.images * down * across
-        room = _GROUP_SHARE * target.l2 / (prod(reach) * in_blocks * lanes * FLOAT)
-        for vectors in range(min(2, out_blocks), min(_MAX_VECTORS, out_blocks) + 1):
-            most = max(1, min(_MAX_HEIGHT, (target.registers - vectors - 1) // vectors))
-            sizes = {-(-tiles // -(-tiles // (most * blocks))) for blocks in _GROUP_BLOCKS}
-            for size in sorted(sizes):
-                if size > max(most, room):
-                    continue
-                widths = cut_row(size, most)
-                heights = tuple(sorted(set(widths), reverse=True))
-                counts = tuple(widths.count(height) for height in heights)
-                for fused in (True, False):
-                    yield Cut(
-                        shape.kernel,
-                        points,
-                        vectors,
-                        heights,
-                        counts,
-                        images=shape.images,
-                        tiles_down=down,
-                        tiles_across=across,
-                        group_tiles=size,
-                        in_blocks=in_blocks,
-                        out_blocks=out_blocks,
-                        fused=fused,
-                    )
+        tile_bytes = prod(reach) * in_blocks * lanes * f32.size
+        for group in tile_groups(tiles, out_blocks, tile_bytes, target):
+            for fused in (True, False):
+                yield Cut(
+                    shape.kernel,
+                    points,
+                    group,
+                    images=shape.images,
+                    tiles_down=down,
+                    tiles_across=across,
+                    in_blocks=in_blocks,
+                    out_blocks=out_blocks,
+                    fused=fused,
+                )
 
 
 def _reach(points: tuple[Points, Points]) -> Pair:
