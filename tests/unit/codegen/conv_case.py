@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from tests.kernel_runner import run_graph
+from tests.kernel_runner import lower_graph, run_graph
 
 from weft.dtypes import DType, f32
 from weft.graph.expr import Expr, Step
@@ -14,6 +14,8 @@ from weft.graph.graph import Graph
 from weft.graph.layout import Blocked
 from weft.graph.value import Value
 from weft.ops.conv import evaluate_conv
+from weft.ops.window import Window
+from weft.passes.lower.conv_shape import ConvShape
 from weft.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -27,6 +29,9 @@ TAILS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, tuple[int, ...]], ...]]
     "gated_residual": (("channel", "full"), (("sigmoid", (0,)), ("mul", (3, 1)), ("add", (4, 2)))),
 }
 """Tails by name: the kinds of the operands after the first, and the steps."""
+
+FAST_LIMIT = 1e-5
+"""The relative L2 error that a layer may have with math="fast"."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,13 @@ class Case:
             )
         return found
 
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of the result."""
+        attrs = self.attrs
+        window = Window.of(self.kernel, attrs["strides"], attrs["pads"], attrs["dilations"])
+        return (self.images, self.outputs, *window.output(self.size))
+
     def arrays(self) -> tuple[Array, Array, Array | None]:
         """x, w and bias, the same on every call."""
         rng = np.random.default_rng(hash((self.channels, self.outputs, self.size, self.kernel)) % 2**32)
@@ -109,8 +121,8 @@ class Case:
             values.append(functions[op](*[values[a] for a in args]))
         return values[-1]
 
-    def run(self, target: Target, *, reverse_chunks: bool = False) -> Array:
-        """The result of the kernels of `target`."""
+    def graph(self, target: Target) -> tuple[Graph, dict[str, Array]]:
+        """The convolution, with reorders around it where it is blocked, and the inputs by name."""
         graph = Graph()
         lanes = target.lanes(self.dtype)
         given: dict[str, Array] = {}
@@ -126,7 +138,7 @@ class Case:
             return moved
 
         x, w, bias = self.arrays()
-        shape = self.reference().shape
+        shape = self.out_shape
         operands: list[Value | None] = [feed("x", x, blocked=not (self.plain_input or self.plain_output))]
         operands.append(feed("w", w, blocked=False) if self.computed_weights else graph.constant(w, "w"))
         operands.append(None if bias is None else graph.constant(bias, "bias"))
@@ -143,6 +155,24 @@ class Case:
             plain = graph.value("plain", self.dtype, shape)
             graph.add("reorder", [out], outputs=[plain])
             graph.outputs = [plain]
+        return graph, given
+
+    def shape(self, target: Target) -> ConvShape:
+        """The numbers of the convolution."""
+        graph, _ = self.graph(target)
+        (shape,) = (ConvShape.of(node) for node in graph.nodes if node.op == "conv")
+        assert shape is not None, "kernels convolve in one and two dimensions"
+        return shape
+
+    def families(self, target: Target) -> list[str]:
+        """The kernels that the convolution is lowered to."""
+        graph, _ = self.graph(target)
+        calls, _ = lower_graph(graph, target, self.math)
+        return [call.spec.family for call in calls if call.op == "conv" and call.spec is not None]
+
+    def run(self, target: Target, *, reverse_chunks: bool = False) -> Array:
+        """The result of the kernels of `target`."""
+        graph, given = self.graph(target)
         (result,) = run_graph(graph, given, target=target, reverse_chunks=reverse_chunks, math=self.math).values()
         return result
 
@@ -153,4 +183,18 @@ class Case:
         tolerance = 2e-5 if self.dtype == f32 else 1e-12
         scale = float(np.abs(expected).max()) + 1.0
         np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance * scale)
+        self._check_order(target, result)
+
+    def check_error(self, target: Target, limit: float, how: object = "") -> None:
+        """Kernels stay below a relative L2 error of `limit`, and chunks in reverse order give the same bits.
+
+        `how` tells the kernels apart where one is not within the limit.
+        """
+        result = self.run(target)
+        expected = self.reference()
+        error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
+        assert error < limit, f"{how}: relative error {error:.2e}"
+        self._check_order(target, result)
+
+    def _check_order(self, target: Target, result: Array) -> None:
         assert np.array_equal(result, self.run(target, reverse_chunks=True)), "the order of chunks changed the result"

@@ -7,21 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.kernel_runner import lower_graph
-from tests.unit.codegen.conv_case import TAILS, Case
+from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
 
 from weft.codegen import target as targets
 from weft.dtypes import f64
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
 from weft.passes.lower import conv_strassen
-from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_strassen_cut import SIDES, Cut, choose_cut, cuts
 from weft.passes.lower.conv_strassen_weights import right_sums
 from weft.plan.target import Target
-
-LIMIT = 1e-5
-"""The relative L2 error that a layer may have."""
 
 
 def pointwise(
@@ -45,40 +38,19 @@ SHAPES = {
 }
 
 
-def shape_of(case: Case) -> ConvShape:
-    """The numbers of the convolution of `case`."""
-    strides = case.strides[0], case.strides[1]
-    return ConvShape(
-        images=case.images,
-        channels=case.channels,
-        size=(case.size[0], case.size[1]),
-        outputs=case.outputs,
-        out_size=((case.size[0] - 1) // strides[0] + 1, (case.size[1] - 1) // strides[1] + 1),
-        kernel=(1, 1),
-        strides=strides,
-        dilations=(1, 1),
-        pads=(0, 0),
-        groups=1,
-    )
-
-
 def cuts_of_side(case: Case, target: Target, side: int) -> Iterator[Cut]:
     """The cuts of `case` into tiles of `side` pixels, one for each number of vectors."""
     seen: set[int] = set()
-    for cut in cuts(shape_of(case), target):
+    for cut in cuts(case.shape(target), target):
         if cut.side == side and cut.group.vectors not in seen:
             seen.add(cut.group.vectors)
             yield cut
 
 
 def check(case: Case, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel of `cut` agrees with float64 within LIMIT, and chunks in reverse order give the same bits."""
+    """The kernel of `cut` agrees with float64 within FAST_LIMIT, and chunks in reverse order give the same bits."""
     monkeypatch.setattr(conv_strassen, "choose_cut", lambda shape, target: cut)
-    expected = case.reference()
-    result = case.run(target)
-    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
-    assert error < LIMIT, f"{cut}: relative error {error:.2e}"
-    assert np.array_equal(result, case.run(target, reverse_chunks=True)), "the order of chunks changed the result"
+    case.check_error(target, FAST_LIMIT, cut)
 
 
 @pytest.mark.parametrize("side", SIDES)
@@ -123,31 +95,16 @@ def test_error_of_real_layers(name: str, side: int, monkeypatch: pytest.MonkeyPa
     case = LAYERS[name]
     first, *_ = cuts_of_side(case, target, side)
     monkeypatch.setattr(conv_strassen, "choose_cut", lambda shape, target: first)
-    expected = case.reference()
-    result = case.run(target)
-    assert np.linalg.norm(result - expected) / np.linalg.norm(expected) < LIMIT / 2
-
-
-def families(case: Case, math: str, target: Target) -> list[str]:
-    """The kernels that the convolution of `case` is lowered to."""
-    graph = Graph()
-    x, w, _ = case.arrays()
-    value = graph.input("x", case.dtype, x.shape)
-    out = graph.value("out", case.dtype, (case.images, case.outputs, *shape_of(case).out_size))
-    value.layout = out.layout = Blocked(target.lanes(case.dtype))
-    graph.add("conv", [value, graph.constant(w, "w")], case.attrs, outputs=[out])
-    graph.outputs = [out]
-    calls, _ = lower_graph(graph, target, math)
-    return [call.spec.family for call in calls if call.spec is not None]
+    case.check_error(target, FAST_LIMIT / 2)
 
 
 def test_exact_math_never_takes_it(target: Target) -> None:
     """Sums of sums round differently from sums of products: math="exact" keeps to the latter, and so does fp64."""
     case = pointwise(256, 256, (56, 56))
-    assert choose_cut(shape_of(case), target) is not None, "the layer should gain from it"
-    assert families(case, "fast", target) == ["conv_strassen"]
-    assert families(case, "exact", target) == ["conv"]
-    assert families(replace(case, dtype=f64), "fast", target) == ["conv"]
+    assert choose_cut(case.shape(target), target) is not None, "the layer should gain from it"
+    assert case.families(target) == ["conv_strassen"]
+    assert replace(case, math="exact").families(target) == ["conv"]
+    assert replace(case, dtype=f64).families(target) == ["conv"]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +119,7 @@ def test_exact_math_never_takes_it(target: Target) -> None:
 )
 def test_not_taken_where_it_does_not_pay(case: Case) -> None:
     """Layers with too little to save keep direct convolution."""
-    assert families(case, "fast", targets.detect()) == ["conv"]
+    assert case.families(targets.detect()) == ["conv"]
 
 
 def test_sums_of_weights_and_inputs_make_a_product() -> None:

@@ -7,15 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.kernel_runner import lower_graph
-from tests.unit.codegen.conv_case import TAILS, Case
+from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
 
 from weft.codegen import target as targets
 from weft.dtypes import f64
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
 from weft.passes.lower import conv_winograd
-from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_winograd_cost import choose_cut
 from weft.passes.lower.conv_winograd_cut import ALGORITHMS, Cut, Points, cuts
 from weft.passes.lower.conv_winograd_weights import kernel_transform
@@ -23,8 +19,6 @@ from weft.plan.target import Target
 
 SAME = (1, 1, 1, 1)
 F2, _, F4 = ALGORITHMS[3, 3]
-LIMIT = 1e-5
-"""The relative L2 error that a layer may have."""
 
 
 def winograd(
@@ -58,7 +52,7 @@ SHAPES = {
 
 def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) -> Iterator[Cut]:
     """The cuts of `case` with these points, a few of each kind."""
-    found = [cut for cut in cuts(shape_of(case), target) if cut.points == points]
+    found = [cut for cut in cuts(case.shape(target), target) if cut.points == points]
     seen: set[tuple[bool, int]] = set()
     for cut in found[::2] + found[1::2]:
         if (cut.fused, cut.group.vectors) not in seen:
@@ -66,34 +60,10 @@ def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) ->
             yield cut
 
 
-def shape_of(case: Case) -> ConvShape:
-    """The numbers of the convolution of `case`."""
-    top, left, bottom, right = case.pads
-    height, width = case.size
-    down, across = case.kernel
-    out_size = (height + top + bottom - down + 1, width + left + right - across + 1)
-    return ConvShape(
-        images=case.images,
-        channels=case.channels,
-        size=(height, width),
-        outputs=case.outputs,
-        out_size=out_size,
-        kernel=(down, across),
-        strides=(1, 1),
-        dilations=(1, 1),
-        pads=(top, left),
-        groups=1,
-    )
-
-
 def check(case: Case, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels of `cut` agree with float64 within LIMIT, and chunks in reverse order give the same bits."""
+    """The kernels of `cut` agree with float64 within FAST_LIMIT, and chunks in reverse order give the same bits."""
     monkeypatch.setattr(conv_winograd, "choose_cut", lambda shape, target, pairs=False: cut)
-    expected = case.reference()
-    result = case.run(target)
-    error = np.linalg.norm(result - expected) / np.linalg.norm(expected)
-    assert error < LIMIT, f"{cut}: relative error {error:.2e}"
-    assert np.array_equal(result, case.run(target, reverse_chunks=True)), "the order of chunks changed the result"
+    case.check_error(target, FAST_LIMIT, cut)
 
 
 @pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
@@ -149,37 +119,21 @@ def test_error_of_real_layers(name: str) -> None:
     """The chosen kernel of layers as networks have them stays far below the limit."""
     target = targets.detect()
     case = LAYERS[name]
-    assert choose_cut(shape_of(case), target) is not None, "the layer should gain from Winograd"
-    expected = case.reference()
-    result = case.run(target)
-    assert np.linalg.norm(result - expected) / np.linalg.norm(expected) < LIMIT / 2
-
-
-def families(case: Case, math: str) -> list[str]:
-    """The kernels that the convolution of `case` is lowered to."""
-    target = targets.detect()
-    graph = Graph()
-    x, w, _ = case.arrays()
-    value = graph.input("x", case.dtype, x.shape)
-    out = graph.value("out", case.dtype, (case.images, case.outputs, *shape_of(case).out_size))
-    value.layout = out.layout = Blocked(target.lanes(case.dtype))
-    graph.add("conv", [value, graph.constant(w, "w")], case.attrs, outputs=[out])
-    graph.outputs = [out]
-    calls, _ = lower_graph(graph, target, math)
-    return [call.spec.family for call in calls if call.spec is not None]
+    assert choose_cut(case.shape(target), target) is not None, "the layer should gain from Winograd"
+    case.check_error(target, FAST_LIMIT / 2)
 
 
 def test_exact_math_never_takes_it() -> None:
     """Winograd rounds differently from a sum of products: math="exact" keeps to sums, and so does fp64."""
-    case = winograd(64, 64, (28, 28))
-    assert "conv_winograd" in families(case, "fast")
-    assert families(case, "exact") == ["conv"]
-    assert families(replace(case, dtype=f64), "fast") == ["conv"]
+    target, case = targets.detect(), winograd(64, 64, (28, 28))
+    assert "conv_winograd" in case.families(target)
+    assert replace(case, math="exact").families(target) == ["conv"]
+    assert replace(case, dtype=f64).families(target) == ["conv"]
 
 
 def test_not_taken_where_it_does_not_pay() -> None:
     """A convolution of one pixel is faster as a sum of products."""
-    assert families(winograd(64, 64, (1, 1)), "fast") == ["conv"]
+    assert winograd(64, 64, (1, 1)).families(targets.detect()) == ["conv"]
 
 
 @pytest.mark.parametrize("kernel", ALGORITHMS)
