@@ -1,0 +1,126 @@
+"""One convolution between blocked values, whose kernels of different algorithms take turns on the same memory."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from benches.micro.kernel_timer import aligned
+
+from weft.codegen import jit
+from weft.dtypes import f32
+from weft.graph.graph import Graph
+from weft.graph.layout import Blocked, physical_shape
+from weft.graph.value import Value
+from weft.passes.lower.base import LowerContext
+from weft.passes.lower.conv_blocked import lower_direct
+from weft.passes.lower.conv_shape import ConvShape, Pair
+from weft.passes.lower.conv_tile_groups import TileGroup
+from weft.plan.call import Call
+from weft.plan.target import Target
+
+_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+Array = np.ndarray[Any, Any]
+
+
+def layer_shape(name: str, kernel: Pair) -> ConvShape:
+    """The shape of CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES with `kernel`, or another one behind k, as k1x7.
+
+    Padded to outputs of the input's size.
+    """
+    numbers, _, other = name.partition("k")
+    channels, size, outputs, images = (*(int(number) for number in numbers.split("x")), 1)[:4]
+    down, across = (int(taps) for taps in other.split("x")) if other else kernel
+    return ConvShape(
+        images=images,
+        channels=channels,
+        size=(size, size),
+        outputs=outputs,
+        out_size=(size, size),
+        kernel=(down, across),
+        strides=(1, 1),
+        dilations=(1, 1),
+        pads=(down // 2, across // 2),
+        groups=1,
+    )
+
+
+def blocks_of(group: TileGroup) -> str:
+    """The register blocks of `group` as text: vectors x (number x tiles + ...)."""
+    kinds = (f"{count}x{height}" for count, height in zip(group.counts, group.heights, strict=True))
+    return f"{group.vectors} x ({'+'.join(kinds)})"
+
+
+class Steps:
+    """Compiled calls, ready to run one after another on arrays of `memory`, which gets those that it lacks."""
+
+    def __init__(self, calls: Sequence[Call], memory: dict[Value, Array], target: Target) -> None:
+        specs = {call.spec for call in calls if call.spec is not None}
+        self._library = jit.Library([(spec, jit.compile_kernel(spec, target)) for spec in specs])
+        self._kept: list[Any] = []
+        self._steps = []
+        for call in calls:
+            assert call.spec is not None
+            pointers = (ctypes.c_void_p * len((*call.writes, *call.reads)))()
+            for number, value in enumerate((*call.writes, *call.reads)):
+                if value not in memory:
+                    memory[value] = aligned(physical_shape(value.static_shape, value.layout), np.float32)
+                    if value.data is not None:
+                        memory[value][...] = value.data
+                pointers[number] = memory[value].ctypes.data
+            args = (ctypes.c_int64 * len(call.args))(*call.args)
+            scratch = aligned((call.scratch + 64,), np.uint8)
+            self._kept += [pointers, args, scratch]
+            kernel = _KERNEL(self._library.addresses[call.spec])
+            addresses = ctypes.addressof(pointers), ctypes.addressof(args), scratch.ctypes.data
+            self._steps.append((kernel, addresses, call.chunks))
+        self._best: dict[tuple[int, int], int] = {}
+
+    def run(self) -> float:
+        """Run everything once; the time in us."""
+        start = begin = time.perf_counter_ns()
+        for number, (kernel, (pointers, args, scratch), chunks) in enumerate(self._steps):
+            for chunk in range(chunks):
+                kernel(pointers, args, chunk, scratch)
+                end = time.perf_counter_ns()
+                self._best[number, chunk] = min(end - begin, self._best.get((number, chunk), end - begin))
+                begin = end
+        return (begin - start) / 1e3
+
+    def best_chunks(self) -> float:
+        """The sum over chunks of the least time of each, in us: short pieces, to slip through other load."""
+        return sum(self._best.values()) / 1e3
+
+
+class Layer:
+    """A convolution of random numbers with bias."""
+
+    def __init__(self, shape: ConvShape, target: Target) -> None:
+        rng = np.random.default_rng(0)
+        graph = Graph()
+        x = graph.input("x", f32, (shape.images, shape.channels, *shape.size))
+        w = graph.constant(rng.standard_normal((shape.outputs, shape.channels, *shape.kernel), dtype=np.float32), "w")
+        bias = graph.constant(rng.standard_normal(shape.outputs, dtype=np.float32), "bias")
+        out = graph.value("out", f32, (shape.images, shape.outputs, *shape.out_size))
+        x.layout = out.layout = Blocked(target.lanes(f32))
+        attrs = {"strides": shape.strides, "pads": shape.pads * 2, "dilations": shape.dilations, "groups": 1}
+        self.node = graph.add("conv", [x, w, bias], attrs, outputs=[out])
+        graph.outputs = [out]
+        self.ctx = LowerContext(graph, target)
+        self.shape = shape
+        self.input, self.output = (aligned(physical_shape(v.static_shape, v.layout), np.float32) for v in (x, out))
+        self.input[...] = rng.standard_normal(self.input.shape, dtype=np.float32)
+        self._memory = {x: self.input, out: self.output}
+
+    def direct(self) -> Steps:
+        """Direct convolution."""
+        return self.steps(lower_direct(self.node, self.shape, self.ctx))
+
+    def steps(self, calls: Sequence[Call] | None) -> Steps:
+        """`calls`, which were lowered from the layer's node."""
+        assert calls, "the kernels serve every layer without a tail"
+        return Steps(calls, self._memory, self.ctx.target)
