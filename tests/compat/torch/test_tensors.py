@@ -199,6 +199,19 @@ def test_convolution_and_pooling() -> None:
     )
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_one_image_needs_no_batch(rank: int) -> None:
+    """
+    Convolutions, their transposes and pools of [C, *S] are those of [1, C, *S] without the first axis.
+    """
+    x, w = torch.randn(4, *(6,) * rank), torch.randn(4, 4, *(3,) * rank)
+    given = {f"conv{rank}d": (w,), f"conv_transpose{rank}d": (w,), f"max_pool{rank}d": (2,), f"avg_pool{rank}d": (2,)}
+
+    for name, args in given.items():
+        function = getattr(F, name)
+        np.testing.assert_array_equal(function(x, *args).numpy(), function(x[None], *args).numpy()[0], err_msg=name)
+
+
 def test_arrays_go_in_and_out_without_copies() -> None:
     """
     from_numpy, numpy(), views and DLPack share memory.
@@ -242,6 +255,8 @@ ERRORS = [
     (lambda: torch.ones(2, 3).view(4, 2), "invalid for input of size 6"),
     (lambda: torch.ones(2, device="cuda"), "weft runs on CPUs"),
     (lambda: F.embedding(torch.tensor([7]), torch.ones(3, 2)), "index"),
+    (lambda: F.conv_transpose1d(torch.ones(1, 4, 5, 5), torch.ones(4, 2, 3, 3)), "weight must have 3 axes"),
+    (lambda: F.conv2d(torch.ones(1, 4, 5, 5), torch.ones(2, 4, 3, 3), padding="odd"), "'same' or 'valid'"),
 ]
 
 

@@ -9,15 +9,22 @@ from weft.compat.torch import dtypes
 from weft.compat.torch.functions import (
     activation,
     arithmetic,
-    composed,
+    arrangement,
+    attention,
+    conv,
     creation,
-    further,
+    diagonal,
+    distance,
+    elementary,
     indexing,
     inplace,
-    layer,
     matmul,
+    norm,
+    pool,
     reduction,
+    resize,
     shape,
+    statistics,
 )
 from weft.compat.torch.tensor import METHODS, Tensor
 
@@ -35,23 +42,41 @@ def _of(module: Any, names: str) -> dict[str, Function]:
 
 ARITHMETIC = _of(
     arithmetic,
-    "add sub mul div floor_divide remainder fmod pow neg abs sign exp log log2 log1p sqrt rsqrt reciprocal square "
-    "floor ceil round trunc sin cos tan asin acos atan sinh cosh erf maximum minimum clamp lerp where masked_fill "
-    "eq ne lt le gt ge isnan isinf isfinite bitwise_not bitwise_and bitwise_or bitwise_xor "
-    "logical_not logical_and logical_or logical_xor allclose equal",
+    "add sub rsub mul div floor_divide remainder fmod pow neg abs sign sqrt rsqrt reciprocal square floor ceil round trunc "
+    "addcdiv addcmul maximum minimum clamp clamp_max clamp_min lerp where masked_fill eq ne lt le gt ge isnan isinf isfinite "
+    "bitwise_not bitwise_and bitwise_or bitwise_xor logical_not logical_and logical_or logical_xor allclose isclose equal",
 )
-PRODUCTS = _of(matmul, "mm bmm matmul mv dot addmm baddbmm einsum")
+ELEMENTARY = _of(
+    elementary,
+    "exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc "
+    "frac hypot nan_to_num",
+)
+PRODUCTS = _of(matmul, "mm bmm matmul mv dot addmm baddbmm einsum outer bilinear tensordot")
 REDUCTIONS = _of(
     reduction,
     "sum mean prod amax amin max min argmax argmin var std norm logsumexp all any cumsum topk sort argsort",
+)
+STATISTICS = _of(
+    statistics,
+    "aminmax bincount bucketize count_nonzero kthvalue median searchsorted std_mean unique var_mean",
 )
 SHAPES = _of(
     shape,
     "reshape flatten unflatten permute transpose t squeeze unsqueeze cat stack split chunk narrow select unbind "
     "flip tril triu clone",
 )
-INDEXING = _of(indexing, "index_select gather scatter scatter_add nonzero masked_select")
-ACTIVATIONS = _of(activation, "relu sigmoid tanh softmax log_softmax")
+ARRANGEMENTS = _of(
+    arrangement,
+    "atleast_1d atleast_2d broadcast_tensors broadcast_to column_stack dstack fliplr flipud hstack meshgrid movedim ravel "
+    "repeat_interleave roll row_stack tile vstack",
+)
+DIAGONALS = _of(diagonal, "diag diagonal trace")
+DISTANCES = _of(distance, "cdist cosine_similarity")
+INDEXING = _of(indexing, "argwhere index_select gather scatter scatter_add nonzero masked_select take_along_dim")
+ACTIVATIONS = _of(activation, "relu sigmoid tanh softmax log_softmax celu prelu selu threshold")
+CONVOLUTIONS = _of(conv, "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")
+NORMS = _of(norm, "batch_norm layer_norm rms_norm group_norm instance_norm")
+SHUFFLES = _of(resize, "pixel_shuffle pixel_unshuffle")
 CREATION = _of(
     creation,
     "tensor from_numpy as_tensor from_dlpack zeros zeros_like ones ones_like empty empty_like full full_like arange "
@@ -69,27 +94,29 @@ ALIASES = {
     "swapaxes": SHAPES["transpose"],
     "true_divide": ARITHMETIC["div"],
 }
-COMPOSED = _of(
-    composed,
-    "acosh aminmax argwhere asinh atanh atleast_1d atleast_2d bincount broadcast_tensors broadcast_to bucketize cdist "
-    "column_stack cosine_similarity count_nonzero diag diagonal dstack erfc fliplr flipud frac hstack hypot isclose kthvalue "
-    "logaddexp median meshgrid movedim nan_to_num ravel repeat_interleave row_stack searchsorted std_mean tensordot tile trace "
-    "unique var_mean vstack",
-)
-FUNCTIONAL = {
+FUNCTIONAL: dict[str, Function] = {
     **_of(
         activation,
         "relu gelu silu softplus mish leaky_relu elu hardtanh relu6 hardsigmoid hardswish softsign logsigmoid glu "
-        "sigmoid tanh softmax log_softmax",
+        "sigmoid tanh softmax log_softmax celu prelu selu threshold",
     ),
+    **CONVOLUTIONS,
+    **NORMS,
+    **SHUFFLES,
     **_of(
-        layer,
-        "conv1d conv2d conv3d conv_transpose2d max_pool1d max_pool2d avg_pool1d avg_pool2d "
-        "layer_norm rms_norm batch_norm group_norm pad dropout normalize scaled_dot_product_attention",
+        pool,
+        "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+        "adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d",
     ),
+    **_of(activation, "dropout softmin tanhshrink hardshrink softshrink"),
+    **_of(attention, "scaled_dot_product_attention"),
+    **_of(distance, "cosine_similarity"),
     **_of(indexing, "embedding one_hot"),
-    **_of(composed, "cosine_similarity softmin tanhshrink hardshrink softshrink"),
-    **further.FUNCTIONAL,
+    **_of(arrangement, "pad"),
+    **_of(norm, "normalize"),
+    **_of(resize, "interpolate"),
+    "bilinear": matmul.bilinear,
+    "upsample": resize.interpolate,
     "linear": matmul.linear,
 }
 for _name in [
@@ -110,37 +137,29 @@ for _name in [
     FUNCTIONAL[_name] = inplace.perhaps_in_place(FUNCTIONAL[_name])
 """The functions of torch.nn.functional."""
 
-_LAYERS = [
-    "avg_pool1d",
-    "conv_transpose1d",
-    "conv_transpose3d",
-    "max_pool1d",
-    "max_pool2d",
-    "max_pool3d",
-    "adaptive_avg_pool1d",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose2d",
-    "batch_norm",
-    "layer_norm",
-    "rms_norm",
-    "group_norm",
-    "dropout",
-    "embedding",
-]
-FUNCTIONS: dict[str, Function] = {
+_COMMON = {
     **ARITHMETIC,
+    **ELEMENTARY,
     **PRODUCTS,
     **REDUCTIONS,
+    **STATISTICS,
     **SHAPES,
+    **ARRANGEMENTS,
+    **DIAGONALS,
     **INDEXING,
     **ACTIVATIONS,
+}
+"""Functions of torch that are methods too, but for `_NO_METHODS`."""
+FUNCTIONS: dict[str, Function] = {
+    **_COMMON,
+    **DISTANCES,
+    **CONVOLUTIONS,
+    **NORMS,
+    **SHUFFLES,
     **CREATION,
     **ALIASES,
-    **COMPOSED,
-    **further.FUNCTIONS,
-    **{name: FUNCTIONAL[name] for name in _LAYERS},
+    **_of(pool, "max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d"),
+    "dropout": FUNCTIONAL["dropout"],
     "bitwise_left_shift": arithmetic.shift_left,
     "bitwise_right_shift": arithmetic.shift_right,
     "embedding": lambda weight, indices, padding_idx=-1: indexing.embedding(indices, weight, padding_idx),
@@ -181,25 +200,17 @@ _NO_METHODS = {
 }  # fmt: skip
 METHODS.update(
     {
-        **ARITHMETIC,
-        **PRODUCTS,
-        **REDUCTIONS,
-        **SHAPES,
-        **INDEXING,
-        **ACTIVATIONS,
+        **{name: each for name, each in _COMMON.items() if name not in _NO_METHODS},
         **creation.CONVERSIONS,
         **{
             name: ALIASES[name]
             for name in ("absolute", "clip", "divide", "multiply", "negative", "subtract", "swapaxes")
         },
-        **{name: each for name, each in COMPOSED.items() if name not in _NO_METHODS},
-        **{name: each for name, each in further.FUNCTIONS.items() if name not in _NO_METHODS},
-        **_of(composed, "type type_as view_as"),
-        **_of(shape, "expand expand_as repeat contiguous"),
-        **_of(creation, "new_empty new_full new_ones new_tensor new_zeros"),
+        **_of(shape, "expand expand_as repeat contiguous view_as"),
+        **_of(creation, "type type_as new_empty new_full new_ones new_tensor new_zeros"),
         **_of(indexing, "copy_ fill_ zero_"),
         "view": shape.view,
-        "reshape_as": composed.view_as,
+        "reshape_as": shape.view_as,
         "shift_left": arithmetic.shift_left,
         "shift_right": arithmetic.shift_right,
         "nelement": Tensor.numel,

@@ -13,20 +13,25 @@ from weft.compat.torch.functions.arithmetic import (
     cast,
     clamp,
     div,
-    erf,
-    exp,
     gt,
+    lt,
     minimum,
     mul,
     sub,
     unary,
     where,
 )
+from weft.compat.torch.functions.elementary import erf, exp
 from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 relu, sigmoid, tanh = unary("relu", floats=False), unary("sigmoid"), unary("tanh")
+celu = of_op("celu", lambda input, alpha=1.0: (input, alpha))
+prelu = of_op("prelu", lambda input, weight: (input, weight))
+selu = of_op("selu", lambda input: (input,))
+threshold = of_op("threshold", lambda input, threshold, value: (input, threshold, value))
 
 
 @tensor_function
@@ -117,6 +122,32 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
 
 @tensor_function
+def tanhshrink(input: Tensor) -> Tensor:
+    """input - tanh(input)."""
+    return sub(input, tanh(input))
+
+
+@tensor_function
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input where it is farther from 0 than lambd, else 0."""
+    return where(gt(abs_(input), lambd), input, 0)
+
+
+@tensor_function
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """input, nearer to 0 by lambd."""
+    return where(gt(input, lambd), sub(input, lambd), where(lt(input, -lambd), add(input, lambd), 0))
+
+
+@tensor_function
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """The input itself; what training would drop needs training=False here."""
+    if training and p:
+        raise NotImplementedError("dropout while training: weft runs inference; call module.eval() or training=False")
+    return input
+
+
+@tensor_function
 def softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`."""
     return _along("softmax", input, dim, dtype)
@@ -126,6 +157,12 @@ def softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) 
 def log_softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) -> Tensor:
     """x - log(sum(exp(x))) along `dim`."""
     return _along("log_softmax", input, dim, dtype)
+
+
+@tensor_function
+def softmin(input: Tensor, dim: int | None = None) -> Tensor:
+    """softmax(-input)."""
+    return softmax(sub(0, input), dim)
 
 
 def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype
+from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -152,18 +152,6 @@ def square(input: Tensor) -> Tensor:
 
 
 @tensor_function
-def log2(input: Tensor) -> Tensor:
-    """The logarithm to base 2."""
-    return mul(log(input), 1 / math.log(2))
-
-
-@tensor_function
-def log1p(input: Tensor) -> Tensor:
-    """log(1 + input)."""
-    return log(add(input, 1))
-
-
-@tensor_function
 def bitwise_not(input: Tensor) -> Tensor:
     """~input; of bools, not."""
     return emit("not" if input.dtype is dtypes.bool_ else "bitwise_not", input)
@@ -221,6 +209,13 @@ def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """input + weight * (end - input)."""
     return add(input, mul(weight, sub(end, input)))
+
+
+@tensor_function
+def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether |input - other| <= atol + rtol |other|."""
+    near = logical_or(eq(input, other), le(abs_(sub(input, other)), add(mul(abs_(other), rtol), atol)))
+    return logical_or(near, logical_and(isnan(input), isnan(other))) if equal_nan else near
 
 
 @tensor_function
@@ -284,13 +279,15 @@ eq, ne, lt, le, gt, ge = (binary(op) for op in ("eq", "ne", "lt", "le", "gt", "g
 bitwise_and, bitwise_or, bitwise_xor = (_bitwise(word) for word in ("and", "or", "xor"))
 logical_and, logical_or, logical_xor, logical_not = (_logical(word) for word in ("and", "or", "xor", "not"))
 neg, abs_ = (unary(op, floats=False) for op in ("neg", "abs"))
-exp, log, sqrt, rsqrt, reciprocal = (unary(op) for op in ("exp", "log", "sqrt", "rsqrt", "reciprocal"))
+sqrt, rsqrt, reciprocal = (unary(op) for op in ("sqrt", "rsqrt", "reciprocal"))
 floor, ceil = (_rounding(op) for op in ("floor", "ceil"))
-sin, cos, tan, asin, acos, atan, sinh, cosh, erf = (
-    unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "erf")
-)
 _nearest = _rounding("round")
 isnan, isinf = unary("isnan"), unary("isinf")
+addcdiv = of_op("addcdiv", lambda input, tensor1, tensor2, *, value=1: (input, tensor1, tensor2, value))
+addcmul = of_op("addcmul", lambda input, tensor1, tensor2, *, value=1: (input, tensor1, tensor2, value))
+clamp_max = of_op("clamp_max", lambda input, max: (input, max))
+clamp_min = of_op("clamp_min", lambda input, min: (input, min))
+rsub = of_op("rsub", lambda input, other, *, alpha=1: (input, other, alpha))
 
 
 def total(parts: Sequence[Tensor]) -> Tensor:

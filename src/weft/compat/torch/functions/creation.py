@@ -189,6 +189,19 @@ def to(input: Tensor, *wanted: Any, dtype: DType | None = None, device: Any = No
     return cast(input, dtype)
 
 
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """Of the element type of another."""
+    return to(input, other.dtype)
+
+
+def type_(input: Tensor, dtype: DType | str | None = None) -> Any:
+    """The name of the element type, or the tensor as another."""
+    if dtype is None:
+        return f"torch.{dtypes.LEGACY[input.dtype.name]}"
+    found = next((name for name, old in dtypes.LEGACY.items() if f"torch.{old}" == dtype), None)
+    return to(input, dtypes.NAMES[found] if found is not None else dtype)
+
+
 def _conversion(name: str) -> Callable[[Tensor], Tensor]:
     def function(input: Tensor) -> Tensor:
         return cast(input, dtypes.NAMES[name])

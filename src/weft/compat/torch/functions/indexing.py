@@ -12,6 +12,7 @@ from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, cast
 from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.functions.shape import expand, ints, permute, reshape, transpose
 from weft.compat.torch.memory import Step
 from weft.compat.torch.recording import emit
@@ -237,6 +238,9 @@ def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     return emit("gather_elements", input, index, axis=axis_of(input, dim))
 
 
+take_along_dim = of_op("take_along_dim", lambda input, indices, dim=None: (input, indices, dim))
+
+
 @tensor_function
 def scatter(input: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
     """A copy of input with result[index[i, j], j] = src[i, j] for dim 0."""
@@ -262,6 +266,12 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The positions of the elements that are not 0, [count, axes]; with `as_tuple` a tensor [count] for each axis."""
     found = transpose(emit("non_zero", input), 0, 1)
     return tuple(found[:, axis] for axis in range(input.ndim)) if as_tuple else found
+
+
+def argwhere(input: Tensor) -> Tensor:
+    """The positions of the elements that are not 0, [count, axes]."""
+    found: Tensor = nonzero(input)
+    return found
 
 
 @tensor_function

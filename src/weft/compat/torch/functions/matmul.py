@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import add, common, mul
+from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.functions.rule import of_op
+from weft.compat.torch.functions.shape import permute, reshape
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -92,3 +98,19 @@ def einsum(equation: str, *operands: Any) -> Tensor:
         operands = tuple(operands[0])
     tensors, _ = common(*operands)
     return emit("einsum", *tensors, equation=equation)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
+    """Sums of products over the last axes of `a` and the first of `b`, or over those named."""
+    if isinstance(dims, int):
+        dims = [list(range(a.ndim - dims, a.ndim)), list(range(dims))]
+    over = [[axis_of(x, dim) for dim in named] for x, named in ((a, dims[0]), (b, dims[1]))]
+    free = [[axis for axis in range(x.ndim) if axis not in named] for x, named in zip((a, b), over, strict=True)]
+    shape = [a.shape[axis] for axis in free[0]] + [b.shape[axis] for axis in free[1]]
+    inner = int(np.prod([a.shape[axis] for axis in over[0]], dtype=np.int64))
+    left = reshape(permute(a, free[0] + over[0]), (-1, inner))
+    return reshape(matmul(left, reshape(permute(b, over[1] + free[1]), (inner, -1))), shape)
+
+
+bilinear = of_op("bilinear", lambda input1, input2, weight, bias=None: (input1, input2, weight, bias))
+outer = of_op("outer", lambda input, vec2: (input, vec2))

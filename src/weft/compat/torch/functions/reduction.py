@@ -10,7 +10,8 @@ import numpy as np
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
-from weft.compat.torch.functions.arithmetic import add, cast, div, exp, log, maximum, minimum, mul, ne, pow_, sqrt, sub
+from weft.compat.torch.functions.arithmetic import add, cast, div, maximum, minimum, mul, ne, pow_, sqrt, sub
+from weft.compat.torch.functions.elementary import exp, log
 from weft.compat.torch.recording import emit, emit_many
 from weft.compat.torch.tensor import Tensor
 

@@ -105,6 +105,11 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return result
 
 
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """In the shape of another."""
+    return reshape(input, other.shape)
+
+
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """The axes from `start_dim` to `end_dim` as one."""
     if not input.ndim:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from weft.compat.torch import dtypes
-from weft.compat.torch.functions import activation, creation, layer
+from weft.compat.torch.functions import activation, creation, norm
 from weft.compat.torch.functions.arithmetic import add, mul, where
 from weft.compat.torch.functions.matmul import linear, matmul
 from weft.compat.torch.functions.reduction import mean
@@ -16,6 +16,7 @@ from weft.compat.torch.nn.container import ModuleList
 from weft.compat.torch.nn.layers import Dropout, LayerNorm, Linear, uniform
 from weft.compat.torch.nn.module import Module, Parameter
 from weft.compat.torch.tensor import Tensor
+from weft.frontends.torch.rules.rule import per_axis
 
 
 class MultiheadAttention(Module):
@@ -146,9 +147,9 @@ class RMSNorm(Module):
 
     def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True) -> None:
         super().__init__()
-        self.normalized_shape, self.eps = layer.each_axis(normalized_shape, 1), eps
+        self.normalized_shape, self.eps = per_axis(normalized_shape, 1), eps
         self.weight = Parameter(creation.ones(self.normalized_shape)) if elementwise_affine else None
 
     def forward(self, input: Tensor) -> Tensor:
         """Of the shape of `input`."""
-        return layer.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+        return norm.rms_norm(input, self.normalized_shape, self.weight, self.eps)

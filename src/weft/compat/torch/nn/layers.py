@@ -6,11 +6,22 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from weft.compat.torch.functions import activation, composed, creation, further, indexing, inplace, layer, matmul
+from weft.compat.torch.functions import (
+    activation,
+    arrangement,
+    conv,
+    creation,
+    indexing,
+    inplace,
+    matmul,
+    norm,
+    pool,
+    resize,
+)
 from weft.compat.torch.functions import shape as shapes
-from weft.compat.torch.functions.layer import Sizes, each_axis
 from weft.compat.torch.nn.module import Module, Parameter
 from weft.compat.torch.tensor import Tensor
+from weft.frontends.torch.rules.rule import Sizes, per_axis
 
 
 def uniform(fan_in: int, *shape: int) -> Parameter:
@@ -50,14 +61,14 @@ class _Conv(Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        kernel = each_axis(kernel_size, self.rank)
+        kernel = per_axis(kernel_size, self.rank)
         fan_in = in_channels // groups * math.prod(kernel)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         self.weight = uniform(fan_in, out_channels, in_channels // groups, *kernel)
         self.bias = uniform(fan_in, out_channels) if bias else None
 
     def forward(self, input: Tensor) -> Tensor:
-        function = {1: layer.conv1d, 2: layer.conv2d, 3: layer.conv3d}[self.rank]
+        function = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}[self.rank]
         return function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
@@ -93,7 +104,7 @@ class _ConvTranspose(Module):
         dilation: Sizes = 1,
     ) -> None:
         super().__init__()
-        kernel = each_axis(kernel_size, self.rank)
+        kernel = per_axis(kernel_size, self.rank)
         fan_in = out_channels // groups * math.prod(kernel)
         self.stride, self.padding, self.output_padding = stride, padding, output_padding
         self.dilation, self.groups = dilation, groups
@@ -101,9 +112,9 @@ class _ConvTranspose(Module):
         self.bias = uniform(fan_in, out_channels) if bias else None
 
     def forward(self, input: Tensor) -> Tensor:
-        function = further.FUNCTIONAL.get(f"conv_transpose{self.rank}d", layer.conv_transpose2d)
+        function = {1: conv.conv_transpose1d, 2: conv.conv_transpose2d, 3: conv.conv_transpose3d}[self.rank]
         args = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-        return function(input, self.weight, self.bias, *args)  # type: ignore[no-any-return]
+        return function(input, self.weight, self.bias, *args)
 
 
 class ConvTranspose1d(_ConvTranspose):
@@ -130,7 +141,7 @@ class PReLU(Module):
         self.weight = Parameter(creation.full((num_parameters,), init))
 
     def forward(self, input: Tensor) -> Tensor:
-        return further.FUNCTIONS["prelu"](input, self.weight)  # type: ignore[no-any-return]
+        return activation.prelu(input, self.weight)
 
 
 class InstanceNorm2d(Module):
@@ -143,8 +154,7 @@ class InstanceNorm2d(Module):
         self.bias = Parameter(creation.zeros(num_features)) if affine else None
 
     def forward(self, input: Tensor) -> Tensor:
-        norm = further.FUNCTIONS["instance_norm"]
-        return norm(input, weight=self.weight, bias=self.bias, eps=self.eps)  # type: ignore[no-any-return]
+        return norm.instance_norm(input, weight=self.weight, bias=self.bias, eps=self.eps)
 
 
 class InstanceNorm1d(InstanceNorm2d):
@@ -182,12 +192,12 @@ class LayerNorm(Module):
 
     def __init__(self, normalized_shape: Sizes, eps: float = 1e-5, elementwise_affine: bool = True) -> None:
         super().__init__()
-        self.normalized_shape, self.eps = each_axis(normalized_shape, 1), eps
+        self.normalized_shape, self.eps = per_axis(normalized_shape, 1), eps
         self.weight = Parameter(creation.ones(self.normalized_shape)) if elementwise_affine else None
         self.bias = Parameter(creation.zeros(self.normalized_shape)) if elementwise_affine else None
 
     def forward(self, input: Tensor) -> Tensor:
-        return layer.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        return norm.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class GroupNorm(Module):
@@ -199,7 +209,7 @@ class GroupNorm(Module):
         self.weight, self.bias = Parameter(creation.ones(num_channels)), Parameter(creation.zeros(num_channels))
 
     def forward(self, input: Tensor) -> Tensor:
-        return layer.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        return norm.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
 class BatchNorm2d(Module):
@@ -218,7 +228,7 @@ class BatchNorm2d(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         args = (self.running_mean, self.running_var, self.weight, self.bias, self.training)
-        return layer.batch_norm(input, *args, eps=self.eps)
+        return norm.batch_norm(input, *args, eps=self.eps)
 
 
 class BatchNorm1d(BatchNorm2d):
@@ -248,7 +258,7 @@ class Dropout(Module):
         self.p = p
 
     def forward(self, input: Tensor) -> Tensor:
-        return layer.dropout(input, self.p, training=self.training)
+        return activation.dropout(input, self.p, training=self.training)
 
 
 class Dropout1d(Dropout):
@@ -287,7 +297,6 @@ def _of(name: str, function: Callable[..., Tensor], arguments: Sequence[str] = (
     )
 
 
-_F = further.FUNCTIONAL
 _POOL = ("kernel_size", "stride", "padding")
 ReLU, Sigmoid, Tanh = (
     _of(n, f) for n, f in (("ReLU", activation.relu), ("Sigmoid", activation.sigmoid), ("Tanh", activation.tanh))
@@ -299,32 +308,34 @@ Hardsigmoid, Hardswish = _of("Hardsigmoid", activation.hardsigmoid), _of("Hardsw
 Softplus, Softsign = _of("Softplus", activation.softplus, ["beta", "threshold"]), _of("Softsign", activation.softsign)
 LogSigmoid, GLU = _of("LogSigmoid", activation.logsigmoid), _of("GLU", activation.glu, ["dim"])
 Softmax, LogSoftmax = _of("Softmax", activation.softmax, ["dim"]), _of("LogSoftmax", activation.log_softmax, ["dim"])
-MaxPool1d, MaxPool2d = _of("MaxPool1d", layer.max_pool1d, _POOL), _of("MaxPool2d", layer.max_pool2d, _POOL)
-AvgPool1d, AvgPool2d = _of("AvgPool1d", layer.avg_pool1d, _POOL), _of("AvgPool2d", layer.avg_pool2d, _POOL)
-MaxPool3d, AvgPool3d = _of("MaxPool3d", _F["max_pool3d"], _POOL), _of("AvgPool3d", _F["avg_pool3d"], _POOL)
+MaxPool1d, MaxPool2d = _of("MaxPool1d", pool.max_pool1d, _POOL), _of("MaxPool2d", pool.max_pool2d, _POOL)
+AvgPool1d, AvgPool2d = _of("AvgPool1d", pool.avg_pool1d, _POOL), _of("AvgPool2d", pool.avg_pool2d, _POOL)
+MaxPool3d, AvgPool3d = _of("MaxPool3d", pool.max_pool3d, _POOL), _of("AvgPool3d", pool.avg_pool3d, _POOL)
 AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d = (
-    _of(f"AdaptiveAvgPool{rank}d", _F[f"adaptive_avg_pool{rank}d"], ["output_size"]) for rank in (1, 2, 3)
+    _of(f"AdaptiveAvgPool{rank}d", function, ["output_size"])
+    for rank, function in enumerate((pool.adaptive_avg_pool1d, pool.adaptive_avg_pool2d, pool.adaptive_avg_pool3d), 1)
 )
 AdaptiveMaxPool1d, AdaptiveMaxPool2d, AdaptiveMaxPool3d = (
-    _of(f"AdaptiveMaxPool{rank}d", _F[f"adaptive_max_pool{rank}d"], ["output_size"]) for rank in (1, 2, 3)
+    _of(f"AdaptiveMaxPool{rank}d", function, ["output_size"])
+    for rank, function in enumerate((pool.adaptive_max_pool1d, pool.adaptive_max_pool2d, pool.adaptive_max_pool3d), 1)
 )
-Upsample = _of("Upsample", further.interpolate, ["size", "scale_factor", "mode", "align_corners"])
-PixelShuffle = _of("PixelShuffle", _F["pixel_shuffle"], ["upscale_factor"])
-PixelUnshuffle = _of("PixelUnshuffle", _F["pixel_unshuffle"], ["downscale_factor"])
-SELU, CELU = _of("SELU", _F["selu"]), _of("CELU", _F["celu"], ["alpha"])
-Threshold = _of("Threshold", _F["threshold"], ["threshold", "value"])
-Softmin, Tanhshrink = _of("Softmin", composed.softmin, ["dim"]), _of("Tanhshrink", composed.tanhshrink)
+Upsample = _of("Upsample", resize.interpolate, ["size", "scale_factor", "mode", "align_corners"])
+PixelShuffle = _of("PixelShuffle", resize.pixel_shuffle, ["upscale_factor"])
+PixelUnshuffle = _of("PixelUnshuffle", resize.pixel_unshuffle, ["downscale_factor"])
+SELU, CELU = _of("SELU", activation.selu), _of("CELU", activation.celu, ["alpha"])
+Threshold = _of("Threshold", activation.threshold, ["threshold", "value"])
+Softmin, Tanhshrink = _of("Softmin", activation.softmin, ["dim"]), _of("Tanhshrink", activation.tanhshrink)
 Hardshrink, Softshrink = (
-    _of("Hardshrink", composed.hardshrink, ["lambd"]), _of("Softshrink", composed.softshrink, ["lambd"])
+    _of("Hardshrink", activation.hardshrink, ["lambd"]), _of("Softshrink", activation.softshrink, ["lambd"])
 )  # fmt: skip
 ZeroPad1d, ZeroPad2d = (
-    _of(f"ZeroPad{rank}d", lambda x, padding, n=rank: layer.pad(x, each_axis(padding, 2 * n)), ["padding"])
+    _of(f"ZeroPad{rank}d", lambda x, padding, n=rank: arrangement.pad(x, per_axis(padding, 2 * n)), ["padding"])
     for rank in (1, 2)
 )
 ReflectionPad1d, ReflectionPad2d = (
     _of(
         f"ReflectionPad{rank}d",
-        lambda x, padding, n=rank: layer.pad(x, each_axis(padding, 2 * n), "reflect"),
+        lambda x, padding, n=rank: arrangement.pad(x, per_axis(padding, 2 * n), "reflect"),
         ["padding"],
     )
     for rank in (1, 2)

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions import creation
-from weft.compat.torch.functions.aten import noted
+from weft.compat.torch.functions.rule import noted
 from weft.compat.torch.nn.layers import uniform
 from weft.compat.torch.nn.module import Module
 from weft.compat.torch.tensor import Tensor

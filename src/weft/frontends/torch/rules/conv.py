@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import wraps
+from typing import Any
 
 from weft.frontends.faults import Fault
 from weft.frontends.torch.build import Builder
-from weft.frontends.torch.rules.rule import batched_like, per_axis, with_batch
+from weft.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
 from weft.graph.value import Value
-
-Sizes = int | Sequence[int]
 
 
 def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) ->
 
 def conv(
     b: Builder,
-    x: Value,
+    input: Value,
     weight: Value,
     bias: Value | None = None,
     stride: Sizes = 1,
@@ -32,13 +32,13 @@ def conv(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Value:
-    """conv1d, conv2d, conv3d: x [N, C, *S] or [C, *S]."""
+    """conv1d, conv2d, conv3d: input [N, C, *S] or [C, *S]."""
     kernel = b.shape(weight)[2:]
     rank = len(kernel)
     spread = per_axis(dilation, rank)
     result = b.add(
         "conv",
-        with_batch(b, x, rank),
+        with_batch(b, input, rank),
         weight,
         bias,
         strides=per_axis(stride, rank),
@@ -46,12 +46,12 @@ def conv(
         dilations=spread,
         groups=groups,
     )
-    return batched_like(b, result, x)
+    return batched_like(b, result, input)
 
 
 def conv_transpose(
     b: Builder,
-    x: Value,
+    input: Value,
     weight: Value,
     bias: Value | None = None,
     stride: Sizes = 1,
@@ -64,7 +64,7 @@ def conv_transpose(
     rank = b.rank(weight) - 2
     result = b.add(
         "conv_transpose",
-        with_batch(b, x, rank),
+        with_batch(b, input, rank),
         weight,
         bias,
         strides=per_axis(stride, rank),
@@ -73,7 +73,19 @@ def conv_transpose(
         groups=groups,
         output_padding=per_axis(output_padding, rank),
     )
-    return batched_like(b, result, x)
+    return batched_like(b, result, input)
+
+
+def of_rank(rank: int, rule: Rule) -> Rule:
+    """`rule` for a weight of `rank` spatial axes alone."""
+
+    @wraps(rule)
+    def checked(b: Builder, input: Value, weight: Value, *args: Any, **kwargs: Any) -> Any:
+        if b.rank(weight) != rank + 2:
+            raise Fault(f"its weight must have {rank + 2} axes, {rank} of them spatial, got {list(b.shape(weight))}")
+        return rule(b, input, weight, *args, **kwargs)
+
+    return checked
 
 
 def convolution(

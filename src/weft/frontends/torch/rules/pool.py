@@ -8,10 +8,8 @@ import numpy as np
 
 from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Builder
-from weft.frontends.torch.rules.rule import Rule, batched_like, per_axis, with_batch
+from weft.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
 from weft.graph.value import Value
-
-Sizes = int | Sequence[int]
 
 
 def max_pool(rank: int) -> Rule:
@@ -19,24 +17,24 @@ def max_pool(rank: int) -> Rule:
 
     def rule(
         b: Builder,
-        x: Value,
-        kernel: Sizes,
-        stride: Sizes = (),
+        input: Value,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
         padding: Sizes = 0,
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> Value:
-        window = per_axis(kernel, rank)
+        window = per_axis(kernel_size, rank)
         result = b.add(
             "max_pool",
-            with_batch(b, x, rank),
+            with_batch(b, input, rank),
             kernel=window,
             strides=per_axis(stride, rank) if stride else window,
             pads=per_axis(padding, rank) * 2,
             dilations=per_axis(dilation, rank),
             ceil_mode=ceil_mode,
         )
-        return batched_like(b, result, x)
+        return batched_like(b, result, input)
 
     return rule
 
@@ -52,9 +50,9 @@ def avg_pool(rank: int) -> Rule:
 
     def rule(
         b: Builder,
-        x: Value,
-        kernel: Sizes,
-        stride: Sizes = (),
+        input: Value,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
         padding: Sizes = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
@@ -62,10 +60,10 @@ def avg_pool(rank: int) -> Rule:
     ) -> Value:
         if divisor_override is not None:
             raise Unsupported("it overrides the divisor; multiply the result instead")
-        window = per_axis(kernel, rank)
+        window = per_axis(kernel_size, rank)
         result = b.add(
             "avg_pool",
-            with_batch(b, x, rank),
+            with_batch(b, input, rank),
             kernel=window,
             strides=per_axis(stride, rank) if stride else window,
             pads=per_axis(padding, rank) * 2,
@@ -73,7 +71,7 @@ def avg_pool(rank: int) -> Rule:
             ceil_mode=ceil_mode,
             count_include_pad=count_include_pad,
         )
-        return batched_like(b, result, x)
+        return batched_like(b, result, input)
 
     return rule
 
@@ -82,19 +80,20 @@ def adaptive(kind: str, rank: int) -> Rule:
     """A rule for adaptive pools: to 1 a reduction; to sizes that divide a pool; else products with means of windows."""
     op = "reduce_mean" if kind == "avg" else "reduce_max"
 
-    def rule(b: Builder, x: Value, output: Sizes) -> Value:
-        shape = b.shape(x)
+    def rule(b: Builder, input: Value, output_size: int | Sequence[int | None] | None) -> Value:
+        shape = b.shape(input)
         sizes = shape[len(shape) - rank :]
-        given = (output,) * rank if isinstance(output, int) else tuple(output)
+        given = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
         wanted = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
         axes = tuple(range(len(shape) - rank, len(shape)))
         if all(out == 1 for out in wanted):
-            return b.reduce(op, x, axes, keepdims=True)
+            return b.reduce(op, input, axes, keepdims=True)
         if all(out and size % out == 0 for size, out in zip(sizes, wanted, strict=True)):
             kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
-            return max_pool(rank)(b, x, kernel) if kind == "max" else avg_pool(rank)(b, x, kernel)  # type: ignore[no-any-return]
+            return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
         if kind == "max":
-            return _windows_of_max(b, x, axes, wanted)
+            return _windows_of_max(b, input, axes, wanted)
+        x = input
         for axis, size, out in zip(axes, sizes, wanted, strict=True):
             x = _means(b, x, axis, size, out)
         return x

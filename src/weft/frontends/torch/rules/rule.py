@@ -14,12 +14,16 @@ from weft.graph.value import Value
 Rule = Callable[..., Any]
 """(builder, the op's arguments in the order of its schema) -> its result, or a list of its results.
 
-Tensors are Values; arguments that are left out have the schema's defaults. Raises Fault or ShapeError for arguments
+Tensors are Values; arguments that are left out have the schema's defaults. Where `compat.torch` gives the rule to users
+without a form of its own, arguments have PyTorch's names. Raises Fault or ShapeError for arguments
 that weft cannot take, without the name of the op, which the caller adds.
 """
 
 Operand = Value | Number | bool | int | float
 """A tensor, or a Python number that is known now or later."""
+
+Sizes = int | Sequence[int]
+"""One number for every spatial axis, or one for each."""
 
 _CATEGORIES = {"bool": 0, "uint": 1, "int": 1, "float": 2}
 
@@ -85,7 +89,7 @@ def floating(b: Builder, x: Value) -> Value:
     return x if x.known_dtype.is_float else b.cast(x, dtypes.f32)
 
 
-def per_axis(given: int | Sequence[int], rank: int) -> tuple[int, ...]:
+def per_axis(given: Sizes, rank: int) -> tuple[int, ...]:
     """One number for every spatial axis."""
     found = (given,) * rank if isinstance(given, int) else tuple(int(number) for number in given)
     return found * rank if len(found) == 1 else found

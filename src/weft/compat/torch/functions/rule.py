@@ -1,7 +1,8 @@
-"""Functions of ATen ops: what `frontends.torch` builds for an op of a PyTorch program, noted in the current recording."""
+"""Functions by a rule of `frontends.torch`: what it builds for an ATen op, noted in the current recording."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -18,16 +19,37 @@ from weft.graph.graph import Graph
 from weft.graph.value import Value
 
 
-def of_op(op: str, arguments: Callable[..., tuple[Any, ...]]) -> Callable[..., Any]:
-    """The function of the ATen op `op`; `arguments` puts what users give into the order of the op's schema."""
+def of_op(op: str, arguments: Callable[..., tuple[Any, ...]] | None = None) -> Callable[..., Tensor]:
+    """The function of the ATen op `op`; `arguments` puts what users give into the order of the op's schema.
 
-    @wraps(arguments)
-    def function(*args: Any, **kwargs: Any) -> Any:
-        return noted(op, arguments(*args, **kwargs))
+    Without `arguments` users give what the rule takes, by its names.
+    """
+    ordered = arguments or _as_of(op)
+
+    @wraps(ordered)
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        result: Tensor = noted(op, ordered(*args, **kwargs))
+        return result
 
     function.__name__ = op.partition(".")[0]
     function.__doc__ = f"PyTorch's {function.__name__}."
     return tensor_function(function)
+
+
+def _as_of(op: str) -> Callable[..., tuple[Any, ...]]:
+    _builder, *parameters = inspect.signature(RULES[op]).parameters.values()
+    signature = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters])
+
+    def ordered(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{op}{signature}: {error}") from None
+        bound.apply_defaults()
+        return bound.args
+
+    ordered.__signature__ = signature  # type: ignore[attr-defined]
+    return ordered
 
 
 def noted(op: str, args: tuple[Any, ...]) -> Any:

@@ -1,0 +1,100 @@
+"""Elementary functions of single elements."""
+
+from __future__ import annotations
+
+import math
+
+from weft.compat.torch import dtypes
+from weft.compat.torch.dispatch import tensor_function
+from weft.compat.torch.functions.arithmetic import (
+    abs_,
+    add,
+    div,
+    eq,
+    gt,
+    isnan,
+    lt,
+    mul,
+    sqrt,
+    sub,
+    trunc,
+    unary,
+    where,
+)
+from weft.compat.torch.functions.rule import of_op
+from weft.compat.torch.tensor import Tensor
+
+exp, log = unary("exp"), unary("log")
+sin, cos, tan, asin, acos, atan, sinh, cosh, erf = (
+    unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "erf")
+)
+atan2 = of_op("atan2", lambda input, other: (input, other))
+exp2, expm1, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "expm1", "log10"))
+
+
+@tensor_function
+def log2(input: Tensor) -> Tensor:
+    """The logarithm to base 2."""
+    return mul(log(input), 1 / math.log(2))
+
+
+@tensor_function
+def log1p(input: Tensor) -> Tensor:
+    """log(1 + input)."""
+    return log(add(input, 1))
+
+
+@tensor_function
+def frac(input: Tensor) -> Tensor:
+    """What follows the point."""
+    return sub(input, trunc(input))
+
+
+@tensor_function
+def hypot(input: Tensor, other: Tensor) -> Tensor:
+    """sqrt(input^2 + other^2)."""
+    return sqrt(add(mul(input, input), mul(other, other)))
+
+
+@tensor_function
+def erfc(input: Tensor) -> Tensor:
+    """1 - erf(input)."""
+    return sub(1, erf(input))
+
+
+@tensor_function
+def logaddexp(input: Tensor, other: Tensor) -> Tensor:
+    """log(exp(input) + exp(other)) without overflow."""
+    high = where(gt(input, other), input, other)
+    return add(high, log(add(1, exp(sub(0, abs_(sub(input, other)))))))
+
+
+@tensor_function
+def asinh(input: Tensor) -> Tensor:
+    """The inverse of sinh."""
+    size = abs_(input)
+    found = log(add(size, sqrt(add(mul(size, size), 1))))
+    return where(lt(input, 0), sub(0, found), found)
+
+
+@tensor_function
+def acosh(input: Tensor) -> Tensor:
+    """The inverse of cosh."""
+    return log(add(input, sqrt(sub(mul(input, input), 1))))
+
+
+@tensor_function
+def atanh(input: Tensor) -> Tensor:
+    """The inverse of tanh."""
+    return mul(log(div(add(1, input), sub(1, input))), 0.5)
+
+
+@tensor_function
+def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """With numbers in place of NaN and the infinities: the largest ones unless others are given."""
+    if not input.dtype.is_floating_point:
+        return input
+    limits = dtypes.finfo(input.dtype)
+    found = where(isnan(input), nan, input)
+    found = where(eq(found, math.inf), limits.max if posinf is None else posinf, found)
+    return where(eq(found, -math.inf), limits.min if neginf is None else neginf, found)

@@ -1,0 +1,83 @@
+"""Counts, orders and statistics of elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from weft.compat.torch.dispatch import tensor_function
+from weft.compat.torch.functions.arithmetic import as_tensor, ne
+from weft.compat.torch.functions.indexing import index_
+from weft.compat.torch.functions.reduction import Dims, Extreme, amax, amin, axis_of, mean, sort, std, sum_, var
+from weft.compat.torch.functions.shape import reshape, unsqueeze
+from weft.compat.torch.tensor import Tensor
+
+
+@tensor_function
+def count_nonzero(input: Tensor, dim: Dims = None) -> Tensor:
+    """How many elements are not 0."""
+    return sum_(ne(input, 0), dim)
+
+
+@tensor_function
+def var_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, **options: Any) -> Any:
+    """The variance and the mean."""
+    return var(input, dim, unbiased, keepdim, **options), mean(input, dim, keepdim)
+
+
+@tensor_function
+def std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bool = False, **options: Any) -> Any:
+    """The standard deviation and the mean."""
+    return std(input, dim, unbiased, keepdim, **options), mean(input, dim, keepdim)
+
+
+@tensor_function
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The smallest and the largest element."""
+    return amin(input, dim, keepdim), amax(input, dim, keepdim)
+
+
+@tensor_function
+def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The middle element, the lower of two; along `dim` with where it is."""
+    if dim is None:
+        return sort(reshape(input, -1), 0).values[(input.numel() - 1) // 2]
+    return kthvalue(input, (input.shape[axis_of(input, dim)] + 1) // 2, dim, keepdim)
+
+
+@tensor_function
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
+    """The k-th smallest element along `dim`, counted from 1, and where it is."""
+    axis = axis_of(input, dim)
+    if not 1 <= k <= input.shape[axis]:
+        raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
+    before = (slice(None),) * axis
+    found = [index_(each, (*before, k - 1)) for each in sort(input, axis)]
+    return Extreme(*(unsqueeze(each, axis) for each in found)) if keepdim else Extreme(*found)
+
+
+def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:
+    """The different elements in order, where each element went, how often each is there."""
+    found = np.unique(input.numpy(), return_inverse=True, return_counts=True)
+    parts = [Tensor(found[0])]
+    if return_inverse:
+        parts.append(Tensor(found[1].reshape(input.shape)))
+    if return_counts:
+        parts.append(Tensor(found[2]))
+    return parts[0] if len(parts) == 1 else tuple(parts)
+
+
+def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """How often each number is there."""
+    return Tensor(np.bincount(input.numpy(), None if weights is None else weights.numpy(), minlength))
+
+
+def searchsorted(sorted_sequence: Tensor, values: Any, *, right: bool = False) -> Tensor:
+    """Where each value would be put into a vector in order."""
+    return Tensor(np.searchsorted(sorted_sequence.numpy(), as_tensor(values).numpy(), "right" if right else "left"))
+
+
+def bucketize(input: Any, boundaries: Tensor, *, right: bool = False) -> Tensor:
+    """Between which boundaries each element lies."""
+    return searchsorted(boundaries, input, right=right)
