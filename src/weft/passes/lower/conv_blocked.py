@@ -58,7 +58,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     bias = zeros(out, ctx, groups * width) if passes and tail.bias is None else tail.bias
     units = tile.blocks if tile.flat else shape.out_size[0]
     unit_chunks, units_per_chunk, groups_per_chunk = _grid(node, shape, ctx, units * shape.images, groups)
-    unroll = _unroll(channels, shape.kernel, block)
+    unroll = _unroll(channels, shape.kernel, block, pairs=pairs)
     packed = _packed(weights, shape, width, block, ctx, plain=plain_input, pairs=pairs)
     far = (pairs or shape.kernel != (1, 1)) and groups > 1 and nbytes(packed) >= ctx.target.l2
     prefetch = _prefetched_lines(unroll * shape.kernel[1] * width * dtype.size, units) if far else 0
@@ -209,11 +209,14 @@ def _packed(
     return ctx.remember_packed(weights, how, ctx.constant(np.asarray(data), f"{weights.name}.packed"))
 
 
-def _unroll(channels: int, kernel: Pair, block: int) -> int:
-    """Input channels (or pairs) a turn of the innermost loop: several where the kernel has one column."""
+def _unroll(channels: int, kernel: Pair, block: int, *, pairs: bool) -> int:
+    """Input channels (or pairs) a turn of the innermost loop: several where the kernel has one column.
+
+    Of pairs only two: with four, LLVM keeps sums of some blocks on the stack, which takes half as long again.
+    """
     if kernel[1] > 1:
         return 1
-    return next(turn for turn in (4, 2, 1) if channels % turn == 0 and block % turn == 0)
+    return next(turn for turn in ((2, 1) if pairs else (4, 2, 1)) if channels % turn == 0 and block % turn == 0)
 
 
 def _prefetched_lines(turn_bytes: int, units: int) -> int:
