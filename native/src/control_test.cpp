@@ -39,6 +39,22 @@ std::unique_ptr<Program> one_step(HostCall host) {
     return builder.build();
 }
 
+std::atomic<int> workers_inside{0};
+std::atomic<int> workers_at_once{0};  // the most that were inside since this was set to 0
+std::atomic<int> chunks_done{0};
+
+// A chunk that counts how many workers are in it at once.
+std::int32_t gauge(void* const*, const std::int64_t*, std::int64_t, void*) {
+    const int now = ++workers_inside;
+    int before = workers_at_once;
+    while (before < now && !workers_at_once.compare_exchange_weak(before, now)) {
+    }
+    std::this_thread::sleep_for(300us);
+    --workers_inside;
+    ++chunks_done;
+    return 0;
+}
+
 void wait_for(const std::atomic<bool>& flag) {
     while (!flag) std::this_thread::sleep_for(100us);
 }
@@ -195,28 +211,17 @@ WEFT_TEST(an_urgent_run_overtakes_a_long_one) {
 }
 
 WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
-    static std::atomic<int> inside{0};
-    static std::atomic<int> most{0};
-    const Kernel gauge = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
-        const int now = ++inside;
-        int before = most;
-        while (before < now && !most.compare_exchange_weak(before, now)) {
-        }
-        std::this_thread::sleep_for(300us);
-        --inside;
-        return 0;
-    };
     Team team("t", {6, 6});
     for (const int cap : {1, 2, 3, 0}) {
-        most = 0;
+        workers_at_once = 0;
         Builder builder;
         builder.slots = {{SlotKind::arena, 0}};
         builder.add_kernel(gauge, {}, 60);
         builder.steps[0].max_workers = cap;
         const auto program = builder.build();
         team.run(*program, {});
-        CHECK(cap == 0 ? most > 3 : most <= cap);
-        CHECK(cap == 1 || most > 1);
+        CHECK(cap == 0 ? workers_at_once > 3 : workers_at_once <= cap);
+        CHECK(cap == 1 || workers_at_once > 1);
     }
     Builder builder;
     builder.add_kernel(gauge, {});
@@ -225,19 +230,8 @@ WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
 }
 
 WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
-    static std::atomic<int> inside{0};
-    static std::atomic<int> most{0};
-    static std::atomic<int> drawn{0};
-    const Kernel gauge = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
-        const int now = ++inside;
-        int before = most;
-        while (before < now && !most.compare_exchange_weak(before, now)) {
-        }
-        std::this_thread::sleep_for(300us);
-        --inside;
-        ++drawn;
-        return 0;
-    };
+    workers_at_once = 0;
+    chunks_done = 0;
     constexpr int kSteps = 60;
     constexpr int kChunks = 20;
     Builder builder;
@@ -251,23 +245,23 @@ WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     Team team("t", {4, 1});
     std::thread client([&] { team.run(*program, {}); });
     const auto wait_for = [&](int chunks) {
-        while (drawn < chunks) std::this_thread::sleep_for(100us);
+        while (chunks_done < chunks) std::this_thread::sleep_for(100us);
     };
     wait_for(kChunks * 10);
-    CHECK_EQUAL(1, most.load());
+    CHECK_EQUAL(1, workers_at_once.load());
     program->set_caps(std::vector<int>(kSteps, 3));
     wait_for(kChunks * 30);
-    CHECK_EQUAL(3, most.load());
+    CHECK_EQUAL(3, workers_at_once.load());
     program->set_caps(std::vector<int>(kSteps, 1));
-    wait_for(drawn + 2 * kChunks);  // the op in progress keeps its workers
-    most = 0;
+    wait_for(chunks_done + 2 * kChunks);  // the op in progress keeps its workers
+    workers_at_once = 0;
     client.join();
-    CHECK_EQUAL(1, most.load());
-    CHECK_EQUAL(kSteps * kChunks, drawn.load());
-    most = 0;
+    CHECK_EQUAL(1, workers_at_once.load());
+    CHECK_EQUAL(kSteps * kChunks, chunks_done.load());
+    workers_at_once = 0;
     program->set_caps(std::vector<int>(kSteps, 0));
     team.run(*program, {});
-    CHECK(most > 3);
+    CHECK(workers_at_once > 3);
     CHECK_THROWS(std::invalid_argument, program->set_caps(std::vector<int>(kSteps - 1, 1)));
     std::vector<int> wrong(kSteps, 1);
     wrong.back() = -1;
