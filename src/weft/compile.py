@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft import _native, dtypes, knobs
+from weft.codegen.apart import found_or_compiled
 from weft.codegen.digests import find_digest, keep_digest
 from weft.codegen.image import Image, find, image_key
 from weft.codegen.target import detect
@@ -121,11 +122,13 @@ class Session(SessionBase):
             provider=provider,
             caps=self._caps,
         )
-        digest = self._origin.digest
-        key = None
+        digest, path = self._origin.digest, self._origin.path
+        key = kept = None
         if digest is not None and provider is None and not knobs.get("WEFT_DEBUG"):
-            key = image_key(digest, {"math": math, "precision": precision}, target)
-        self._kept = kept = None if key is None else find(key, target)
+            settings = {"math": math, "precision": precision}
+            key = image_key(digest, settings, target)
+            kept = find(key, target) if path is None else found_or_compiled(path, key, target, settings, progress)
+        self._kept = kept
         source = None
         if kept is None:
             source = self._origin.load()

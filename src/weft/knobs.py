@@ -58,6 +58,8 @@ KNOBS: dict[str, Knob] = {
              "Folder of compiled kernels and models; `off` keeps none. Default: ~/.cache/weft."),
         Knob("WEFT_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",
              "How much that folder may hold; what was not used for longest is dropped."),
+        Knob("WEFT_COMPILE_APART", "on", _one_of("on", "off"), "on or off",
+             "Compile large models in a process of their own, which ends when the compiled form is in that folder."),
         Knob("WEFT_DEBUG", 0, _whole(0), "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
         Knob("WEFT_PARALLEL_BACKEND", "native", _one_of("native", "openmp", "tbb"), "native, openmp or tbb",

@@ -25,8 +25,9 @@ STATIC = ("branches", "convolutional")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of this test's own."""
+    """A cache folder of this test's own, filled by this process."""
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("WEFT_COMPILE_APART", "off")
     return tmp_path / "cache"
 
 

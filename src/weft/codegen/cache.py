@@ -66,6 +66,14 @@ class KernelCache:
             return None
         return file
 
+    def has(self, key: str) -> bool:
+        """Whether a file is kept under `key`."""
+        return os.access(key, os.F_OK, dir_fd=self._folder)
+
+    def may_grow(self) -> bool:
+        """Whether files can be made here: not on a file system that is only read."""
+        return os.access(".", os.W_OK, dir_fd=self._folder)
+
     def has_room_for(self, size: int) -> bool:
         """Whether a file of `size` bytes takes so little of the folder's limit that it does not drive all others out."""
         return size <= self._max_bytes // _SHARE

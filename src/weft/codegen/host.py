@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from weft import knobs
 from weft.codegen.cache import compiler_version, open_cache
 from weft.codegen.residence import shed_code
+from weft.runtime import interpreter
 
 _CPU_INFO = Path("/proc/cpuinfo")
 _TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU ", "Features")
 """Lines of /proc/cpuinfo that tell one CPU from another, and not one moment from another."""
+
+
+_QUESTION = """import json; from llvmlite import binding; features = dict(binding.get_host_cpu_features().items())
+print(json.dumps([binding.get_process_triple(), binding.get_host_cpu_name(), features]))"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +43,25 @@ def host() -> Host:
         kept = None if cache is None else _read(cache.load(key))
         if kept is not None:
             return kept
-        found = _ask()
+        found = _ask() if cache is None else _ask_apart() or _ask()
         if cache is not None:
             cache.store(key, json.dumps([found.triple, found.cpu, found.features]).encode())
         return found
+
+
+def _ask_apart() -> Host | None:
+    """As `_ask`, by a process that ends then: what LLVM leaves in memory is a third of what a small model needs.
+
+    None where LLVM is in memory already, and where no process should or can be started.
+    """
+    if "llvmlite.binding" in sys.modules or knobs.get("WEFT_COMPILE_APART") == "off" or not interpreter.is_known():
+        return None
+    try:
+        with interpreter.start(_QUESTION, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+            answer = process.communicate()[0]
+        return _read(answer) if process.returncode == 0 else None
+    except (OSError, ValueError):
+        return None
 
 
 def _ask() -> Host:

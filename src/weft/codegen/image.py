@@ -43,7 +43,9 @@ MAGIC = b"weft-model-2\n\0\0\0"
 SIZES = struct.Struct("<QQQI")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
-_IRRELEVANT = ("WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_PLAN_CACHE", "WEFT_OUTPUTS_MB", "WEFT_PARALLEL_BACKEND")
+_IRRELEVANT = (
+    "WEFT_CACHE", "WEFT_CACHE_MB", "WEFT_COMPILE_APART", "WEFT_PLAN_CACHE", "WEFT_OUTPUTS_MB", "WEFT_PARALLEL_BACKEND",
+)  # fmt: skip
 """Knobs that do not change what a model is compiled to."""
 
 

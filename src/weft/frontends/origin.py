@@ -33,13 +33,13 @@ class Origin:
 
     It is None for models of other kinds, and for files that cannot be read: `load` says why. `find` and `keep` remember
     the hashes of large files by device, inode, size, and the times of the last writing and of the last change, which
-    no program can set.
+    no program can set. `path` is the file, None for a model given otherwise.
     """
 
     def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
         if isinstance(model, str | os.PathLike) and isinstance(os.fspath(model), str):
             model = Path.cwd() / model  # the folder may be another one when the model is read
-        self._path = model if isinstance(model, Path) else None
+        self.path = model if isinstance(model, Path) else None
         self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
         self._lock = forking.lock()
         self._loaded: Graph | Template | None = None
@@ -56,7 +56,7 @@ class Origin:
                 loaded = self._load()
                 if not self.is_unchanged():
                     raise ModelError(
-                        f"the model {str(self._path)!r} was changed after its session was made; "
+                        f"the model {str(self.path)!r} was changed after its session was made; "
                         "make a new session of the file, or put the old one back"
                     )
                 self._loaded, self._load = loaded, None
@@ -65,10 +65,10 @@ class Origin:
 
     def is_unchanged(self) -> bool:
         """Whether `digest` still tells what `load` reads."""
-        if self.digest is None or self._path is None:
+        if self.digest is None or self.path is None:
             return True
         try:
-            return _stamp(self._path.stat()) == self._stamp or _digest(self._path)[0] == self.digest
+            return _stamp(self.path.stat()) == self._stamp or _digest(self.path)[0] == self.digest
         except OSError:
             return False
 

@@ -12,10 +12,10 @@ import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 from weft.errors import RunTimeoutError, WorkerError
+from weft.runtime import interpreter
 from weft.runtime.control import check_run
 from weft.runtime.python_ops.child import MISSING, MOST_FUNCTIONS, RETURNED, UnknownModuleError
 from weft.runtime.python_ops.memory import Array, Receiver, Sender
@@ -35,7 +35,7 @@ ONE_THREAD = dict.fromkeys(
 )  # fmt: skip
 """Put into a worker's environment: it has one place of the team, that of the thread which waits for it."""
 
-PROGRAM = "import sys; sys.path[:] = {path!r}; from weft.runtime.python_ops.child import main; main({ends})"
+PROGRAM = "from weft.runtime.python_ops.child import main; main({ends})"
 """The user's own main module is not run again: functions in it come by value."""
 
 
@@ -54,20 +54,11 @@ class Worker:
     """One process. Used by one thread at a time. Starting it neither forks this process nor waits for it."""
 
     def __init__(self) -> None:
-        if not sys.executable:
-            raise WorkerError("python_ops(executor='process'): this program does not know where its Python is")
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         reader, self._lifeline = os.pipe()
-        path = [entry or str(Path.cwd()) for entry in sys.path]
-        program = PROGRAM.format(path=path, ends=f"{theirs.fileno()}, {reader}")
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+        ends = theirs.fileno(), reader
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - this Python
-                [sys.executable, *flags, "-c", program],
-                stdin=subprocess.DEVNULL,
-                env=os.environ | ONE_THREAD,
-                pass_fds=(theirs.fileno(), reader),
-            )
+            self._process = interpreter.start(PROGRAM.format(ends=f"{ends[0]}, {ends[1]}"), ends, ONE_THREAD)
         except OSError as error:
             mine.close()
             os.close(self._lifeline)

@@ -1,0 +1,118 @@
+"""Models compiled by a process of their own, which leaves their compiled form in the cache folder and ends.
+
+LLVM, the passes and packed weights take up to three times the memory that runs do. The process that serves the model never
+has them: from its first load on it holds what a later load would.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from weft import knobs
+from weft.codegen.build import Progress
+from weft.codegen.cache import open_cache
+from weft.codegen.image import Image, find
+from weft.plan.target import Target
+from weft.runtime import interpreter, threads
+
+LEAST_BYTES = 1 << 20
+"""Smaller models are compiled where they are loaded, sooner than another Python would have started."""
+
+_PROGRAM = "import weft; from weft.codegen.apart import main; main(weft.Session, {path!r}, {settings!r}, {lifeline})"
+
+
+def found_or_compiled(
+    path: Path, key: str, target: Target, settings: Mapping[str, str], progress: Progress | None = None
+) -> Image | None:
+    """What is kept under `key`, after another process has compiled the model at `path` if need be.
+
+    None, and the caller is to compile, where WEFT_COMPILE_APART is off or nothing can be kept, for small models, for
+    those that were not kept before, and where the process cannot start or fails (compiling here tells why). `settings`
+    are those of the session, `progress(done, total)` is called as kernels are compiled.
+    """
+    kept = find(key, target)
+    if kept is not None or not _is_worthwhile(path, key) or not _compile(path, settings, progress):
+        return kept
+    kept = find(key, target)
+    if kept is None:
+        with open_cache() as cache:
+            if cache is not None:
+                cache.store(_unkept(key), b"")
+    return kept
+
+
+def _is_worthwhile(path: Path, key: str) -> bool:
+    """Whether another process may be started, and is likely to leave something under `key`."""
+    if knobs.get("WEFT_COMPILE_APART") == "off" or not interpreter.is_known():
+        return False
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return False
+    if size < LEAST_BYTES:
+        return False
+    with open_cache() as cache:
+        return cache is not None and cache.may_grow() and cache.has_room_for(size) and not cache.has(_unkept(key))
+
+
+def _unkept(key: str) -> str:
+    """The name of an empty file that says that nothing was kept under `key`, though it was compiled for that."""
+    return hashlib.sha256(f"unkept\n{key}".encode()).hexdigest()
+
+
+def _compile(path: Path, settings: Mapping[str, str], progress: Progress | None) -> bool:
+    """Whether another process has made a session of the model. It may have as many threads as this one, and ends with it."""
+    limits = threads.get()
+    environment = {
+        "WEFT_COMPILE_APART": "off",
+        "WEFT_INTRA_OP_THREADS": str(limits.intra_op),
+        "WEFT_INTER_OP_THREADS": str(limits.inter_op),
+    }
+    reader, lifeline = os.pipe()
+    try:
+        program = _PROGRAM.format(path=str(path), settings=dict(settings), lifeline=reader)
+        process = interpreter.start(program, (reader,), environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        os.close(lifeline)
+        return False
+    finally:
+        os.close(reader)
+    try:
+        with process:
+            try:
+                _follow(process.stdout, progress)
+            except BaseException:
+                process.kill()
+                raise
+    finally:
+        os.close(lifeline)
+    return process.returncode == 0
+
+
+def _follow(told: IO[bytes] | None, progress: Progress | None) -> None:
+    """Pass on what the process tells, until it ends."""
+    assert told is not None
+    for line in told:
+        found = re.fullmatch(rb"weft (\d+) (\d+)\n", line)
+        if found is not None and progress is not None:
+            progress(int(found[1]), int(found[2]))
+
+
+def main(make_session: Callable[..., Any], path: str, settings: Mapping[str, str], lifeline: int) -> None:
+    """What the process does: make a session of the model at `path`, and tell of its kernels on stdout."""
+    from weft.runtime.python_ops.child import die_with
+
+    def progress(done: int, total: int) -> None:
+        sys.stdout.write(f"weft {done} {total}\n")
+        sys.stdout.flush()
+
+    os.set_inheritable(lifeline, False)
+    die_with(lifeline)
+    make_session(path, matmul_provider="weft", progress=progress, **settings)

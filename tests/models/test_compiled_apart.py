@@ -1,0 +1,223 @@
+"""Large models are compiled by a process of their own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import weft
+from tests.models import small
+from weft.codegen import apart, cache, host
+from weft.compile import Restored
+from weft.errors import ModelError
+from weft.runtime import interpreter
+
+Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of this test's own, which knows what CPU this is."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("WEFT_COMPILE_APART", raising=False)
+    host.host.cache_clear()
+    host.host()
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """The processes that were started, each with what was added to its environment."""
+    seen: Started = []
+    start = interpreter.start
+
+    def counted(program: str, descriptors: Any = (), environment: Any = None, **streams: Any) -> Any:
+        process = start(program, descriptors, environment, **streams)
+        seen.append((process, dict(environment or {})))
+        return process
+
+    monkeypatch.setattr(interpreter, "start", counted)
+    return seen
+
+
+def large(tmp_path: Path, *, foreign: bool = False) -> tuple[Path, dict[str, np.ndarray]]:
+    """A model of more than a mebibyte as a file, and inputs for it; with an op that runs as a Python function if `foreign`."""
+    w = small.ModelWriter()
+    y = w.op("Relu", w.op("MatMul", "x", w.random(640, 640)))
+    outputs = {y: (small.FLOAT, [4, 640])}
+    inputs = {"x": (small.FLOAT, [4, 640])}
+    if foreign:
+        outputs[w.op("Det", "m")] = (small.FLOAT, [])
+        inputs["m"] = (small.FLOAT, [3, 3])
+    model = w.model(inputs, outputs)
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    return path, small.inputs_for(model)
+
+
+def is_restored(session: weft.Session) -> bool:
+    return isinstance(session._plans.all()[0], Restored)
+
+
+def test_the_results_are_those_of_a_model_compiled_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
+) -> None:
+    """
+    Who compiles changes no bit; a small model is compiled here, and so is every one where the knob says so.
+    """
+    path, inputs = large(tmp_path)
+    session = weft.Session(path)
+    assert is_restored(session)
+    assert len(started) == 1
+
+    monkeypatch.setenv("WEFT_COMPILE_APART", "off")
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "other"))
+    here = weft.Session(path)
+    assert not is_restored(here)
+    wanted, got = here.run(inputs), session.run(inputs)
+    assert all(np.array_equal(wanted[name].view(np.uint8), got[name].view(np.uint8)) for name in wanted)
+
+    monkeypatch.delenv("WEFT_COMPILE_APART")
+    little = tmp_path / "small.onnx"
+    onnx.save(small.convolutional(), little)
+    weft.Session(little)
+    assert len(started) == 1
+
+
+_SCRIPT = """
+import re, sys
+import numpy, weft
+session = weft.Session({path!r})
+session.run({{"x": numpy.ones((4, 640), numpy.float32)}})
+print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+print(*sorted({{"llvmlite.binding", "onnx", "weft.driver", "weft.passes.pipeline"}} & sys.modules.keys()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_first_load_needs_no_more_memory_than_a_later_one(tmp_path: Path, folder: Path) -> None:
+    """
+    Neither LLVM nor onnx nor a pass is ever in the process that serves the model, not even to ask what CPU this is.
+    """
+    for each in folder.iterdir():
+        each.unlink()
+    path, _ = large(tmp_path)
+    command = [sys.executable, "-c", _SCRIPT.format(path=str(path))]
+    first, later = (
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n") for _ in "12"
+    )
+
+    assert first[1] == later[1] == ""
+    assert int(first[0]) < int(later[0]) + 3000, "KiB; what LLVM takes is 75,000"
+
+
+def test_what_is_never_kept_is_compiled_apart_once(tmp_path: Path, started: Started) -> None:
+    """
+    The process has compiled such a model in vain. Later sessions, of any process, start none.
+    """
+    path, inputs = large(tmp_path, foreign=True)
+    first, second = weft.Session(path), weft.Session(path)
+
+    assert len(started) == 1
+    assert not is_restored(first)
+    assert not is_restored(second)
+    assert all(np.isfinite(result).all() for result in second.run(inputs).values())
+
+
+def test_no_process_is_started_where_nothing_can_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
+) -> None:
+    """
+    Without a cache folder, with one too small or only to be read, and where sys.executable is no Python.
+    """
+    path, _ = large(tmp_path)
+    monkeypatch.setenv("WEFT_CACHE_MB", "3")
+    assert not is_restored(weft.Session(path))
+    monkeypatch.delenv("WEFT_CACHE_MB")
+    with monkeypatch.context() as patch:
+        patch.setenv("WEFT_CACHE", "off")
+        assert not is_restored(weft.Session(path))
+    with monkeypatch.context() as patch:
+        patch.setattr(cache.KernelCache, "may_grow", lambda _: False)
+        assert not is_restored(weft.Session(path, math="exact"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "/usr/sbin/uwsgi")
+        assert not is_restored(weft.Session(path, precision="bf16"))
+
+    assert not started
+
+
+@pytest.mark.parametrize("fault", ["cannot start", "is killed", "finds no weft"])
+def test_where_the_process_fails_the_model_is_compiled_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """
+    A system that allows no process, or kills it, costs memory and no more.
+    """
+    path, inputs = large(tmp_path)
+    if fault == "cannot start":
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    else:
+        text = {"is killed": "import os; os.kill(os.getpid(), 9)", "finds no weft": "import weft_of_nowhere"}[fault]
+        monkeypatch.setattr(apart, "_PROGRAM", text)
+
+    session = weft.Session(path)
+
+    assert not is_restored(session)
+    assert session.run(inputs)
+    assert is_restored(weft.Session(path))
+
+
+def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
+    """
+    A model that cannot be compiled is the caller's error, not that of a process nobody knows of.
+    """
+    path, _ = large(tmp_path)
+    path.write_bytes(path.read_bytes()[:-7])
+
+    with pytest.raises(ModelError, match=r"model\.onnx"):
+        weft.Session(path)
+
+
+def test_progress_is_told_across_processes(tmp_path: Path, started: Started) -> None:
+    """
+    The callback gets the kernels that the other process has compiled; what it raises ends that process.
+    """
+    path, _ = large(tmp_path)
+    told: list[tuple[int, int]] = []
+
+    def refuse(*_: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        weft.Session(path, progress=refuse)
+    assert started[0][0].returncode == -signal.SIGKILL
+
+    assert is_restored(weft.Session(path, progress=lambda done, total: told.append((done, total))))
+    assert told == [(done, told[-1][1]) for done in range(told[-1][1] + 1)]
+
+
+def test_the_process_has_the_threads_that_this_one_may_use(tmp_path: Path, started: Started) -> None:
+    """
+    Settings made in the program reach it.
+    """
+    path, _ = large(tmp_path)
+    with weft.threads.limit(intra_op=1, inter_op=1):
+        weft.Session(path)
+
+    [(_, environment)] = started
+    assert (environment["WEFT_INTRA_OP_THREADS"], environment["WEFT_INTER_OP_THREADS"]) == ("1", "1")
+
+
+def test_the_cpu_is_described_alike_by_whoever_asks() -> None:
+    """
+    LLVM in another process says the same of this machine.
+    """
+    assert host.host() == host._ask()
