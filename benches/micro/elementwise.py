@@ -86,7 +86,7 @@ def prepare(case: Case, target: Target) -> tuple[Callable[[], None], int, float]
             for chunk in range(chunks):
                 kernel(ctypes.addressof(pointers), ctypes.addressof(args), chunk, scratch.ctypes.data)
 
-    run.alive = (library, memory)  # type: ignore[attr-defined]
+    run.alive = (library, memory)
     elements = max(int(np.prod(shape)) for shape in shapes)
     moved = sum(value.nbytes for value in memory.values())
     return run, elements, float(moved)

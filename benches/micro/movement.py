@@ -147,10 +147,10 @@ def main() -> None:
         if wanted and not any(part in name for part in wanted):
             continue
         run, moved = runner(name)
-        seconds = best_seconds(run) - best_seconds(lambda r=run: r(_NO_CHUNK))  # type: ignore[misc]
+        seconds = best_seconds(run) - best_seconds(lambda r=run: r(_NO_CHUNK))
         source = np.zeros(moved // 2, np.uint8)
         target = np.empty_like(source)
-        copy = best_seconds(lambda s=source, t=target: np.copyto(t, s))  # type: ignore[misc]
+        copy = best_seconds(lambda s=source, t=target: np.copyto(t, s))
         print(f"{name:32} {seconds * 1e6:9.1f} {moved / seconds / 1e9:8.1f}  {moved / copy / 1e9:8.1f}")
 
 

@@ -3,8 +3,9 @@
     python -m benches.programs.compare [loops] [graph] [scripts] [--rounds N] [--json FILE]
 
 loops: two CPU-bound Python functions, added, with inter_op 1 and 2. graph: independent products and sums at several
-settings. scripts: torch.jit.script of chains of small ops and of the module that forks a product. The rounds of all processes of a table alternate, so that what else the machine does hits all of them alike;
-figures are medians over the rounds, those of minima behind them.
+settings. scripts: torch.jit.script of chains of small ops and of the module that forks a product. The rounds of all
+processes of a table alternate, so that what else the machine does hits all of them alike; figures are medians over the
+rounds, those of minima behind them.
 """
 
 from __future__ import annotations

@@ -25,74 +25,69 @@ TIMES = {
 """How often one round runs a script."""
 
 
-def elementwise(torch: Any) -> tuple[Any, int]:
-    """A script of 50 sums and 50 relus of 8 x 8, and how many ops it has."""
+def sums(torch: Any) -> Callable[[Any, Any], Any]:
+    """50 sums and 50 relus in turn, as users write them."""
 
-    def chain(x, y):  # type: ignore[no-untyped-def]
+    def chain(x, y):
         for _ in range(50):
             x = torch.add(x, y)
             x = torch.relu(x)
         return x
 
-    return partial(torch.jit.script(chain), *_matrices(torch, 8)), OPS
+    return chain
 
 
-def products(torch: Any) -> tuple[Any, int]:
-    """A script of 50 products and 50 tanhs of 8 x 8."""
+def products(torch: Any) -> Callable[[Any, Any], Any]:
+    """50 products and 50 tanhs."""
 
-    def chain(x, y):  # type: ignore[no-untyped-def]
+    def chain(x, y):
         for _ in range(50):
-            x = torch.mm(x, y)
-            x = torch.tanh(x)
+            x = torch.tanh(torch.mm(x, y))
         return x
 
-    return partial(torch.jit.script(chain), *_matrices(torch, 8)), OPS
+    return chain
 
 
-def eager(torch: Any) -> tuple[Any, int]:
-    """The sums and relus called one by one."""
-    x, y = _matrices(torch, 8)
-
-    def chain() -> Any:
-        z = x
-        for _ in range(50):
-            z = torch.add(z, y)
-            z = torch.relu(z)
-        return z
-
-    return chain, OPS
+def scripted(chain: Callable[[Any], Any], torch: Any) -> Callable[[], Any]:
+    """A chain over 8 x 8 as a script."""
+    return partial(torch.jit.script(chain(torch)), *_matrices(torch, 8))
 
 
-def fork(torch: Any, size: int) -> tuple[Any, int]:
+def eager(chain: Callable[[Any], Any], torch: Any) -> Callable[[], Any]:
+    """A chain over 8 x 8 whose ops are called one by one."""
+    return partial(chain(torch), *_matrices(torch, 8))
+
+
+def fork(torch: Any, size: int) -> Callable[[], Any]:
     """The module whose forward forks one product, computes another and waits: two products and a sum."""
 
-    class Products(torch.nn.Module):  # type: ignore[misc,name-defined]
+    class Products(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.w_y, self.w_z = (torch.nn.Parameter(each) for each in _matrices(torch, size))
 
-        def compute_z(self, x):  # type: ignore[no-untyped-def]
+        def compute_z(self, x):
             return torch.mm(x, self.w_z)
 
-        def forward(self, x):  # type: ignore[no-untyped-def]
+        def forward(self, x):
             future = torch.jit.fork(self.compute_z, x)
             y = torch.mm(x, self.w_y)
             z = torch.jit.wait(future)
             return y + z
 
-    return partial(torch.jit.script(Products()), _matrices(torch, size)[0]), 3
+    return partial(torch.jit.script(Products()), _matrices(torch, size)[0])
 
 
 def _matrices(torch: Any, size: int) -> tuple[Any, Any]:
     random = np.random.default_rng(7)
-    return tuple(torch.from_numpy(random.random((size, size), np.float32) / size) for _ in range(2))  # type: ignore[return-value]
+    return tuple(torch.from_numpy(random.random((size, size), np.float32) / size) for _ in range(2))
 
 
-def repeated(make: Callable[[Any], tuple[Any, int]], times: int, torch: Any, intra: int, inter: int) -> Work:
+def repeated(make: Callable[[Any], Callable[[], Any]], times: int, torch: Any, intra: int, inter: int) -> Work:
     """What runs a script `times` times; it has run often enough to be compiled."""
     torch.set_num_threads(intra)
     torch.set_num_interop_threads(inter)
-    script, _ = make(torch)
+    script = make(torch)
 
     def run() -> list[Any]:
         with torch.no_grad():
@@ -105,10 +100,10 @@ def repeated(make: Callable[[Any], tuple[Any, int]], times: int, torch: Any, int
     return run
 
 
-SCRIPTS: dict[str, Callable[[Any], tuple[Any, int]]] = {
-    "elementwise": elementwise,
-    "products": products,
-    "eager": eager,
+SCRIPTS: dict[str, Callable[[Any], Callable[[], Any]]] = {
+    "elementwise": partial(scripted, sums),
+    "products": partial(scripted, products),
+    "eager": partial(eager, sums),
     "fork-8": partial(fork, size=8),
     "fork-64": partial(fork, size=64),
     "fork-256": partial(fork, size=256),

@@ -1,7 +1,7 @@
 """One engine in a process of its own: `worker.py ENGINE WHAT INTRA INTER`, with what of benches.programs.work.
 
-ENGINE is weft, weft-process (Python functions in worker processes) or tensorflow; for scripts weft-torch or torch. Prints `ready` and the result's sum
-when it has run once; then for each line of standard input the seconds that one more run takes.
+ENGINE is weft, weft-process (Python functions in worker processes) or tensorflow; for scripts weft-torch or torch. Prints
+`ready` and the result's sum when it has run once; then for each line of standard input the seconds that one more run takes.
 """
 
 from __future__ import annotations
