@@ -12,7 +12,7 @@ from pathlib import Path
 
 from weft import knobs
 from weft.codegen.cache import compiler_version, open_cache
-from weft.codegen.residence import shed_code
+from weft.codegen.residence import shed_llvm
 from weft.runtime import interpreter
 
 _CPU_INFO = Path("/proc/cpuinfo")
@@ -69,7 +69,7 @@ def _ask() -> Host:
 
     features = {str(name): bool(has) for name, has in binding.get_host_cpu_features().items()}
     found = Host(binding.get_process_triple(), binding.get_host_cpu_name(), features)
-    shed_code(binding.ffi.lib._name)  # noqa: SLF001 - what ctypes calls the path of a library
+    shed_llvm()
     return found
 
 

@@ -11,7 +11,7 @@ from llvmlite import binding
 
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.kernels.table import KERNELS, Effort, effort_of
-from weft.codegen.residence import shed_code, shed_heap
+from weft.codegen.residence import shed_heap, shed_llvm
 from weft.errors import InternalError
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
@@ -73,8 +73,8 @@ def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
 
 
 def shed() -> None:
-    """Drop what LLVM takes while it does nothing: 50 MB of its code, which come back as they are needed."""
-    shed_code(binding.ffi.lib._name)  # noqa: SLF001 - what ctypes calls the path of a library
+    """Drop what LLVM takes while it does nothing."""
+    shed_llvm()
     shed_heap()
 
 
