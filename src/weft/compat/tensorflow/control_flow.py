@@ -146,7 +146,10 @@ def while_loop_v1(
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """TensorFlow 1's while_loop: a single loop variable comes as itself, unless `return_same_structure`."""
+    """TensorFlow 1's while_loop: a single loop variable comes as itself, unless `return_same_structure`.
+
+    The parameters are in TensorFlow 1's order: `name` comes before `maximum_iterations`.
+    """
     found = while_loop(cond, body, loop_vars, shape_invariants, maximum_iterations=maximum_iterations, name=name)
     return found[0] if len(found) == 1 and not return_same_structure else found
 
