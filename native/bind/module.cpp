@@ -21,6 +21,7 @@ NB_MODULE(_native, m) {
     m.doc() = "The native core of weft: a team of threads and the DAGs it runs.";
     bind_library_gemm(m);
     bind_program(m);
+    bind_shelf(m);
     bind_team(m);
     bind_trace(m);
     m.def(

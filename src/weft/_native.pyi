@@ -199,6 +199,32 @@ class Program:
     def contexts(self) -> int:
         """Contexts that exist, idle and in use."""
 
+class Loan:
+    """Memory of results, aligned to 64 bytes. It goes back to its shelf when nothing refers to it any more."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class Shelf:
+    """Lends pieces of memory of `size` bytes; what came back last is lent first. Any thread.
+
+    A piece that comes back while more than `most_idle` bytes lie on all shelves of the process has those freed that came back
+    first.
+    """
+
+    def __init__(self, size: int, most_idle: int) -> None: ...
+    def lend(self) -> Loan:
+        """Memory of undefined content that nothing else refers to.
+
+        Where the system has none, what lies on all shelves is freed first; MemoryError if that does not do.
+        """
+
+    def clear(self) -> None:
+        """Free what lies on it."""
+
+    @staticmethod
+    def idle_bytes() -> int:
+        """How much lies on all shelves."""
+
 def check_run() -> None:
     """Raise RunTimeout or RunCancelled if the run around the calling step has ended or should; nothing outside steps."""
 

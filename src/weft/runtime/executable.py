@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from weft.errors import KernelError, MemoryLimitError, RunTimeoutError
 from weft.graph.node import smallest_cap
 from weft.runtime.caps import in_force
 from weft.runtime.control import PLAIN, Request
-from weft.runtime.outputs import Output
+from weft.runtime.outputs import Outputs
 from weft.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -80,14 +79,15 @@ class Executable:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        total = sum(form.dtype.itemsize * prod(form.shape) for form in layout.outputs)
-        self._outputs = [Output(form.shape, form.dtype, total) for form in layout.outputs]
-        self._make = [output.make for output in self._outputs]
+        self._outputs = Outputs(layout.outputs)
+        slots, offsets = _bound(layout, self._outputs.places)
         self._program = _native.Program(
-            steps=[(step.body, step.pointers, step.args, step.chunks, step.cost) for step in layout.steps],
+            steps=[
+                (step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps
+            ],
             tasks=layout.tasks,
             successors=layout.successors,
-            slots=layout.slots,
+            slots=slots,
             arena_bytes=layout.arena_bytes,
             scratch_bytes=layout.scratch_bytes,
             max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
@@ -117,8 +117,7 @@ class Executable:
     def trim(self) -> None:
         """Free the arenas that no run uses at the moment, and the memory of outputs that no array uses."""
         self._program.trim()
-        for output in self._outputs:
-            output.trim()
+        self._outputs.trim()
 
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
@@ -127,10 +126,10 @@ class Executable:
         RunTimeoutError and RunCancelledError as `request` has it, MemoryLimitError where there is no memory for the run.
         """
         try:
-            outputs = [make() for make in self._make]
+            outputs, buffers = self._outputs.make()
             self._program.run(
                 team,
-                [*inputs, *outputs],
+                [*inputs, *buffers],
                 request.intra_op,
                 request.inter_op,
                 request.priority,
@@ -157,6 +156,22 @@ class Executable:
         except _native.RunCancelled:
             raise request.was_cancelled() from None
         return outputs
+
+
+def _bound(layout: Layout, places: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:
+    """The slots of `layout` with the buffers that outputs lie in, at these `places`, in place of outputs; and how far
+    behind its beginning what is in each slot lies."""
+    inputs = 1 + max((value for kind, value in layout.slots if kind == "bound"), default=-1) - len(places)
+    slots, offsets = list(layout.slots), [0] * len(layout.slots)
+    for number, (kind, value) in enumerate(slots):
+        if kind == "bound" and value >= inputs:
+            buffer, offsets[number] = places[value - inputs]
+            slots[number] = (kind, inputs + buffer)
+    return slots, offsets
+
+
+def _moved(pointers: Sequence[tuple[int, int]], offsets: Sequence[int]) -> list[tuple[int, int]]:
+    return [(slot, at + offsets[slot]) for slot, at in pointers]
 
 
 def run_alone(

@@ -1,168 +1,191 @@
-"""Arrays for the results of runs: fresh ones, in memory of earlier results that nobody refers to any more.
+"""Arrays for the results of runs, in memory of earlier results that nobody refers to any more.
 
 The first write to each page of new memory costs about as much as writing the page ten times: the kernel has to find the
-page and clear it. Allocators give memory of this size back as soon as it is freed, so each run would pay again.
+page and clear it. Allocators give memory back as it is freed, so each run would pay again. And to make an array takes
+longer than to compute a small one, where views of a common piece of memory cost half.
 
-Memory comes back when the array that a run returned, all its views, and whatever else holds its buffer are gone: they
-refer to one object, which hands the memory over as it dies.
+So outputs are laid out in blocks. A block's memory is lent by the native core and comes back when all arrays in it that a
+run returned, their views, and whatever else holds their buffers are gone: they refer to one object, whose end gives it back.
 """
 
 from __future__ import annotations
 
-import ctypes
-import itertools
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from weft import forking, knobs
+from weft import _native, knobs
 
 Array = np.ndarray[Any, Any]
 
 LEAST_BYTES = 128 << 10
-"""A plan with fewer bytes of outputs leaves them to the allocator, which keeps so little memory itself. More of it goes
+"""A plan with fewer bytes of outputs leaves them to NumPy: the allocator keeps so little memory itself. More of it goes
 back to the system even in small pieces, if they are freed together."""
 
-LEAST_PIECE = 32 << 10
-"""Smaller outputs are always left to the allocator, which takes less time for one than what is done here."""
+LEAST_BLOCK = 32 << 10
+"""Smaller blocks of few outputs are left to NumPy, which takes less time for them than what is done here."""
 
-_ALIGNMENT = 64
+FEW = 4
+"""So many outputs in one block are cheaper than arrays of their own, however small."""
 
+MOST_BLOCK = 256 << 10
+"""Several outputs share a block up to this size,"""
 
-@dataclass(slots=True)
-class Shelf:
-    """What of the idle memory belongs to one output of a plan: numbers, some of which may be gone."""
+MOST_HELD = 16
+"""and while it is at most so many times as large as the smallest of them: who keeps one keeps the block."""
 
-    numbers: list[int] = field(default_factory=list)
-    is_closed: bool = False
-
-
-class Recycler:
-    """Idle memory of outputs: what came back last is used first, what came back first is dropped first.
-
-    Safe to use from many threads; the child of a fork has copies of its own. `keep` and `clear` are called by finalizers,
-    which Python may run within any call, also one made here with the lock held: nothing that is read before a call is
-    written after it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = forking.lock()
-        self._idle: OrderedDict[int, Array] = OrderedDict()
-        self._numbers = itertools.count()
-        self.idle_bytes = 0
-
-    def take(self, shelf: Shelf) -> Array | None:
-        """What came back last to `shelf`, which has it no longer; None if there is nothing."""
-        with self._lock:
-            while shelf.numbers:
-                memory = self._idle.pop(shelf.numbers.pop(), None)
-                if memory is not None:
-                    self.idle_bytes -= memory.nbytes
-                    return memory
-        return None
-
-    def keep(self, shelf: Shelf, memory: Array, most: int) -> None:
-        """Put `memory` on the shelf, and drop what came back first while there are more than `most` bytes in all."""
-        with self._lock:
-            if shelf.is_closed:
-                return
-            number = next(self._numbers)
-            self._idle[number] = memory
-            shelf.numbers.append(number)
-            self.idle_bytes += memory.nbytes
-            while self.idle_bytes > most:
-                dropped = self._idle.popitem(last=False)[1]
-                self.idle_bytes -= dropped.nbytes
-
-    def clear(self, shelf: Shelf) -> None:
-        """Drop what is on the shelf."""
-        while self.take(shelf) is not None:
-            pass
-
-    def drop_all(self) -> None:
-        """Drop what is on any shelf."""
-        with self._lock:
-            self._idle, self.idle_bytes = OrderedDict(), 0
+_LINE = 64
+"""Outputs begin where a line of the cache does."""
 
 
-RECYCLER = Recycler()
-
-
-class Output:
-    """One output of a plan: makes an array for each run.
-
-    All outputs of a process keep at most WEFT_OUTPUTS_MB of idle memory, which is read when one is made.
-    """
-
-    _lent: type[Lent] | None = None
-
-    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any], total: int) -> None:
-        """`total` is how many bytes all outputs of the plan take."""
-        self._shape = shape
-        self._dtype = dtype
-        self._bytes = dtype.itemsize * prod(shape)
-        self._shelf = Shelf()
-        most = knobs.get("WEFT_OUTPUTS_MB") << 20
-        if total >= LEAST_BYTES and LEAST_PIECE <= self._bytes <= most and not dtype.hasobject:
-            self._lent = _lent(self._bytes, self._shelf, most)
+class OfForm(Protocol):
+    """Shape and NumPy dtype of an output."""
 
     @property
-    def make(self) -> Callable[[], Array]:
-        """Makes an uninitialised contiguous array, in memory that nothing else refers to."""
-        return partial(np.empty, self._shape, self._dtype) if self._lent is None else self._recycled
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
 
-    def _recycled(self) -> Array:
-        assert self._lent is not None, "outputs that are left to NumPy are made by it"
-        memory = RECYCLER.take(self._shelf)
-        if memory is None:
-            memory = self._new()
-        lent = self._lent.from_buffer(memory.data)
-        lent.memory = memory
-        return np.ndarray(self._shape, self._dtype, cast(Any, lent))
 
-    def _new(self) -> Array:
-        """New memory; where the system has none, once more without what is idle."""
-        try:
-            return _aligned(self._bytes)
-        except MemoryError:
-            RECYCLER.drop_all()
-        return _aligned(self._bytes)
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive outputs in one piece of memory, at these offsets in bytes."""
+
+    forms: Sequence[OfForm]
+    offsets: Sequence[int]
+    size: int
+
+
+def in_blocks(forms: Sequence[OfForm], most: int) -> list[Block]:
+    """Blocks for outputs of these forms, in their order; `most` is the largest size of one that can be kept."""
+    blocks: list[Block] = []
+    together: list[OfForm] = []
+    size = smallest = 0
+    for form in forms:
+        pitch = _pitch(form)
+        least = min(smallest, pitch) if together else pitch
+        if together and (not least or size + pitch > min(MOST_BLOCK, MOST_HELD * least, most)):
+            blocks.append(_block(together))
+            together, size, least = [], 0, pitch
+        together.append(form)
+        size, smallest = size + pitch, least
+    return [*blocks, _block(together)] if together else blocks
+
+
+def _pitch(form: OfForm) -> int:
+    """The bytes that an output takes in a block; 0 if it has none, or Python objects, and so needs an array of its own."""
+    size = 0 if form.dtype.hasobject else form.dtype.itemsize * prod(form.shape)
+    return -(-size // _LINE) * _LINE
+
+
+def _block(forms: Sequence[OfForm]) -> Block:
+    pitches = [_pitch(form) for form in forms]
+    return Block(list(forms), [sum(pitches[:number]) for number in range(len(forms))], sum(pitches))
+
+
+class Maker(Protocol):
+    """Makes the arrays of a block for each run."""
+
+    def make(self) -> tuple[Iterable[Array], object]:
+        """Uninitialised contiguous arrays, in memory that nothing else refers to, and what has a buffer there."""
+        ...
 
     def trim(self) -> None:
         """Free the memory that no array uses."""
-        RECYCLER.clear(self._shelf)
-
-    def __del__(self) -> None:
-        if self._lent is not None:
-            self._shelf.is_closed = True
-            RECYCLER.clear(self._shelf)
+        ...
 
 
-def _aligned(size: int) -> Array:
-    """`size` bytes that begin where a line of the cache does."""
-    block = np.empty(size + _ALIGNMENT - 1, np.uint8)
-    start = -block.ctypes.data % _ALIGNMENT
-    return block[start : start + size]
+class Fresh:
+    """One array, whose memory NumPy finds and frees."""
+
+    def __init__(self, form: OfForm) -> None:
+        self._shape, self._dtype = form.shape, form.dtype
+
+    def make(self) -> tuple[Iterable[Array], object]:
+        array = np.empty(self._shape, self._dtype)
+        return (array,), array
+
+    def trim(self) -> None:
+        pass
 
 
-class Lent(ctypes.Array[ctypes.c_ubyte]):
-    """What the arrays in one piece of memory refer to, and so lives as long as they do."""
+class Unlike:
+    """Arrays of any shapes and dtypes in lent memory."""
 
-    _type_ = ctypes.c_ubyte
-    _length_ = 0
-    shelf: Shelf
-    most: int
-    memory: Array | None = None
+    def __init__(self, block: Block, shelf: _native.Shelf) -> None:
+        self._arrays = [(form.shape, form.dtype, at) for form, at in zip(block.forms, block.offsets, strict=True)]
+        self._shelf = shelf
 
-    def __del__(self) -> None:
-        if self.memory is not None:
-            RECYCLER.keep(self.shelf, self.memory, self.most)
+    def make(self) -> tuple[Iterable[Array], object]:
+        loan = self._shelf.lend()
+        return [np.ndarray(shape, dtype, cast(Any, loan), at) for shape, dtype, at in self._arrays], loan
+
+    def trim(self) -> None:
+        self._shelf.clear()
 
 
-def _lent(size: int, shelf: Shelf, most: int) -> type[Lent]:
-    return type("Lent", (Lent,), {"_length_": size, "shelf": shelf, "most": most})
+class Alike:
+    """Arrays of one shape and dtype, the rows of one array in lent memory: NumPy makes those fastest."""
+
+    def __init__(self, block: Block, shelf: _native.Shelf) -> None:
+        form = block.forms[0]
+        pitch = _pitch(form)
+        self._layout: tuple[Any, ...] = ()
+        if pitch != form.dtype.itemsize * prod(form.shape):
+            self._layout = (0, (pitch, *np.ndarray(form.shape, form.dtype, bytes(pitch)).strides))
+        self._shape, self._dtype = (len(block.forms), *form.shape), form.dtype
+        self._shelf, self._lend = shelf, shelf.lend
+
+    def make(self) -> tuple[Iterable[Array], object]:
+        loan = self._lend()
+        return np.ndarray(self._shape, self._dtype, cast(Any, loan), *self._layout), loan
+
+    def trim(self) -> None:
+        self._shelf.clear()
+
+
+class Outputs:
+    """All outputs of a plan.
+
+    Those of a process keep at most WEFT_OUTPUTS_MB of idle memory, which is read when they are made.
+    """
+
+    def __init__(self, forms: Sequence[OfForm]) -> None:
+        most = knobs.get("WEFT_OUTPUTS_MB") << 20
+        blocks = in_blocks(forms, most)
+        keeps = sum(block.size for block in blocks) >= LEAST_BYTES
+        shelves: dict[int, _native.Shelf] = {}
+        self._makers: list[Maker] = []
+        self.places: list[tuple[int, int]] = []
+        for block in blocks:
+            worth = block.size >= LEAST_BLOCK or len(block.forms) >= FEW
+            if not (keeps and worth and 0 < block.size <= most):
+                self.places += [(len(self._makers) + number, 0) for number in range(len(block.forms))]
+                self._makers += [Fresh(form) for form in block.forms]
+                continue
+            self.places += [(len(self._makers), at) for at in block.offsets]
+            shelf = shelves.setdefault(block.size, _native.Shelf(block.size, most))
+            self._makers.append(Alike(block, shelf) if _are_alike(block) else Unlike(block, shelf))
+
+    def make(self) -> tuple[list[Array], list[object]]:
+        """An uninitialised array for each output, and the buffers that `places` counts from: (which, byte offset) of each."""
+        arrays: list[Array] = []
+        buffers: list[object] = []
+        for maker in self._makers:
+            made, buffer = maker.make()
+            arrays.extend(made)
+            buffers.append(buffer)
+        return arrays, buffers
+
+    def trim(self) -> None:
+        """Free the memory that no array uses."""
+        for maker in self._makers:
+            maker.trim()
+
+
+def _are_alike(block: Block) -> bool:
+    first = block.forms[0]
+    return len(block.forms) > 1 and bool(first.shape) and all(each == first for each in block.forms)

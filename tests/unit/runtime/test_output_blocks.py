@@ -1,0 +1,265 @@
+"""Outputs of one model share blocks of memory, and nobody can tell: values stay, and what is held is never written."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.models import small
+
+import weft
+from weft._native import Shelf
+from weft.errors import KernelError
+from weft.runtime.outputs import MOST_BLOCK, MOST_HELD, Block, in_blocks
+
+Array = np.ndarray[Any, Any]
+MOST = 128 << 20
+
+
+@dataclass(frozen=True)
+class Of:
+    """The form of an output."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @property
+    def nbytes(self) -> int:
+        return self.dtype.itemsize * prod(self.shape)
+
+
+forms = st.builds(
+    Of,
+    st.lists(st.sampled_from([0, 1, 2, 3, 16, 64, 100]), max_size=3).map(tuple),
+    st.sampled_from(["f4", "f8", "i8", "b1", "f2", "O"]).map(np.dtype),
+)
+
+
+def sums(shapes: list[list[int]]) -> onnx.ModelProto:
+    """Output y<i> of each shape: a constant full of i, plus the scalar x."""
+    w = small.ModelWriter()
+    for number, shape in enumerate(shapes):
+        w.op("Add", w.constant(np.full(shape, number, np.float32)), "x")
+        w.nodes[-1].output[0] = f"y{number}"
+    return w.model({"x": (small.FLOAT, [])}, {f"y{n}": (small.FLOAT, shape) for n, shape in enumerate(shapes)})
+
+
+def run(session: weft.Session, x: float) -> list[Array]:
+    return list(session.run({"x": np.float32(x)}).values())
+
+
+def is_right(results: list[Array], x: float) -> bool:
+    return all((each == number + x).all() for number, each in enumerate(results))
+
+
+ALIKE = [[64, 100]] * 40
+"""Ten to a block."""
+
+MIXED = [[30, 33], [64, 64], [], [7], [0, 5], [200, 200], [200, 200], [64, 63], [1, 1, 9], *[[5, 5]] * 30, [300, 300]]
+
+
+@given(
+    st.lists(st.tuples(forms, st.sampled_from([1, 2, 20])), max_size=8).map(
+        lambda runs: [f for f, n in runs for _ in range(n)]
+    )
+)
+def test_blocks_hold_every_output_once_and_bound_what_one_of_them_holds(outputs: list[Of]) -> None:
+    """
+    Outputs keep their order, begin at lines of the cache and do not overlap; a block of several is at most 256 KiB, and at most
+    16 times what its smallest output takes; outputs without bytes and of objects stand alone.
+    """
+    blocks = in_blocks(outputs, MOST)
+
+    assert [form for block in blocks for form in block.forms] == outputs
+    for block in blocks:
+        ends = [at + form.nbytes for at, form in zip(block.offsets, block.forms, strict=True)]
+        assert all(at % 64 == 0 for at in block.offsets)
+        if len(block.forms) == 1:
+            continue
+        assert all(end <= at for end, at in zip(ends, [*block.offsets[1:], block.size], strict=True))
+        assert block.size <= MOST_BLOCK
+        lines = [-(-form.nbytes // 64) * 64 for form in block.forms]
+        assert block.size <= MOST_HELD * min(lines)
+        assert all(form.nbytes and not form.dtype.hasobject for form in block.forms)
+
+
+def test_equal_outputs_fill_blocks_and_large_ones_have_their_own() -> None:
+    """
+    Outputs of 64 KiB come four to a block, of 4 KiB sixteen; one of more than 256 KiB alone.
+    """
+
+    def counts(size: int) -> list[int]:
+        return [len(block.forms) for block in in_blocks([Of((size,), np.dtype("u1"))] * 32, MOST)]
+
+    assert counts(64 << 10) == [4] * 8
+    assert counts(4 << 10) == [16] * 2
+    assert counts(300 << 10) == [1] * 32
+    assert in_blocks([Of((10, 3), np.dtype("f4"))] * 2, MOST) == [
+        Block([Of((10, 3), np.dtype("f4"))] * 2, [0, 128], 256)
+    ]
+
+
+@pytest.mark.parametrize("shapes", [ALIKE, MIXED], ids=["alike", "mixed"])
+def test_outputs_in_blocks_are_ordinary_arrays(shapes: list[list[int]]) -> None:
+    """
+    Results have their shapes and values, are contiguous and writable, and writing one changes no other.
+    """
+    session = weft.Session(sums(shapes))
+    for turn in range(3):
+        results = run(session, turn)
+        assert [list(each.shape) for each in results] == shapes
+        assert all(type(each) is np.ndarray and each.flags.c_contiguous and each.flags.writeable for each in results)
+        assert is_right(results, turn)
+        for each in results[::2]:
+            each[...] = -1
+        assert all((each == number + turn).all() for number, each in enumerate(results) if number % 2)
+
+
+@pytest.mark.parametrize(
+    "hold",
+    [
+        lambda result: result,
+        lambda result: result[3:5, ::2],
+        lambda result: result.reshape(-1).view(np.int32)[7:],
+        memoryview,
+        lambda result: memoryview(result[1:]).cast("B"),
+        lambda result: np.frombuffer(result, np.uint8),
+        np.from_dlpack,
+        lambda result: result.flat,
+        lambda result: result.base,
+        lambda result: result.base.base,
+        lambda result: memoryview(result.base.base),
+    ],
+    ids=["array", "slice", "view", "memoryview", "cast", "frombuffer", "dlpack", "flat", "block", "loan", "loan's"],
+)
+def test_a_block_of_which_anything_is_held_is_not_used_again(hold: Callable[[Array], object]) -> None:
+    """
+    As long as a view or a buffer of one output exists, no run writes to its block; then the memory is used again.
+    """
+    session = weft.Session(sums(ALIKE))
+    results = run(session, 1)
+    block = {each.ctypes.data for each in results[10:20]}
+    address = results[13].ctypes.data
+    held = hold(results[13])
+    del results
+    gc.collect()
+
+    others = [run(session, turn) for turn in range(2, 6)]
+
+    written = {each.ctypes.data for results in others for each in results}
+    assert not block & written
+    assert len(written) == 4 * len(ALIKE), "no two of them are in one place"
+    del held
+    gc.collect()
+    assert address in {each.ctypes.data for each in run(session, 7)}
+
+
+def test_blocks_come_back_one_by_one() -> None:
+    """
+    Who keeps one of forty outputs keeps one block of four; the others' memory is used by the next run.
+    """
+    session = weft.Session(sums(ALIKE))
+    first = run(session, 1)
+    before = {each.ctypes.data for each in first}
+    kept = first[0]
+    del first
+    again = run(session, 2)
+
+    assert len(before & {each.ctypes.data for each in again}) == 30
+    assert (kept == 1).all()
+
+
+@pytest.mark.parametrize("shapes", [ALIKE, MIXED], ids=["alike", "mixed"])
+def test_outputs_kept_at_random_keep_their_values(shapes: list[list[int]]) -> None:
+    """
+    Of each run a few results are kept for a few runs: none ever changes.
+    """
+    rng = np.random.default_rng(0)
+    session = weft.Session(sums(shapes))
+    held: list[tuple[float, Array]] = []
+    for turn in range(60):
+        results = run(session, turn)
+        held += [(number + turn, results[number]) for number in rng.choice(len(shapes), 3, replace=False)]
+        del results
+        held = [each for each in held if rng.random() < 0.8]
+        assert all((array == value).all() for value, array in held)
+
+
+def test_threads_that_run_at_once_and_keep_some_outputs_see_no_others() -> None:
+    """
+    Six clients on one session, each with some outputs of its last runs, never see another's numbers.
+    """
+    session = weft.Session(sums(MIXED))
+    wrong: list[str] = []
+
+    def client(number: int) -> None:
+        rng = np.random.default_rng(number)
+        held: list[tuple[float, Array]] = []
+        for turn in range(40):
+            x = 1000.0 * number + turn
+            results = run(session, x)
+            held += [(at + x, results[at]) for at in rng.choice(len(MIXED), 4, replace=False)]
+            del results
+            held = held[-10:]
+            wrong.extend(f"{value} in client {number}" for value, each in held if not (each == value).all())
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(6)]
+    for each in clients:
+        each.start()
+    for each in clients:
+        each.join()
+
+    assert wrong == []
+
+
+def failing() -> onnx.ModelProto:
+    """y<i> = table[i][k], for 40 tables of 64 rows."""
+    w = small.ModelWriter()
+    for number in range(40):
+        w.op("Gather", w.random(64, 100), "k", axis=0)
+        w.nodes[-1].output[0] = f"y{number}"
+    return w.model({"k": (onnx.TensorProto.INT64, [64])}, {f"y{n}": (small.FLOAT, [64, 100]) for n in range(40)})
+
+
+def test_memory_of_a_run_that_fails_is_used_by_the_next() -> None:
+    """
+    A run that ends with an error gives back what it was lent, once the error has been dropped.
+    """
+    gc.collect()
+    session = weft.Session(failing())
+    good, bad = np.arange(64), np.full(64, 64)
+    session.run({"k": good})
+    kept = Shelf.idle_bytes()
+    assert kept >= 40 * 64 * 100 * 4
+
+    for _ in range(3):
+        with pytest.raises(KernelError, match="out of range"):
+            session.run({"k": bad})
+        gc.collect()
+        assert Shelf.idle_bytes() == kept
+    session.run({"k": good})
+    session.trim()
+    assert Shelf.idle_bytes() == kept - 40 * 64 * 100 * 4
+
+
+def test_results_of_other_outputs_and_plans_share_nothing() -> None:
+    """
+    Plans for some of the outputs, and sessions of one model, have memory of their own.
+    """
+    one, other = weft.Session(sums(ALIKE)), weft.Session(sums(ALIKE))
+    held = [
+        session.run({"x": np.float32(x)}, outputs=names)
+        for x, (session, names) in enumerate(itertools.product((one, other), (None, [f"y{n}" for n in range(20)])))
+    ]
+    for x, results in enumerate(held):
+        assert is_right(list(results.values()), x)
