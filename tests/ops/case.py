@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,8 +84,3 @@ def integers(key: str, low: int, high: int, *shape: int, dtype: Any = np.int64) 
 def i64(*numbers: int) -> Array:
     """A vector of int64."""
     return np.array(numbers, np.int64)
-
-
-def last_operands(count: int, of: Sequence[Any]) -> frozenset[int]:
-    """The indices of the last `count` operands."""
-    return frozenset(range(len(of) - count, len(of)))

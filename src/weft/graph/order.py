@@ -1,8 +1,8 @@
-"""Orders of nodes: topological order, what outputs depend on, and the longest way to an end."""
+"""Orders of nodes: topological order, and what outputs depend on."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from weft.errors import GraphError
 from weft.graph.node import Node
@@ -61,24 +61,3 @@ def needed(outputs: Iterable[Value]) -> set[Node]:
                 found.add(producer)
                 waiting.append(producer)
     return found
-
-
-def distances_to_end(nodes: Sequence[Node], cost: Callable[[Node], float]) -> dict[Node, float]:
-    """For each of `nodes` (in topological order), the dearest way from it to an end, its own cost included."""
-    distances: dict[Node, float] = {}
-    for node in reversed(nodes):
-        users = (user for value in node.outputs for user in value.users)
-        distances[node] = cost(node) + max((distances[user] for user in users if user in distances), default=0.0)
-    return distances
-
-
-def critical_walk(nodes: Sequence[Node], cost: Callable[[Node], float]) -> list[Node]:
-    """The dearest chain of dependent nodes among `nodes` (in topological order), first node first."""
-    distances = distances_to_end(nodes, cost)
-    walk: list[Node] = []
-    ready: list[Node] = list(nodes)
-    while ready:
-        node = max(ready, key=distances.__getitem__)
-        walk.append(node)
-        ready = [user for value in node.outputs for user in value.users if user in distances]
-    return walk

@@ -6,7 +6,7 @@ import pytest
 
 from weft.errors import GraphError
 from weft.graph.graph import Graph
-from weft.graph.order import critical_walk, distances_to_end, needed, topological
+from weft.graph.order import needed, topological
 
 
 @pytest.fixture
@@ -70,11 +70,3 @@ def test_very_long_chains_need_no_deep_stack():
 def test_needed_leaves_out_what_no_output_reads(diamond):
     """Dead nodes are not needed."""
     assert set(names(needed(diamond.outputs))) == {"a", "b", "c", "d"}
-
-
-def test_the_critical_walk_is_the_dearest_chain(diamond):
-    """Of two branches the dearer one is walked."""
-    cost = {"a": 1.0, "b": 5.0, "c": 2.0, "d": 1.0, "dead": 6.0}
-    assert names(critical_walk(diamond.nodes, lambda node: cost[node.name])) == ["a", "b", "d"]
-    distances = distances_to_end(diamond.nodes, lambda node: cost[node.name])
-    assert {node.name: d for node, d in distances.items()} == {"a": 7.0, "b": 6.0, "c": 3.0, "d": 1.0, "dead": 6.0}

@@ -6,8 +6,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from weft import dtypes, forking
 from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
 from weft.compile import Session
@@ -81,8 +79,3 @@ def _compiled(
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
     return entry
-
-
-def scalar_or_array(array: Array) -> Any:
-    """As sessions return it: a NumPy scalar for rank 0."""
-    return array if np.ndim(array) else array[()]

@@ -19,8 +19,6 @@ from weft.compat.tensorflow.state import EAGER, Store
 from weft.compat.tensorflow.tensor import EagerTensor
 from weft.ops.op import Array
 
-Draw = Callable[[np.random.Generator], Array]
-
 
 class _Eager:
     """Eager execution: how many ops drew without a seed of their own, and the generators of those with one."""

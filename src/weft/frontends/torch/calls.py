@@ -15,7 +15,6 @@ from weft.frontends.torch.table import BACK, PERHAPS_COPIES, rule_of
 from weft.frontends.torch.tensor import ABSENT, MISSING, Absent, Box, Missing
 from weft.graph.graph import Graph
 from weft.graph.value import Value
-from weft.ops.op import Array
 
 MOST_NESTED = 8
 """How deep decompositions may stand in one another."""
@@ -44,10 +43,6 @@ class Importer:
     def keep(self, held: object) -> None:
         """Let `held` live as long as what is imported, bodies of branches included."""
         self._kept.append(held)
-
-    def literal(self, array: Array) -> Box:
-        """A tensor that is written in the program."""
-        return Box(self.b.constant(array))
 
     def attempt(self, place: str, make: Callable[[], Any]) -> Any:
         """What `make` returns, or MISSING after a fault at `place`, which is noted."""

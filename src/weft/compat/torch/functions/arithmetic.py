@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -288,11 +288,3 @@ addcmul = of_op("addcmul", lambda input, tensor1, tensor2, *, value=1: (input, t
 clamp_max = of_op("clamp_max", lambda input, max: (input, max))
 clamp_min = of_op("clamp_min", lambda input, min: (input, min))
 rsub = of_op("rsub", lambda input, other, *, alpha=1: (input, other, alpha))
-
-
-def total(parts: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors, from left to right."""
-    result = parts[0]
-    for part in parts[1:]:
-        result = add(result, part)
-    return result
