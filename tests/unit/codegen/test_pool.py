@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from tests.single_node import SingleNode, blocked
 
+from weft.dtypes import bf16
 from weft.graph.layout import Blocked
 from weft.plan.target import Target
 
@@ -71,6 +72,23 @@ def test_a_nan_reaches_every_window_that_holds_it_and_no_other(target: Target, l
         x[0, :, row, column] = np.nan
         window = _attrs({"kernel": (2, 2), "pads": (1, 1, 0, 0)})
         SingleNode("max_pool", [x], window, layouts=(layout, layout)).check(target)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in maximum")  # NumPy's, of bf16 NaN
+@pytest.mark.parametrize("name", _WINDOWS)
+def test_the_largest_bf16_is_found_among_numbers_of_both_signs(target: Target, name: str) -> None:
+    """
+    Blocks of bf16 give the reference's result: positive, negative and infinite numbers, NaN of either sign.
+    """
+    x = _image(2, 19, 13, 37)
+    x[0] -= 3.0
+    x[1, ::3] = np.where(np.random.default_rng(1).random(x[1, ::3].shape) < 0.1, np.inf, x[1, ::3])
+    x[1, 1::3] = -np.inf
+    x[1, 2, 5, 7], x[1, 2, 9, 20] = np.nan, -np.nan
+    physical = blocked(target)
+    node = SingleNode("max_pool", [x.astype(bf16.numpy)], _attrs(_WINDOWS[name]), layouts=(physical, physical))
+    (found,), (wanted,) = node.run(target), node.expected()
+    np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))
 
 
 @pytest.mark.parametrize("layout", [None, Blocked(8)])

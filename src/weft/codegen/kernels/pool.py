@@ -16,8 +16,8 @@ from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.ranges import segments
 from weft.codegen.emit.vectors import splat
-from weft.codegen.kernels.pool_taps import Taps
-from weft.dtypes import DType
+from weft.codegen.kernels.pool_taps import BfloatMaximum, Taps
+from weft.dtypes import DType, bf16
 from weft.plan.kernel_spec import KernelSpec
 
 
@@ -67,11 +67,11 @@ def emit_pool_blocked(k: Kernel, spec: KernelSpec) -> None:
     """y[n, c, oh, ow, :] = max or mean of x[n, c, window, :]. A unit is one row of y.
 
     Pointers: y, x and, for means, the numbers of taps that count for each row and each column of y.
-    params: kind, dtype, source and result (the dtypes of x and y), block, kernel_width (0: an argument), stride_width, dilation_width, tile
+    params: kind, dtype (in which taps are reduced), source and result (the dtypes of x and y), block, kernel_width (0: an argument), stride_width, dilation_width, tile
     (outputs computed together).
     """
     dtype, block = spec["dtype"], spec["block"]
-    taps = Taps(k, spec["kind"], dtype, block)
+    taps = (BfloatMaximum if dtype == bf16 else Taps)(k, spec["kind"], dtype, block)
     g = Geometry.of(k)
     begin, end = k.chunk_range(g.units, g.per_chunk)
     y, x = k.pointer(0), k.pointer(1)

@@ -79,6 +79,8 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     dtype = f32 if halves else x.known_dtype
     if dtype not in (f32, f64) or len(shape) not in (3, 4) or x.layout != y.layout or (halves and x.layout is None):
         return None
+    if kind == "max" and x.dtype == y.dtype == bf16:
+        dtype = bf16
     axes = _axes(node, shape[2:], y.static_shape[2:])
     vertical, across = axes if len(axes) == 2 else (_POINT, axes[0])
     reads = (x, *_counts(node, ctx, vertical, across)) if kind == "avg" else (x,)
