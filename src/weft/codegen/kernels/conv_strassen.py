@@ -18,7 +18,7 @@ from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.vectors import constant
 from weft.codegen.kernels.conv_strassen_sums import left_sums, results
 from weft.codegen.kernels.conv_tail import Tail
-from weft.codegen.kernels.conv_winograd_product import Operands, Product
+from weft.codegen.kernels.conv_tile_product import Product
 from weft.plan.kernel_spec import KernelSpec
 
 ARGS = (
@@ -52,8 +52,7 @@ def emit_conv_strassen(k: Kernel, spec: KernelSpec) -> None:
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     dtype, lanes, side, vectors = spec["dtype"], spec["lanes"], spec["side"], spec["vectors"]
     count = 7 ** (side.bit_length() - 1)
-    product = Product(k, spec, k.mul(arg["parts"], lanes), count)
-    blocks = [k.arg(len(ARGS) + number) for number in range(len(spec["heights"]))]
+    product = Product(k, spec, arg, k.mul(arg["parts"], lanes), count, first_count=len(ARGS))
     products = k.at(k.scratch, side * side * lanes, dtype)
     inputs = k.at(products, k.mul(arg["product_point"], count), dtype)
 
@@ -65,20 +64,16 @@ def emit_conv_strassen(k: Kernel, spec: KernelSpec) -> None:
     here = k.min(arg["group_tiles"], k.sub(k.div(k.add(arg["pixels"], side - 1), side), first_tile))
     out_blocks = k.div(k.add(arg["outputs"], lanes - 1), lanes)
     out_parts = k.div(k.add(out_blocks, side - 1), side)
-    panel = k.mul(arg["parts"], count * lanes * vectors * lanes)
     results_of = _Results(k, spec, arg, out_blocks)
-    first = k.mul(group_chunk, arg["groups_per_chunk"])
-    with loop(k, first, k.min(k.add(first, arg["groups_per_chunk"]), arg["groups"]), name="group") as group:
-        weights = k.at(k.pointer(2), k.mul(group.index, panel), dtype)
-        part_stride = k.mul(arg["group_tiles"], lanes)
-        product.emit(Operands(inputs, arg["input_point"], part_stride, weights, products, arg["product_point"]), blocks)
-        first_part = k.mul(group.index, vectors)
-        parts = k.min(k.sub(out_parts, first_part), vectors)
-        with loop(k, 0, parts, name="part") as part, loop(k, 0, here, name="tile") as tile:
-            at = k.add(k.mul(tile.index, vectors * lanes), k.mul(part.index, lanes))
-            pixel = k.mul(k.add(first_tile, tile.index), side)
-            block = k.mul(k.add(first_part, part.index), side)
-            results_of.store(k.at(products, at, dtype), image, pixel, block)
+    with (
+        product.of_groups(group_chunk, out_parts, inputs, products) as (first_part, parts),
+        loop(k, 0, parts, name="part") as part,
+        loop(k, 0, here, name="tile") as tile,
+    ):
+        at = k.add(k.mul(tile.index, vectors * lanes), k.mul(part.index, lanes))
+        pixel = k.mul(k.add(first_tile, tile.index), side)
+        block = k.mul(k.add(first_part, part.index), side)
+        results_of.store(k.at(products, at, dtype), image, pixel, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +117,10 @@ class _Results:
             with then:
                 tail.store_block(values, image, channel, [k.add(out, k.mul(arg["out_block"], j)) for j in range(side)])
             with otherwise:
-                for number, value in enumerate(values):
-                    store(k, value, k.scratch, number * lanes, dtype)
-                with (
-                    loop(k, 0, k.min(rows, side), name="row") as row,
-                    loop(k, 0, k.min(columns, side), name="column") as column,
-                ):
-                    at = k.mul(k.add(k.mul(row.index, side), column.index), lanes)
-                    to = k.add(out, k.add(k.mul(row.index, lanes), k.mul(column.index, arg["out_block"])))
-                    value = load(k, k.scratch, at, dtype, lanes)
-                    tail.store_block([value], image, k.add(channel, k.mul(column.index, lanes)), [to])
+                inside = k.min(rows, side), k.min(columns, side)
+                with tail.partial(values, side, inside) as (row, column, value):
+                    to = k.add(out, k.add(k.mul(row, lanes), k.mul(column, arg["out_block"])))
+                    tail.store_block([value], image, k.add(channel, k.mul(column, lanes)), [to])
 
 
 def _sum_inputs(
@@ -145,13 +134,13 @@ def _sum_inputs(
     image, first = place
     with loop(k, 0, arg["parts"], name="part") as part, loop(k, 0, arg["group_tiles"], name="tile") as tile:
         block = k.mul(part.index, side)
-        places = [k.mul(k.add(block, j), arg["x_block"]) for j in range(side)]
+        blocks = [k.mul(k.add(block, j), arg["x_block"]) for j in range(side)]
         matrix = []
         for i in range(side):
             number = k.add(k.mul(k.add(first, tile.index), side), i)
             at = _input_of(k, spec, arg, k.min(number, k.sub(arg["pixels"], 1)))
             pixel = k.at(k.pointer(1), k.add(k.mul(image, arg["x_image"]), at), dtype)
-            matrix.append([load(k, pixel, place, dtype, lanes) for place in places])
+            matrix.append([load(k, pixel, start, dtype, lanes) for start in blocks])
         to = k.at(target, k.mul(k.add(k.mul(part.index, arg["group_tiles"]), tile.index), lanes), dtype)
         for value in left_sums(k, matrix):
             store(k, value, to, 0, dtype)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from llvmlite import ir
 
@@ -63,6 +64,22 @@ class Tail:
                 at = k.add(out, turn.index)
                 value = load(k, base, k.add(start, turn.index), self.dtype, lanes)
                 store(k, self._apply(value, fixed[v], at), k.pointer(0), at, self.result)
+
+    @contextmanager
+    def partial(
+        self, values: Iterable[ir.Value], width: int, inside: tuple[Index, Index]
+    ) -> Iterator[tuple[Index, Index, ir.Value]]:
+        """A loop over the vectors of a tile that lie inside the output, in its first `inside` rows and columns.
+
+        Gives row, column and vector of each of `values` (row by row, `width` in each), which wait at the start of scratch.
+        """
+        k, lanes = self.k, self.lanes
+        for number, value in enumerate(values):
+            store(k, value, k.scratch, number * lanes, self.dtype)
+        rows, columns = inside
+        with loop(k, 0, rows, name="row") as row, loop(k, 0, columns, name="column") as column:
+            at = k.mul(k.add(k.mul(row.index, width), column.index), lanes)
+            yield row.index, column.index, load(k, k.scratch, at, self.dtype, lanes)
 
     def _fixed(self, image: Index, channel: Index) -> list[ir.Value | None]:
         """The operands that are the same for all pixels; None for the others."""

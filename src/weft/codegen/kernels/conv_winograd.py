@@ -15,7 +15,7 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.kernels.conv_tail import Tail
-from weft.codegen.kernels.conv_winograd_product import Operands, Product
+from weft.codegen.kernels.conv_tile_product import Product
 from weft.codegen.kernels.conv_winograd_tiles import Tiles, reach_of
 from weft.plan.kernel_spec import KernelSpec
 
@@ -78,9 +78,8 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
     arg = {name: k.arg(number) for number, name in enumerate(PRODUCT_ARGS)}
     dtype, lanes, vectors = spec["dtype"], spec["lanes"], spec["vectors"]
     tiles = Tiles(k, spec, arg)
-    product = Product(k, spec, arg["channels"], prod(reach_of(spec)))
+    product = Product(k, spec, arg, arg["channels"], prod(reach_of(spec)), first_count=len(PRODUCT_ARGS))
     tail = Tail(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
-    counts = [k.arg(len(PRODUCT_ARGS) + number) for number in range(len(spec["heights"]))]
     products = k.at(k.scratch, product.points * lanes, dtype)
 
     group_chunk = k.div(k.chunk, arg["tile_groups"])
@@ -93,22 +92,16 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
     first_tile = k.mul(tile_group, arg["group_tiles"])
     count = k.min(arg["group_tiles"], k.sub(arg["tiles"], first_tile))
     out_blocks = _blocks(k, spec, arg["outputs"])
-    panel = k.mul(arg["channels"], product.points * vectors * lanes)
-    first = k.mul(group_chunk, arg["groups_per_chunk"])
-    with loop(k, first, k.min(k.add(first, arg["groups_per_chunk"]), arg["groups"]), name="group") as group:
-        weights = k.at(k.pointer(2), k.mul(group.index, panel), dtype)
-        block_stride = k.mul(arg["group_tiles"], lanes)
-        operands = Operands(inputs, arg["input_point"], block_stride, weights, products, arg["product_point"])
-        product.emit(operands, counts)
-        first_block = k.mul(group.index, vectors)
-        here = k.min(k.sub(out_blocks, first_block), vectors)
-        with loop(k, 0, count, name="tile") as tile:
-            place = tiles.place(k.add(first_tile, tile.index))
-            with loop(k, 0, here, name="vector") as vector:
-                channel = k.mul(k.add(first_block, vector.index), lanes)
-                at = k.add(k.mul(tile.index, vectors * lanes), k.mul(vector.index, lanes))
-                bias = k.pointer(3) if spec["bias"] else None
-                tiles.write(k.at(products, at, dtype), arg["product_point"], place, channel, tail, bias)
+    with (
+        product.of_groups(group_chunk, out_blocks, inputs, products) as (first_block, here),
+        loop(k, 0, count, name="tile") as tile,
+    ):
+        place = tiles.place(k.add(first_tile, tile.index))
+        with loop(k, 0, here, name="vector") as vector:
+            channel = k.mul(k.add(first_block, vector.index), lanes)
+            at = k.add(k.mul(tile.index, vectors * lanes), k.mul(vector.index, lanes))
+            bias = k.pointer(3) if spec["bias"] else None
+            tiles.write(k.at(products, at, dtype), arg["product_point"], place, channel, tail, bias)
 
 
 def _transform_group(

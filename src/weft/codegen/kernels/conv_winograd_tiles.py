@@ -106,8 +106,8 @@ class Tiles:
         (height, width), (down, across) = self.side, self.reach
         halves = []
         for j in range(across):
-            column = [load(k, products, k.mul(stride, i * across + j), self.dtype, self.lanes) for i in range(down)]
-            halves.append(output_transform(k, column, self.points[0], height))
+            points = [load(k, products, k.mul(stride, i * across + j), self.dtype, self.lanes) for i in range(down)]
+            halves.append(output_transform(k, points, self.points[0], height))
         plane = k.add(k.mul(place.image, arg["out_image"]), k.mul(k.div(channel, self.lanes), arg["out_block"]))
         out = k.add(plane, k.mul(k.add(k.mul(place.row, arg["out_width"]), place.column), self.lanes))
         line = k.mul(arg["out_width"], self.lanes)
@@ -126,12 +126,8 @@ class Tiles:
                 for i in range(height):
                     tail.store_block(pixels(i), place.image, channel, [k.add(out, k.mul(line, i))])
             with otherwise:
-                for i in range(height):
-                    for j, value in enumerate(pixels(i)):
-                        store(k, value, k.scratch, (i * width + j) * self.lanes, self.dtype)
-                last_row, last_column = k.min(rows, height), k.min(columns, width)
-                with loop(k, 0, last_row, name="row") as lines, loop(k, 0, last_column, name="column") as cells:
-                    at = k.mul(k.add(k.mul(lines.index, width), cells.index), self.lanes)
-                    to = k.add(out, k.add(k.mul(lines.index, line), k.mul(cells.index, self.lanes)))
-                    value = load(k, k.scratch, at, self.dtype, self.lanes)
+                vectors = (value for i in range(height) for value in pixels(i))
+                inside = k.min(rows, height), k.min(columns, width)
+                with tail.partial(vectors, width, inside) as (row, column, value):
+                    to = k.add(out, k.add(k.mul(row, line), k.mul(column, self.lanes)))
                     tail.store_block([value], place.image, channel, [to])
