@@ -26,8 +26,6 @@ from weft.graph.graph import Graph
 from weft.graph.shape import StaticShape, is_static
 from weft.graph.template import Template
 from weft.graph.value import Value
-from weft.passes.base import Math, Precision
-from weft.plan.plan import Plan
 from weft.runtime.caps import NodeCaps, checked_caps, in_force
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
@@ -39,6 +37,8 @@ from weft.runtime.signature import Form, Signature, Tensor
 if TYPE_CHECKING:
     from weft.codegen.draft import Draft
     from weft.driver import Options
+    from weft.passes.base import Math, Precision
+    from weft.plan.plan import Plan
 
 Array = np.ndarray[Any, Any]
 _AT_FIRST = "Session(node_intra_op=)"

@@ -38,8 +38,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     seen: Started = []
     start = interpreter.start
 
-    def counted(program: str, descriptors: Any = (), environment: Any = None, **streams: Any) -> Any:
-        process = start(program, descriptors, environment, **streams)
+    def counted(program: str, descriptors: Any = (), environment: Any = None, **how: Any) -> Any:
+        process = start(program, descriptors, environment, **how)
         seen.append((process, dict(environment or {})))
         return process
 

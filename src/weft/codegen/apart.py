@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -78,7 +77,7 @@ def _compile(path: Path, settings: Mapping[str, str], progress: Progress | None)
     reader, lifeline = os.pipe()
     try:
         program = _PROGRAM.format(path=str(path), settings=dict(settings), lifeline=reader)
-        process = interpreter.start(program, (reader,), environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = interpreter.start(program, (reader,), environment, answers=True)
     except OSError:
         os.close(lifeline)
         return False

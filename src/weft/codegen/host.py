@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from functools import lru_cache
@@ -57,7 +56,7 @@ def _ask_apart() -> Host | None:
     if "llvmlite.binding" in sys.modules or knobs.get("WEFT_COMPILE_APART") == "off" or not interpreter.is_known():
         return None
     try:
-        with interpreter.start(_QUESTION, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        with interpreter.start(_QUESTION, answers=True) as process:
             answer = process.communicate()[0]
         return _read(answer) if process.returncode == 0 else None
     except (OSError, ValueError):
