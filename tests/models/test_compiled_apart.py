@@ -14,7 +14,7 @@ import pytest
 
 import weft
 from tests.models import small
-from weft.codegen import apart, cache, host
+from weft.codegen import apart, cache, host, image
 from weft.compile import Restored
 from weft.errors import ModelError
 from weft.runtime import interpreter
@@ -24,9 +24,10 @@ Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of this test's own, which knows what CPU this is."""
+    """A cache folder of this test's own, which knows what CPU this is; sources count as they are now, for both processes."""
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("WEFT_COMPILE_APART", raising=False)
+    image._sources.cache_clear()
     host.host.cache_clear()
     host.host()
     return tmp_path / "cache"
