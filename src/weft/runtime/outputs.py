@@ -10,8 +10,9 @@ run returned, their views, and whatever else holds their buffers are gone: they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, Protocol, cast
 
@@ -28,8 +29,8 @@ back to the system even in small pieces, if they are freed together."""
 LEAST_BLOCK = 32 << 10
 """Smaller blocks of few outputs are left to NumPy, which takes less time for them than what is done here."""
 
-FEW = 4
-"""So many outputs in one block are cheaper than arrays of their own, however small."""
+MANY = 8
+"""So many outputs of one form in a block are cheaper than arrays of their own, however small."""
 
 MOST_BLOCK = 256 << 10
 """Several outputs share a block up to this size,"""
@@ -48,6 +49,10 @@ class OfForm(Protocol):
     def shape(self) -> tuple[int, ...]: ...
     @property
     def dtype(self) -> np.dtype[Any]: ...
+
+
+Lend = Callable[[], Any]
+"""Shelf.lend, to NumPy, whose types do not know all buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,65 +91,46 @@ def _block(forms: Sequence[OfForm]) -> Block:
     return Block(list(forms), [sum(pitches[:number]) for number in range(len(forms))], sum(pitches))
 
 
-class Maker(Protocol):
-    """Makes the arrays of a block for each run."""
-
-    def make(self) -> tuple[Iterable[Array], object]:
-        """Uninitialised contiguous arrays, in memory that nothing else refers to, and what has a buffer there."""
-        ...
-
-    def trim(self) -> None:
-        """Free the memory that no array uses."""
-        ...
+Maker = Callable[[], tuple[Iterable[Array], object]]
+"""Makes uninitialised contiguous arrays, in memory that nothing else refers to, and says what has a buffer there."""
 
 
-class Fresh:
+def _fresh(form: OfForm) -> Maker:
     """One array, whose memory NumPy finds and frees."""
+    empty = partial(np.empty, form.shape, form.dtype)
 
-    def __init__(self, form: OfForm) -> None:
-        self._shape, self._dtype = form.shape, form.dtype
-
-    def make(self) -> tuple[Iterable[Array], object]:
-        array = np.empty(self._shape, self._dtype)
+    def make() -> tuple[Iterable[Array], object]:
+        array = empty()
         return (array,), array
 
-    def trim(self) -> None:
-        pass
+    return make
 
 
-class Unlike:
+def _unlike(block: Block, lend: Lend) -> Maker:
     """Arrays of any shapes and dtypes in lent memory."""
+    arrays = [(form.shape, form.dtype, at) for form, at in zip(block.forms, block.offsets, strict=True)]
 
-    def __init__(self, block: Block, shelf: _native.Shelf) -> None:
-        self._arrays = [(form.shape, form.dtype, at) for form, at in zip(block.forms, block.offsets, strict=True)]
-        self._shelf = shelf
+    def make() -> tuple[Iterable[Array], object]:
+        loan = lend()
+        return [np.ndarray(shape, dtype, loan, at) for shape, dtype, at in arrays], loan
 
-    def make(self) -> tuple[Iterable[Array], object]:
-        loan = self._shelf.lend()
-        return [np.ndarray(shape, dtype, cast(Any, loan), at) for shape, dtype, at in self._arrays], loan
-
-    def trim(self) -> None:
-        self._shelf.clear()
+    return make
 
 
-class Alike:
+def _alike(block: Block, lend: Lend) -> Maker:
     """Arrays of one shape and dtype, the rows of one array in lent memory: NumPy makes those fastest."""
+    form = block.forms[0]
+    pitch = _pitch(form)
+    layout: tuple[Any, ...] = ()
+    if pitch != form.dtype.itemsize * prod(form.shape):
+        layout = (0, (pitch, *np.ndarray(form.shape, form.dtype, bytes(pitch)).strides))
+    shape, dtype = (len(block.forms), *form.shape), form.dtype
 
-    def __init__(self, block: Block, shelf: _native.Shelf) -> None:
-        form = block.forms[0]
-        pitch = _pitch(form)
-        self._layout: tuple[Any, ...] = ()
-        if pitch != form.dtype.itemsize * prod(form.shape):
-            self._layout = (0, (pitch, *np.ndarray(form.shape, form.dtype, bytes(pitch)).strides))
-        self._shape, self._dtype = (len(block.forms), *form.shape), form.dtype
-        self._shelf, self._lend = shelf, shelf.lend
+    def make() -> tuple[Iterable[Array], object]:
+        loan = lend()
+        return np.ndarray(shape, dtype, loan, *layout), loan
 
-    def make(self) -> tuple[Iterable[Array], object]:
-        loan = self._lend()
-        return np.ndarray(self._shape, self._dtype, cast(Any, loan), *self._layout), loan
-
-    def trim(self) -> None:
-        self._shelf.clear()
+    return make
 
 
 class Outputs:
@@ -157,33 +143,42 @@ class Outputs:
         most = knobs.get("WEFT_OUTPUTS_MB") << 20
         blocks = in_blocks(forms, most)
         keeps = sum(block.size for block in blocks) >= LEAST_BYTES
-        shelves: dict[int, _native.Shelf] = {}
+        self._shelves: dict[int, _native.Shelf] = {}
         self._makers: list[Maker] = []
         self.places: list[tuple[int, int]] = []
         for block in blocks:
-            worth = block.size >= LEAST_BLOCK or len(block.forms) >= FEW
-            if not (keeps and worth and 0 < block.size <= most):
+            if not (keeps and block.size <= most and _is_worth_lending(block)):
                 self.places += [(len(self._makers) + number, 0) for number in range(len(block.forms))]
-                self._makers += [Fresh(form) for form in block.forms]
+                self._makers += map(_fresh, block.forms)
                 continue
             self.places += [(len(self._makers), at) for at in block.offsets]
-            shelf = shelves.setdefault(block.size, _native.Shelf(block.size, most))
-            self._makers.append(Alike(block, shelf) if _are_alike(block) else Unlike(block, shelf))
+            if block.size not in self._shelves:
+                self._shelves[block.size] = _native.Shelf(block.size, most)
+            lend = cast(Lend, self._shelves[block.size].lend)
+            self._makers.append((_alike if _are_alike(block) else _unlike)(block, lend))
+        self._empty = None if self._shelves else [partial(np.empty, form.shape, form.dtype) for form in forms]
 
-    def make(self) -> tuple[list[Array], list[object]]:
+    def make(self) -> tuple[list[Array], Sequence[object]]:
         """An uninitialised array for each output, and the buffers that `places` counts from: (which, byte offset) of each."""
         arrays: list[Array] = []
+        if self._empty is not None:
+            arrays = [empty() for empty in self._empty]
+            return arrays, arrays
         buffers: list[object] = []
-        for maker in self._makers:
-            made, buffer = maker.make()
+        for make in self._makers:
+            made, buffer = make()
             arrays.extend(made)
             buffers.append(buffer)
         return arrays, buffers
 
     def trim(self) -> None:
         """Free the memory that no array uses."""
-        for maker in self._makers:
-            maker.trim()
+        for shelf in self._shelves.values():
+            shelf.clear()
+
+
+def _is_worth_lending(block: Block) -> bool:
+    return block.size >= LEAST_BLOCK or (len(block.forms) >= MANY and _are_alike(block))
 
 
 def _are_alike(block: Block) -> bool:
