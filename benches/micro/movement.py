@@ -1,6 +1,6 @@
 """Kernels that move data, in GB/s of memory read and written, beside what numpy.copyto reaches.
 
-Each row is one node, run on one core from a cache-cold and a cache-warm size. Usage: python benches/micro/movement.py [NAME...]
+Each row is one node, run again and again on one core. Usage: python -m benches.micro.movement [NAME...]
 """
 
 from __future__ import annotations
