@@ -20,7 +20,6 @@ from weft.ops.op import Array, Info
 MOST_FOLDED = 4096
 """Nodes whose operands are constants of so many elements at most are evaluated at once: shape arithmetic."""
 
-
 MOST_LISTED = 1 << 22
 """Numbers that are written out as a constant one by one."""
 
