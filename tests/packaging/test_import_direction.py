@@ -8,7 +8,6 @@ from tests.packaging.sources import imports, modules
 
 LAYERS: list[set[str]] = [
     {"cli"},
-    {"serve", "distributed", "tune"},
     {"compat"},
     {"compile"},
     {"driver"},
