@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
+from weft.passes.lower.evenness import loss
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.packed import held_once
@@ -17,9 +19,16 @@ from weft.plan.target import Target
 from weft.provider import Provider
 
 CHUNK_NS = 20_000.0
-"""A chunk is worth about this much time: far above the cost of drawing it, far below an op's."""
+"""A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
+
+LEAST_CHUNK_NS = 5_000.0
+USEFUL_CHUNKS = 8
+"""A short op is cut into so many chunks nevertheless, unless they would be worth less than LEAST_CHUNK_NS."""
 
 MAX_CHUNKS = 256
+
+_MANY_CHUNKS = 32
+"""So many chunks or more come out evenly enough, whatever their number."""
 
 BYTES_PER_NS = 32.0
 """Memory traffic of one core that the cost model assumes."""
@@ -107,15 +116,22 @@ def nbytes(value: Value) -> int:
     return elements(shape) * value.known_dtype.size
 
 
+def wanted_chunks(ns: float, usual: float = CHUNK_NS) -> float:
+    """How many chunks an op of `ns` is best cut into, chunks of a long one being worth `usual`."""
+    return min(float(MAX_CHUNKS), max(ns / usual, min(ns / LEAST_CHUNK_NS, float(USEFUL_CHUNKS)), 1.0))
+
+
 def cut(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
-    """Cut `units` pieces of work into chunks worth about CHUNK_NS each: (chunks, units per chunk).
+    """Cut `units` pieces of work into about as many chunks as it is worth, that come out evenly: (chunks, units per chunk).
 
     Depends on the work alone, never on thread settings. Units per chunk is a multiple of `multiple`;
     the last chunk may be short.
     """
     if units <= 0:
         return 1, max(units, 1)
-    wanted = min(MAX_CHUNKS, max(1, int(units * ns_per_unit / CHUNK_NS)))
-    per_chunk = -(-units // wanted)
-    per_chunk = -(-per_chunk // multiple) * multiple
+    pieces = -(-units // multiple)
+    wanted = wanted_chunks(units * ns_per_unit)
+    counts = range(ceil(0.7 * wanted), int(1.5 * wanted) + 1) if wanted < _MANY_CHUNKS else (int(wanted),)
+    sizes = [-(-pieces // min(count, pieces)) for count in counts]
+    per_chunk = min(sizes, key=lambda size: loss((pieces, size), (1, 1), wanted)) * multiple
     return -(-units // per_chunk), per_chunk

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import log
+from collections.abc import Iterator
+from math import ceil
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext, cut, nbytes
+from weft.passes.lower.base import LowerContext, nbytes, wanted_chunks
 from weft.passes.lower.conv_pack import pack_direct, pack_plain_input, pack_within_blocks
 from weft.passes.lower.conv_shape import ConvShape, Pair
 from weft.passes.lower.conv_tail import tail_operands, zeros
 from weft.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
+from weft.passes.lower.evenness import loss
 from weft.passes.lower.pairs import joined_pairs
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -25,9 +27,6 @@ _CHUNK_NS = 30_000.0
 _EFFICIENCY = 0.9
 """The part of the arithmetic limit that the direct kernel is assumed to reach."""
 _CACHE_BYTES_PER_NS = 16.0
-_LEAST_CHUNK_NS = 5_000.0
-_USEFUL_CHUNKS = 8
-"""A convolution is cut into so many chunks even if they last less than _CHUNK_NS, but not less than _LEAST_CHUNK_NS."""
 _LINE = 64
 """Bytes of a cache line."""
 _FEW_UNITS = 20
@@ -166,12 +165,8 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     planes, rows = shape.images * blocks, shape.out_size[0]
     flops = 2.0 * shape.multiply_adds
     total = ctx.flops_ns(flops, nbytes(x) + nbytes(out))
-    if total / planes >= _CHUNK_NS:
-        planes_per_chunk = 1
-        row_chunks, rows_per_chunk = cut(rows, total / planes / rows)
-    else:
-        _, planes_per_chunk = cut(planes, total / planes)
-        row_chunks, rows_per_chunk = 1, rows
+    planes_per_chunk, rows_per_chunk = _plane_cut(planes, rows, wanted_chunks(total))
+    row_chunks = -(-rows // rows_per_chunk)
     args = (
         planes,
         planes_per_chunk,
@@ -192,6 +187,13 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     chunks = -(-planes // planes_per_chunk) * row_chunks
     scratch = max(map(len, tile.segments)) * lanes * dtype.size if out.dtype != dtype else 0
     return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops, scratch=scratch)]
+
+
+def _plane_cut(planes: int, rows: int, wanted: float) -> Pair:
+    """(planes, rows) of a chunk, one of them whole, so that about `wanted` chunks come out evenly."""
+    cuts = [(each, rows) for each in range(1, planes + 1)] + [(1, each) for each in range(rows - 1, 0, -1)]
+
+    return min(cuts, key=lambda cut: loss((planes, cut[0]), (rows, cut[1]), wanted))
 
 
 def _packed(
@@ -240,20 +242,27 @@ def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: i
     """(chunks along the units, units a chunk, groups a chunk): little traffic, chunks of about _CHUNK_NS."""
     halved = 2 if node.operand(0).dtype == bf16 else 1
     total = ctx.flops_ns(2.0 * shape.multiply_adds / halved, 0.0, _EFFICIENCY)
-    wanted = min(256.0, max(total / _CHUNK_NS, min(total / _LEAST_CHUNK_NS, _USEFUL_CHUNKS), 1.0))
+    wanted = wanted_chunks(total, _CHUNK_NS)
     weights, x = nbytes(node.operand(1)) // halved, nbytes(node.operand(0))
     best: tuple[float, tuple[int, int, int]] | None = None
-    for per_chunk in range(1, groups + 1):
-        group_chunks = -(-groups // per_chunk)
-        unit_chunks = min(units, max(1, round(wanted / group_chunks)))
-        units_per_chunk = -(-units // unit_chunks)
-        unit_chunks = -(-units // units_per_chunk)
-        count = group_chunks * unit_chunks
-        uneven = group_chunks * per_chunk / groups * unit_chunks * units_per_chunk / units - 1.0
-        traffic = (unit_chunks * weights + group_chunks * x) / _CACHE_BYTES_PER_NS
-        amiss = max(0.3 * log(wanted / count), 0.1 * log(count / wanted)) + 0.1 * uneven
-        score = traffic + total * amiss
-        if best is None or score < best[0]:
-            best = (score, (unit_chunks, units_per_chunk, per_chunk))
+    for group_chunks in range(1, groups + 1):
+        per_chunk = -(-groups // group_chunks)
+        if -(-groups // per_chunk) < group_chunks:
+            continue
+        for unit_chunks, units_per_chunk in _unit_cuts(units, wanted / group_chunks):
+            traffic = (unit_chunks * weights + group_chunks * x) / _CACHE_BYTES_PER_NS
+            score = traffic + total * loss((groups, per_chunk), (units, units_per_chunk), wanted)
+            if best is None or score < best[0]:
+                best = (score, (unit_chunks, units_per_chunk, per_chunk))
     assert best is not None, "there is at least one group"
     return best[1]
+
+
+def _unit_cuts(units: int, wanted: float) -> Iterator[Pair]:
+    """(chunks, units a chunk) for numbers of chunks around `wanted`, each once."""
+    found = 0
+    for count in range(max(1, int(0.7 * wanted)), max(1, ceil(1.4 * wanted)) + 1):
+        each = -(-units // min(units, count))
+        if -(-units // each) > found:
+            found = -(-units // each)
+            yield found, each

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from weft.passes.lower.conv_tiles import cut_row
+from weft.passes.lower.evenness import USUAL_WORKERS
 from weft.plan.target import Target
 
 _MAX_HEIGHT = 16
@@ -23,9 +24,6 @@ _LEAST_SUMS = 8
 _USEFUL_CHUNKS = 8
 _LEAST_CHUNK_COST = 16_000.0
 """A convolution is cut into so many chunks, unless they would cost less."""
-
-_EVENNESS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
-"""How much it counts that chunks come out even among so many workers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
 
 def unevenness(chunks: int) -> float:
     """How many times as long as at best the workers take for `chunks` equal chunks, over usual numbers of workers."""
-    return sum(share * -(-chunks // workers) * workers / chunks for workers, share in _EVENNESS.items())
+    return sum(share * -(-chunks // workers) * workers / chunks for workers, share in USUAL_WORKERS.items())
 
 
 def odd(vectors: int) -> int:

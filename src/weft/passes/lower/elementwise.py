@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.graph.expr import Expr, Step
 from weft.graph.node import Node
 from weft.graph.value import Value
-from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, cut, nbytes
 from weft.passes.lower.broadcast import Access, place_operands
 from weft.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
 from weft.plan.call import Call
@@ -79,7 +79,7 @@ def lower_expr(
 def _nested(access: Access, each: float) -> tuple[int, tuple[int, ...]]:
     """(chunks, args) of the nested kernel; `each` is the ns of one element."""
     *outer, rows, row = access.sizes
-    wanted = max(_PIECE, int(CHUNK_NS / each))
+    wanted = max(_PIECE, int(LEAST_CHUNK_NS / each))
     piece = row if row < 2 * wanted else -(-wanted // _PIECE) * _PIECE
     pieces = -(-row // piece)
     rows_each = 1 if pieces > 1 else max(1, min(rows, wanted // row))

@@ -1,0 +1,64 @@
+"""Work is cut into chunks that come out evenly among usual numbers of workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from weft.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, cut, wanted_chunks
+from weft.passes.lower.evenness import loss
+
+
+def time_of(chunks: int, per_chunk: int, units: int, workers: int) -> int:
+    """The units that the busiest of `workers` does, each drawing the next chunk when it is idle."""
+    ends = [0] * workers
+    for chunk in range(chunks):
+        ends.sort()
+        ends[0] += min(per_chunk, units - chunk * per_chunk)
+    return max(ends)
+
+
+@pytest.mark.parametrize("units", [12, 36, 112, 169, 576, 1000])
+@pytest.mark.parametrize("microseconds", [9, 17, 31, 48, 66, 99, 140, 330])
+def test_two_workers_end_nearly_together(units: int, microseconds: int) -> None:
+    """
+    Half of the work each, but for an eighth, where there are enough units to choose from.
+    """
+    chunks, per_chunk = cut(units, microseconds * 1e3 / units)
+    assert time_of(chunks, per_chunk, units, 2) <= 1.125 * units / 2
+
+
+@pytest.mark.parametrize("units", [1, 5, 9, 100, 10_000])
+@pytest.mark.parametrize("ns", [0.0, 100.0, 4e3, 1e5, 1e8])
+def test_chunks_cover_all_units_and_none_is_empty(units: int, ns: float) -> None:
+    """
+    The last chunk may be short, but there is something in it.
+    """
+    chunks, per_chunk = cut(units, ns / units)
+    assert (chunks - 1) * per_chunk < units <= chunks * per_chunk
+
+
+def test_what_is_short_is_one_chunk_and_what_is_long_many() -> None:
+    """
+    A chunk lasts longer than handing it over, and there are not more than a run's counters are made for.
+    """
+    assert cut(1000, 0.9 * LEAST_CHUNK_NS / 1000)[0] == 1
+    assert cut(1 << 20, 1e6)[0] <= MAX_CHUNKS
+    assert wanted_chunks(0.0) == 1.0
+
+
+def test_units_per_chunk_are_a_multiple_where_asked_for() -> None:
+    """
+    A chunk of vectors begins where a vector begins.
+    """
+    for units in (100, 4096, 150_528):
+        assert cut(units, 1.0, 64)[1] % 64 == 0
+
+
+def test_no_grid_of_chunks_beats_the_even_one() -> None:
+    """
+    8 chunks of 4 x 4 units lose nothing; 7, and 6 of different sizes, do.
+    """
+    even = loss((4, 1), (4, 2), 8.0)
+    assert even == 0.0
+    assert loss((7, 1), (1, 1), 8.0) > even
+    assert loss((4, 3), (3, 1), 8.0) > even
