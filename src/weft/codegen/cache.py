@@ -50,7 +50,7 @@ class KernelCache:
         try:
             with os.fdopen(file, "rb") as stream:
                 content = stream.read()
-                os.utime(stream.fileno())
+                _used(stream.fileno())
         except OSError:
             return None
         start = len(MAGIC) + _DIGEST_BYTES
@@ -61,9 +61,9 @@ class KernelCache:
         """A descriptor of the file kept under `key`, which its reader checks; None if there is none."""
         try:
             file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
-            os.utime(file)
         except OSError:
             return None
+        _used(file)
         return file
 
     def has(self, key: str) -> bool:
@@ -113,7 +113,8 @@ class KernelCache:
             os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except OSError as error:
             self.abandon(partial, error)
-        self._stored = True
+        else:
+            self._stored = True
 
     def abandon(self, partial: str, error: OSError | None = None) -> None:
         """Remove the file that `begin` called `partial`; with a warning if that is for an `error`."""
@@ -145,6 +146,12 @@ class KernelCache:
             with suppress(OSError):
                 os.unlink(name, dir_fd=self._folder)
             excess -= size
+
+
+def _used(file: int) -> None:
+    """Let `trim` know that the file is in use; a folder on a file system that is only read needs no trimming."""
+    with suppress(OSError):
+        os.utime(file)
 
 
 @contextmanager

@@ -262,6 +262,25 @@ def test_a_failed_write_is_one_warning(folder: Path, monkeypatch: pytest.MonkeyP
     assert not list(folder.iterdir())
 
 
+def test_a_folder_that_can_only_be_read_serves_what_it_holds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    As in a container's image. Nothing can be noted in it, the use of a file included.
+    """
+    assert _counts(_SPEC) == (1, 0, 0)
+    gc.collect()
+
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", read_only)
+    assert _counts(_SPEC) == (0, 1, 0)
+    with open_cache() as opened:
+        assert opened is not None
+        file = opened.open(next(folder.iterdir()).name)
+        assert file is not None
+        os.close(file)
+
+
 def test_objects_from_disk_run(folder: Path) -> None:
     """
     The code that is read back is the code that was compiled.
