@@ -28,6 +28,7 @@ os.register_at_fork(before=_llvm.__enter__, after_in_parent=_llvm.__exit__, afte
 def _initialize() -> None:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
+    binding.initialize_native_asmparser()  # for inline assembly
 
 
 @lru_cache(maxsize=8)

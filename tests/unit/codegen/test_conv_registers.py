@@ -68,21 +68,42 @@ def innermost_loops(assembly: str) -> list[list[str]]:
     return [lines[start:end] for start, end in inner]
 
 
+@pytest.fixture
+def pairs_target() -> Target:
+    """A CPU that multiplies bf16, which this one must be for LLVM to compile as it does for users."""
+    if "avx512" not in targets.available_isas() or not targets.for_isa("avx512").has_bf16_products:
+        pytest.skip("this CPU does not multiply bf16")
+    return targets.for_isa("avx512")
+
+
+def loops_of(spec: KernelSpec, target: Target) -> list[list[str]]:
+    """The innermost loops of the kernel, as it is compiled for use."""
+    with binding.create_context() as context:
+        module = binding.parse_assembly(jit.emit_ir(spec, target), context)
+        with module:
+            machine = jit.target_machine(target)
+            jit._optimize(module, machine, effort_of(spec.family))
+            return innermost_loops(machine.emit_assembly(module))
+
+
 @pytest.mark.parametrize("tail", [ROUND, RELU, CLIP, RESIDUAL], ids=["round", "relu", "clip", "residual"])
 @pytest.mark.parametrize(("outputs", "size"), [(16, 56), (32, 14), (48, 13), (64, 7), (1000, 13)])
-def test_products_of_pairs_leave_their_sums_in_registers(outputs: int, size: int, tail: Expr) -> None:
+def test_products_of_pairs_leave_their_sums_in_registers(
+    outputs: int, size: int, tail: Expr, pairs_target: Target
+) -> None:
     """
     No loop over products touches the stack, whatever block of sums the number of outputs leads to.
     """
-    if "avx512" not in targets.available_isas() or not targets.for_isa("avx512").has_bf16_products:
-        pytest.skip("this CPU does not multiply bf16")
-    target = targets.for_isa("avx512")
-    with binding.create_context() as context:
-        module = binding.parse_assembly(jit.emit_ir(spec_of(outputs, size, tail, target), target), context)
-        with module:
-            machine = jit.target_machine(target)
-            jit._optimize(module, machine, effort_of("conv"))
-            loops = innermost_loops(machine.emit_assembly(module))
+    loops = loops_of(spec_of(outputs, size, tail, pairs_target), pairs_target)
     assert loops, "there is a loop over products"
     for body in loops:
         assert not [line for line in body if "mm" in line and "(%rsp)" in line], "\n".join(body)
+
+
+def test_what_is_multiplied_once_is_read_by_the_multiplication(pairs_target: Target) -> None:
+    """
+    Where a block has one vector of outputs, no pair is spread over a register first.
+    """
+    for body in loops_of(spec_of(16, 56, RELU, pairs_target), pairs_target):
+        assert any(line.startswith("vdpbf16ps") and "{1to16}" in line for line in body)
+        assert not [line for line in body if "broadcast" in line], "\n".join(body)

@@ -48,6 +48,19 @@ def add_pair_products(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Val
     return k.b.call(function, [addend, k.b.bitcast(left, pairs), k.b.bitcast(right, pairs)])
 
 
+def add_products_of_pair_at(k: Kernel, pointer: ir.Value, offset: int, right: ir.Value, addend: ir.Value) -> ir.Value:
+    """`add_pair_products` with the pair that lies `offset` bytes from `pointer` in every lane of the left factor.
+
+    The multiplication itself reads memory, which LLVM would not let it: a broadcast of its own takes as long as
+    half a multiplication. Nothing may write there while the kernel runs.
+    """
+    assert k.target.has_bf16_products, f"{k.target.cpu} cannot multiply bf16"
+    type_ = addend.type
+    text = f"vdpbf16ps {offset}($2){{1to{lanes_of(type_)}}}, $3, $0"
+    function = ir.InlineAsm(ir.FunctionType(type_, [type_, pointer.type, type_]), text, "=v,0,r,v")
+    return k.b.call(function, [addend, pointer, right])
+
+
 def joined(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
     """Lanes of f32 that hold pairs of bf16, whose bits (i16) are `low` and `high`."""
     wide = [k.b.zext(half, with_element(half.type, I32)) for half in (low, high)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from weft.codegen.emit.bfloat import add_pair_products
+from weft.codegen.emit.bfloat import add_pair_products, add_products_of_pair_at
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, prefetch, store
@@ -93,6 +93,7 @@ class RegisterBlock:
         self.columns = steps_across(spec)
         self.source = bf16 if self.column_pairs else self.dtype
         self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
+        self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
         self.tail = Tail(k, spec, first_pointer=4 if self.bias else 3, outputs=arg["outputs"])
 
     def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
@@ -203,6 +204,9 @@ class RegisterBlock:
             x = opaque(k, x)
         for p in users:
             position = (p * self.strides[1] + first * self.dilations[1]) * self.pixel
+            if self.used_once:
+                sums[p] = add_products_of_pair_at(k, x, position * self.dtype.size, factors[0], sums[p])
+                continue
             if self.column_pairs:
                 low, high = columns[p]
                 value = self._pair(x, position, inside=(low <= first, first + 1 < high))
