@@ -141,6 +141,25 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     throw nb::python_error();
 }
 
+[[noreturn]] void raise(PyObject* kind, const std::exception& failure) {
+    PyErr_SetString(kind, failure.what());
+    throw nb::python_error();
+}
+
+// Does `work`; what the core says of a run is raised as Python's exceptions.
+template <typename Work>
+void raising(const Work& work) {
+    try {
+        work();
+    } catch (const weft::KernelFailure& failure) {
+        raise(failure);
+    } catch (const weft::RunTimeout& failure) {
+        raise(run_timeout, failure);
+    } catch (const weft::RunCancelled& failure) {
+        raise(run_cancelled, failure);
+    }
+}
+
 // Where bound memory begins: given as a number, or by an array, which is contiguous.
 void* address_of(nb::handle bound) {
     if (PyLong_Check(bound.ptr())) return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(bound));
@@ -204,30 +223,14 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
     for (const nb::handle each : bound) addresses.push_back(address_of(each));
-    try {
+    raising([&] {
         const ReleasedGil released;
         team.run(program, addresses, request);
-    } catch (const weft::KernelFailure& failure) {
-        raise(failure);
-    } catch (const weft::RunTimeout& failure) {
-        PyErr_SetString(run_timeout, failure.what());
-        throw nb::python_error();
-    } catch (const weft::RunCancelled& failure) {
-        PyErr_SetString(run_cancelled, failure.what());
-        throw nb::python_error();
-    }
+    });
 }
 
 void check_run() {
-    try {
-        weft::check_run();
-    } catch (const weft::RunTimeout& failure) {
-        PyErr_SetString(run_timeout, failure.what());
-        throw nb::python_error();
-    } catch (const weft::RunCancelled& failure) {
-        PyErr_SetString(run_cancelled, failure.what());
-        throw nb::python_error();
-    }
+    raising([] { weft::check_run(); });
 }
 
 }  // namespace
