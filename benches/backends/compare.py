@@ -1,6 +1,6 @@
 """native, openmp and tbb side by side: threads created, fork-join cost, and throughput with 1 to 8 client threads.
 
-    python -m benches.backends.compare [--intra-op N] [--seconds S]
+    python -m benches.backends.compare [--intra-op N] [--seconds S] [--rounds N]
 
 Each backend has processes of its own, and the rounds of the backends alternate, so that what else the machine does
 hits all of them alike; figures are medians over the rounds. Both limits are the same number, as their defaults

@@ -45,13 +45,13 @@ class Form:
         given: dict[str, Any] = {}
         spread: list[Value] = []
         for name, part in divided(self.inputs.split(), values):
-            kind, _ = parameters.kinds[name]
+            kind, takes_many = parameters.kinds[name]
             if name == parameters.spread:
                 spread = part
             elif kind is None:
                 given[name] = e.static(part[0]).tolist()
             else:
-                given[name] = part if parameters.kinds[name][1] else part[0]
+                given[name] = part if takes_many else part[0]
         given.update(self.fixed)
         for name, parameter in self.reads().items():
             if node.has(name):
