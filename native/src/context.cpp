@@ -40,6 +40,11 @@ void release(std::unique_ptr<Context> run) {
     program.release(std::move(run));
 }
 
+double left_ns(const Context& run) {
+    const auto total = static_cast<double>(run.program.tasks().size());
+    return run.program.cost_ns() * (1 - static_cast<double>(run.finished_tasks) / total);
+}
+
 void seed(Context& run, std::size_t done) {
     const auto tasks = run.program.tasks();
     const auto order = run.program.order();

@@ -77,10 +77,11 @@ bool pays_to_spread(const Task& task) {
 class Scheduler::InHost {
 public:
     InHost(Scheduler& scheduler, Member& member, Context& run) : scheduler_(scheduler), member_(member), run_(run) {
-        const Section section(scheduler_);
+        Section section(scheduler_);
         if (run.is_cancelled()) return;  // written under the lock we hold: nothing more begins
         member.in_host = &run;
         ++run.in_host;
+        if (!scheduler_.returns_.empty()) scheduler_.dispatch(section);  // see may_help()
     }
     ~InHost() {
         if (!has_begun()) return;
@@ -157,7 +158,7 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
             if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
             run_steps(member, run, run.program.tasks()[order[done]], scratch);
             maybe_look(member, 0);
-            if (until_ns != INT64_MAX && monotonic_ns() >= until_ns) {
+            if (until_ns != kEndlessNs && monotonic_ns() >= until_ns) {
                 ++done;
                 break;
             }

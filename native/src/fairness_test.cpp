@@ -22,11 +22,11 @@ std::int32_t nap(void* const*, const std::int64_t* args, std::int64_t, void*) {
     return 0;
 }
 
-// A chain of steps that take `us` each.
-std::unique_ptr<Program> chain(int count, int us) {
+// A chain of steps that take `us` each, and claim to cost `cost_ns`.
+std::unique_ptr<Program> chain(int count, int us, double cost_ns = kCostly) {
     Builder builder;
     for (std::int64_t i = 0; i < count; ++i) {
-        const auto task = builder.add_kernel(nap, {us});
+        const auto task = builder.add_kernel(nap, {us}, 1, cost_ns);
         if (i > 0) builder.link(task - 1, task);
     }
     return builder.build();
@@ -96,9 +96,10 @@ WEFT_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_another) 
     CHECK(waits[2] <= 12);
 }
 
-WEFT_TEST(equal_runs_end_together) {
+// Taking turns, all would end with the last.
+WEFT_TEST(equal_runs_are_served_one_after_the_other) {
     Team team("t", {1, 1});
-    const auto program = chain(100, 1000);
+    const auto program = chain(60, 1000);
     std::vector<Clock::time_point> ends(3);
     std::vector<std::thread> clients;
     for (auto& end : ends) {
@@ -108,9 +109,102 @@ WEFT_TEST(equal_runs_end_together) {
         });
     }
     for (auto& client : clients) client.join();
-    const auto [first, last] = std::minmax_element(ends.begin(), ends.end());
-    // One after the other they would end 100 ms apart.
-    CHECK(*last - *first < 90ms);
+    std::sort(ends.begin(), ends.end());
+    CHECK(ends[1] - ends[0] > 40ms);
+    CHECK(ends[2] - ends[1] > 40ms);
+}
+
+WEFT_TEST(a_run_that_takes_longer_than_it_should_gives_turns_to_others) {
+    Team team("t", {1, 1});
+    const auto overdue = chain(300, 1000, 1000);
+    const auto honest = chain(20, 1000);
+    std::atomic<bool> has_ended{false};
+    std::thread client([&] {
+        run(team, *overdue);
+        has_ended = true;
+    });
+    std::this_thread::sleep_for(20ms);
+    run(team, *honest);
+    CHECK(!has_ended);
+    client.join();
+}
+
+namespace {
+
+// Who computed the chunks of a chain of shared ops.
+class Shared {
+public:
+    explicit Shared(int ops) {
+        for (std::int64_t i = 0; i < ops; ++i) {
+            const auto task = builder_.add_kernel(chunk, {i}, 2);
+            if (i > 0) builder_.link(task - 1, task);
+        }
+        program_ = builder_.build();
+        who_.resize(static_cast<std::size_t>(ops) * 2);
+    }
+
+    void run(Team& team) {
+        void* bound[] = {who_.data()};
+        team.run(*program_, bound);
+    }
+
+    // The part that the calling thread has not computed.
+    double helped() const {
+        const auto others = std::count_if(who_.begin(), who_.end(),
+                                          [](std::thread::id id) { return id != std::this_thread::get_id(); });
+        return static_cast<double>(others) / static_cast<double>(who_.size());
+    }
+
+private:
+    static std::int32_t chunk(void* const* pointers, const std::int64_t* args, std::int64_t index, void*) {
+        std::this_thread::sleep_for(100us);
+        static_cast<std::thread::id*>(pointers[0])[2 * args[0] + index] = std::this_thread::get_id();
+        return 0;
+    }
+
+    Builder builder_;
+    std::unique_ptr<Program> program_;
+    std::vector<std::thread::id> who_;
+};
+
+}  // namespace
+
+// Two clients, two places. If a worker took the place of the one that is between two runs, it would find none when it
+// comes back, and be served by that worker from then on.
+WEFT_TEST(the_place_of_a_client_between_two_runs_is_kept_for_it) {
+    Team team("t", {2, 2});
+    std::vector<double> helped;
+    for (int attempt = 0; attempt < 9; ++attempt) {
+        Shared first(200);
+        Shared second(20);
+        std::atomic<bool> has_ended{false};
+        double most = 0;
+        std::thread client([&] {
+            first.run(team);
+            most = first.helped();
+            has_ended = true;
+        });
+        std::vector<double> others;
+        while (!has_ended) {
+            second.run(team);
+            others.push_back(second.helped());
+        }
+        client.join();
+        std::sort(others.begin(), others.end());
+        helped.push_back(std::max(most, others[others.size() / 2]));
+    }
+    std::sort(helped.begin(), helped.end());
+    CHECK(helped[1] < 0.3);
+}
+
+WEFT_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others) {
+    Team team("t", {2, 2});
+    Shared first(400);
+    Shared second(5);
+    std::thread client([&] { second.run(team); });
+    first.run(team);
+    client.join();
+    CHECK(first.helped() > 0.3);
 }
 
 WEFT_TEST(more_important_runs_go_first) {

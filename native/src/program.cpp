@@ -216,6 +216,7 @@ void Program::estimate_sharing() {
         for (const std::uint32_t next : successors(task)) start[next] = std::max(start[next], end);
         longest = std::max(longest, end);
         if (task.worth_sharing) total += task.cost_ns;
+        cost_ns_ += task.cost_ns;
     }
     independent_ns_ = total - longest;
 }

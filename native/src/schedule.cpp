@@ -15,6 +15,9 @@ double remaining_ns(const Op& op) {
     return static_cast<double>(op.chunks - drawn) * op.cost_per_chunk;
 }
 
+// What one more worker would save.
+double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
+
 }  // namespace
 
 bool Scheduler::can_start(const Context& run) const {
@@ -40,12 +43,18 @@ bool Scheduler::is_starved(const Context& run) const {
     return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
 }
 
-// Whether a run that stands behind this one, and is as important, gets nothing.
-bool Scheduler::is_awaited(const Context& run) const {
-    const auto self = std::find(runs_.begin(), runs_.end(), &run);
-    return std::any_of(self, runs_.end(), [&](const Context* other) {
-        return other != &run && other->priority == run.priority && is_starved(*other);
-    });
+// How long the run may be served, where one that stands behind it, and is as important, gets nothing. One that has no
+// less left to do waits: taking turns, it would end no sooner, and this one later.
+std::int64_t Scheduler::turn_ns(const Context& run) const {
+    std::int64_t turn = kEndlessNs;
+    const double left = left_ns(run);
+    const auto overdue = static_cast<std::int64_t>(std::min(kOverdue * run.program.cost_ns(), 0x1p62));
+    for (auto other = std::find(runs_.begin(), runs_.end(), &run); other != runs_.end(); ++other) {
+        if (*other == &run || (*other)->priority != run.priority || !is_starved(**other)) continue;
+        if (left_ns(**other) < left) return kTurnNs;
+        turn = std::max(kTurnNs, overdue);
+    }
+    return turn;
 }
 
 // Puts the run behind those of its own priority and higher.
@@ -56,8 +65,9 @@ void Scheduler::stand_in_line(Context& run) {
 }
 
 void Scheduler::end_turn_if_over(Context& run) {
-    if (run.finished || run.turn_began_ns == 0 || !is_awaited(run)) return;
-    if (monotonic_ns() - run.turn_began_ns < kTurnNs) return;
+    if (run.finished || run.turn_began_ns == 0) return;
+    const std::int64_t turn = turn_ns(run);
+    if (turn == kEndlessNs || monotonic_ns() - run.turn_began_ns < turn) return;
     std::erase(runs_, &run);
     stand_in_line(run);
 }
@@ -82,25 +92,32 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     for (Op* op : run.open) {
         const int cap = std::min(most, run.program.max_workers(op->task));
         if (op->workers >= std::min<std::int64_t>(cap, op->chunks)) continue;
-        const double gain = remaining_ns(*op) / (op->workers + 1);
-        if (gain > worth) {
+        if (saved_ns(*op) > worth) {
             best = op;
-            worth = gain;
+            worth = saved_ns(*op);
         }
     }
     return best;
 }
 
+// Whether one of `free_places` is for a member that would help a run which somebody works for. None is while they are
+// kept for callers who may come back, if somebody will soon look again: when the next of the run's short kernels ends.
+bool Scheduler::may_help(const Context& run, double gain_ns, int free_places) {
+    if (free_places <= 0) return false;
+    return gain_ns >= kWorthKeptPlaceNs || run.in_host >= run.workers || free_places > kept_places();
+}
+
 // The run whose next task a member takes: its own; else the first that has one, but among equals first one that nobody
 // works for, since a second worker for a run gains less than a first one for another.
-Context* Scheduler::run_to_serve(const Member& member) const {
+Context* Scheduler::run_to_serve(const Member& member) {
     if (member.own != nullptr) return can_start(*member.own) ? member.own : nullptr;
     Context* first = nullptr;
     for (Context* run : runs_) {
         if (first != nullptr && run->priority < first->priority) break;
         if (!can_start(*run)) continue;
         if (run->workers == 0) return run;
-        if (first == nullptr && run->program.tasks()[run->ready.front()].worth_sharing) first = run;
+        if (first != nullptr || !run->program.tasks()[run->ready.front()].worth_sharing) continue;
+        if (may_help(*run, run->ready_ns / 2, places_cap_ - places_.used() + 1)) first = run;
     }
     return first;
 }
@@ -110,11 +127,12 @@ Op* Scheduler::pick(Member& member) {
     if (Context* run = run_to_serve(member)) return start(*run, pop_ready(*run));
     for (Context* run : runs_) {
         if (member.own != nullptr && run != member.own) continue;
-        if (Op* op = best_to_join(*run, kWorthSharingNs)) {
-            ++op->workers;
-            ++run->workers;
-            return op;
-        }
+        Op* const op = best_to_join(*run, kWorthSharingNs);
+        if (op == nullptr) continue;
+        if (member.own == nullptr && !may_help(*run, saved_ns(*op), places_cap_ - places_.used() + 1)) continue;
+        ++op->workers;
+        ++run->workers;
+        return op;
     }
     return recall_op(member);
 }
@@ -241,7 +259,7 @@ bool Scheduler::dispatch_start(Section& section, Context& run) {
 bool Scheduler::dispatch_join(Section& section, Context& run) {
     Op* op = best_to_join(run, kWorthSharingNs);
     if (op == nullptr) return false;
-    Member* member = choose(section, run, remaining_ns(*op) / (op->workers + 1));
+    Member* member = choose(section, run, saved_ns(*op));
     if (member == nullptr) return false;
     ++op->workers;
     ++run.workers;
@@ -275,7 +293,8 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
         return member.state.load(std::memory_order_relaxed) == State::spinning;  // written under the lock we hold
     };
     if (caller != nullptr && is_spinning(*caller)) return caller;
-    const bool free_place = places_.used() < places_cap_;
+    const int free_places = places_cap_ - places_.used();
+    const bool free_place = must ? free_places > 0 : may_help(run, gain_ns, free_places);
     Member* parked = caller;
     if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
         for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
@@ -301,7 +320,8 @@ void Scheduler::call_up(Section& section, const Context& run) {
     const double left = 1 - static_cast<double>(run.finished_tasks) / total;
     if (!(run.program.shareable_ns() * left >= 2 * kWorthWakingNs)) return;
     const Limits limits = limits_of(run);
-    int missing = std::min(std::max(limits.intra_op, limits.inter_op), places_cap_) - places_.used() - spinners_;
+    const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), places_cap_);
+    int missing = wanted - places_.used() - kept_places() - spinners_;
     for (auto it = idle_.rbegin(); it != idle_.rend() && missing > 0; ++it) {
         if ((*it)->role != Role::worker) continue;
         // Written under the lock we hold.

@@ -23,6 +23,18 @@ Limits asked_by(const Context& run) {
     return asked;
 }
 
+// The end of the last run that this thread called.
+struct LastRun {
+    int team = 0;
+    std::int64_t end_ns = 0;
+    bool is_place_kept = false;
+};
+
+LastRun& last_run() {
+    thread_local LastRun last;
+    return last;
+}
+
 int next_team_id() {
     static std::atomic<int> last{0};
     return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
@@ -122,12 +134,14 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
         }
     }
     run.asked = asked_by(run);
+    if (!run.nested) come_back(caller);
     stand_in_line(run);
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
 }
 
 void Scheduler::end(Section& section, Context& run, Member& caller) {
     give_back_place(caller);
+    if (!run.nested) last_run() = {id_, monotonic_ns(), caller.comes_back};
     std::erase(runs_, &run);
     run.caller = nullptr;
     caller.own = nullptr;
@@ -135,6 +149,13 @@ void Scheduler::end(Section& section, Context& run, Member& caller) {
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
     dispatch(section);
     if (closing_) quieter_.notify_all();
+}
+
+// Callers that come back at once are expected to do so again.
+void Scheduler::come_back(Member& caller) {
+    const LastRun& last = last_run();
+    caller.comes_back = last.team == id_ && monotonic_ns() - last.end_ns < kReturnNs;
+    if (caller.comes_back && last.is_place_kept && !returns_.empty()) returns_.pop_front();
 }
 
 // Whether the run is one for its caller alone: by its limits, or because there is nothing in it worth sharing.
@@ -159,13 +180,15 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
-        const std::int64_t until_ns = is_awaited(run) ? run.turn_began_ns + kTurnNs : INT64_MAX;
+        const std::int64_t turn = turn_ns(run);
+        const std::int64_t until_ns = turn == kEndlessNs ? turn : run.turn_began_ns + turn;
         section.unlock();
         done = walk_tasks(caller, run, done, epoch, until_ns);
         section.lock();
         if (!lent) --ops_;
         run.lent_free = lent;
         run.ops = 0;
+        run.finished_tasks = done;
         if (done == run.program.order().size() || run.is_cancelled()) break;  // as above
         end_turn_if_over(run);
         if (!may_walk(run, caller)) break;
@@ -174,7 +197,6 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
         run.ops = 1;
     }
     run.serial = false;
-    run.finished_tasks = done;
     if (done < run.program.order().size() && !run.is_cancelled()) enlist(run, done);
     // Whoever shares the run from here on begins without a place.
     give_back_place(caller);
@@ -240,6 +262,7 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     const bool all = run.finished_tasks == run.program.tasks().size();
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
+    if (!run.nested && run.caller->comes_back) keep_place();
     if (run.caller->idle) dismiss(section, *run.caller);
 }
 

@@ -9,7 +9,9 @@
 
 #include "weft/affinity.h"
 #include "weft/chaos.h"
+#include "weft/cost.h"
 #include "weft/scheduler.h"
+#include "weft/trace.h"
 
 namespace weft {
 
@@ -128,6 +130,19 @@ Member* Scheduler::take_caller_member() {
 }
 
 bool Scheduler::has_place_for(const Member& member) const { return member.guest || places_.used() < places_cap_; }
+
+// Keeps one for a caller whose run has just finished.
+void Scheduler::keep_place() {
+    kept_places();
+    returns_.push_back(monotonic_ns() + kReturnNs);
+}
+
+int Scheduler::kept_places() {
+    if (returns_.empty()) return 0;
+    const std::int64_t now = monotonic_ns();
+    while (!returns_.empty() && returns_.front() <= now) returns_.pop_front();
+    return static_cast<int>(returns_.size());
+}
 
 void Scheduler::take_place(Member& member) {
     if (member.guest) return;

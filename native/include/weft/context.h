@@ -90,6 +90,8 @@ void prepare(Context& run);
 // release() gives the context of an abandoned run back to its program, and then drops what was kept for it. To be called
 // without a lock.
 void release(std::unique_ptr<Context> run);
+// left_ns() estimates the work of the run that has not finished.
+double left_ns(const Context& run);
 // seed() sets up `pending` and `ready` as if the first `done` tasks of Program::order() had finished.
 void seed(Context& run, std::size_t done);
 // push_ready() and pop_ready() keep the heap and its cost. pop_ready() needs a non-empty heap.

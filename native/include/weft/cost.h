@@ -14,7 +14,15 @@ inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;
 inline constexpr double kWorthStartingNs = 80'000;
 
-// A run that has been served this long lets others of its priority go first if one of them gets nothing.
+// A run that has been served this long lets another of its priority go first that gets nothing and has less left to do;
+// one that has more, when it has also been served so many times as long as it should have taken alone.
 inline constexpr std::int64_t kTurnNs = 5'000'000;
+inline constexpr double kOverdue = 2;
+inline constexpr std::int64_t kEndlessNs = INT64_MAX;
+
+// Who calls runs one right after the other has a place kept for it between them, this long, from those who would only
+// help somebody else and save less than the second number by it.
+inline constexpr std::int64_t kReturnNs = 500'000;
+inline constexpr double kWorthKeptPlaceNs = 1'000'000;
 
 }  // namespace weft

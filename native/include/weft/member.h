@@ -60,6 +60,7 @@ struct Member {
     Context* own = nullptr;   // caller: the run it called; it works for no other
     bool idle = false;
     bool guest = false;       // caller inside a step of another run: brings the place it holds, gives it up never
+    bool comes_back = false;  // caller: called this run right after its last one
     int place = -1;           // held while working; blocking threads have -1 - index
     int traced_team = 0;      // team of `place`: not the scheduler's own for a guest
     // On a line of their own, as a spinning member reads them all the time.

@@ -129,6 +129,8 @@ public:
     std::span<const std::uint32_t> order() const { return order_; }
     // shareable_ns() estimates the work that other threads could take off the caller's hands.
     double shareable_ns() const { return shareable_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
+    // cost_ns() estimates all of its work.
+    double cost_ns() const { return cost_ns_; }
     bool has_blocking() const { return has_blocking_; }
 
 private:
@@ -156,6 +158,7 @@ private:
     std::vector<std::atomic<int>> caps_;  // of tasks; written by store_caps()
     std::vector<std::uint32_t> successors_;
     std::vector<std::uint32_t> order_;
+    double cost_ns_ = 0;
     double independent_ns_ = 0;  // what tasks could do beside the longest path
     std::atomic<double> shareable_ns_{0};
     bool has_blocking_ = false;

@@ -99,6 +99,7 @@ private:
     void walk(Section& section, Context& run, Member& caller);
     void share(Section& section, Context& run, Member& caller);
     void drive(Section& section, Context& run, Member& caller, Engine engine);
+    void come_back(Member& caller);
     bool may_walk(const Context& run, const Member& caller) const;
     void enlist(Context& run, std::size_t done);
     void update_caps();
@@ -119,7 +120,8 @@ private:
     // schedule.cpp: who does what; all need the lock
     bool can_start(const Context& run) const;
     Op* start(Context& run, std::uint32_t task);
-    Context* run_to_serve(const Member& member) const;
+    bool may_help(const Context& run, double gain_ns, int free_places);
+    Context* run_to_serve(const Member& member);
     Op* pick(Member& member);
     Op* best_to_join(const Context& run, double worth) const;
     void leave(Section& section, Op& op);
@@ -136,7 +138,7 @@ private:
     void call_up(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
     bool is_starved(const Context& run) const;
-    bool is_awaited(const Context& run) const;
+    std::int64_t turn_ns(const Context& run) const;
     void stand_in_line(Context& run);
     void end_turn_if_over(Context& run);
 
@@ -147,6 +149,8 @@ private:
     void worker_loop(Member& member);
     Member* take_caller_member();
     bool has_place_for(const Member& member) const;
+    void keep_place();
+    int kept_places();
     void take_place(Member& member);
     void give_back_place(Member& member);
     bool may_spin(const Member& member, int places_used) const;
@@ -199,6 +203,7 @@ private:
     int blocking_ops_ = 0;
     int spinners_ = 0;       // idle members that watch their word
     int stray_places_ = 0;   // held by strays_
+    std::deque<std::int64_t> returns_;  // until when places are kept for callers whose runs have ended; earliest first
     bool closing_ = false;
     bool left_ = false;      // threads were left behind at the end of the process: there is nothing more to close
     std::deque<Context*> runs_;  // in the order they are served: by priority, then by whose turn began first
