@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -261,6 +262,25 @@ def test_memory_of_a_run_that_fails_is_used_by_the_next() -> None:
     session.run({"k": good})
     session.trim()
     assert Shelf.idle_bytes() == kept - 40 * 64 * 100 * 4
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="page faults are counted elsewhere")
+@pytest.mark.parametrize("side", [64, 128])
+def test_runs_with_many_outputs_take_no_new_pages(side: int) -> None:
+    """
+    4 MiB of outputs of 16 KiB or 64 KiB each, dropped together after each run, are not given back to the system and found
+    again: that would be a thousand page faults a run.
+    """
+    import resource
+
+    session = weft.Session(sums([[side, side]] * ((1 << 20) // side**2)))
+    for turn in range(3):
+        run(session, turn)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for turn in range(20):
+        run(session, turn)
+
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20 * 50
 
 
 def test_results_of_other_outputs_and_plans_share_nothing() -> None:
