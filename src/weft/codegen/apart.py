@@ -109,12 +109,15 @@ def main(make_session: Callable[..., Any], path: str, settings: Mapping[str, str
 
     It ends at once when all is on disk: what Python tidies up before it ends takes a tenth of a second.
     """
+    import signal
+
     from weft.runtime.python_ops.child import die_with
 
     def progress(done: int, total: int) -> None:
         sys.stdout.write(f"weft {done} {total}\n")
         sys.stdout.flush()
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process if it ends itself
     os.set_inheritable(lifeline, False)
     die_with(lifeline)
     make_session(path, matmul_provider="weft", progress=progress, **settings)
