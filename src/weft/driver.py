@@ -13,7 +13,6 @@ from weft import _native, dtypes
 from weft.codegen.assemble import assemble
 from weft.codegen.build import Progress
 from weft.codegen.draft import Draft
-from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape
@@ -30,7 +29,7 @@ from weft.provider import Provider
 from weft.runtime.caps import NodeCaps
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable, run_alone
-from weft.runtime.numpy_threads import one_thread
+from weft.runtime.python_calls import call_for
 from weft.runtime.session import Runnable, SessionBase
 from weft.tracing.registry import StepLabel
 
@@ -169,21 +168,8 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
         None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
     ]
     where = f"node {node.name!r} ({node.attrs.get('label', node.op)})"
-    try:
-        evaluate = OPS[node.op].evaluate
-        if node.attrs.get("blocking"):
-            results = call_function(node.attrs, operands)
-        else:
-            with one_thread:
-                results = evaluate(node.attrs, operands) if evaluate else call_function(node.attrs, operands)
-    except (RunTimeoutError, RunCancelledError):
-        raise
-    except WorkerError as error:
-        raise WorkerError(f"{where}: {error}") from error
-    except WeftError as error:
-        raise RunError(f"{where}: {error}") from error
-    except Exception as error:
-        raise RunError(f"{where} raised {type(error).__name__}: {error}") from error
+    waits = bool(node.attrs.get("blocking"))
+    results = call_for(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
     known.update(
         (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
     )

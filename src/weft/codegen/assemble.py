@@ -10,7 +10,7 @@ import numpy as np
 
 from weft.codegen.build import build_library
 from weft.codegen.image import Held
-from weft.errors import InternalError, RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
+from weft.errors import InternalError, RunError
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.plan import Home, Plan
@@ -18,7 +18,7 @@ from weft.plan.status import MESSAGES
 from weft.provider import FAMILY
 from weft.runtime import libraries
 from weft.runtime.executable import Executable, Form, Layout, PythonStep, Step
-from weft.runtime.numpy_threads import one_thread
+from weft.runtime.python_calls import call_for
 from weft.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -100,20 +100,7 @@ def python_step(call: Call) -> PythonStep:
     def step(addresses: tuple[int, ...]) -> None:
         targets = [view(at, *form) for at, form in zip(addresses, writes, strict=False)]
         operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
-        try:
-            if waits:
-                results = function(operands)
-            else:
-                with one_thread:
-                    results = function(operands)
-        except (RunTimeoutError, RunCancelledError):
-            raise
-        except WorkerError as error:
-            raise WorkerError(f"{where}: {error}") from error
-        except WeftError as error:
-            raise RunError(f"{where}: {error}") from error
-        except Exception as error:
-            raise RunError(f"{where} raised {type(error).__name__}: {error}") from error
+        results = call_for(where, waits, function, operands)
         for target, result in zip(targets, results, strict=True):
             array = np.asarray(result)
             if array.shape != target.shape or array.dtype != target.dtype:

@@ -1,0 +1,33 @@
+"""Calls of Python functions by a run: on one thread, and with errors that name the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
+from weft.runtime.numpy_threads import one_thread
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def call_for(where: str, waits: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """What `function` returns for the node `where`; NumPy's BLAS uses the calling thread alone unless it `waits`.
+
+    Raises RunError (WorkerError for a fault of a worker process) with `where` in its message, and the cause chained; the end
+    of the run from outside comes through as it is.
+    """
+    try:
+        if waits:
+            return function(*args, **kwargs)
+        with one_thread:
+            return function(*args, **kwargs)
+    except (RunTimeoutError, RunCancelledError):
+        raise
+    except WorkerError as error:
+        raise WorkerError(f"{where}: {error}") from error
+    except WeftError as error:
+        raise RunError(f"{where}: {error}") from error
+    except Exception as error:
+        raise RunError(f"{where} raised {type(error).__name__}: {error}") from error
