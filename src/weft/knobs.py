@@ -69,7 +69,7 @@ KNOBS: dict[str, Knob] = {
         Knob("WEFT_PLAN_CACHE", 16, _whole(1), "1 or more",
              "How many plans (one for each combination of input shapes) a session keeps."),
         Knob("WEFT_OUTPUTS_MB", 128, _whole(0), "MiB, 0 or more",
-             "How much memory of earlier large outputs the process keeps for later runs; 0 keeps none."),
+             "How much memory of earlier outputs the process keeps for later runs; 0 keeps none."),
     )
 }  # fmt: skip
 
