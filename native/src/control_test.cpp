@@ -59,6 +59,29 @@ void wait_for(const std::atomic<bool>& flag) {
     while (!flag) std::this_thread::sleep_for(100us);
 }
 
+// A run in a thread of its own that has the team from when this is made until it lets go.
+class Holder {
+public:
+    explicit Holder(Team& team)
+        : program_(one_step([this](auto) {
+              inside_ = true;
+              wait_for(stop_);
+          })),
+          thread_([this, &team] { team.run(*program_, {}); }) {
+        wait_for(inside_);
+    }
+    void let_go() {
+        stop_ = true;
+        thread_.join();
+    }
+
+private:
+    std::atomic<bool> inside_{false};
+    std::atomic<bool> stop_{false};
+    const std::unique_ptr<Program> program_;
+    std::thread thread_;
+};
+
 Request until(Clock::duration limit) {
     Request request;
     request.deadline = Clock::now() + limit;
@@ -83,18 +106,10 @@ WEFT_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
 
 WEFT_TEST(a_deadline_ends_a_run_that_waits_its_turn) {
     Team team("t", {1, 1});
-    std::atomic<bool> inside{false};
-    std::atomic<bool> stop{false};
-    const auto holder = one_step([&](auto) {
-        inside = true;
-        wait_for(stop);
-    });
-    std::thread other([&] { team.run(*holder, {}); });
-    wait_for(inside);
+    Holder holder(team);
     const auto program = endless();
     CHECK_THROWS(RunTimeout, team.run(*program, {}, until(10ms)));
-    stop = true;
-    other.join();
+    holder.let_go();
 }
 
 WEFT_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
@@ -158,14 +173,7 @@ WEFT_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
 
 WEFT_TEST(waiting_runs_go_by_priority_and_then_by_age) {
     Team team("t", {1, 1});
-    std::atomic<bool> inside{false};
-    std::atomic<bool> stop{false};
-    const auto holder = one_step([&](auto) {
-        inside = true;
-        wait_for(stop);
-    });
-    std::thread first([&] { team.run(*holder, {}); });
-    wait_for(inside);
+    Holder holder(team);
     std::mutex mutex;
     std::vector<int> order;
     std::vector<std::unique_ptr<Program>> programs;
@@ -184,8 +192,7 @@ WEFT_TEST(waiting_runs_go_by_priority_and_then_by_age) {
         }()] { team.run(program, {}, request); });
         while (team.status().waiting < i + 1) std::this_thread::sleep_for(100us);
     }
-    stop = true;
-    first.join();
+    holder.let_go();
     for (std::thread& caller : callers) caller.join();
     CHECK(order == (std::vector<int>{5, 1, 3, 0, 4, 2}));
 }
