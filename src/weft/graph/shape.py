@@ -39,6 +39,11 @@ def elements(shape: Iterable[int]) -> int:
     return total
 
 
+def strides_of(shape: StaticShape) -> StaticShape:
+    """Steps between neighbours along each axis of a row-major tensor, in elements."""
+    return tuple(elements(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
 def broadcast(*shapes: StaticShape) -> StaticShape:
     """The common shape of `shapes` by NumPy's rules.
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from weft.dtypes import bf16, f32, f64
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape, broadcast, elements
+from weft.graph.shape import StaticShape, broadcast, elements, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import CALL_NS, LowerContext, cut
-from weft.passes.lower.copy import copy_call, dense_target, strides_of
+from weft.passes.lower.copy import copy_call, dense_target
 from weft.passes.lower.gemm_tiles import MAX_ROWS, Tile, cut_rows, panel_cost
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec

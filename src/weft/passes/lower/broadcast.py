@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.graph.shape import StaticShape
+from weft.graph.shape import StaticShape, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext
 
@@ -17,15 +17,6 @@ class Access:
 
     sizes: tuple[int, ...]
     strides: tuple[tuple[int, ...], ...]
-
-
-def contiguous(shape: StaticShape) -> tuple[int, ...]:
-    """Row-major strides, in elements."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
 
 
 def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Access:
@@ -57,7 +48,7 @@ def place_operands(result: Value, operands: list[Value], ctx: LowerContext) -> t
         if any(operand.layout is not None for operand in operands):
             return None
         rows = [_plain_strides(operand.static_shape, shape) for operand in operands]
-        return operands, collapse(shape, (contiguous(shape), *rows))
+        return operands, collapse(shape, (strides_of(shape), *rows))
     physical = result.layout.physical(shape)
     placed, rows = [], []
     for operand in operands:
@@ -66,12 +57,12 @@ def place_operands(result: Value, operands: list[Value], ctx: LowerContext) -> t
             return None
         placed.append(found[0])
         rows.append(found[1])
-    return placed, collapse(physical, (contiguous(physical), *rows))
+    return placed, collapse(physical, (strides_of(physical), *rows))
 
 
 def _plain_strides(shape: StaticShape, target: StaticShape) -> tuple[int, ...]:
     padded = (1,) * (len(target) - len(shape)) + shape
-    return tuple(0 if size == 1 else step for size, step in zip(padded, contiguous(padded), strict=True))
+    return tuple(0 if size == 1 else step for size, step in zip(padded, strides_of(padded), strict=True))
 
 
 def _place_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[Value, tuple[int, ...]] | None:

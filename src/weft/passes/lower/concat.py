@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weft.graph.layout import physical_shape
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape, elements
+from weft.graph.shape import StaticShape, elements, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext
-from weft.passes.lower.copy import Axis, copy_call, strides_of
+from weft.passes.lower.copy import Axis, copy_call
 from weft.plan.call import Call
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape, elements
+from weft.graph.shape import StaticShape, elements, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
 from weft.plan.call import Call
@@ -32,11 +32,6 @@ class Axis:
     size: int
     target: int
     source: int
-
-
-def strides_of(shape: StaticShape) -> tuple[int, ...]:
-    """Row-major strides, in elements."""
-    return tuple(elements(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def dense_target(shape: StaticShape, source: Iterable[int]) -> list[Axis]:

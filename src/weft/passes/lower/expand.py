@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from weft.graph.node import Node
+from weft.graph.shape import strides_of
 from weft.passes.lower.base import LowerContext
-from weft.passes.lower.copy import Axis, alias_or_copy, dense_target, is_movable, strides_of
+from weft.passes.lower.copy import Axis, alias_or_copy, dense_target, is_movable
 from weft.plan.call import Call
 
 

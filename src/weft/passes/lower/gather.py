@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weft.dtypes import i32, i64
 from weft.graph.node import Node
-from weft.graph.shape import elements, normalize_axis
+from weft.graph.shape import elements, normalize_axis, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
-from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable, strides_of
+from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape
+from weft.graph.shape import strides_of
 from weft.graph.value import Value
 
 Strides = tuple[int, ...]
@@ -65,15 +65,6 @@ class Operands:
         for size in self.batch:
             count *= size
         return count
-
-
-def strides_of(shape: StaticShape) -> Strides:
-    """Strides of a row-major array, in elements."""
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
 
 
 def operands_of(node: Node) -> Operands:

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from weft.graph.node import Node
-from weft.graph.shape import elements
+from weft.graph.shape import elements, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
-from weft.passes.lower.copy import strides_of
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from weft import dtypes
 from weft.dtypes import i32, i64
 from weft.graph.node import Node
-from weft.graph.shape import elements, normalize_axis
+from weft.graph.shape import elements, normalize_axis, strides_of
 from weft.passes.lower.base import LowerContext, nbytes
-from weft.passes.lower.copy import copy_call, dense_target, is_movable, strides_of
+from weft.passes.lower.copy import copy_call, dense_target, is_movable
 from weft.passes.lower.gather import PICK_NS, element_strides
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec

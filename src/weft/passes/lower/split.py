@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from weft.graph.layout import physical_shape
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape
+from weft.graph.shape import StaticShape, strides_of
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.concat import can_concat_blocked
-from weft.passes.lower.copy import alias_or_copy, dense_target, strides_of
+from weft.passes.lower.copy import alias_or_copy, dense_target
 from weft.plan.call import Call
 
 
