@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
+from weft.codegen.emit.columns import ColumnTile, column_tiles
 from weft.codegen.emit.convert import convert
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import lane_mask, load, store, store_masked
+from weft.codegen.emit.memory import load, store, store_masked
 from weft.codegen.emit.types import I64, lanes_of
 from weft.codegen.emit.vectors import splat
 from weft.codegen.kernels.expr import emit_expr
@@ -72,15 +71,6 @@ def emit_reduce_rows(k: Kernel, spec: KernelSpec) -> None:
         _store_result(k, spec, total, dtype, row.index, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """Some vectors of one column pass: where they begin, how many, and the lanes of the last."""
-
-    column: Index
-    vectors: int
-    mask: ir.Value | None
-
-
 def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
     """x [outer, n, width] folded over n, in pieces of n.
 
@@ -94,7 +84,6 @@ def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
     width, columns, blocks = k.arg(6), k.arg(7), k.arg(8)
     turn, step, room = k.arg(9), k.arg(10), k.arg(11)
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
-    lanes: int = spec["lanes"]
     with loop(k, begin, end, name="unit") as unit:
         block, rest = k.rem(unit.index, blocks), k.div(unit.index, blocks)
         part, outer = k.rem(rest, pieces), k.div(rest, pieces)
@@ -106,17 +95,12 @@ def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
         left = k.mul(block, columns)
         right = k.min(k.min(k.add(left, columns), width), k.sub(room, within))
         source = Source(k, spec, k.mul(outer, k.mul(n, width)))
-        tile = lanes * _TILE
-        whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
-        with loop(k, left, whole, tile, name="tile") as full:
-            _fold_tile(k, spec, source, (first, last), place, _Tile(full.index, _TILE, None))
-        with loop(k, whole, right, lanes, name="edge") as edge:
-            mask = lane_mask(k, k.sub(right, edge.index), lanes)
-            _fold_tile(k, spec, source, (first, last), place, _Tile(edge.index, 1, mask))
+        for tile in column_tiles(k, left, right, spec["lanes"], _TILE):
+            _fold_tile(k, spec, source, (first, last), place, tile)
 
 
 def _fold_tile(
-    k: Kernel, spec: KernelSpec, source: Source, rows: tuple[Index, Index], place: Index, tile: _Tile
+    k: Kernel, spec: KernelSpec, source: Source, rows: tuple[Index, Index], place: Index, tile: ColumnTile
 ) -> None:
     fold = Fold(spec["how"], spec["folded"])
     wide = Fold(fold.how, wide_dtype(fold)) if spec["long"] else fold
@@ -141,7 +125,7 @@ def _fold_tile(
 
 
 def _fold_rows(
-    k: Kernel, spec: KernelSpec, fold: Fold, source: Source, rows: tuple[Index, Index], tile: _Tile
+    k: Kernel, spec: KernelSpec, fold: Fold, source: Source, rows: tuple[Index, Index], tile: ColumnTile
 ) -> list[ir.Value]:
     lanes, width = spec["lanes"], k.arg(6)
     with loop(k, *rows, carry=[fold.neutral(lanes)] * tile.vectors, name="down") as down:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 
+from weft.codegen.emit.columns import ColumnTile, column_tiles
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.math_exp import exp
@@ -86,15 +85,6 @@ def _put(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType,
         store_masked(k, value, base, index, dtype, mask)
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
-    """Columns that are done together: where they begin, how many vectors, and the lanes of the last."""
-
-    column: Index
-    vectors: int
-    mask: ir.Value | None
-
-
 def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
     """x [outer, n, width], softmax over n: a tile of columns at a time.
 
@@ -108,15 +98,11 @@ def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
         left = k.mul(k.rem(unit.index, blocks), columns)
         right = k.min(k.add(left, columns), width)
         y, x = (k.at(k.pointer(number), base, dtype) for number in range(2))
-        tile = lanes * _TILE
-        whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
-        with loop(k, left, whole, tile, name="tile") as full:
-            _emit_tile(k, spec, y, x, _Tile(full.index, _TILE, None))
-        with loop(k, whole, right, lanes, name="edge") as edge:
-            _emit_tile(k, spec, y, x, _Tile(edge.index, 1, lane_mask(k, k.sub(right, edge.index), lanes)))
+        for tile in column_tiles(k, left, right, lanes, _TILE):
+            _emit_tile(k, spec, y, x, tile)
 
 
-def _emit_tile(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, tile: _Tile) -> None:
+def _emit_tile(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, tile: ColumnTile) -> None:
     dtype, lanes = spec["dtype"], spec["lanes"]
     n, width = k.arg(2), k.arg(3)
     peak = Fold("peak", dtype)
