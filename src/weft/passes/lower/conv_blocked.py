@@ -25,7 +25,7 @@ from weft.plan.target import Target
 
 _CHUNK_NS = 30_000.0
 _EFFICIENCY = 0.9
-"""The part of the arithmetic limit that the direct kernel is assumed to reach."""
+"""The part of the arithmetic limit that kernels are assumed to reach."""
 _CACHE_BYTES_PER_NS = 16.0
 _LINE = 64
 """Bytes of a cache line."""
@@ -164,7 +164,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
     )
     planes, rows = shape.images * blocks, shape.out_size[0]
     flops = 2.0 * shape.multiply_adds
-    total = ctx.flops_ns(flops, nbytes(x) + nbytes(out))
+    total = ctx.flops_ns(flops, nbytes(x) + nbytes(out), _EFFICIENCY)
     planes_per_chunk, rows_per_chunk = _plane_cut(planes, rows, wanted_chunks(total))
     row_chunks = -(-rows // rows_per_chunk)
     args = (
