@@ -4,7 +4,7 @@
 
 Each engine runs in a process of its own; rounds are interleaved and the processes that are not being timed are
 stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. weft has nothing set;
-of each rival the best of its settings counts. `threads` are those of the process beside the clients.
+of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def main() -> None:
     counts = [int(count) for count in arguments.clients.split(",")]
     results = {}
     print(f"{cpu_name()}; weft's throughput over its own with the first number of clients and over the best rival's;")
-    print("the best rival's p99 latency over weft's (above 1: weft is better); threads beside the clients")
+    print("the best rival's p99 latency over weft's (above 1: weft is better); threads that weft added beside the clients")
     print("| model | clients | over its first | over best rival | best rival | p99 ratio | threads |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for model in arguments.models or build.all_models():

@@ -1,7 +1,7 @@
 """One engine in a process of its own, used by several threads: `worker.py ENGINE MODEL INPUTS.npz`.
 
 Each line of standard input is `CLIENTS SECONDS`; the answer is `{"latencies_ns": [...], "seconds": s, "threads": n}`,
-n being the most threads that the process had beside the clients.
+n being the threads that the engine added to those that Python and NumPy have, beside the clients.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from benches.clients.engines import ENGINES, Maker
 
 def thread_count() -> int:
     return len(list(Path("/proc/self/task").iterdir()))
+
+
+THREADS_BEFORE = thread_count()
 
 
 def measure(maker: Maker, clients: int, seconds: float) -> dict[str, Any]:
@@ -47,7 +50,7 @@ def measure(maker: Maker, clients: int, seconds: float) -> dict[str, Any]:
     start = time.perf_counter_ns()
     end[0] = start + int(seconds * 1e9)
     time.sleep(seconds / 2)
-    beside = thread_count() - clients
+    beside = thread_count() - THREADS_BEFORE - clients
     for thread in threads:
         thread.join()
     took = (time.perf_counter_ns() - start) / 1e9
