@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.compat.tensorflow import context, nest
-from weft.compat.tensorflow.convert import constant_value, convert_to_tensor
+from weft.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
 from weft.compat.tensorflow.func_graph import Subgraph, effects_of
 from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
 from weft.compat.tensorflow.partial import common
@@ -173,7 +173,10 @@ def while_loop(
     graph = context.current_graph() or next((tensor.graph for tensor in given if isinstance(tensor, Tensor)), None)
     if graph is None:
         return _eager_loop(cond, body, nest.pack_sequence_as(loop_vars, given), limit)
-    first = [graph.enter(tensor) if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in given]
+    first = [
+        graph.enter(tensor) if isinstance(tensor, Tensor) else constant_in(graph, np.asarray(tensor))
+        for tensor in given
+    ]
     shapes = [tensor.shape for tensor in first] if shape_invariants is None else _shapes(shape_invariants)
     forms = [placeholder_forms(tensor.dtype.core, shape) for tensor, shape in zip(first, shapes, strict=True)]
     parameters = [(form, f"loop_{number}") for number, form in enumerate(forms)]
@@ -247,13 +250,6 @@ def _must_fit(results: Sequence[Tensor], first: Sequence[Tensor], shapes: Sequen
 
 def _shapes(structure: Any) -> list[TensorShape]:
     return [structure] if isinstance(structure, TensorShape) else [s for item in structure for s in _shapes(item)]
-
-
-def _constant(graph: Any, tensor: Any) -> Tensor:
-    with context.entered(graph):
-        found = convert_to_tensor(np.asarray(tensor))
-    assert isinstance(found, Tensor)
-    return found
 
 
 def _returned(structure: Any, op: Operation) -> Any:

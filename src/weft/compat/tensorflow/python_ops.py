@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from weft.compat.tensorflow import context
-from weft.compat.tensorflow.convert import array_of, convert_to_tensor, frozen
+from weft.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.errors import of_python
 from weft.compat.tensorflow.graph import placeholder_forms
@@ -125,7 +125,7 @@ def _python(
         except Exception as error:
             raise of_python(error, kind) from error
         return found if several else found[0] if found else None
-    inputs = [tensor if isinstance(tensor, Tensor) else _constant(graph, tensor) for tensor in tensors]
+    inputs = [tensor if isinstance(tensor, Tensor) else constant_in(graph, np.asarray(tensor)) for tensor in tensors]
     forms = [placeholder_forms(spec.dtype.core, spec.shape) for spec in specs]
     op = graph.create_op(
         kind,
@@ -148,13 +148,6 @@ def _as(result: Any, dtype: Any) -> Array:
     if hasattr(result, "dtype") and not isinstance(result, np.generic):
         raise TypeError(f"the function returned {array.dtype}; Tout says {dtype.name}")
     return array.astype(dtype.core.numpy)
-
-
-def _constant(graph: Any, tensor: Any) -> Tensor:
-    with context.entered(graph):
-        found = convert_to_tensor(np.asarray(tensor))
-    assert isinstance(found, Tensor)
-    return found
 
 
 def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = " ") -> Any:
