@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from onnx import TensorProto
 
 from benches.models.network import Network
@@ -30,7 +31,7 @@ def resnet50(path: Path) -> None:
 def mobilenet_v2(path: Path) -> None:
     """MobileNetV2 (Sandler et al. 2018), batch norms folded."""
     net = Network("mobilenet_v2")
-    low, high = (net.constant(name, value) for name, value in _clip_bounds().items())
+    low, high = net.constant("low", np.array(0.0, np.float32)), net.constant("high", np.array(6.0, np.float32))
 
     def relu6(x: str) -> str:
         return net.op("Clip", x, low, high)
@@ -50,12 +51,6 @@ def mobilenet_v2(path: Path) -> None:
             into = out
     x = relu6(net.conv(x, (320, 1280), 1))
     net.save(net.classifier(x, 1280, 1000), [1, 1000], path)
-
-
-def _clip_bounds() -> dict[str, object]:
-    import numpy as np
-
-    return {"low": np.array(0.0, np.float32), "high": np.array(6.0, np.float32)}
 
 
 def googlenet(path: Path) -> None:
