@@ -63,7 +63,7 @@ class Graph:
         name: str = "",
         outputs: Sequence[Value] | int = 1,
     ) -> Node:
-        """A node that is not placed in the graph yet (`add`, `insert_before` and Patch place it)."""
+        """A node that is not placed in the graph yet: `add` does that, or whoever puts it among `nodes` and links it."""
         results = (
             [self.value(f"{name or op}" if i == 0 else f"{name or op}:{i}") for i in range(outputs)]
             if isinstance(outputs, int)
