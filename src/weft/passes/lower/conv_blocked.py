@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import ceil
 
 import numpy as np
@@ -258,11 +257,9 @@ def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: i
     return best[1]
 
 
-def _unit_cuts(units: int, wanted: float) -> Iterator[Pair]:
-    """(chunks, units a chunk) for numbers of chunks around `wanted`, each once."""
-    found = 0
-    for count in range(max(1, int(0.7 * wanted)), max(1, ceil(1.4 * wanted)) + 1):
-        each = -(-units // min(units, count))
-        if -(-units // each) > found:
-            found = -(-units // each)
-            yield found, each
+def _unit_cuts(units: int, wanted: float) -> list[Pair]:
+    """(chunks, units a chunk) for numbers of chunks around `wanted`; for fewer only where others cannot be had."""
+    least = max(1, int(0.7 * wanted))
+    sizes = {-(-units // min(units, count)) for count in range(least, max(1, ceil(1.4 * wanted)) + 1)}
+    cuts = [(-(-units // each), each) for each in sorted(sizes, reverse=True)]
+    return [cut for cut in cuts if cut[0] >= least] or cuts
