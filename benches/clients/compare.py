@@ -105,7 +105,9 @@ def main() -> None:
     counts = [int(count) for count in arguments.clients.split(",")]
     results = {}
     print(f"{cpu_name()}; weft's throughput over its own with the first number of clients and over the best rival's;")
-    print("the best rival's p99 latency over weft's (above 1: weft is better); threads that weft added beside the clients")
+    print(
+        "the best rival's p99 latency over weft's (above 1: weft is better); threads that weft added beside the clients"
+    )
     print("| model | clients | over its first | over best rival | best rival | p99 ratio | threads |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for model in arguments.models or build.all_models():
