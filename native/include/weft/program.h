@@ -119,7 +119,6 @@ public:
     std::uint64_t id() const { return id_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
     std::size_t scratch_bytes() const { return scratch_bytes_; }
-    std::size_t bound_count() const { return bound_count_; }
     std::span<const Step> steps() const { return steps_; }
     std::span<const Task> tasks() const { return tasks_; }
     std::span<const std::uint32_t> successors(const Task& task) const {
