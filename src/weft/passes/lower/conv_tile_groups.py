@@ -21,6 +21,9 @@ _GROUP_SHARE = 0.45
 _LEAST_SUMS = 8
 """Register blocks of fewer sums wait for the latency of multiply-adds."""
 
+_LEAST_HEIGHT = 3
+"""Register blocks of fewer tiles wait for weights from L2."""
+
 _USEFUL_CHUNKS = 8
 _LEAST_CHUNK_COST = 16_000.0
 """A convolution is cut into so many chunks, unless they would cost less."""
@@ -41,7 +44,7 @@ class TileGroup:
     def cost(self, channels: int, block_cost: float) -> float:
         """The cost of a product with `channels` input channels; beginning and storing a register block costs `block_cost`."""
         return sum(
-            count * (channels * max(height * self.vectors, _LEAST_SUMS) + block_cost)
+            count * (channels * max(height * self.vectors, _LEAST_SUMS, _LEAST_HEIGHT * self.vectors) + block_cost)
             for height, count in zip(self.heights, self.counts, strict=True)
         )
 
