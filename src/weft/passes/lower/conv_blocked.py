@@ -258,8 +258,9 @@ def _grid(node: Node, shape: ConvShape, ctx: LowerContext, units: int, groups: i
 
 
 def _unit_cuts(units: int, wanted: float) -> list[Pair]:
-    """(chunks, units a chunk) for numbers of chunks around `wanted`; for fewer only where others cannot be had."""
-    least = max(1, int(0.7 * wanted))
-    sizes = {-(-units // min(units, count)) for count in range(least, max(1, ceil(1.4 * wanted)) + 1)}
-    cuts = [(-(-units // each), each) for each in sorted(sizes, reverse=True)]
-    return [cut for cut in cuts if cut[0] >= least] or cuts
+    """(chunks, units a chunk) for numbers of chunks near `wanted`; if there is none, for the most that are not more."""
+    least = 0.8 * wanted
+    counts = range(max(1, ceil(least)), max(1, ceil(least), int(1.3 * wanted)) + 1)
+    sizes = {-(-units // min(units, count)) for count in counts}
+    cuts = [(-(-units // each), each) for each in sorted(sizes)]
+    return [cut for cut in cuts if cut[0] >= least] or cuts[:1]
