@@ -9,11 +9,13 @@ from weft.graph.expr import Expr, Step
 _SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 1.5, 2.5, -2.5, 1e-30, 1e-40, 80.0, -80.0, -104.0, 3e38]
 
 _UNARY = {
-    "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "rsqrt": None,
-    "reciprocal": "Reciprocal", "floor": "Floor", "ceil": "Ceil", "round": "Round", "sin": "Sin", "cos": "Cos",
-    "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh", "tanh": "Tanh",
-    "sigmoid": "Sigmoid", "erf": "Erf", "softplus": None, "relu": "Relu", "isnan": "IsNaN", "isinf": "IsInf",
+    "neg": "Neg", "abs": "Abs", "sign": "Sign", "exp": "Exp", "log": "Log", "expm1": None, "log1p": None,
+    "sqrt": "Sqrt", "rsqrt": None, "reciprocal": "Reciprocal", "floor": "Floor", "ceil": "Ceil", "round": "Round",
+    "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",
+    "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "tanh": "Tanh", "sigmoid": "Sigmoid",
+    "erf": "Erf", "softplus": None, "relu": "Relu", "isnan": "IsNaN", "isinf": "IsInf",
 }  # fmt: skip
+_ALSO_F64 = ("exp", "log", "expm1", "log1p", "asinh", "tanh", "erf", "sigmoid", "sqrt", "floor", "round", "isinf")
 _BINARY = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "min": "Min", "max": "Max",
     "eq": "Equal", "ne": None, "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual",
@@ -28,7 +30,7 @@ def _named(op: str | None, **attrs: object) -> OnnxCall | None:
 
 
 def _unary_input(op: str, dtype: type) -> np.ndarray:
-    ordinary = floats(op, 36, dtype=np.float64) * (0.4 if op in ("asin", "acos") else 3.0)
+    ordinary = floats(op, 36, dtype=np.float64) * (0.4 if op in ("asin", "acos", "atanh") else 3.0)
     if op == "tan":
         ordinary = np.clip(ordinary, -1.3, 1.3)
     special = _SPECIAL[:13] if op in ("sin", "cos", "tan") else _SPECIAL
@@ -38,7 +40,7 @@ def _unary_input(op: str, dtype: type) -> np.ndarray:
 def _unary() -> list[Case]:
     cases = []
     for op, onnx in _UNARY.items():
-        wide = [np.float64] if op in ("exp", "log", "tanh", "erf", "sigmoid", "sqrt", "floor", "round", "isinf") else []
+        wide = [np.float64] if op in _ALSO_F64 else []
         cases += [
             Case(f"{op}/specials_{dtype.__name__}", op, {}, (_unary_input(op, dtype),), onnx=_named(onnx))
             for dtype in (np.float32, *wide)

@@ -175,6 +175,8 @@ def _gather_elements(case: Case) -> Array:
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "rsqrt": lambda case: 1 / np.sqrt(_wide(case)[0]),
     "softplus": _softplus,
+    "expm1": lambda case: np.expm1(_wide(case)[0]),
+    "log1p": lambda case: np.log1p(_wide(case)[0]),
     "ne": lambda case: ~(case.inputs[0] == case.inputs[1]),
     "div": _by_element(_divide),
     "pow": _power,

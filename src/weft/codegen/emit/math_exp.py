@@ -1,4 +1,4 @@
-"""exp, and what is built from it: sigmoid, tanh, sinh, cosh. f32 and f64, within 2 ulp over the whole range."""
+"""exp, and what is built from it: expm1, sigmoid, tanh, sinh, cosh. f32 and f64, within 2 ulp over the whole range."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from weft.codegen.emit.math_base import (
     power_of_two,
     round_small,
     scale,
+    two_sum_any,
 )
 from weft.codegen.emit.vectors import like
 
@@ -29,7 +30,8 @@ class _Precision(NamedTuple):
 
     `tail` are the coefficients of (exp(r) - 1 - r) / r**2 for |r| <= ln(2) / 2, `sinh` those of
     (sinh(x) - x) / x**3 in x**2 for |x| <= 1, `tanh` the same of tanh for |x| <= 0.625. Beyond
-    `lowest` exp is 0, beyond `highest` infinite; from `flat` on tanh is 1, from `one_from` on sigmoid.
+    `lowest` exp is 0, beyond `highest` infinite; from `flat` on tanh is 1, from `one_from` on sigmoid,
+    below -`one_from` expm1 is -1, and at `infinite` it is infinite and needs no power of two beyond the range.
     """
 
     ln2_high: float
@@ -41,6 +43,7 @@ class _Precision(NamedTuple):
     highest: float
     flat: float
     one_from: float
+    infinite: float
 
 
 _F32 = _Precision(
@@ -55,6 +58,7 @@ _F32 = _Precision(
     highest=90.0,
     flat=10.0,
     one_from=30.0,
+    infinite=89.0,
 )  # fmt: skip
 _F64 = _Precision(
     ln2_high=6.93147180369123816490e-01,
@@ -77,6 +81,7 @@ _F64 = _Precision(
     highest=711.0,
     flat=22.0,
     one_from=50.0,
+    infinite=710.0,
 )  # fmt: skip
 
 
@@ -112,6 +117,23 @@ def _remainder(k: Kernel, x: ir.Value, n: ir.Value) -> ir.Value:
     """x - n * ln 2"""
     p = _precision(x)
     return mad(k, n, like(x, -p.ln2_low), mad(k, n, like(x, -p.ln2_high), x))
+
+
+def expm1(k: Kernel, x: ir.Value) -> ir.Value:
+    """e ** x - 1, as 2 * (2 ** (n - 1) - 1/2 + 2 ** (n - 1) * (e ** r - 1)) with r = x - n * ln(2)"""
+    p = _precision(x)
+    bounded = at_most(k, at_least(k, x, -p.one_from), p.infinite)
+    n, count = round_small(k, bounded, LOG2E)
+    rough = mad(k, n, like(x, -p.ln2_high), bounded)
+    small = k.b.fmul(n, like(x, p.ln2_low))
+    r = k.b.fsub(rough, small)
+    lost = k.b.fsub(k.b.fsub(rough, r), small)
+    curved = mad(k, k.b.fmul(r, r), polynomial(k, r, p.tail), lost)
+    half = power_of_two(k, k.b.sub(count, like(count, 1)))
+    total, rest = two_sum_any(k, k.b.fsub(half, like(x, 0.5)), k.b.fmul(half, r))
+    halved = k.b.fadd(total, mad(k, half, curved, rest))
+    unscaled = k.b.fcmp_ordered("==", n, like(x, 0.0))
+    return copysign(k, k.b.select(unscaled, k.b.fadd(r, curved), k.b.fadd(halved, halved)), x)
 
 
 def exp_of_sum(k: Kernel, high: ir.Value, low: ir.Value) -> ir.Value:

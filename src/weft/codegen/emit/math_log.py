@@ -1,4 +1,4 @@
-"""log and softplus. f32 and f64, within 2 ulp over the whole range."""
+"""log, log1p and softplus. f32 and f64, within 2 ulp over the whole range."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.math_base import (
     absolute,
+    copysign,
     float_from_bits,
     is_double,
     mad,
     mantissa_bits,
     polynomial,
+    two_sum_any,
 )
 from weft.codegen.emit.math_exp import exp
 from weft.codegen.emit.vectors import bits_of, like
@@ -81,6 +83,15 @@ def _with_edges(k: Kernel, x: ir.Value, result: ir.Value) -> ir.Value:
     zero = like(x, 0.0)
     result = k.b.select(k.b.fcmp_ordered("<", x, zero), like(x, float("nan")), result)
     return k.b.select(k.b.fcmp_ordered("==", x, zero), like(x, -float("inf")), result)
+
+
+def log1p(k: Kernel, x: ir.Value) -> ir.Value:
+    """log(1 + x): -inf at -1, NaN below. With 1 + x == u + rest it is log(u) + rest / u."""
+    u, rest = two_sum_any(k, like(x, 1.0), x)
+    rough = log(k, u)
+    above = k.b.fcmp_ordered(">", x, like(x, -1.0))
+    inside = k.b.and_(above, k.b.fcmp_ordered("<", x, like(x, float("inf"))))
+    return copysign(k, k.b.select(inside, k.b.fadd(rough, k.b.fdiv(rest, u)), rough), x)
 
 
 def _log1p_unit(k: Kernel, x: ir.Value) -> ir.Value:

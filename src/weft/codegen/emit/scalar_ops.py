@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from weft.codegen.emit import math_arc, math_erf, math_exp, math_integer, math_log, math_pow, math_round, math_trig
+from weft.codegen.emit import (
+    math_arc,
+    math_area,
+    math_erf,
+    math_exp,
+    math_integer,
+    math_log,
+    math_pow,
+    math_round,
+    math_trig,
+)
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.math_base import absolute
 from weft.codegen.emit.vectors import binary_intrinsic, like, unary_intrinsic
@@ -197,6 +207,8 @@ SCALAR_OPS: dict[str, Emitter] = {
     "sign": _sign,
     "exp": _of_float(math_exp.exp),
     "log": _of_float(math_log.log),
+    "expm1": _of_float(math_exp.expm1),
+    "log1p": _of_float(math_log.log1p),
     "sqrt": _sqrt,
     "rsqrt": _rsqrt,
     "reciprocal": _reciprocal,
@@ -211,6 +223,9 @@ SCALAR_OPS: dict[str, Emitter] = {
     "atan": _of_float(math_arc.atan),
     "sinh": _of_float(math_exp.sinh),
     "cosh": _of_float(math_exp.cosh),
+    "asinh": _of_float(math_area.asinh),
+    "acosh": _of_float(math_area.acosh),
+    "atanh": _of_float(math_area.atanh),
     "tanh": _of_float(math_exp.tanh),
     "sigmoid": _of_float(math_exp.sigmoid),
     "erf": _of_float(math_erf.erf),
