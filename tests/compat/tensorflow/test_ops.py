@@ -257,3 +257,26 @@ def test_dtypes_do_not_mix() -> None:
     assert (tf.constant([1.0], tf.float64) + 1).dtype == tf.float64
     with pytest.raises(tf.errors.InvalidArgumentError, match="one dtype"):
         tf.constant([1]) + tf.constant([1.0])
+
+
+@pytest.mark.parametrize(
+    ("op", "truth"),
+    [
+        (tf.math.log1p, np.log1p),
+        (tf.math.expm1, np.expm1),
+        (tf.asinh, np.arcsinh),
+        (tf.atanh, np.arctanh),
+        (tf.nn.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
+    ],
+)
+def test_small_numbers_keep_their_digits(op: Any, truth: Any) -> None:
+    """
+    Functions that are nearly linear at 0 lose nothing of 1e-10 and 1e-40, and -0 stays -0.
+    """
+    x = np.array([0, -0.0, 1e-10, -1e-10, 1e-40, -3e-5, 2e-3, -0.25], np.float32)
+    wanted = truth(x.astype(np.float64)).astype(np.float32)
+
+    found = op(tf.constant(x)).numpy()
+
+    np.testing.assert_array_max_ulp(found, wanted, 2)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))

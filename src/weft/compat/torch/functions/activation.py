@@ -21,7 +21,7 @@ from weft.compat.torch.functions.arithmetic import (
     unary,
     where,
 )
-from weft.compat.torch.functions.elementary import erf, exp
+from weft.compat.torch.functions.elementary import erf, expm1
 from weft.compat.torch.functions.reduction import axis_of
 from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.recording import emit
@@ -73,7 +73,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 @tensor_function
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha (exp x - 1)."""
-    return where(gt(input, 0), input, mul(sub(exp(minimum(input, 0)), 1), alpha))
+    return where(gt(input, 0), input, mul(expm1(minimum(input, 0)), alpha))
 
 
 @tensor_function

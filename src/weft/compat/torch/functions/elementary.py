@@ -9,11 +9,9 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import (
     abs_,
     add,
-    div,
     eq,
     gt,
     isnan,
-    lt,
     mul,
     sqrt,
     sub,
@@ -24,24 +22,18 @@ from weft.compat.torch.functions.arithmetic import (
 from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.tensor import Tensor
 
-exp, log = unary("exp"), unary("log")
-sin, cos, tan, asin, acos, atan, sinh, cosh, erf = (
-    unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "erf")
-)
+exp, log, expm1, log1p = unary("exp"), unary("log"), unary("expm1"), unary("log1p")
+sin, cos, tan, asin, acos, atan = (unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, asinh, acosh, atanh, erf = (unary(op) for op in ("sinh", "cosh", "asinh", "acosh", "atanh", "erf"))
+_softplus = unary("softplus")
 atan2 = of_op("atan2", lambda input, other: (input, other))
-exp2, expm1, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "expm1", "log10"))
+exp2, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "log10"))
 
 
 @tensor_function
 def log2(input: Tensor) -> Tensor:
     """The logarithm to base 2."""
     return mul(log(input), 1 / math.log(2))
-
-
-@tensor_function
-def log1p(input: Tensor) -> Tensor:
-    """log(1 + input)."""
-    return log(add(input, 1))
 
 
 @tensor_function
@@ -66,27 +58,8 @@ def erfc(input: Tensor) -> Tensor:
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(exp(input) + exp(other)) without overflow."""
     high = where(gt(input, other), input, other)
-    return add(high, log(add(1, exp(sub(0, abs_(sub(input, other)))))))
-
-
-@tensor_function
-def asinh(input: Tensor) -> Tensor:
-    """The inverse of sinh."""
-    size = abs_(input)
-    found = log(add(size, sqrt(add(mul(size, size), 1))))
-    return where(lt(input, 0), sub(0, found), found)
-
-
-@tensor_function
-def acosh(input: Tensor) -> Tensor:
-    """The inverse of cosh."""
-    return log(add(input, sqrt(sub(mul(input, input), 1))))
-
-
-@tensor_function
-def atanh(input: Tensor) -> Tensor:
-    """The inverse of tanh."""
-    return mul(log(div(add(1, input), sub(1, input))), 0.5)
+    distance = where(eq(input, other), 0, abs_(sub(input, other)))
+    return add(high, _softplus(sub(0, distance)))
 
 
 @tensor_function

@@ -42,7 +42,7 @@ def _negative_exp(x: Value, scale: float, b: Builder) -> Value:
     """exp(min(x, 0) / scale) - 1: no overflow where the positive branch is taken."""
     low = b.add("min", x, b.scalar(0, x.dtype))
     low = low if scale == 1 else b.add("div", low, b.scalar(scale, x.dtype))
-    return b.add("sub", b.add("exp", low), b.scalar(1, x.dtype))
+    return b.add("expm1", low)
 
 
 def elu(node: OnnxNode, b: Builder) -> Value:

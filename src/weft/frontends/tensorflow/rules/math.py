@@ -82,35 +82,8 @@ def squared_difference(e: Emitter, x: Same, y: Same) -> Value:
     return square(e, e.add("sub", x, y))
 
 
-def log1p(e: Emitter, x: Same) -> Value:
-    return e.add("log", e.add("add", x, e.scalar(1, x)))
-
-
-def expm1(e: Emitter, x: Same) -> Value:
-    return e.add("sub", e.add("exp", x), e.scalar(1, x))
-
-
 def erfc(e: Emitter, x: Same) -> Value:
     return e.add("sub", e.scalar(1, x), e.add("erf", x))
-
-
-def asinh(e: Emitter, x: Same) -> Value:
-    """sign(x) log(|x| + sqrt(x^2 + 1))."""
-    size = e.add("abs", x)
-    root = e.add("sqrt", e.add("add", square(e, x), e.scalar(1, x)))
-    return e.add("mul", e.add("sign", x), e.add("log", e.add("add", size, root)))
-
-
-def acosh(e: Emitter, x: Same) -> Value:
-    """log(x + sqrt(x^2 - 1))."""
-    return e.add("log", e.add("add", x, e.add("sqrt", e.add("sub", square(e, x), e.scalar(1, x)))))
-
-
-def atanh(e: Emitter, x: Same) -> Value:
-    """log((1 + x) / (1 - x)) / 2."""
-    one = e.scalar(1, x)
-    ratio = e.add("div", e.add("add", one, x), e.add("sub", one, x))
-    return e.add("mul", e.add("log", ratio), e.scalar(0.5, x))
 
 
 def multiply_no_nan(e: Emitter, x: Same, y: Same) -> Value:

@@ -32,13 +32,13 @@ def l2_loss(e: Emitter, t: Same) -> Value:
 
 
 def elu(e: Emitter, features: Same) -> Value:
-    negative = e.add("sub", e.add("exp", e.add("min", features, e.scalar(0, features))), e.scalar(1, features))
+    negative = e.add("expm1", e.add("min", features, e.scalar(0, features)))
     return e.add("where", e.add("gt", features, e.scalar(0, features)), features, negative)
 
 
 def selu(e: Emitter, features: Same) -> Value:
     scale, alpha = 1.0507009873554805, 1.6732632423543772
-    negative = e.add("sub", e.add("exp", e.add("min", features, e.scalar(0, features))), e.scalar(1, features))
+    negative = e.add("expm1", e.add("min", features, e.scalar(0, features)))
     bent = e.add("mul", negative, e.scalar(alpha, features))
     both = e.add("where", e.add("gt", features, e.scalar(0, features)), features, bent)
     return e.add("mul", both, e.scalar(scale, features))

@@ -53,7 +53,7 @@ def _below(b: Builder, x: Value, alpha: float, scale: float = 1) -> Value:
     """alpha (exp(scale min(x, 0)) - 1): no overflow where the positive branch is taken."""
     dtype = x.known_dtype
     low = b.add("mul", b.add("min", x, b.scalar(0, dtype)), b.scalar(scale, dtype))
-    return b.add("mul", b.add("sub", b.add("exp", low), b.scalar(1, dtype)), b.scalar(alpha, dtype))
+    return b.add("mul", b.add("expm1", low), b.scalar(alpha, dtype))
 
 
 def elu(b: Builder, x: Value, alpha: float = 1, scale: float = 1, input_scale: float = 1) -> Value:

@@ -50,25 +50,6 @@ def log_of(base: float) -> Rule:
     return rule
 
 
-def log1p(b: Builder, x: Value) -> Value:
-    """log(1 + x), exact near 0: with u = 1 + x rounded, log(u) x / (u - 1)."""
-    wide = floating(b, x)
-    one = b.scalar(1, wide.known_dtype)
-    u = b.add("add", wide, one)
-    bent = b.add("div", b.add("mul", b.add("log", u), wide), b.add("sub", u, one))
-    exact = b.add("or", b.add("eq", u, one), b.add("isinf", u))
-    return b.add("where", exact, b.add("where", b.add("isinf", u), u, wide), bent)
-
-
-def expm1(b: Builder, x: Value) -> Value:
-    """exp(x) - 1, exact near 0: tanh(x / 2) (exp(x) + 1) there."""
-    wide = floating(b, x)
-    half, one = b.scalar(0.5, wide.known_dtype), b.scalar(1, wide.known_dtype)
-    grown = b.add("exp", wide)
-    near = b.add("mul", b.add("tanh", b.add("mul", wide, half)), b.add("add", grown, one))
-    return b.add("where", b.add("lt", b.add("abs", wide), half), near, b.add("sub", grown, one))
-
-
 def exp2(b: Builder, x: Value) -> Value:
     wide = floating(b, x)
     return b.add("pow", b.scalar(2, wide.known_dtype), wide)

@@ -1,0 +1,55 @@
+"""Functions that are nearly linear at 0 keep the digits of small numbers."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import weft.compat.torch as torch
+import weft.compat.torch.nn.functional as F  # noqa: N812
+
+SMALL = np.array([0, -0.0, 1e-10, -1e-10, 1e-40, -3e-5, 2e-3, -0.25], np.float32)
+WIDE = SMALL.astype(np.float64)
+EDGES = np.array([-1, -2, np.inf, -np.inf, np.nan, 3e38], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("function", "truth"),
+    [
+        (torch.log1p, np.log1p(WIDE)),
+        (torch.expm1, np.expm1(WIDE)),
+        (torch.asinh, np.arcsinh(WIDE)),
+        (torch.atanh, np.arctanh(WIDE)),
+        (F.elu, np.where(WIDE > 0, WIDE, np.expm1(WIDE))),
+        (F.celu, np.where(WIDE > 0, WIDE, np.expm1(WIDE))),
+    ],
+)
+def test_small_numbers_keep_their_digits(function: Callable[..., torch.Tensor], truth: np.ndarray) -> None:
+    """
+    Of 1e-10 and 1e-40 nothing is lost, and -0 stays -0.
+    """
+    found = function(torch.from_numpy(SMALL)).numpy()
+
+    np.testing.assert_array_max_ulp(found, truth.astype(np.float32), 2)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(truth))
+
+
+def test_log1p_and_expm1_follow_the_edges() -> None:
+    """
+    log1p is -inf at -1 and NaN below; expm1 is -1 at -inf.
+    """
+    x = torch.from_numpy(EDGES)
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(torch.log1p(x).numpy(), np.log1p(EDGES), rtol=3e-7)
+        np.testing.assert_allclose(torch.expm1(x).numpy(), np.expm1(EDGES), rtol=3e-7)
+
+
+def test_logaddexp_is_precise_beside_zero_and_takes_infinities() -> None:
+    """
+    log(1 + exp(-20)) beside 0 has all its digits; equal infinities give themselves.
+    """
+    x, y = np.float32([0, -0.5, np.inf, -np.inf, -np.inf]), np.float32([-20, -30, np.inf, -np.inf, 2])
+
+    found = torch.logaddexp(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+
+    np.testing.assert_allclose(found, np.logaddexp(x.astype(np.float64), y), rtol=3e-7)
