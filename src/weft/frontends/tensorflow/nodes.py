@@ -5,11 +5,12 @@ from __future__ import annotations
 from weft.frontends.tensorflow.forms import Form
 
 _UNARY = {
-    "Abs": "abs", "Acos": "acos", "Asin": "asin", "Atan": "atan", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh",
-    "Erf": "erf", "Erfc": "erfc", "Exp": "exp", "Expm1": "expm1", "Floor": "floor", "Inv": "reciprocal",
-    "Log": "log", "Log1p": "log1p", "LogicalNot": "logical_not", "Neg": "negative", "Reciprocal": "reciprocal",
-    "Rint": "round", "Round": "round", "Rsqrt": "rsqrt", "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin",
-    "Sinh": "sinh", "Softplus": "softplus", "Sqrt": "sqrt", "Square": "square", "Tan": "tan", "Tanh": "tanh",
+    "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
+    "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf", "Erfc": "erfc", "Exp": "exp", "Expm1": "expm1",
+    "Floor": "floor", "Inv": "reciprocal", "Log": "log", "Log1p": "log1p", "LogicalNot": "logical_not",
+    "Neg": "negative", "Reciprocal": "reciprocal", "Rint": "round", "Round": "round", "Rsqrt": "rsqrt",
+    "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Softplus": "softplus", "Sqrt": "sqrt",
+    "Square": "square", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
 _TESTS = {"IsFinite": "is_finite", "IsInf": "is_inf", "IsNan": "is_nan"}
 _ACTIVATIONS = {

@@ -38,7 +38,7 @@ C4 = positive(4), f32(4), f32(4), positive(4)
 
 UNARY = (
     "abs", "sin", "cos", "tan", "atan", "sinh", "cosh", "tanh", "exp", "expm1", "floor", "ceil", "round", "sign",
-    "negative", "square", "sigmoid", "softplus", "erf", "erfc",
+    "negative", "square", "sigmoid", "softplus", "erf", "erfc", "asinh",
 )  # fmt: skip
 OF_POSITIVE = ("log", "log1p", "sqrt", "rsqrt", "reciprocal")
 ACTIVATIONS = ("relu", "relu6", "elu", "selu", "leaky_relu", "softmax", "log_softmax", "softsign", "gelu", "swish")

@@ -27,9 +27,9 @@ WHOLE = ints(3, 4, low=-4)
 MASK = X > 0
 
 UNARY = [
-    "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor", "isfinite", "isinf",
-    "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh",
-    "sqrt", "square", "tan", "tanh", "trunc", "logical_not",
+    "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor",
+    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
+    "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "logical_not",
 ]  # fmt: skip
 ACTIVATIONS = [
     "celu", "elu", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "logsigmoid", "mish", "relu", "relu6",
@@ -47,6 +47,7 @@ CASES: dict[str, Case] = {
     },
     **{f"act_{n}": (getattr(F, n), (3 * X,)) for n in ACTIVATIONS},
     **{f"binary_{n}": (getattr(torch, n), (X, Y)) for n in BINARY},
+    "acosh": (lambda x: torch.acosh(1 + x.abs()), (X,)),
     "shifts": (lambda n: (n << 2, n >> 1, torch.bitwise_left_shift(n, n.abs() % 3)), (WHOLE,)),
     "gelu_tanh": (lambda x: F.gelu(x, approximate="tanh"), (X,)),
     "glu": (lambda x: F.glu(x, 1), (X,)),
