@@ -280,3 +280,16 @@ def test_small_numbers_keep_their_digits(op: Any, truth: Any) -> None:
 
     np.testing.assert_array_max_ulp(found, wanted, 2)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_reduce_logsumexp_takes_infinities(keepdims: bool) -> None:
+    """
+    Of nothing but -inf it is -inf, beside +inf it is +inf; NaN stays NaN.
+    """
+    x = np.float32([[-np.inf] * 3, [np.inf, 1, -np.inf], [np.inf] * 3, [-np.inf, 2, 2], [np.nan, np.inf, 0]])
+    wanted = np.float32([-np.inf, np.inf, np.inf, 2 + np.log(2), np.nan])
+
+    found = tf.reduce_logsumexp(tf.constant(x), 1, keepdims).numpy()
+
+    np.testing.assert_allclose(found, wanted[:, None] if keepdims else wanted, rtol=3e-7)

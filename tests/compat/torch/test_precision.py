@@ -53,3 +53,16 @@ def test_logaddexp_is_precise_beside_zero_and_takes_infinities() -> None:
     found = torch.logaddexp(torch.from_numpy(x), torch.from_numpy(y)).numpy()
 
     np.testing.assert_allclose(found, np.logaddexp(x.astype(np.float64), y), rtol=3e-7)
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_logsumexp_takes_infinities(keepdim: bool) -> None:
+    """
+    Of nothing but -inf it is -inf, beside +inf it is +inf; NaN stays NaN.
+    """
+    x = np.float32([[-np.inf] * 3, [np.inf, 1, -np.inf], [np.inf] * 3, [-np.inf, 2, 2], [np.nan, np.inf, 0]])
+    wanted = np.float32([-np.inf, np.inf, np.inf, 2 + np.log(2), np.nan])
+
+    found = torch.logsumexp(torch.from_numpy(x), 1, keepdim).numpy()
+
+    np.testing.assert_allclose(found, wanted[:, None] if keepdim else wanted, rtol=3e-7)

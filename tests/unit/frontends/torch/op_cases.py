@@ -162,6 +162,10 @@ CASES: dict[str, Case] = {
     "var_mean": (lambda x: torch.var_mean(x, 1), (X,)),
     "norm": (lambda x: (x.norm(), x.norm(dim=1), torch.linalg.vector_norm(x, 1, 0), x.norm(3.0)), (X,)),
     "logsumexp": (lambda x: (torch.logsumexp(x, 1), torch.logsumexp(x, 0, keepdim=True)), (X,)),
+    "logsumexp_of_infinities": (
+        lambda x: torch.logsumexp(x, 1),
+        (torch.tensor([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]]) * float("inf"),),
+    ),
     "cumsum": (lambda x: x.cumsum(1), (X,)),
     "topk": (lambda x: (*x.topk(2, 1), *x.topk(1, 0, largest=False)), (X,)),
     "sort": (lambda x: (*x.sort(1), x.argsort(0, descending=True)), (X,)),

@@ -10,7 +10,20 @@ import numpy as np
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
-from weft.compat.torch.functions.arithmetic import add, cast, div, maximum, minimum, mul, ne, pow_, sqrt, sub
+from weft.compat.torch.functions.arithmetic import (
+    add,
+    cast,
+    div,
+    isinf,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    pow_,
+    sqrt,
+    sub,
+    where,
+)
 from weft.compat.torch.functions.elementary import exp, log
 from weft.compat.torch.recording import emit, emit_many
 from weft.compat.torch.tensor import Tensor
@@ -181,11 +194,12 @@ def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> 
 
 @tensor_function
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(input))) without overflow."""
+    """log(sum(exp(input))) without overflow: shifted by the largest element (by 0 where that is infinite: no inf - inf)."""
     x = cast(input, input.dtype if input.dtype.is_floating_point else dtypes.float32)
     largest = _reduced("reduce_max", x, dim, keepdim=True)
-    rest = log(_reduced("reduce_sum", exp(sub(x, largest)), dim, keepdim))
-    return add(rest, largest if keepdim else _reduced("reduce_max", x, dim, keepdim=False))
+    shift = where(isinf(largest), 0, largest)
+    rest = log(_reduced("reduce_sum", exp(sub(x, shift)), dim, keepdim))
+    return add(rest, shift if keepdim else _reduced("reduce_max", shift, dim, keepdim=False))
 
 
 @tensor_function

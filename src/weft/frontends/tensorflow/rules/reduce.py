@@ -39,10 +39,12 @@ def logical(op: str) -> Callable[..., Any]:
 
 
 def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    """m + log(sum exp(x - m)), m the largest x (0 where that is infinite: no inf - inf)."""
     most = e.add("reduce_max", input_tensor, axes=axes_of(axis), keepdims=True)
-    powers = e.add("exp", e.add("sub", input_tensor, most))
+    shift = e.add("where", e.add("isinf", most), e.scalar(0, input_tensor), most)
+    powers = e.add("exp", e.add("sub", input_tensor, shift))
     total = e.add("log", e.add("reduce_sum", powers, axes=axes_of(axis), keepdims=True))
-    found = e.add("add", total, most)
+    found = e.add("add", total, shift)
     return found if keepdims else e.add("reduce_sum", found, axes=axes_of(axis), keepdims=False)
 
 
