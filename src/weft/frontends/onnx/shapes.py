@@ -90,9 +90,6 @@ def _product(right: int) -> ShapeRule:
 
 
 RULES: dict[str, ShapeRule] = {
-    "Acosh": _like_first,
-    "Asinh": _like_first,
-    "Atanh": _like_first,
     "Attention": _attention,
     "Bernoulli": _like_first,
     "Binarizer": _like_first,

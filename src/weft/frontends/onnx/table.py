@@ -24,10 +24,13 @@ RULES: dict[str, Rule] = {
     # one scalar op
     "Abs": elementwise.same("abs"),
     "Acos": elementwise.same("acos"),
+    "Acosh": elementwise.same("acosh"),
     "Add": elementwise.same("add"),
     "And": elementwise.same("and"),
     "Asin": elementwise.same("asin"),
+    "Asinh": elementwise.same("asinh"),
     "Atan": elementwise.same("atan"),
+    "Atanh": elementwise.same("atanh"),
     "BitShift": elementwise.bit_shift,
     "BitwiseAnd": elementwise.same("bitwise_and"),
     "BitwiseNot": elementwise.same("bitwise_not"),

@@ -97,7 +97,7 @@ FOREIGN = """
 foreign (float[3, 4] x) => (float[3, 4] y, float[k] unique)
 {
   n = ai.onnx.ml.Normalizer <norm = "L2"> (x)
-  y = Atanh (n)
+  y = LpNormalization <axis = 0> (n)
   unique = Unique (n)
 }
 """
