@@ -13,9 +13,11 @@ _UNARY = {
     "sqrt": "Sqrt", "rsqrt": None, "reciprocal": "Reciprocal", "floor": "Floor", "ceil": "Ceil", "round": "Round",
     "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",
     "cosh": "Cosh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "tanh": "Tanh", "sigmoid": "Sigmoid",
-    "erf": "Erf", "softplus": None, "relu": "Relu", "isnan": "IsNaN", "isinf": "IsInf",
+    "erf": "Erf", "erfc": None, "softplus": None, "relu": "Relu", "isnan": "IsNaN", "isinf": "IsInf",
 }  # fmt: skip
-_ALSO_F64 = ("exp", "log", "expm1", "log1p", "asinh", "tanh", "erf", "sigmoid", "sqrt", "floor", "round", "isinf")
+_ALSO_F64 = (
+    "exp", "log", "expm1", "log1p", "asinh", "tanh", "erf", "erfc", "sigmoid", "sqrt", "floor", "round", "isinf",
+)  # fmt: skip
 _BINARY = {
     "add": "Add", "sub": "Sub", "mul": "Mul", "div": "Div", "pow": "Pow", "min": "Min", "max": "Max",
     "eq": "Equal", "ne": None, "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual",

@@ -1,5 +1,6 @@
 """What ONNX has no op for, written out in float64."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -177,6 +178,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "softplus": _softplus,
     "expm1": lambda case: np.expm1(_wide(case)[0]),
     "log1p": lambda case: np.log1p(_wide(case)[0]),
+    "erfc": lambda case: np.vectorize(math.erfc, otypes=[float])(_wide(case)[0]),
     "ne": lambda case: ~(case.inputs[0] == case.inputs[1]),
     "div": _by_element(_divide),
     "pow": _power,

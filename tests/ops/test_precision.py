@@ -1,7 +1,8 @@
-"""expm1, log1p and the inverses of the hyperbolic functions near 0, where exp(x) - 1 and log(1 + x) lose every digit."""
+"""Functions with all their digits where exp(x) - 1, log(1 + x) and 1 - erf(x) lose every one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ TEAMS = [_native.Team(f"precise{intra}{inter}", intra, inter) for intra, inter i
 
 TRUTH: dict[str, Callable[[Array], Array]] = {
     "expm1": np.expm1, "log1p": np.log1p, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
+    "erfc": np.vectorize(math.erfc, otypes=[float]),
 }  # fmt: skip
 LIMITS = {"expm1": 2, "log1p": 2}
 """In ulps; 4 for all others. NumPy's f64, which is the truth of f64 too, may itself be off by one."""

@@ -113,8 +113,8 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(np.where(x >= 0, 1 / (1 + small), small / (1 + small)))
 
 
-def _erf(x: Array) -> Array:
-    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), dtype=np.float64)
+def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    return lambda x: np.asarray(np.frompyfunc(function, 1, 1)(x), dtype=np.float64)
 
 
 SCALAR_OPS: dict[str, ScalarOp] = {
@@ -146,7 +146,8 @@ SCALAR_OPS: dict[str, ScalarOp] = {
         ScalarOp("atanh", 1, np.arctanh, "float", transcendental=True),
         ScalarOp("tanh", 1, np.tanh, "float", transcendental=True),
         ScalarOp("sigmoid", 1, _sigmoid, "float", transcendental=True),
-        ScalarOp("erf", 1, _erf, "float", transcendental=True),
+        ScalarOp("erf", 1, _each(math.erf), "float", transcendental=True),
+        ScalarOp("erfc", 1, _each(math.erfc), "float", transcendental=True),
         ScalarOp("softplus", 1, lambda x: np.logaddexp(x, 0), "float", transcendental=True),
         ScalarOp("relu", 1, lambda x: np.maximum(x, x.dtype.type(0))),
         ScalarOp("not", 1, np.logical_not, "bool"),

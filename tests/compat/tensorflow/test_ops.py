@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -293,3 +294,13 @@ def test_reduce_logsumexp_takes_infinities(keepdims: bool) -> None:
     found = tf.reduce_logsumexp(tf.constant(x), 1, keepdims).numpy()
 
     np.testing.assert_allclose(found, wanted[:, None] if keepdims else wanted, rtol=3e-7)
+
+
+def test_erfc_keeps_its_digits_where_erf_is_one() -> None:
+    """
+    At 6 it is 2e-17, and it falls to 0 only where f64 ends.
+    """
+    x = np.array([0, -0.4, 0.4999, 0.5, 3, 6, 10, 26, 26.9, 40, np.inf, -3, -np.inf, np.nan])
+    wanted = [math.erfc(number) for number in x]
+
+    np.testing.assert_allclose(tf.math.erfc(tf.constant(x)).numpy(), wanted, rtol=1e-15, atol=1e-323)

@@ -1,5 +1,6 @@
 """Functions that are nearly linear at 0 keep the digits of small numbers."""
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -66,3 +67,13 @@ def test_logsumexp_takes_infinities(keepdim: bool) -> None:
     found = torch.logsumexp(torch.from_numpy(x), 1, keepdim).numpy()
 
     np.testing.assert_allclose(found, wanted[:, None] if keepdim else wanted, rtol=3e-7)
+
+
+def test_erfc_keeps_its_digits_where_erf_is_one() -> None:
+    """
+    At 6 it is 2e-17, and it falls to 0 only where f64 ends.
+    """
+    x = np.array([0, -0.4, 0.4999, 0.5, 3, 6, 10, 26, 26.9, 40, np.inf, -3, -np.inf, np.nan])
+    wanted = [math.erfc(number) for number in x]
+
+    np.testing.assert_allclose(torch.erfc(torch.from_numpy(x)).numpy(), wanted, rtol=1e-15, atol=1e-323)

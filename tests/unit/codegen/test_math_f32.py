@@ -26,7 +26,8 @@ def _softplus(x: Array) -> Array:
 TRUTH: dict[str, Callable[[Array], Array]] = {
     "exp": np.exp, "log": np.log, "expm1": np.expm1, "log1p": np.log1p, "tanh": np.tanh, "sinh": np.sinh,
     "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sigmoid": _sigmoid,
-    "softplus": _softplus, "erf": np.vectorize(math.erf, otypes=[float]), "sin": np.sin, "cos": np.cos, "tan": np.tan,
+    "softplus": _softplus, "erf": np.vectorize(math.erf, otypes=[float]),
+    "erfc": np.vectorize(math.erfc, otypes=[float]), "sin": np.sin, "cos": np.cos, "tan": np.tan,
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x),
     "reciprocal": lambda x: 1 / x, "floor": np.floor, "ceil": np.ceil, "round": np.round, "sign": np.sign,
 }  # fmt: skip

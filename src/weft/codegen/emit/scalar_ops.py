@@ -229,6 +229,7 @@ SCALAR_OPS: dict[str, Emitter] = {
     "tanh": _of_float(math_exp.tanh),
     "sigmoid": _of_float(math_exp.sigmoid),
     "erf": _of_float(math_erf.erf),
+    "erfc": _of_float(math_erf.erfc),
     "softplus": _of_float(math_log.softplus),
     "relu": _relu,
     "not": _not,

@@ -15,7 +15,8 @@ from weft.codegen.kernels.expr import emit_expr, load_value, store_value
 from weft.plan.kernel_spec import KernelSpec
 
 _LONG_OPS = {
-    "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "softplus", "pow", "sin", "cos", "tan", "fmod", "mod",
+    "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "erfc", "softplus", "pow", "sin", "cos", "tan", "fmod",
+    "mod",
 }  # fmt: skip
 _SHORT_STEPS = 8
 

@@ -30,7 +30,7 @@ MATH = (
     Rule("cos", math.unary("cos")),
     Rule("cosh", math.unary("cosh")),
     Rule("erf", math.unary("erf")),
-    Rule("erfc", math.erfc),
+    Rule("erfc", math.unary("erfc")),
     Rule("exp", math.unary("exp")),
     Rule("expm1", math.unary("expm1")),
     Rule("floor", math.rounding("floor")),

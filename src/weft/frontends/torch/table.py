@@ -54,6 +54,7 @@ RULES: dict[str, Rule] = {
     "div": elementwise.div,
     "eq": elementwise.binary("eq"),
     "erf": elementwise.of_floats("erf"),
+    "erfc": elementwise.of_floats("erfc"),
     "exp": elementwise.of_floats("exp"),
     "exp2": elementwise.exp2,
     "expm1": elementwise.of_floats("expm1"),

@@ -21,7 +21,7 @@ _CHEAP_NS = 0.02
 _STEP_NS: dict[str, float] = {
     "div": 0.12, "reciprocal": 0.12, "sqrt": 0.15, "rsqrt": 0.25,
     "exp": 0.27, "log": 0.48, "sigmoid": 0.46, "tanh": 0.55, "sinh": 0.5, "cosh": 0.4, "softplus": 0.57, "erf": 0.6,
-    "expm1": 0.4, "log1p": 0.65, "asinh": 2.0, "acosh": 2.0, "atanh": 1.7,
+    "expm1": 0.4, "log1p": 0.65, "asinh": 2.0, "acosh": 2.0, "atanh": 1.7, "erfc": 2.5,
     "sin": 1.4, "cos": 1.4, "tan": 1.5, "asin": 1.0, "acos": 1.0, "atan": 1.0,
     "pow": 4.0, "mod": 1.1, "fmod": 1.0,
 }  # fmt: skip

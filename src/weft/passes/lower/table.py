@@ -90,6 +90,7 @@ LOWERINGS: dict[str, Lowering] = {
     "tanh": lower_scalar,
     "sigmoid": lower_scalar,
     "erf": lower_scalar,
+    "erfc": lower_scalar,
     "softplus": lower_scalar,
     "relu": lower_scalar,
     "not": lower_scalar,

@@ -27,7 +27,7 @@ WHOLE = ints(3, 4, low=-4)
 MASK = X > 0
 
 UNARY = [
-    "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "exp", "exp2", "expm1", "floor",
+    "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor",
     "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
     "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "logical_not",
 ]  # fmt: skip

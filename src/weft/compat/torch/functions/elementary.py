@@ -24,7 +24,8 @@ from weft.compat.torch.tensor import Tensor
 
 exp, log, expm1, log1p = unary("exp"), unary("log"), unary("expm1"), unary("log1p")
 sin, cos, tan, asin, acos, atan = (unary(op) for op in ("sin", "cos", "tan", "asin", "acos", "atan"))
-sinh, cosh, asinh, acosh, atanh, erf = (unary(op) for op in ("sinh", "cosh", "asinh", "acosh", "atanh", "erf"))
+sinh, cosh, asinh, acosh, atanh = (unary(op) for op in ("sinh", "cosh", "asinh", "acosh", "atanh"))
+erf, erfc = unary("erf"), unary("erfc")
 _softplus = unary("softplus")
 atan2 = of_op("atan2", lambda input, other: (input, other))
 exp2, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "log10"))
@@ -46,12 +47,6 @@ def frac(input: Tensor) -> Tensor:
 def hypot(input: Tensor, other: Tensor) -> Tensor:
     """sqrt(input^2 + other^2)."""
     return sqrt(add(mul(input, input), mul(other, other)))
-
-
-@tensor_function
-def erfc(input: Tensor) -> Tensor:
-    """1 - erf(input)."""
-    return sub(1, erf(input))
 
 
 @tensor_function

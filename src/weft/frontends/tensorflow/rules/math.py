@@ -82,10 +82,6 @@ def squared_difference(e: Emitter, x: Same, y: Same) -> Value:
     return square(e, e.add("sub", x, y))
 
 
-def erfc(e: Emitter, x: Same) -> Value:
-    return e.add("sub", e.scalar(1, x), e.add("erf", x))
-
-
 def multiply_no_nan(e: Emitter, x: Same, y: Same) -> Value:
     """x * y, 0 where y is 0 whatever x is."""
     zero = e.scalar(0, y)
