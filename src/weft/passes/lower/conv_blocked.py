@@ -191,7 +191,6 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
 def _plane_cut(planes: int, rows: int, wanted: float) -> Pair:
     """(planes, rows) of a chunk, one of them whole, so that about `wanted` chunks come out evenly."""
     cuts = [(each, rows) for each in range(1, planes + 1)] + [(1, each) for each in range(rows - 1, 0, -1)]
-
     return min(cuts, key=lambda cut: loss((planes, cut[0]), (rows, cut[1]), wanted))
 
 
