@@ -194,7 +194,7 @@ class SessionBase:
         that pool. `timeout` in seconds counts from the call, waiting for a turn and compiling included; it,
         `cancel` and Ctrl-C end the run at the next chunk, and do not wait for Python tasks in other threads: these go
         on to their ends, and what comes of them is dropped. Of runs that wait the one with the highest
-        `priority` goes first; equal ones take turns, the oldest first. A run under way gives way at its next op.
+        `priority` goes first; of equal ones the oldest, but a long one gives way to shorter ones, at its next op.
 
         Raises InputError for arguments that do not fit, ThreadSettingError for impossible limits, RunError if a
         node fails, RunTimeoutError, RunCancelledError, KeyboardInterrupt; the session stays usable.
