@@ -43,18 +43,18 @@ bool Scheduler::is_starved(const Context& run) const {
     return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
 }
 
-// How long the run may be served, where one that stands behind it, and is as important, gets nothing. One that has no
-// less left to do waits: taking turns, it would end no sooner, and this one later.
-std::int64_t Scheduler::turn_ns(const Context& run) const {
-    std::int64_t turn = kEndlessNs;
+// When the run's turn is over, as one that stands behind it, and is as important, gets nothing. One that has no less left
+// to do waits: taking turns, it would end no sooner, and this one later.
+std::int64_t Scheduler::turn_end_ns(const Context& run) const {
+    std::int64_t end = kEndlessNs;
     const double left = left_ns(run);
     const auto overdue = static_cast<std::int64_t>(std::min(kOverdue * run.program.cost_ns(), 0x1p62));
     for (auto other = std::find(runs_.begin(), runs_.end(), &run); other != runs_.end(); ++other) {
         if (*other == &run || (*other)->priority != run.priority || !is_starved(**other)) continue;
-        if (left_ns(**other) < left) return kTurnNs;
-        turn = std::max(kTurnNs, overdue);
+        if (left_ns(**other) < left) return run.turn_began_ns + kTurnNs;
+        end = run.turn_began_ns + std::max(kTurnNs, overdue);
     }
-    return turn;
+    return end;
 }
 
 // Puts the run behind those of its own priority and higher.
@@ -66,8 +66,8 @@ void Scheduler::stand_in_line(Context& run) {
 
 void Scheduler::end_turn_if_over(Context& run) {
     if (run.finished || run.turn_began_ns == 0) return;
-    const std::int64_t turn = turn_ns(run);
-    if (turn == kEndlessNs || monotonic_ns() - run.turn_began_ns < turn) return;
+    const std::int64_t end = turn_end_ns(run);
+    if (end == kEndlessNs || monotonic_ns() < end) return;
     std::erase(runs_, &run);
     stand_in_line(run);
 }

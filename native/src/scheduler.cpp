@@ -180,8 +180,7 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
-        const std::int64_t turn = turn_ns(run);
-        const std::int64_t until_ns = turn == kEndlessNs ? turn : run.turn_began_ns + turn;
+        const std::int64_t until_ns = turn_end_ns(run);
         section.unlock();
         done = walk_tasks(caller, run, done, epoch, until_ns);
         section.lock();

@@ -137,6 +137,7 @@ void Scheduler::keep_place() {
     returns_.push_back(monotonic_ns() + kReturnNs);
 }
 
+// How many are kept.
 int Scheduler::kept_places() {
     if (returns_.empty()) return 0;
     const std::int64_t now = monotonic_ns();

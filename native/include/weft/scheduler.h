@@ -138,7 +138,7 @@ private:
     void call_up(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
     bool is_starved(const Context& run) const;
-    std::int64_t turn_ns(const Context& run) const;
+    std::int64_t turn_end_ns(const Context& run) const;
     void stand_in_line(Context& run);
     void end_turn_if_over(Context& run);
 
