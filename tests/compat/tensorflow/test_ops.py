@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import weft.compat.tensorflow as tf
+from tests.compat.edges import ERFC, ERFC_OPERANDS, INFINITE_ROWS, LOG_SUM_EXP_OF_ROWS
 
 RNG = np.random.default_rng(7)
 X = RNG.standard_normal((4, 6)).astype(np.float32)
@@ -288,10 +288,9 @@ def test_reduce_logsumexp_takes_infinities(keepdims: bool) -> None:
     """
     Of nothing but -inf it is -inf, beside +inf it is +inf; NaN stays NaN.
     """
-    x = np.float32([[-np.inf] * 3, [np.inf, 1, -np.inf], [np.inf] * 3, [-np.inf, 2, 2], [np.nan, np.inf, 0]])
-    wanted = np.float32([-np.inf, np.inf, np.inf, 2 + np.log(2), np.nan])
+    wanted = LOG_SUM_EXP_OF_ROWS
 
-    found = tf.reduce_logsumexp(tf.constant(x), 1, keepdims).numpy()
+    found = tf.reduce_logsumexp(tf.constant(INFINITE_ROWS), 1, keepdims).numpy()
 
     np.testing.assert_allclose(found, wanted[:, None] if keepdims else wanted, rtol=3e-7)
 
@@ -300,7 +299,4 @@ def test_erfc_keeps_its_digits_where_erf_is_one() -> None:
     """
     At 6 it is 2e-17, and it falls to 0 only where f64 ends.
     """
-    x = np.array([0, -0.4, 0.4999, 0.5, 3, 6, 10, 26, 26.9, 40, np.inf, -3, -np.inf, np.nan])
-    wanted = [math.erfc(number) for number in x]
-
-    np.testing.assert_allclose(tf.math.erfc(tf.constant(x)).numpy(), wanted, rtol=1e-15, atol=1e-323)
+    np.testing.assert_allclose(tf.math.erfc(tf.constant(ERFC_OPERANDS)).numpy(), ERFC, rtol=1e-15, atol=1e-323)

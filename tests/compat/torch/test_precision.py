@@ -1,6 +1,5 @@
 """Functions that are nearly linear at 0 keep the digits of small numbers."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 
 import weft.compat.torch as torch
 import weft.compat.torch.nn.functional as F  # noqa: N812
+from tests.compat.edges import ERFC, ERFC_OPERANDS, INFINITE_ROWS, LOG_SUM_EXP_OF_ROWS
 
 SMALL = np.array([0, -0.0, 1e-10, -1e-10, 1e-40, -3e-5, 2e-3, -0.25], np.float32)
 WIDE = SMALL.astype(np.float64)
@@ -61,10 +61,9 @@ def test_logsumexp_takes_infinities(keepdim: bool) -> None:
     """
     Of nothing but -inf it is -inf, beside +inf it is +inf; NaN stays NaN.
     """
-    x = np.float32([[-np.inf] * 3, [np.inf, 1, -np.inf], [np.inf] * 3, [-np.inf, 2, 2], [np.nan, np.inf, 0]])
-    wanted = np.float32([-np.inf, np.inf, np.inf, 2 + np.log(2), np.nan])
+    wanted = LOG_SUM_EXP_OF_ROWS
 
-    found = torch.logsumexp(torch.from_numpy(x), 1, keepdim).numpy()
+    found = torch.logsumexp(torch.from_numpy(INFINITE_ROWS), 1, keepdim).numpy()
 
     np.testing.assert_allclose(found, wanted[:, None] if keepdim else wanted, rtol=3e-7)
 
@@ -73,7 +72,4 @@ def test_erfc_keeps_its_digits_where_erf_is_one() -> None:
     """
     At 6 it is 2e-17, and it falls to 0 only where f64 ends.
     """
-    x = np.array([0, -0.4, 0.4999, 0.5, 3, 6, 10, 26, 26.9, 40, np.inf, -3, -np.inf, np.nan])
-    wanted = [math.erfc(number) for number in x]
-
-    np.testing.assert_allclose(torch.erfc(torch.from_numpy(x)).numpy(), wanted, rtol=1e-15, atol=1e-323)
+    np.testing.assert_allclose(torch.erfc(torch.from_numpy(ERFC_OPERANDS)).numpy(), ERFC, rtol=1e-15, atol=1e-323)

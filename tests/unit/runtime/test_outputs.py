@@ -35,6 +35,12 @@ def model(size: int = SIZE) -> bytes:
     return w.model({"x": (small.FLOAT, [None, size])}, {"y": (small.FLOAT, [None, size])})
 
 
+def process(text: str) -> tuple[int, str, str]:
+    """How a Python that runs `text` ends: status, stdout, stderr."""
+    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
 def run(session: weft.Session, value: float, size: int = SIZE) -> Array:
     """A matrix full of `value`."""
     return session.run({"x": np.full((size, size), value / 2, np.float32)})["y"]
@@ -233,9 +239,8 @@ def test_idle_memory_is_given_up_where_the_system_has_no_more() -> None:
         "del held\n"
         "assert (sessions[0].run(feeds[0])['y'] == 2).all()\n"
     )
-    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
 
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "refused\n", "")
+    assert process(text) == (0, "refused\n", "")
 
 
 def test_small_results_are_left_to_numpy() -> None:
@@ -277,9 +282,8 @@ def test_results_that_outlive_the_interpreter_do_no_harm() -> None:
         "class Holder: pass\n"
         "h = Holder(); h.self, h.results, h.session = h, results, session\n"
     )
-    ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
 
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert process(text) == (0, "", "")
 
 
 def test_many_middling_results_use_the_memory_of_earlier_ones() -> None:
