@@ -27,7 +27,11 @@ from collections.abc import Sequence
 
 
 class WeftError(Exception):
-    """Base of all errors raised by weft."""
+    """Base of all errors raised by weft. `what` is the message without `place`, for those who say where in their own words."""
+
+    def __init__(self, what: str = "", place: str = "") -> None:
+        super().__init__(f"{place}: {what}" if place else what)
+        self.what = what
 
 
 class ModelError(WeftError):

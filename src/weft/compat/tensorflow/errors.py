@@ -153,6 +153,11 @@ def translated(error: core.WeftError) -> OpError:
     return kind_for(_OF_WEFT, error)(None, None, str(error))
 
 
+def unplaced(error: BaseException) -> str:
+    """What `error` says, without the node that it is about: for messages that name the operation themselves."""
+    return error.what if isinstance(error, core.WeftError) else str(error)
+
+
 def python_cause(error: BaseException) -> BaseException:
     """What a Python function raised, if that is behind `error`; else `error`."""
     found = error

@@ -13,7 +13,7 @@ import numpy as np
 from weft import dtypes, forking
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.devices import placed
-from weft.compat.tensorflow.errors import MisfitError
+from weft.compat.tensorflow.errors import MisfitError, unplaced
 from weft.compat.tensorflow.op_types import type_of
 from weft.compat.tensorflow.partial import CAREFUL, partial_shape
 from weft.compat.tensorflow.shape import TensorShape
@@ -307,9 +307,10 @@ def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
         pass
     except (ShapeError, KernelError, ValueError) as error:
         if all(tensor.shape.is_fully_defined() for tensor in op.inputs):
-            if _OF_DTYPES.search(str(error)):
-                raise TypeError(f"{op.name}: {error}") from None
-            raise MisfitError(None, op, f"{op.name}: {error}") from None
+            message = f"{op.name}: {unplaced(error)}"
+            if _OF_DTYPES.search(message):
+                raise TypeError(message) from None
+            raise MisfitError(None, op, message) from None
     for rank, numbers in product(range(6), (None, (1,), (), (1, 2))):
         try:
             return [Info(info.dtype, None) for info in _outputs(op, [_guess(info, rank, numbers) for info in infos])]

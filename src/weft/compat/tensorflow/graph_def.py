@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.compat.tensorflow import context, control_flow
 from weft.compat.tensorflow.convert import constant_in, convert_to_tensor
-from weft.compat.tensorflow.errors import UnimplementedError
+from weft.compat.tensorflow.errors import UnimplementedError, unplaced
 from weft.compat.tensorflow.func_graph import FuncGraph
 from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
 from weft.compat.tensorflow.placeholders import placeholder
@@ -248,7 +248,7 @@ def _emit_of(node: Node) -> Callable[..., Any]:
         except NeedsShapeError:
             raise
         except MISFITS as error:
-            raise ValueError(str(error)) from error
+            raise ValueError(unplaced(error)) from error
 
     return emit
 

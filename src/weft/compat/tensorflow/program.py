@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft import forking
-from weft.compat.tensorflow.errors import InvalidArgumentError
+from weft.compat.tensorflow.errors import InvalidArgumentError, unplaced
 from weft.compat.tensorflow.graph import Operation
 from weft.compat.tensorflow.stage import StageEmitter
 from weft.compat.tensorflow.state import RUNS, Run
@@ -172,7 +172,7 @@ class Program:
                 later.add(op)
                 continue
             except (ShapeError, ValueError) as error:
-                raise InvalidArgumentError(None, op, f"{error}\n\t [[node {op.name} ({op.type})]]") from error
+                raise InvalidArgumentError(None, op, f"{unplaced(error)}\n\t [[node {op.name} ({op.type})]]") from error
             results = found if isinstance(found, (list, tuple)) else [] if found is None else [found]
             fresh = {t: value for t, value in zip(op.outputs, results, strict=False) if t not in values}
             values.update(fresh)

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft import dtypes as element_types
 from weft.dtypes import DType
-from weft.errors import KernelError
+from weft.errors import KernelError, ShapeError
 from weft.frontends.faults import Fault
 from weft.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
 from weft.frontends.tensorflow.forms import Form
@@ -84,9 +84,13 @@ class Single:
         try:
             found = self._form.emit(emitter, self._node, values)[: len(self._dtypes)]
         except (Fault, NeedsShapeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
-            raise KernelError(f"{self._node.place}: {error or 'its result depends on what no run tells'}") from error
+            what = error.what if isinstance(error, ShapeError) else str(error)
+            raise KernelError(what or "its result depends on what no run tells") from error
         emitter.graph.outputs = [value for value in found if value.data is None]
-        known = evaluate(emitter.graph, given)
+        try:
+            known = evaluate(emitter.graph, given)
+        except (ShapeError, KernelError) as error:
+            raise KernelError(error.what) from error
         results = [known[value.name] if value.data is None else value.data for value in found]
         return [np.asarray(array, dtype.numpy) for array, dtype in zip(results, self._dtypes, strict=True)]
 

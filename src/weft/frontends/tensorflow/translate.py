@@ -185,7 +185,7 @@ class Translation:
         reads = {ref: env[ref] for node in late for ref in node.inputs if ref in env}
         results = [ref for ref in dict.fromkeys(wanted) if ref not in env and ref[0] in names]
         dtypes = [stated(body.nodes[name], index) for name, index in results]
-        template = self.template("the part behind " + first.place, body, reads, results, dtypes)
+        template = self.template("the part that begins there", body, reads, results, dtypes)
         operands = [value for value in reads.values() if value.data is None]
         made = add_call(self.emitter, first, operands, Rest(template), dtypes)
         env.update(zip(results, made, strict=True))
@@ -217,7 +217,7 @@ def _known_dtype(value: Value | None) -> DType | None:
 
 
 def _told(error: BaseException) -> str:
-    return str(error) if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
+    return error.what if isinstance(error, WeftError) else f"{type(error).__name__}: {error}"
 
 
 def stated(node: Node, index: int) -> DType:

@@ -51,7 +51,7 @@ class Importer:
             return make()
         except (Fault, ShapeError, LimitError) as fault:
             del self.b.graph.nodes[before:]
-            self.faults.add(place, fault)
+            self.faults.add(place, fault if isinstance(fault, Fault) else fault.what)
             return MISSING
 
     def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], place: str) -> Any:

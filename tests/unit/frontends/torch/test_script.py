@@ -194,6 +194,14 @@ class TestFaults:
         assert "scripts.py:" in text
         assert "`return torch.digamma(x)`" in text
 
+    def test_a_misfit_names_its_node_once(self):
+        """
+        The op of the script, and not also the node that its rule made.
+        """
+        session = weft.Session(scripted(scripts.Misfit()))
+        with pytest.raises(ModelError, match=r"  - node aten::conv1d at [^']*: x has 3 channels, but w"):
+            session.run({"x": np.zeros((1, 3, 8), np.float32)})
+
     def test_a_script_that_raises(self):
         session = weft.Session(scripted(scripts.Raising()))
         assert session.run({"x": np.zeros((2, 1), np.float32)})["output"].sum() == 2

@@ -77,8 +77,10 @@ def noted(op: str, args: tuple[Any, ...]) -> Any:
         result = RULES[op](builder, *map(lowered, args))
     except Unsupported as fault:
         raise NotImplementedError(f"{op}: {fault}") from None
-    except (Fault, ShapeError, LimitError) as fault:
+    except Fault as fault:
         raise RuntimeError(f"{op}: {fault}") from None
+    except (ShapeError, LimitError) as error:
+        raise RuntimeError(f"{op}: {error.what}") from None
     for node in graph.nodes:
         operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
         results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
