@@ -9,11 +9,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from weft import dtypes
 from weft.errors import ShapeError
 from weft.graph.shape import StaticShape, broadcast, text
 from weft.ops.op import Array, Attrs, Info
-from weft.ops.operands import operand, present, product_dtype, rank_at_least, rounded_alike, widened
+from weft.ops.operands import (
+    as_factor,
+    as_sums,
+    operand,
+    present,
+    product_dtype,
+    rank_at_least,
+    rounded_alike,
+    sums_dtype,
+)
 from weft.ops.tail import apply_tail, infer_tail
 from weft.ops.transpose import checked_perm
 
@@ -31,7 +39,8 @@ def operand_shape(attrs: Attrs, side: str, shape: StaticShape) -> StaticShape:
 def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """attrs: transpose_a, transpose_b; optional a_perm, b_perm, out_perm, tail.
 
-    A bf16 a and an f32 b give f32: b is rounded to bf16 before it is multiplied.
+    A bf16 a and an f32 b give f32: b is rounded to bf16 before it is multiplied. Factors of 8 bits, u8 or i8 each, give
+    i32: exact sums, modulo 2 ** 32.
     """
     left, right = operand(inputs, 0, "a"), operand(inputs, 1, "b")
     dtype = product_dtype(("a", left), ("b", right))
@@ -55,11 +64,11 @@ def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
 
 def evaluate_matmul(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     a, b = present(arrays, 0), present(arrays, 1)
-    dtype = dtypes.from_numpy(b.dtype)
+    dtype = sums_dtype(b)
     b = rounded_alike(b, a)
     with np.errstate(all="ignore"):
         product = np.matmul(_multiplied(attrs, "a", a), _multiplied(attrs, "b", b))
-        result = np.asarray(product).astype(dtype.numpy)
+        result = as_sums(np.asarray(product), dtype)
     if attrs.get("out_perm") is not None:
         result = result.transpose(attrs["out_perm"]).copy()
     return apply_tail(attrs, result, arrays, 2)
@@ -70,4 +79,4 @@ def _multiplied(attrs: Attrs, side: str, array: Array) -> Array:
         array = array.transpose(attrs[f"{side}_perm"])
     if attrs.get(f"transpose_{side}", False) and array.ndim >= 2:
         array = array.swapaxes(-1, -2)
-    return widened(array)
+    return as_factor(array)

@@ -11,6 +11,9 @@ from weft.errors import ShapeError
 from weft.graph.shape import StaticShape, broadcast, elements, text
 from weft.ops.op import Array, Info
 
+BYTES = (dtypes.u8, dtypes.i8)
+"""What products of quantized numbers multiply, in any mixture; they are summed in i32."""
+
 
 def result(dtype: DType, shape: Sequence[int]) -> Info:
     """What is known of a result of this dtype and shape.
@@ -75,13 +78,22 @@ def same_dtype(*named: tuple[str, Info | None]) -> DType:
 
 
 def product_dtype(left: tuple[str, Info], right: tuple[str, Info], *others: tuple[str, Info | None]) -> DType:
-    """The dtype of sums of products: that of all operands, or f32 where only the left factor is bf16.
+    """The dtype of sums of products: that of all operands, f32 where only the left factor is bf16, or i32 where both
+    factors are of 8 bits.
 
     Raises ShapeError for any other mixture.
     """
+    if left[1].dtype in BYTES and right[1].dtype in BYTES:
+        return same_dtype(("the sums", Info(dtypes.i32, None)), *others)
     if left[1].dtype == dtypes.bf16 and right[1].dtype == dtypes.f32:
         return same_dtype(right, *others)
     return same_dtype(left, right, *others)
+
+
+def sums_dtype(right: Array) -> DType:
+    """The dtype of sums of products with the factor `right`."""
+    dtype = dtypes.from_numpy(right.dtype)
+    return dtypes.i32 if dtype in BYTES else dtype
 
 
 def rounded_alike(right: Array, left: Array) -> Array:
@@ -135,3 +147,17 @@ def working_dtype(dtype: DType) -> np.dtype[Any]:
 def widened(array: Array) -> Array:
     """`array` in the dtype in which references accumulate."""
     return array.astype(working_dtype(dtypes.from_numpy(array.dtype)), copy=False)
+
+
+def as_factor(array: Array) -> Array:
+    """`array` in the dtype in which references multiply: numbers of 8 bits as float64, whose sums of them are exact."""
+    return array.astype(np.float64) if dtypes.from_numpy(array.dtype) in BYTES else widened(array)
+
+
+def as_sums(array: Array, dtype: DType) -> Array:
+    """Sums of products as `dtype`; integers beyond i32 wrap around."""
+    return (
+        array.astype(np.int64).astype(np.int32)
+        if dtype == dtypes.i32 and array.dtype.kind == "f"
+        else array.astype(dtype.numpy)
+    )

@@ -26,6 +26,7 @@ from weft.passes.simplify_identities import SimplifyIdentities
 from weft.passes.simplify_reshapes import SimplifyReshapes
 from weft.passes.simplify_transposes import SimplifyTransposes
 from weft.passes.sink_transposes import SinkTransposes
+from weft.passes.widen_bytes import WidenBytes
 
 INFER: Steps = [
     (FoldConstants(), "every later pass asks for static shapes, and shape arithmetic must be gone to have them"),
@@ -50,6 +51,7 @@ SIMPLIFY: Steps = [
 ]
 
 FUSE: Steps = [
+    (WidenBytes(), "before tails: what it adds becomes part of them"),
     (FuseTail(), "the producers with kernels of their own choose first"),
     (FuseAttention(), "once scale and mask are in the tail of the scores"),
     (GroupElementwise(), "what is left becomes loops of its own"),

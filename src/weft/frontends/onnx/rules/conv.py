@@ -7,12 +7,12 @@ from weft.frontends.onnx.rules.window import window_of
 from weft.graph.value import Value
 
 
-def kernel_of(node: OnnxNode) -> tuple[int, ...] | None:
-    """The kernel's spatial size from the weights, else from `kernel_shape`; None if neither tells.
+def kernel_of(node: OnnxNode, weights: int = 1) -> tuple[int, ...] | None:
+    """The kernel's spatial size from the weights (that operand), else from `kernel_shape`; None if neither tells.
 
     Raises Fault if they contradict each other.
     """
-    stated, dims = node.integers("kernel_shape"), node.dims(1)
+    stated, dims = node.integers("kernel_shape"), node.dims(weights)
     if dims is None or None in dims[2:]:
         return stated
     found = tuple(dim for dim in dims[2:] if dim is not None)

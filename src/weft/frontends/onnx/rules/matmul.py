@@ -1,6 +1,5 @@
-"""MatMul, Gemm and MatMulInteger."""
+"""MatMul and Gemm."""
 
-from weft import dtypes
 from weft.dtypes import DType
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
@@ -30,18 +29,3 @@ def gemm(node: OnnxNode, b: Builder) -> Value | None:
 
 def _scaled(x: Value, factor: float, dtype: DType, b: Builder) -> Value:
     return x if factor == 1 else b.add("mul", x, b.scalar(factor, dtype))
-
-
-def matmul_integer(node: OnnxNode, b: Builder) -> Value | None:
-    """MatMulInteger(a, b, zero points) -> (i32(a) - a_zero) (i32(b) - b_zero), for zero points of one element."""
-    sides = []
-    for index in (0, 1):
-        wide = b.add("cast", node.input(index), to=dtypes.i32)
-        zero = node.optional(index + 2)
-        if zero is not None:
-            dims = node.dims(index + 2)
-            if dims is None or any(dim != 1 for dim in dims):
-                return None
-            wide = b.add("sub", wide, b.add("cast", zero, to=dtypes.i32))
-        sides.append(wide)
-    return b.add("matmul", *sides, transpose_a=False, transpose_b=False)

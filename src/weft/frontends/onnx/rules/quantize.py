@@ -1,11 +1,12 @@
-"""QuantizeLinear and DequantizeLinear with one scale, or one for each place on an axis."""
+"""QuantizeLinear and DequantizeLinear with one scale, or one for each place on an axis; DynamicQuantizeLinear."""
 
-import numpy as np
+from collections.abc import Sequence
 
 from weft import dtypes
 from weft.dtypes import DType
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.rules.requantize import saturated
 from weft.frontends.onnx.types import DTYPES
 from weft.graph.value import Value
 
@@ -45,9 +46,30 @@ def quantize(node: OnnxNode, b: Builder) -> Value | None:
         if aligned is None:
             return None
         number = b.add("add", number, aligned)
-    limits = np.iinfo(to.numpy)
-    low, high = b.scalar(limits.min, dtypes.f32), b.scalar(limits.max, dtypes.f32)
-    return b.add("cast", b.add("clip", number, low, high), to=to)
+    return saturated(number, b, to)
+
+
+def dynamic_quantize(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
+    """DynamicQuantizeLinear(x) -> x in steps of 1 / 255 of its range, which holds 0, as u8; the step; what 0 became.
+
+    The scale is (max(0, x) - min(0, x)) / 255, or 1 / 255 where all is 0; its zero point 0 - min(0, x) / scale, rounded.
+    """
+    x = node.input(0)
+    if x.dtype != dtypes.f32:
+        return None
+    nought = b.scalar(0.0, dtypes.f32)
+    high = b.add("max", b.add("reduce_max", x, axes=None, keepdims=False), nought)
+    low = b.add("min", b.add("reduce_min", x, axes=None, keepdims=False), nought)
+    empty = b.add("eq", high, low)
+    span = b.add("where", empty, b.scalar(1.0, dtypes.f32), b.add("sub", high, low))
+    steps = b.scalar(255.0, dtypes.f32)
+    scale = b.add("div", span, steps)
+    zero = b.add("round", b.add("clip", b.add("sub", nought, b.add("div", low, scale)), nought, steps))
+    return [
+        saturated(b.add("add", b.add("round", b.add("div", x, scale)), zero), b, dtypes.u8),
+        scale,
+        b.add("cast", zero, to=dtypes.u8),
+    ]
 
 
 def _target(node: OnnxNode) -> DType | None:
