@@ -6,7 +6,7 @@ their operands. Everything else reads and writes row-major memory.
 
 from __future__ import annotations
 
-from weft.dtypes import bf16, f32, f64
+from weft.dtypes import bf16, f32, f64, i8, i32, u8
 from weft.graph.expr import Expr
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked, Layout
@@ -22,6 +22,7 @@ from weft.passes.lower.expr import is_native, may_fail
 from weft.plan.target import Target
 
 _POOLS = ("max_pool", "avg_pool")
+_BLOCKED_AS_F32 = (f32, bf16, i32, u8, i8)
 
 
 class ChooseLayouts:
@@ -98,9 +99,9 @@ class _Chooser:
         if node.op == "conv":
             return blocked_output(node, self.target)
         out = node.outputs[0] if node.outputs else None
-        if out is None or out.dtype not in (f32, f64, bf16):
+        if out is None or out.dtype not in (f64, *_BLOCKED_AS_F32):
             return None
-        layout = Blocked(self.target.lanes(f32 if out.dtype == bf16 else out.known_dtype))
+        layout = Blocked(self.target.lanes(f64 if out.dtype == f64 else f32))
         if not _can_follow(node, layout.block):
             return None
         full = [value for value in node.inputs if value is not None and _is_full(node, value)]
@@ -156,7 +157,7 @@ def _can_follow(node: Node, block: int) -> bool:
     if len(shape) not in (3, 4):
         return False
     if node.op in _POOLS:
-        return True
+        return out.dtype in (f32, f64, bf16)
     if node.op == "concat":
         shapes = [value.static_shape for value in node.inputs if value is not None]
         return node.attrs["axis"] >= 1 and can_concat_blocked(shapes, block, node.attrs["axis"])
@@ -184,8 +185,8 @@ def operand_need(value: Value, out: Value, block: int) -> str | None:
 
 
 def _alike(value: Value, other: Value) -> bool:
-    """Whether blocks of both values have as many channels: bf16 is blocked as f32 is."""
-    return value.dtype == other.dtype or {value.dtype, other.dtype} == {f32, bf16}
+    """Whether blocks of both values have as many channels: bf16 and quantized numbers are blocked as f32 is."""
+    return value.dtype == other.dtype or {value.dtype, other.dtype} <= set(_BLOCKED_AS_F32)
 
 
 def _is_full(node: Node, value: Value) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from weft.dtypes import f32
 from weft.errors import ShapeError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
@@ -18,12 +19,16 @@ from weft.graph.order import topological
 from weft.graph.shape import broadcast, elements
 from weft.graph.value import Value
 from weft.ops.matmul import operand_shape
+from weft.ops.operands import BYTES
 from weft.passes.base import Limits, PassContext
 from weft.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
 from weft.passes.match import Edit, join_names, sweep
 from weft.passes.track_dependence import Dependence
 
 _OWN_INPUTS = {"conv": 3, "matmul": 2}
+
+_OF_INTEGERS = frozenset({"cast", "add", "sub", "mul", "clip", "min", "max"})
+"""Scalar ops that tails of integer sums do to integers: none that may fail."""
 
 WORTH_A_WORKER = 1 << 22
 """Multiplications (some 30 us of one core) from which on two independent producers are better left independent."""
@@ -62,7 +67,19 @@ class FuseTail:
 
 def _can_have_tail(node: Node) -> bool:
     value = node.output
-    return value.dtype is not None and value.dtype.is_float and value.shape is not None and "tail" not in node.attrs
+    if value.dtype is None or value.shape is None or "tail" in node.attrs:
+        return False
+    return value.dtype.is_float or _sums_bytes(node)
+
+
+def _sums_bytes(node: Node) -> bool:
+    """Whether `node` multiplies numbers of 8 bits: its tail may be of integers, and may give others than it is given."""
+    return node.operand(0).dtype in BYTES
+
+
+def _may_store(producer: Node, value: Value) -> bool:
+    """Whether the kernel of `producer`, which sums products of bytes, can store `value`."""
+    return _sums_bytes(producer) and value.dtype in (f32, *BYTES)
 
 
 def _work(node: Node) -> int:
@@ -103,7 +120,10 @@ def _region(
             refused.add(node)
             continue
         steps += count_steps(node)
-        if steps > limits.expr_steps or len(outer_operands([*inside, node])) > limits.expr_operands:
+        if (
+            steps > limits.expr_steps * (2 if _sums_bytes(producer) else 1)
+            or len(outer_operands([*inside, node])) > limits.expr_operands
+        ):
             break
         inside.append(node)
         for value in node.inputs:
@@ -111,7 +131,7 @@ def _region(
                 open_uses[value] -= 1
         open_uses[node.output] = len(node.output.users) + graph.is_output(node.output)
         still_open = [value for value, uses in open_uses.items() if uses]
-        if still_open == [node.output] and node.output.dtype == start.dtype:
+        if still_open == [node.output] and (node.output.dtype == start.dtype or _may_store(producer, node.output)):
             best = len(inside)
     return inside[:best]
 
@@ -120,11 +140,12 @@ def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence,
     if not is_scalar(node) or len(node.outputs) != 1:
         return False
     shape = producer.output.static_shape
+    whole = _sums_bytes(producer) and node.op in _OF_INTEGERS
     if node.output.static_shape != shape:
         return False
     for value in (*node.inputs, node.output):
         assert value is not None
-        if not (value.known_dtype.is_float or value.known_dtype.kind == "bool"):
+        if not (value.known_dtype.is_float or value.known_dtype.kind == "bool" or whole):
             return False
         if value in inner or value is node.output:
             continue

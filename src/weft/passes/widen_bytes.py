@@ -12,7 +12,8 @@ from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.ops.operands import BYTES
 from weft.passes.base import PassContext
-from weft.passes.lower.quads import multiplies_quads
+from weft.passes.lower.conv import multiplies_quads
+from weft.passes.lower.matmul import quads_of
 from weft.passes.match import Edit, Rules, sweep
 
 _EXACT = 1 << 24
@@ -29,9 +30,11 @@ class WidenBytes:
 
     def run(self, graph: Graph, context: PassContext) -> bool:
         def widened(node: Node, edit: Edit) -> Value | None:
-            if node.operand(0).dtype not in BYTES or multiplies_quads(node, context.target):
+            if node.operand(0).dtype not in BYTES:
                 return None
-            return _conv(node, edit) if node.op == "conv" else _matmul(node, edit)
+            if node.op == "conv":
+                return None if multiplies_quads(node, context.target) else _conv(node, edit)
+            return None if quads_of(node) is not None else _matmul(node, edit)
 
         rules: Rules = {"conv": (widened,), "matmul": (widened,)}
         return sweep(graph, context, rules)

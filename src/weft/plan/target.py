@@ -29,6 +29,12 @@ class Target:
         """Whether one instruction multiplies pairs of bf16 and adds the products to f32 (AVX512_BF16)."""
         return self.isa == "avx512" and "+avx512bf16" in self.features.split(",")
 
+    @property
+    def has_quad_products(self) -> bool:
+        """Whether one instruction multiplies quads of bytes and adds the products to i32 (AVX512_VNNI, AVX_VNNI)."""
+        needed = {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(self.isa)
+        return needed is not None and needed in self.features.split(",")
+
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` fill one vector register."""
         return self.vector_bytes // dtype.size

@@ -10,7 +10,7 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop, when
 from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from weft.codegen.emit.types import vector
-from weft.codegen.emit.vectors import lane_numbers
+from weft.codegen.emit.vectors import constant, lane_numbers
 from weft.dtypes import DType
 
 _LANE_BYTES = 16
@@ -97,10 +97,14 @@ def move_edge(
     """As `move_tile` for a < sizes[0], b < sizes[1] only; with `fill`, a from sizes[0] to `side` gets zeros."""
     count_a, count_b = sizes
     if dtype.size < 4 and k.target.isa != "avx512":
-        assert not fill, "small elements are not padded"
-        with loop(k, 0, count_b, name="b") as column, loop(k, 0, count_a, name="a") as row:
-            value = load(k, source, k.add(k.mul(row.index, source_stride), column.index), dtype)
-            store(k, value, target, k.add(k.mul(column.index, target_stride), row.index), dtype)
+        with loop(k, 0, count_b, name="b") as column:
+            to = k.mul(column.index, target_stride)
+            with loop(k, 0, count_a, name="a") as row:
+                value = load(k, source, k.add(k.mul(row.index, source_stride), column.index), dtype)
+                store(k, value, target, k.add(to, row.index), dtype)
+            if fill:
+                with loop(k, count_a, side, name="rest") as row:
+                    store(k, constant(dtype, 0), target, k.add(to, row.index), dtype)
         return
     zero = ir.Constant(vector(dtype, side), None)
     lanes_b = lane_mask(k, count_b, side)

@@ -5,7 +5,7 @@ Its sums stay in registers over the whole reduction; weights come packed in the 
 A row is cut into segments of equal blocks; which kernel columns fall outside the input at its left and
 right end is known when the code is generated, so borders cost nothing and the input is never copied.
 
-Pointers: out, x, packed weights, bias (if `bias`), then the tail's operands. Args: see ARGS.
+Pointers: out, x, packed weights, bias (if `bias`), padding (if `padded`), then the tail's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def emit_conv(k: Kernel, spec: KernelSpec) -> None:
 
     Out is Blocked(lanes). Params: dtype, pairs (of bf16; dtype is f32: an element of x and of the weights is two
     channels, and numbers of channels and strides of x count pairs; in a plain x two columns are multiplied at
-    once), lanes, vectors, last_lanes (those of the last vector that are computed; the others get 0), kernel,
+    once), quads (`unsigned` or `signed` bytes of x: an element of x and of the weights is four channels, dtype is i32;
+    or empty), padded (what lies outside the input is read from a row of padding), lanes, vectors, last_lanes (those of the last vector that are computed; the others get 0), kernel,
     strides, dilations (pairs), segments (of each, for each pixel of its blocks, the half-open range of kernel
     columns inside the input), pad_left, flat (1x1: an image is one long row), plain_input (x is row-major),
     clamp_rows (kernel rows may fall outside the input), unroll (input channels a turn), prefetch (lines of the next
@@ -106,7 +107,7 @@ def _rows(
         top = k.sub(k.mul(row.index, spec["strides"][0]), arg["pad_top"])
         taps = taps_inside(k, spec, top, arg["x_height"])
         at = place.moved(k, k.mul(top, arg["x_row"]), k.mul(row.index, arg["out_row"]))
-        at = _prefetching(k, spec, arg, at, row.index)
+        at = replace(_prefetching(k, spec, arg, at, row.index), top=top)
         for number, columns in enumerate(spec["segments"]):
             with segment_blocks(k, spec, number, len(ARGS)) as pixel:
                 block.emit(at, pixel, columns, taps)

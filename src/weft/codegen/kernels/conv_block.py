@@ -10,6 +10,7 @@ from weft.codegen.emit.bfloat import add_pair_products, add_products_of_pair_at
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, prefetch, store
+from weft.codegen.emit.quads import Parts, add_quad_products, load_quad, right_quads
 from weft.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
 from weft.codegen.emit.vectors import constant, multiply_add, splat, take
 from weft.codegen.kernels.conv_rows import Columns
@@ -37,6 +38,8 @@ class BlockPlace:
     channels: tuple[Index, Index]
     ahead: Index = 0
     """Bytes from the weights that a turn reads to those it prefetches."""
+    top: Index = 0
+    """The input row of kernel row 0."""
 
     def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
         """The place `x` and `out` elements further on."""
@@ -87,14 +90,17 @@ class RegisterBlock:
         self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
         self.pad_left, self.unroll, self.prefetch = spec["pad_left"], spec["unroll"], spec["prefetch"]
         self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
-        self.block = self.lanes // 2 if spec["pairs"] else self.lanes
+        self.quads: str = spec["quads"]
+        self.padded: bool = spec["padded"]
+        self.block = self.lanes // (4 if self.quads else 2 if spec["pairs"] else 1)
         self.pixel = 1 if self.plain_input else self.block
         self.column_pairs: bool = spec["pairs"] and self.plain_input
         self.columns = steps_across(spec)
         self.source = bf16 if self.column_pairs else self.dtype
         self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
         self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
-        self.tail = Tail(k, spec, first_pointer=4 if self.bias else 3, outputs=arg["outputs"])
+        self.pad = k.pointer(4) if self.padded else None
+        self.tail = Tail(k, spec, first_pointer=3 + self.bias + self.padded, outputs=arg["outputs"])
 
     def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
         """Compute the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
@@ -134,18 +140,19 @@ class RegisterBlock:
         k, arg, block = self.k, self.arg, self.block
         per_tap = self.columns * self.vectors * self.lanes
         if self.plain_input:
-            return self._rows(x, (place.weights, place.ahead), arg["channels"], columns, taps, sums)
+            return self._rows(place, x, (place.weights, place.ahead), arg["channels"], columns, taps, sums)
         first, last = place.channels
         with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
             channel = k.mul(blocks.index, block)
             count = k.min(k.sub(last, channel), block)
             weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
             x_block = k.add(x, k.mul(blocks.index, arg["x_channel"]))
-            blocks.next(*self._rows(x_block, (weights, place.ahead), count, columns, taps, blocks.carry))
+            blocks.next(*self._rows(place, x_block, (weights, place.ahead), count, columns, taps, blocks.carry))
         return blocks.carry
 
     def _rows(
         self,
+        place: BlockPlace,
         x: Index,
         weights: tuple[ir.Value, Index],
         count: Index,
@@ -157,23 +164,32 @@ class RegisterBlock:
         far ahead of them to prefetch."""
         k = self.k
         if self.kernel[0] == 1 and taps == (0, 1):
-            return self._channels(x, weights, count, columns, sums)
+            return self._channels(self._base(x, place.top), weights, count, columns, sums)
         panel = k.mul(count, self.columns * self.vectors * self.lanes)
         row = k.mul(self.arg["x_row"], self.dilations[0])
         with loop(k, *taps, carry=sums, name="tap") as tap:
             tap_weights = k.at(weights[0], k.mul(tap.index, panel), self.dtype)
             tap_x = k.add(x, k.mul(tap.index, row))
-            tap.next(*self._channels(tap_x, (tap_weights, weights[1]), count, columns, tap.carry))
+            at = k.add(place.top, k.mul(tap.index, self.dilations[0]))
+            tap.next(*self._channels(self._base(tap_x, at), (tap_weights, weights[1]), count, columns, tap.carry))
         return tap.carry
 
+    def _base(self, x: Index, row: Index) -> ir.Value:
+        """Where the input row number `row`, whose offset is `x`, is read: what stands for padding if it lies outside."""
+        k = self.k
+        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.source))
+        if self.pad is None:
+            return base
+        inside = k.b.icmp_unsigned("<", as_i64(row), self.arg["x_height"])
+        return k.b.select(inside, base, self.pad)
+
     def _channels(
-        self, x: Index, weights: tuple[ir.Value, Index], count: Index, columns: Columns, sums: list[ir.Value]
+        self, base: ir.Value, weights: tuple[ir.Value, Index], count: Index, columns: Columns, sums: list[ir.Value]
     ) -> list[ir.Value]:
         """`sums` plus the products over `count` input channels of one kernel row."""
         k, (here, ahead) = self.k, weights
         per_channel = self.columns * self.vectors * self.lanes
         step = self.arg["x_channel"] if self.plain_input else 1
-        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.source))
         with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
             values = list(turn.carry)
             for line in range(self.prefetch):
@@ -184,7 +200,10 @@ class RegisterBlock:
                 x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))
                 weights_at = k.at(here, k.mul(channel, per_channel), self.dtype)
                 for column in range(self.columns):
-                    self._column(x_at, weights_at, column, columns, values)
+                    if self.quads:
+                        self._quads(x_at, weights_at, column, columns, values)
+                    else:
+                        self._column(x_at, weights_at, column, columns, values)
             turn.next(*values)
         return turn.carry
 
@@ -218,6 +237,32 @@ class RegisterBlock:
                 number = p * self.vectors + v
                 same = value if self.widths[v] == lanes else take(k, value, range(self.widths[v]))
                 sums[number] = self.multiply_add(k, same, factor, sums[number])
+
+    def _quads(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
+        """Add the products of one quad of input channels and kernel element to `sums`, in place."""
+        k, lanes = self.k, self.lanes
+        inside = [low <= column < high for low, high in columns]
+        if not any(inside) and self.pad is None:
+            return
+        factors = [
+            right_quads(k, load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes))
+            for v in range(self.vectors)
+        ]
+        if column and self.columns > 1:
+            x = opaque(k, x)
+        around: Parts | None = None
+        for p, found in enumerate(inside):
+            if found:
+                position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
+                value = load_quad(k, x, position, lanes, signed=self.quads == "signed")
+            elif self.pad is not None:
+                around = around or load_quad(k, self.pad, 0, lanes, signed=self.quads == "signed")
+                value = around
+            else:
+                continue
+            for v, factor in enumerate(factors):
+                number = p * self.vectors + v
+                sums[number] = add_quad_products(k, value, factor, sums[number])
 
     def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
         """Two neighbouring pixels of a row-major bf16 image in every lane; one that is not `inside` the image, or that no

@@ -45,8 +45,8 @@ _WEIGHTS_HELD = 8
 def emit_conv_depthwise(k: Kernel, spec: KernelSpec) -> None:
     """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, m - m % width + c, h*s + i*d - p, ...] * w[m, c, i, j]).
 
-    x and out are Blocked(lanes). Params as those of emit_conv, `source` (the dtype of x), and `width`, the channels of
-    a group.
+    x and out are Blocked(lanes). Params as those of emit_conv, `source` (the dtype of x), `zero` (which is
+    subtracted from x), and `width`, the channels of a group.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     lanes, dtype = spec["lanes"], spec["dtype"]
@@ -116,6 +116,8 @@ def _columns(
     factors = {column: load(k, weights, (column * width + member) * lanes, dtype, lanes) for column in needed}
     for position in sorted(users):
         value = convert(k, load(k, x, position * lanes, spec["source"], lanes), spec["source"], dtype)
+        if spec["zero"]:
+            value = k.b.fsub(value, constant(dtype, spec["zero"], lanes))
         if width > 1:
             value = take(k, value, [lane - lane % width + member for lane in range(lanes)])
         for p, column in users[position]:

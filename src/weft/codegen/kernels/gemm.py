@@ -56,7 +56,9 @@ class Range:
 def emit_gemm(k: Kernel, spec: KernelSpec) -> None:
     """out[.., r, c] = tail(sum over t of a[.., r, t] * b[.., t, c], operands).
 
-    Params: dtype, pairs (an element of a and b is two of the depth, as bf16; dtype is f32), rows (the one or two
+    Params: dtype, pairs (an element of a and b is two of the depth, as bf16; dtype is f32), quads (`unsigned` or `signed`
+    bytes of a: an element of a and b is four of the depth, dtype is i32, and panels of b begin with a row of what is
+    added to the sums; or empty), rows (the one or two
     heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1),
     whole_turns, edge (the vectors of the last panel if it is not full, else 0), grid (more than one chunk),
     batch_rank, ahead (the lines of a later panel that each turn of a block asks for, and how many panels later),
@@ -223,5 +225,5 @@ class Product:
                 finish(sums)
 
     def _product(self, height: int, vectors: int, factors: Factors) -> list[ir.Value]:
-        block = RegisterBlock(self.k, self.dtype, height, vectors, pairs=self.spec["pairs"])
+        block = RegisterBlock(self.k, self.dtype, height, vectors, pairs=self.spec["pairs"], quads=self.spec["quads"])
         return block.product(factors, self.arg["depth"], self.spec["whole_turns"])

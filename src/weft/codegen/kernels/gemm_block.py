@@ -10,6 +10,7 @@ from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load, prefetch
+from weft.codegen.emit.quads import add_quad_products, load_quad, right_quads
 from weft.codegen.emit.types import I8
 from weft.codegen.emit.vectors import constant, multiply_add, splat
 from weft.dtypes import DType
@@ -51,10 +52,17 @@ class Factors:
 class RegisterBlock:
     """Emits blocks of `rows` x `vectors` sums of `dtype`."""
 
-    def __init__(self, k: Kernel, dtype: DType, rows: int, vectors: int, *, pairs: bool = False) -> None:
-        """`pairs`: an element of both factors is a pair of bf16 (`dtype` is f32), a step of the depth two."""
+    def __init__(
+        self, k: Kernel, dtype: DType, rows: int, vectors: int, *, pairs: bool = False, quads: str = ""
+    ) -> None:
+        """`pairs`: an element of both factors is a pair of bf16 (`dtype` is f32), a step of the depth two.
+
+        `quads`: it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the right
+        factor holds what sums begin with.
+        """
         self.k = k
         self.multiply_add = add_pair_products if pairs else multiply_add
+        self.quads = quads
         self.dtype = dtype
         self.rows = rows
         self.vectors = vectors
@@ -69,7 +77,11 @@ class RegisterBlock:
         apart = self.rows if isinstance(factors.a_row, int) else _ROWS_A_POINTER
         rows = [k.at(factors.a, k.mul(factors.a_row, row), self.dtype) for row in range(0, self.rows, apart)]
         sums = [constant(self.dtype, 0.0, self.lanes)] * (self.rows * self.vectors)
-        carry = [*sums, *rows, factors.b]
+        b = factors.b
+        if self.quads:
+            sums = [load(k, b, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)] * self.rows
+            b = k.at(b, factors.b_depth, self.dtype)
+        carry = [*sums, *rows, b]
         most = depth if whole_turns else k.mul(k.div(depth, UNROLL), UNROLL)
         with loop(k, 0, most, UNROLL, carry=carry, name="depth") as turn:
             for line in range(factors.ahead.lines):
@@ -91,11 +103,18 @@ class RegisterBlock:
         for step in range(steps):
             b_row = k.at(b, k.mul(factors.b_depth, step), dtype)
             right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
+            quads = [right_quads(k, value) for value in right] if self.quads else []
             along = k.mul(factors.a_depth, step)
             for row in range(self.rows):
                 start = k.b.gep(
                     pointers[row // apart], [as_i64(k.mul(row_bytes, row % apart))], inbounds=True, source_etype=I8
                 )
+                if self.quads:
+                    parts = load_quad(k, start, along, self.lanes, signed=self.quads == "signed")
+                    for v, factor in enumerate(quads):
+                        number = row * self.vectors + v
+                        sums[number] = add_quad_products(k, parts, factor, sums[number])
+                    continue
                 left = splat(k, load(k, start, along, dtype), self.lanes)
                 for v in range(self.vectors):
                     number = row * self.vectors + v

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from weft.dtypes import bf16, f32, f64
+from weft.dtypes import bf16, f32, f64, i8
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.ops.operands import BYTES
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_blocked import lower_depthwise, lower_direct
 from weft.passes.lower.conv_plain import lower_plain
@@ -20,6 +22,9 @@ from weft.plan.target import Target
 _LEAST_CHANNELS = 8
 """A row-major bf16 input of fewer channels is read as it is."""
 
+_EXACT_TAPS = (1 << 24) // (255 * 128)
+"""So many products of bytes, or fewer, are summed exactly in f32, as kernels of narrow groups do."""
+
 _MAX_SEGMENTS = 8
 """A row whose borders need more kinds of blocks than this would make a huge kernel."""
 
@@ -29,16 +34,17 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
 
     The layout of the output, which choose_layouts set, decides: blocked kernels write blocked values.
     """
-    if node.operand(1).dtype not in (f32, f64):
+    if node.operand(1).dtype not in (f32, f64, i8):
         return None
     shape = ConvShape.of(node)
     if shape is None:
         return None
+    quads = node.operand(1).dtype == i8
     if node.output.layout is None:
-        return lower_plain(node, shape, ctx)
+        return None if quads else lower_plain(node, shape, ctx)
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
-    if node.attrs.get("exact"):
+    if quads or node.attrs.get("exact"):
         return lower_direct(node, shape, ctx)
     return lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx) or lower_direct(node, shape, ctx)
 
@@ -48,11 +54,12 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
     weights = node.operand(1)
     bias = bias_of(node)
     shape = ConvShape.of(node)
-    if shape is None or weights.dtype not in (f32, f64) or weights.data is None or not has_readable_tail(node):
+    if shape is None or weights.dtype not in (f32, f64, i8) or weights.data is None or not has_readable_tail(node):
         return None
     if bias is not None and bias.data is None:
         return None
-    lanes = target.lanes(weights.known_dtype)
+    quads = weights.dtype == i8
+    lanes = target.lanes(f32 if quads else weights.known_dtype)
     if _is_narrow(shape, lanes):
         if shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
             return None
@@ -60,7 +67,7 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
     else:
         if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
             return None
-        tile = choose_tile(shape, lanes, sum_registers(target))
+        tile = choose_tile(shape, lanes, sum_registers(target, quads=quads))
     return Blocked(lanes) if len(tile.segments) <= _MAX_SEGMENTS else None
 
 
@@ -71,6 +78,8 @@ def reads_plain(node: Node, layout: Blocked) -> bool:
     """
     shape = ConvShape.of(node)
     if shape is None or shape.groups > 1:
+        return False
+    if node.operand(0).dtype in BYTES:
         return False
     if node.operand(0).dtype == bf16:
         return shape.channels < _LEAST_CHANNELS
@@ -93,6 +102,16 @@ def prefers_winograd(node: Node, target: Target, math: str) -> bool:
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     usual = shape is not None and shape.strides == (1, 1) and shape.dilations == (1, 1) and shape.groups == 1
     return math == "fast" and usual and shape is not None and choose_cut(shape, target, pairs=True) is not None
+
+
+def multiplies_quads(node: Node, target: Target) -> bool:
+    """Whether a kernel multiplies the 8-bit factors of a `conv` node as they are, in quads."""
+    shape = ConvShape.of(node)
+    if shape is None or node.operand(1).dtype != i8 or bias_of(node) is not None:
+        return False
+    if _is_narrow(shape, target.lanes(f32)) and shape.group_channels * elements(shape.kernel) > _EXACT_TAPS:
+        return False
+    return blocked_output(node, target) is not None
 
 
 def _is_narrow(shape: ConvShape, lanes: int) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from weft.dtypes import bf16, f32
-from weft.graph.expr import Expr, Step
+from weft.dtypes import bf16, f32, i8, i32, u8
+from weft.graph.expr import Expr, Step, cast_operand
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
 from weft.graph.value import Value
@@ -28,6 +28,18 @@ class TailOperands:
     expr: Expr | None
     kinds: tuple[str, ...]
     values: tuple[Value, ...]
+
+    def of_exact_sums(self, ctx: LowerContext) -> TailOperands:
+        """The same for sums of integers that come as f32, and so does the bias they begin with."""
+        expr = cast_operand(self.expr or Expr((i32,), (), (0,)), 0, f32)
+        bias = self.bias
+        if bias is not None and bias.data is not None:
+            bias = ctx.constant(bias.data.astype(np.float32), f"{bias.name}.f32")
+        return replace(self, bias=bias, expr=expr)
+
+
+_QUANTIZED = (i32, f32, u8, i8, bf16)
+"""What tails of integer sums read and write."""
 
 
 def bias_of(node: Node) -> Value | None:
@@ -58,7 +70,7 @@ def has_readable_tail(node: Node) -> bool:
     out, dtype = node.output, node.operand(1).known_dtype
     if expr is None:
         return True
-    stored = (f32, bf16) if dtype == f32 else (dtype,)
+    stored = _QUANTIZED if dtype in (i8, u8) else (f32, bf16) if dtype == f32 else (dtype,)
     if len(expr.results) != 1 or out.dtype not in stored or not is_native(expr) or may_fail(expr):
         return False
     return all(

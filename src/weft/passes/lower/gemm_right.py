@@ -13,6 +13,7 @@ from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
 from weft.passes.lower.gemm_operands import Matrices, Operands
 from weft.passes.lower.gemm_pack import pack_panels
 from weft.passes.lower.pairs import joined_pairs
+from weft.passes.lower.quads import joined_quads, offset_of
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -99,6 +100,22 @@ def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
     return _constant_panels(packed, sizes, product, width)
 
 
+def packed_quads(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The constant right factor as panels of quads, an element of `product.depth` being four; each begins with a row of
+    what makes up for a's bytes being taken 128 higher."""
+    b, columns, offset = product.b, product.columns, offset_of(product.a.value, 0)
+    assert b.value.data is not None, "only constants are packed at compile time"
+    sizes, depth = _own_sizes(product), 4 * product.depth
+    how = f"quads {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    packed = ctx.packed(b.value, how)
+    if packed is None:
+        matrices = _matrices(b, (*sizes, depth, columns))
+        start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
+        panels = pack_panels(np.concatenate([start, joined_quads(matrices, axis=1)], axis=1), width)
+        packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.quads"))
+    return _constant_panels(packed, sizes, product, width, first=1)
+
+
 def _matrices(b: Matrices, sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """The constant `b`, which has batch, row and column `sizes`, as [batch, rows, columns]."""
     data = np.ascontiguousarray(b.value.data)
@@ -107,8 +124,9 @@ def _matrices(b: Matrices, sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return view.reshape(int(np.prod(sizes[:-2])), *sizes[-2:])
 
 
-def _constant_panels(packed: Value, sizes: tuple[int, ...], product: Operands, width: int) -> Right:
-    panel = product.depth * width
+def _constant_panels(packed: Value, sizes: tuple[int, ...], product: Operands, width: int, first: int = 0) -> Right:
+    """`first`: rows that panels have before those of the depth."""
+    panel = (product.depth + first) * width
     columns = product.columns
     return Right(Matrices(packed, _batch_steps(sizes, panel * -(-columns // width)), width, 1), panel, "packed")
 

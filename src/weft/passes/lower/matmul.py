@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.dtypes import DType, bf16, f32, f64, i32, i64, u32, u64
+from weft.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
 from weft.graph.node import Node
+from weft.ops.operands import BYTES
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
+from weft.passes.lower.conv_tiles import sum_registers
 from weft.passes.lower.gemm_operands import Matrices, Operands, operands_of
-from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, right_factor
+from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
 from weft.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_tile, panels_ahead
+from weft.passes.lower.quads import kind_of
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -24,7 +27,10 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     dtype = node.operand(0).known_dtype
     if dtype == bf16:
         pairs = pairs_of(node) if ctx.target.has_bf16_products else None
-        return None if pairs is None else _gemm(node, ctx, pairs, f32, pairs=True)
+        return None if pairs is None else _gemm(node, ctx, pairs, f32, each=2)
+    if dtype in BYTES:
+        quads = quads_of(node)
+        return None if quads is None else _gemm(node, ctx, quads, i32, each=4)
     if dtype not in _DTYPES or node.operand(1).known_dtype != dtype or len(node.outputs) != 1:
         return None
     product = _oriented(operands_of(node))
@@ -38,18 +44,28 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
 def pairs_of(node: Node) -> Operands | None:
     """The product of bf16 activations and constant f32 weights as pairs of bf16 are multiplied: the depth and the
     strides of a count pairs. None where pairs do not lie side by side, or rows of the result do not."""
+    return _grouped(node, 2) if node.operand(1).dtype == f32 else None
+
+
+def quads_of(node: Node) -> Operands | None:
+    """Likewise the product of bytes and constant signed bytes, of which quads are multiplied."""
+    return _grouped(node, 4) if node.operand(1).dtype == i8 and node.operand(0).dtype in BYTES else None
+
+
+def _grouped(node: Node, each: int) -> Operands | None:
+    """The product with the depth counted in groups of `each`; None where groups do not lie side by side."""
     a, weights = node.operand(0), node.operand(1)
-    if weights.dtype != f32 or not weights.is_constant or len(node.outputs) != 1:
+    if not weights.is_constant or len(node.outputs) != 1:
         return None
     product = _oriented(operands_of(node))
     if product is None or product.a.value is not a or product.a.column != 1 or product.depth in (0, 1):
         return None
     if 0 in (*product.batch, product.rows, product.columns):
         return None
-    if any(number % 2 for number in (product.depth, product.a.row, *product.a.batch)):
+    if any(number % each for number in (product.depth, product.a.row, *product.a.batch)):
         return None
-    left = replace(product.a, row=product.a.row // 2, batch=tuple(step // 2 for step in product.a.batch))
-    return replace(product, a=left, depth=product.depth // 2)
+    left = replace(product.a, row=product.a.row // each, batch=tuple(step // each for step in product.a.batch))
+    return replace(product, a=left, depth=product.depth // each)
 
 
 def _is_dot_products(product: Operands) -> bool:
@@ -74,12 +90,16 @@ def _oriented(product: Operands) -> Operands | None:
     return ways[0]
 
 
-def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, pairs: bool = False) -> list[Call]:
+def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, each: int = 1) -> list[Call]:
     lanes, depth = ctx.target.lanes(dtype), product.depth
-    tile = choose_tile(product.rows, product.columns, depth, lanes, ctx.target.registers)
+    registers = sum_registers(ctx.target, quads=True) if each == 4 else ctx.target.registers
+    tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
     width = tile.vectors * lanes
     panels = -(-product.columns // width)
-    right = packed_pairs(ctx, product, width) if pairs else right_factor(ctx, product, width)
+    if each == 4:
+        right = packed_quads(ctx, product, width)
+    else:
+        right = packed_pairs(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
     panel_ns = max(
         tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * _FLOPS_PER_LANE_NS),
         depth * width * dtype.size / BYTES_PER_NS,
@@ -97,7 +117,8 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, pai
     spec = KernelSpec.of(
         "gemm",
         dtype=dtype,
-        pairs=pairs,
+        pairs=each == 2,
+        quads=kind_of(product.a.value) if each == 4 else "",
         rows=tile.heights,
         vectors=tile.vectors,
         source=right.source,
@@ -121,7 +142,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, pai
         (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
         args=_args(product, tile, grid, panels, right.panel),
         chunks=grid.chunks,
-        flops=2.0 * product.batches * product.rows * product.columns * depth * (1 + pairs),
+        flops=2.0 * product.batches * product.rows * product.columns * depth * each,
         cost=CALL_NS + product.batches * panels * panel_ns,
         scratch=scratch,
     )

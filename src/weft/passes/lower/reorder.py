@@ -6,6 +6,7 @@ from weft.dtypes import bf16
 from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
+from weft.ops.operands import BYTES
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -21,7 +22,7 @@ def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
         return []
     layout = x.layout or y.layout
     dtype, shape = x.known_dtype, x.static_shape
-    if (x.layout and y.layout) or not isinstance(layout, Blocked) or (dtype.size < 4 and dtype != bf16):
+    if (x.layout and y.layout) or not isinstance(layout, Blocked) or (dtype.size < 4 and dtype not in (bf16, *BYTES)):
         return None
     blocks = layout.physical(shape)[1]
     places = elements(shape[2:])
