@@ -114,6 +114,24 @@ def test_an_index_out_of_range_names_the_node() -> None:
     assert np.array_equal(session.run({"i": np.array([-1, 0])})["y"], [[9, 10, 11], [0, 1, 2]])
 
 
+def test_an_index_out_of_range_of_a_bag_names_the_gather() -> None:
+    """
+    Rows that are summed up where they lie are checked as when they are gathered.
+    """
+    w = small.ModelWriter()
+    table = w.constant(np.arange(12, dtype=np.float32).reshape(4, 3))
+    w.op("ReduceSum", w.op("Gather", table, "i", axis=0), w.constant(np.array([1])), keepdims=0)
+    w.nodes[-1].output[0] = "y"
+    session = weft.Session(w.model({"i": (7, [1, 2])}, {"y": (small.FLOAT, [1, 3])}))
+
+    with pytest.raises(
+        KernelError, match=r"node 'gather0\+\S+' .*: an index is out of range for the axis it selects from"
+    ):
+        session.run({"i": np.array([[0, 4]])})
+
+    assert np.array_equal(session.run({"i": np.array([[-1, 0]])})["y"], [[9, 11, 13]])
+
+
 def test_a_failing_reference_op_names_the_node() -> None:
     """
     An exception inside an op that runs in Python comes out as a RunError with its cause.

@@ -173,6 +173,15 @@ def _gather_elements(case: Case) -> Array:
     return np.take_along_axis(seen, indices, axis)
 
 
+def _gather_reduce(case: Case) -> Array:
+    x, indices, *weights = _wide(case)
+    factors = weights[0].reshape(indices.shape) if weights else np.ones(indices.shape, x.dtype)
+    rows = np.array([x[at] * factor for at, factor in zip(indices.ravel(), factors.ravel(), strict=True)])
+    rows = rows.reshape(*indices.shape, *x.shape[1:])
+    reduce = getattr(np, case.attrs["how"].removeprefix("reduce_"))
+    return np.asarray(reduce(rows, axis=case.attrs["axes"], keepdims=case.attrs["keepdims"]))
+
+
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "rsqrt": lambda case: 1 / np.sqrt(_wide(case)[0]),
     "softplus": _softplus,
@@ -197,6 +206,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "rnn": recurrent,
     "pad": _cropped,
     "gather_elements": _gather_elements,
+    "gather_reduce": _gather_reduce,
     "transpose": lambda case: case.inputs[0],
     "reduce_sum": lambda case: case.inputs[0],
     "reduce_max": lambda case: np.full(case.inputs[0].shape[0], -np.inf),

@@ -12,6 +12,7 @@ from weft.passes.fold_constants import FoldConstants
 from weft.passes.fold_pads import FoldPads
 from weft.passes.fold_scales import FoldScales
 from weft.passes.fuse_attention import FuseAttention
+from weft.passes.fuse_bags import FuseBags
 from weft.passes.fuse_head import FuseHead
 from weft.passes.fuse_layer_norm import FuseLayerNorm
 from weft.passes.fuse_softmax import FuseSoftmax
@@ -54,6 +55,7 @@ FUSE: Steps = [
     (WidenBytes(), "before tails: what it adds becomes part of them"),
     (FuseTail(), "the producers with kernels of their own choose first"),
     (FuseAttention(), "once scale and mask are in the tail of the scores"),
+    (FuseBags(), "while the product with weights is not part of a loop"),
     (GroupElementwise(), "what is left becomes loops of its own"),
 ]
 

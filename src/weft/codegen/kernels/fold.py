@@ -1,9 +1,10 @@
-"""Folding a row of elements into one value: sums, products and extremes, several vectors at a time."""
+"""Folding elements into one value, along rows and down columns: sums, products and extremes, several vectors at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from llvmlite import ir
 
@@ -20,8 +21,14 @@ UNROLL = 4
 BLOCK = 128
 """Vectors folded in f32 before the total moves to f64."""
 
+ROWS = 32
+"""Rows folded in f32 before the totals move to f64."""
+
 Read = Callable[[Index, ir.Value | None], ir.Value]
 """(index, mask of the lanes to read or None) -> a vector"""
+
+Rows: TypeAlias = "tuple[Index, Index, Callable[[Index], list[ir.Value]]]"
+"""Some rows: the first, the one after the last, and number of a row -> its vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,3 +135,42 @@ def fold_row(
         total = fold_vectors(k, fold, read, block.index, end, lanes)
         block.next(outer.join(k, block.carry[0], convert(k, total, fold.dtype, wide)))
     return outer.across(k, block.carry[0]), wide
+
+
+def fold_rows(k: Kernel, fold: Fold, parts: Sequence[Rows], lanes: int, vectors: int) -> list[ir.Value]:
+    """The rows of `parts`, each of so many `vectors`, folded one after the other."""
+    totals: list[ir.Value] = [fold.neutral(lanes)] * vectors
+    for first, last, read in parts:
+        with loop(k, first, last, carry=totals, name="down") as down:
+            values = read(down.index)
+            down.next(*(fold.join(k, total, value) for total, value in zip(down.carry, values, strict=True)))
+        totals = down.carry
+    return totals
+
+
+def fold_columns(
+    k: Kernel,
+    fold: Fold,
+    parts: Callable[[Index, Index], Sequence[Rows]],
+    rows: tuple[Index, Index],
+    lanes: int,
+    vectors: int,
+    *,
+    long: bool,
+) -> tuple[list[ir.Value], DType]:
+    """(totals, their dtype) of the rows [first, last), which `parts` gives; `long` columns of floats are summed up in f64,
+    block by block."""
+    wide = Fold(fold.how, wide_dtype(fold) if long else fold.dtype)
+    first, last = rows
+    if wide == fold:
+        return fold_rows(k, fold, parts(first, last), lanes, vectors), fold.dtype
+    with loop(k, first, last, ROWS, carry=[wide.neutral(lanes)] * vectors, name="block") as block:
+        end = k.min(k.add(block.index, ROWS), last)
+        totals = fold_rows(k, fold, parts(block.index, end), lanes, vectors)
+        block.next(
+            *(
+                wide.join(k, total, convert(k, part, fold.dtype, wide.dtype))
+                for total, part in zip(block.carry, totals, strict=True)
+            )
+        )
+    return block.carry, wide.dtype

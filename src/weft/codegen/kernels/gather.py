@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
-from weft.codegen.emit.kernel import Index, Kernel
+from weft.codegen.emit.kernel import Index, Kernel, as_i64
 from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import load, store
+from weft.codegen.emit.memory import load, prefetch, store
 from weft.codegen.emit.ranges import coordinates, segments
 from weft.codegen.emit.rows import copy_row, word
 from weft.codegen.emit.types import I64
-from weft.dtypes import i32, i64
+from weft.dtypes import DType, i32, i64
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.status import INDEX_OUT_OF_RANGE
+
+LINE = 64
+"""Bytes of a cache line."""
 
 
 def checked_index(k: Kernel, indices: ir.Value, at: Index, wide: bool, size: ir.Value) -> ir.Value:
@@ -26,6 +31,32 @@ def checked_index(k: Kernel, indices: ir.Value, at: Index, wide: bool, size: ir.
     index = k.b.select(k.less(index, 0), k.b.add(index, size), index)
     k.fail_if(k.b.icmp_unsigned(">=", index, size), INDEX_OUT_OF_RANGE)
     return index
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The rows of x [size, length] that `indices` pick, which are i64 if they are `wide`, else i32."""
+
+    x: ir.Value
+    indices: ir.Value
+    wide: bool
+    size: ir.Value
+    length: ir.Value
+    dtype: DType
+
+    def start(self, k: Kernel, at: Index) -> Index:
+        """Where row indices[at] begins; the kernel fails unless there is one."""
+        return k.mul(checked_index(k, self.indices, at, self.wide, self.size), self.length)
+
+    def prefetch(self, k: Kernel, at: Index, lines: int, offset: Index = 0) -> None:
+        """Ask for `lines` of the cache, from element `offset` on, of row indices[at], which need not be there."""
+        index = load(k, self.indices, at, i64 if self.wide else i32)
+        if not self.wide:
+            index = k.b.sext(index, I64)
+        start = k.b.add(k.b.mul(index, self.length), as_i64(offset))
+        bytes_ = k.b.mul(start, I64(self.dtype.size))
+        for line in range(lines):
+            prefetch(k, self.x, k.b.add(bytes_, I64(line * LINE)))
 
 
 def emit_gather(k: Kernel, spec: KernelSpec) -> None:

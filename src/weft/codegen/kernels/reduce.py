@@ -12,15 +12,12 @@ from weft.codegen.emit.memory import load, store, store_masked
 from weft.codegen.emit.types import I64, lanes_of
 from weft.codegen.emit.vectors import splat
 from weft.codegen.kernels.expr import emit_expr
-from weft.codegen.kernels.fold import Fold, fold_row, reader, wide_dtype
+from weft.codegen.kernels.fold import Fold, fold_columns, fold_row, reader
 from weft.dtypes import DType, i64
 from weft.plan.kernel_spec import KernelSpec
 
 _TILE = 8
 """Vectors side by side in one pass down a column."""
-
-_ROWS = 32
-"""Rows folded in f32 before the totals move to f64."""
 
 
 class Source:
@@ -68,7 +65,7 @@ def emit_reduce_rows(k: Kernel, spec: KernelSpec) -> None:
         start = k.mul(k.rem(row.index, pieces), piece)
         stop = k.min(k.add(start, piece), n)
         total, dtype = fold_row(k, fold, source.read, start, stop, spec["lanes"], long=spec["long"])
-        _store_result(k, spec, total, dtype, row.index, None)
+        store_result(k, spec, total, dtype, row.index, None)
 
 
 def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
@@ -102,43 +99,25 @@ def emit_reduce_columns(k: Kernel, spec: KernelSpec) -> None:
 def _fold_tile(
     k: Kernel, spec: KernelSpec, source: Source, rows: tuple[Index, Index], place: Index, tile: ColumnTile
 ) -> None:
-    fold = Fold(spec["how"], spec["folded"])
-    wide = Fold(fold.how, wide_dtype(fold)) if spec["long"] else fold
-    first, last = rows
-    if wide == fold:
-        totals = _fold_rows(k, spec, fold, source, (first, last), tile)
-    else:
-        neutral = wide.neutral(spec["lanes"])
-        with loop(k, first, last, _ROWS, carry=[neutral] * tile.vectors, name="block") as block:
-            end = k.min(k.add(block.index, _ROWS), last)
-            parts = _fold_rows(k, spec, fold, source, (block.index, end), tile)
-            block.next(
-                *(
-                    wide.join(k, total, convert(k, part, fold.dtype, wide.dtype))
-                    for total, part in zip(block.carry, parts, strict=True)
-                )
-            )
-        totals = block.carry
-    for number, total in enumerate(totals):
-        index = k.add(place, k.add(tile.column, number * spec["lanes"]))
-        _store_result(k, spec, total, wide.dtype, index, tile.mask)
-
-
-def _fold_rows(
-    k: Kernel, spec: KernelSpec, fold: Fold, source: Source, rows: tuple[Index, Index], tile: ColumnTile
-) -> list[ir.Value]:
     lanes, width = spec["lanes"], k.arg(6)
-    with loop(k, *rows, carry=[fold.neutral(lanes)] * tile.vectors, name="down") as down:
-        row = k.add(k.mul(down.index, width), tile.column)
-        values = [source.read(k.add(row, number * lanes), tile.mask) for number in range(tile.vectors)]
-        down.next(*(fold.join(k, total, value) for total, value in zip(down.carry, values, strict=True)))
-    return down.carry
+
+    def read(row: Index) -> list[ir.Value]:
+        start = k.add(k.mul(row, width), tile.column)
+        return [source.read(k.add(start, number * lanes), tile.mask) for number in range(tile.vectors)]
+
+    fold = Fold(spec["how"], spec["folded"])
+    totals, dtype = fold_columns(
+        k, fold, lambda first, last: [(first, last, read)], rows, lanes, tile.vectors, long=spec["long"]
+    )
+    for number, total in enumerate(totals):
+        index = k.add(place, k.add(tile.column, number * lanes))
+        store_result(k, spec, total, dtype, index, tile.mask)
 
 
-def _store_result(
+def store_result(
     k: Kernel, spec: KernelSpec, total: ir.Value, dtype: DType, index: Index, mask: ir.Value | None
 ) -> None:
-    """result[index] = total, divided by the count for means (of integers toward zero)"""
+    """result[index] = total, divided by the count, argument 5, for means (of integers toward zero)"""
     result: DType = spec["result"]
     lanes = lanes_of(total.type)
     if spec["mean"]:

@@ -16,6 +16,7 @@ from weft.codegen.kernels.copy_bytes import emit_copy_bytes
 from weft.codegen.kernels.cumsum import emit_cumsum
 from weft.codegen.kernels.elementwise import emit_elementwise, emit_elementwise_flat
 from weft.codegen.kernels.gather import emit_gather, emit_gather_elements, emit_gather_nd
+from weft.codegen.kernels.gather_reduce import emit_gather_reduce
 from weft.codegen.kernels.gemm import emit_gemm
 from weft.codegen.kernels.gemm_pack import emit_gemm_pack
 from weft.codegen.kernels.gemv import emit_gemv
@@ -58,6 +59,7 @@ KERNELS: dict[str, Generator] = {
     "gather": emit_gather,
     "gather_elements": emit_gather_elements,
     "gather_nd": emit_gather_nd,
+    "gather_reduce": emit_gather_reduce,
     "scatter_elements": emit_scatter_elements,
     "scatter_nd": emit_scatter_nd,
     "lookup": emit_lookup,

@@ -14,6 +14,19 @@ from weft.plan.kernel_spec import KernelSpec
 PICK_NS = 2.0
 """What looking up one index is assumed to cost."""
 
+_LINE = 64
+_AHEAD_BYTES = 24 << 10
+_MOST_AHEAD = 32
+
+
+def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[int, int]:
+    """What to ask for of each of the rows of x, of `row` bytes, that indices pick, and how many rows ahead.
+
+    (cache lines in the `together` bytes that are read at once, rows); no lines where x fits into L2.
+    """
+    lines = -(-together // _LINE) if nbytes(x) > ctx.target.l2 // 2 else 0
+    return lines, min(max(_AHEAD_BYTES // row, 1), _MOST_AHEAD)
+
 
 def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; for a single constant index a copy or an alias. None for indices other than i32 and i64."""

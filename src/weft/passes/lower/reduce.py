@@ -17,14 +17,14 @@ from weft.plan.kernel_spec import KernelSpec
 
 _SHORT_ROW = 128
 """Vectors that a row of f32 may have to be summed in f32 alone."""
-_SHORT_COLUMN = 32
+SHORT_COLUMN = 32
 _PIECE = 4096
 _COLUMNS = 1024
-_HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
+HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class Step:
     """One pass: x [outer, n, width] over n. `turn`, `step` and `room` say where results lie (see the kernel)."""
 
     outer: int
@@ -50,13 +50,13 @@ def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     if x.layout is not None:
         steps = _blocked_steps(x, y, reduced)
     else:
-        steps = None if y.layout is not None else _plain_steps(x.static_shape, reduced)
+        steps = None if y.layout is not None else plain_steps(x.static_shape, reduced)
     if steps is None:
         return None
     if head is not None and not is_native(head):
         return None
     count = elements(x.static_shape[axis] for axis in reduced)
-    pass_ = _Passes(node, ctx, _HOW[node.op], dtype, count, operands, head)
+    pass_ = Passes(node, ctx, HOW[node.op], dtype, count, operands, head)
     source: Value | None = None
     for number, step in enumerate(steps):
         last = number == len(steps) - 1
@@ -64,7 +64,7 @@ def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     return pass_.calls
 
 
-def _plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[_Step]:
+def plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[Step]:
     """The passes over a row-major tensor, innermost axes first."""
     groups: list[list[int]] = []
     for axis, size in enumerate(shape):
@@ -79,13 +79,13 @@ def _plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[_Step]:
     for position in reversed(range(len(groups))):
         kind, size = groups[position]
         if kind:
-            steps.append(_Step(elements(size for _, size in groups[:position]), size, width))
+            steps.append(Step(elements(size for _, size in groups[:position]), size, width))
         else:
             width *= size
-    return steps or [_Step(1, 1, width)]
+    return steps or [Step(1, 1, width)]
 
 
-def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[_Step] | None:
+def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Step] | None:
     """The one pass over a blocked image, if all of its spatial axes and no others are reduced."""
     assert x.layout is not None
     shape, block = x.static_shape, x.layout.block
@@ -93,11 +93,11 @@ def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[_Step] | None:
         return None
     blocks = -(-shape[1] // block)
     channels = shape[1] if y.layout is None else blocks * block
-    return [_Step(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
+    return [Step(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
 
 
 @dataclass(slots=True)
-class _Passes:
+class Passes:
     """The calls of one reduction; `count` is how many elements of x make one of y. A pass whose source is None reads what
     `head` makes of `operands`, or the only one of these."""
 
@@ -110,23 +110,23 @@ class _Passes:
     head: Expr | None
     calls: list[Call] = field(default_factory=list)
 
-    def append(self, step: _Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
+    def append(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
-        pieces, piece = self._pieces(step, self._element_ns(source, self.dtype))
+        pieces, piece = self.pieces(step, self._element_ns(source, self.dtype))
         if pieces > 1:
-            partial = self._temporary((step.outer, pieces, step.width))
+            partial = self.temporary((step.outer, pieces, step.width))
             self._call(step, source, partial, (piece, pieces), mean=False)
-            again = _Step(step.outer, pieces, step.width, step.turn, step.step, step.room)
+            again = Step(step.outer, pieces, step.width, step.turn, step.step, step.room)
             return self.append_whole(again, partial, result, mean=mean)
         return self.append_whole(step, source, result, mean=mean)
 
-    def append_whole(self, step: _Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
+    def append_whole(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
         """`append` in one piece."""
-        target = self._temporary((step.outer, step.width)) if result is None else result
+        target = self.temporary((step.outer, step.width)) if result is None else result
         self._call(step, source, target, (step.n, 1), mean=mean)
         return target
 
-    def _temporary(self, shape: tuple[int, ...]) -> Value:
+    def temporary(self, shape: tuple[int, ...]) -> Value:
         wide = dtypes.f64 if self.dtype.is_float and self.how in ("sum", "prod") else self.dtype
         return self.ctx.temporary(f"{self.node.name}.partial", wide, shape)
 
@@ -137,7 +137,7 @@ class _Passes:
         streams = sum(elements(value.static_shape) > 1 for value in self.operands)
         return max(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
 
-    def _pieces(self, step: _Step, each: float) -> tuple[int, int]:
+    def pieces(self, step: Step, each: float) -> tuple[int, int]:
         """(pieces to cut n into, elements a piece): more than one if there is too little else to share."""
         others = step.outer * -(-step.width // _COLUMNS)
         work = step.n * min(step.width, _COLUMNS) * each
@@ -149,7 +149,7 @@ class _Passes:
             piece = -(-piece // _PIECE) * _PIECE
         return -(-step.n // piece), piece
 
-    def _call(self, step: _Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
+    def _call(self, step: Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
         reads, head = ((source,), None) if source is not None else (self.operands, self.head)
         dtype = reads[0].known_dtype
@@ -164,7 +164,7 @@ class _Passes:
             folded=folded,
             result=target.known_dtype,
             lanes=lanes,
-            long=piece > (_SHORT_ROW * lanes if rows else _SHORT_COLUMN),
+            long=piece > (_SHORT_ROW * lanes if rows else SHORT_COLUMN),
             mean=mean,
             head=head,
             steady=tuple(head is not None and elements(value.static_shape) == 1 for value in reads),

@@ -13,6 +13,7 @@ from weft.passes.lower.depth_to_space import lower_depth_to_space, lower_space_t
 from weft.passes.lower.elementwise import lower_elementwise, lower_scalar
 from weft.passes.lower.expand import lower_expand, lower_tile
 from weft.passes.lower.gather import lower_gather, lower_gather_elements, lower_gather_nd
+from weft.passes.lower.gather_reduce import lower_gather_reduce
 from weft.passes.lower.library_gemm import lower_matmul_by_provider
 from weft.passes.lower.norm import (
     lower_batch_norm,
@@ -126,6 +127,7 @@ LOWERINGS: dict[str, Lowering] = {
     "gather": lower_gather,
     "gather_elements": lower_gather_elements,
     "gather_nd": lower_gather_nd,
+    "gather_reduce": lower_gather_reduce,
     "scatter_elements": lower_scatter_elements,
     "scatter_nd": lower_scatter_nd,
     "pad": lower_pad,
