@@ -11,10 +11,10 @@ Names are loaded when they are first used, so that importing weft stays quick.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers know it: importing `typing` would be most of importing weft
 if TYPE_CHECKING:
+    from typing import Any
+
     from weft import errors as errors
     from weft.compile import Session as Session
     from weft.runtime import threads as threads
@@ -40,6 +40,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'weft' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    from importlib import import_module
+
     module, attribute = _HOMES[name]
     found = import_module(module)
     value = getattr(found, attribute) if attribute else found

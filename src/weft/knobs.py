@@ -8,14 +8,12 @@ and MKL, with a precedence of their own: `runtime.threads` reads them.
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.errors import KnobError
 
 
-@dataclass(frozen=True, slots=True)
-class Knob:
+class Knob(NamedTuple):
     """One environment variable. `parse` turns its text into a value or raises ValueError."""
 
     name: str

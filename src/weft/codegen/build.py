@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from weft import forking
@@ -16,8 +17,7 @@ from weft.plan.target import Target
 Progress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectCode:
+class ObjectCode(NamedTuple):
     """A compiled kernel: its spec's text, the name of its function, and the object file."""
 
     spec: str

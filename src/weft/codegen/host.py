@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import knobs
 from weft.codegen.cache import compiler_version, open_cache
@@ -23,8 +23,7 @@ _QUESTION = """import json; from llvmlite import binding; features = dict(bindin
 print(json.dumps([binding.get_process_triple(), binding.get_host_cpu_name(), features]))"""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(NamedTuple):
     """The triple of this process, LLVM's name of the CPU, and which of LLVM's features it has."""
 
     triple: str

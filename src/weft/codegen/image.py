@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -97,8 +97,7 @@ def _sources() -> str:
     return total.hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(NamedTuple):
     """A compiled model: what its session takes and gives, what computes it, and the names of its nodes."""
 
     signature: Signature

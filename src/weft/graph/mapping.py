@@ -9,8 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import weakref
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from weft.errors import ModelError
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(NamedTuple):
     """An open file that is mapped, what it is called in messages, its size in bytes and when it was last written."""
 
     handle: int

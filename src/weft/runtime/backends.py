@@ -15,8 +15,8 @@ import ctypes
 import os
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import _native, forking, knobs
 from weft.errors import BackendError, ThreadSettingWarning
@@ -28,8 +28,7 @@ BRIDGE = "weft_tbb.so"
 AFTER_FORK = "fork() of a process that used OpenMP"
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(NamedTuple):
     """A backend, what chose it, and the library that it is; None for weft itself."""
 
     name: str

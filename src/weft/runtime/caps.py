@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 from weft import forking
@@ -89,6 +88,8 @@ def _lineage(name: str) -> Iterable[str]:
 
 
 def _nearest(name: Any, names: list[str]) -> str:
+    from difflib import get_close_matches  # only for the message of an error
+
     near = get_close_matches(str(name), names, n=3)
     if near:
         return f"did you mean {' or '.join(map(repr, near))}?"

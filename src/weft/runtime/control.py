@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft import _native
 from weft.errors import InputError, RunCancelledError, RunTimeoutError
@@ -16,8 +15,7 @@ CancelToken = _native.CancelToken
 MOST_PRIORITY = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """Limits (0: not said here), priority, deadline (by time.monotonic) and token of a run.
 
     `own` limits go before these, those in `common` with other runs come after them, those of the team last. A `part` of the

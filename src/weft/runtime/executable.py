@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,7 @@ ALONE_NS = 100_000.0
 """What a Python function on its own is taken to cost: there is nothing that it could be weighed against."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One call: the address of a kernel or a Python function, and what it is given.
 
     `pointers` are (slot, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns,
@@ -38,19 +36,17 @@ class Step:
     args: list[int]
     chunks: int
     cost: float
-    caps: Mapping[str, int] = field(default_factory=dict)
+    caps: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """Shape and NumPy dtype of an input or output."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Everything that is fixed when a plan has become machine code.
 
     `tasks` are (first step, number of steps, priority, blocking), `successors` those of each task, `slots` the
@@ -182,7 +178,7 @@ def run_alone(
     Raises what it raises, and what Executable.run() does.
     """
     layout = Layout(
-        steps=[Step(lambda _: function(), [], [], 1, ALONE_NS)],
+        steps=[Step(lambda _: function(), [], [], 1, ALONE_NS, {})],
         labels=[label],
         tasks=[(0, 1, 0.0, blocking)],
         successors=[[]],

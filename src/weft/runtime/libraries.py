@@ -11,8 +11,8 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from weft import _native, forking
 from weft.dtypes import DType, f32, f64
@@ -54,8 +54,7 @@ INSTALL = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(NamedTuple):
     """A library that is loaded. `origin` says what it came from, `alone` what keeps it in the calling thread; `kernels`
     are (address, first argument) of the native core's kernel that calls it."""
 

@@ -11,12 +11,11 @@ run returned, their views, and whatever else holds their buffers are gone: they 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from math import prod
 from operator import itemgetter
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -53,8 +52,7 @@ class OfForm(Protocol):
     def dtype(self) -> np.dtype[Any]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """The outputs of these numbers, all of one form, in one piece of memory, `pitch` bytes from one to the next."""
 
     form: OfForm

@@ -12,8 +12,7 @@ their own: the team still rules.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft import forking, knobs
 from weft.errors import ProviderError
@@ -25,8 +24,7 @@ NAMES = (WEFT, *libraries.PACKAGES)
 VARIABLE = "WEFT_MATMUL_PROVIDER"
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A provider and what chose it."""
 
     name: str

@@ -7,9 +7,8 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 
@@ -100,8 +99,7 @@ class Plans:
             return list(self._plans.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Last:
+class Last(NamedTuple):
     """What the last run was asked for: the outputs as they were written, as they are named, and the plan that gives
     them for arrays of a familiar form."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class StepLabel:
+class StepLabel(NamedTuple):
     """A step's name in the model and the op it does."""
 
     node: str
