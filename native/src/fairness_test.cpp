@@ -207,6 +207,42 @@ WEFT_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others
     CHECK(first.helped() > 0.3);
 }
 
+// Six clients, two places: who has its result must not share a CPU with who computes the next, so no client computes.
+WEFT_TEST(where_clients_wait_for_each_other_workers_go_from_run_to_run) {
+    Team team("t", {2, 2});
+    std::vector<double> helped(6);
+    std::vector<std::thread> clients;
+    for (double& share : helped) {
+        clients.emplace_back([&] {
+            Shared run(3);
+            std::vector<double> shares;
+            for (int i = 0; i < 60; ++i) {
+                run.run(team);
+                shares.push_back(run.helped());
+            }
+            std::sort(shares.begin(), shares.end());
+            share = shares[shares.size() / 2];
+        });
+    }
+    for (auto& client : clients) client.join();
+    CHECK_EQUAL(2, team.status().workers);
+    std::sort(helped.begin(), helped.end());
+    CHECK(helped[2] > 0.9);
+}
+
+WEFT_TEST(a_team_of_one_place_has_no_threads_however_many_clients_wait) {
+    Team team("t", {1, 1});
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 4; ++i) {
+        clients.emplace_back([&] {
+            Shared run(3);
+            for (int k = 0; k < 20; ++k) run.run(team);
+        });
+    }
+    for (auto& client : clients) client.join();
+    CHECK_EQUAL(std::size_t{0}, team.threads());
+}
+
 WEFT_TEST(more_important_runs_go_first) {
     Team team("t", {1, 1});
     const auto holder = chain(30, 1000);

@@ -15,6 +15,9 @@ double remaining_ns(const Op& op) {
     return static_cast<double>(op.chunks - drawn) * op.cost_per_chunk;
 }
 
+// Needs the lock, under which it is written.
+bool is_spinning(const Member& member) { return member.state.load(std::memory_order_relaxed) == State::spinning; }
+
 // What one more worker would save.
 double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
 
@@ -288,20 +291,18 @@ void Scheduler::dispatch_blocking(Section& section) {
 // whatever it costs if nobody works for the run: its caller is idle then.
 Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     const bool must = run.workers == 0;
+    if (must && is_crowded(run)) {
+        if (Member* const worker = worker_for_crowd()) return worker;
+    }
     Member* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
-    const auto is_spinning = [](const Member& member) {
-        return member.state.load(std::memory_order_relaxed) == State::spinning;  // written under the lock we hold
-    };
     if (caller != nullptr && is_spinning(*caller)) return caller;
     const int free_places = places_cap_ - places_.used();
     const bool free_place = must ? free_places > 0 : may_help(run, gain_ns, free_places);
     Member* parked = caller;
     if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
-        for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
-            if ((*it)->role != Role::worker) continue;
-            if (is_spinning(**it)) return *it;
-            if (parked == nullptr) parked = *it;
-        }
+        Member* const worker = idle_worker();
+        if (worker != nullptr && is_spinning(*worker)) return worker;
+        if (parked == nullptr) parked = worker;
     }
     if (parked != nullptr) {
         if (must || gain_ns >= kWorthWakingNs) return parked;
@@ -311,6 +312,39 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     if (!free_place || gain_ns < kWorthStartingNs) return nullptr;
     if (static_cast<int>(workers_.size()) + stray_places_ >= places_cap_ - 1) return nullptr;
     return start_thread_for(section, run, Role::worker);
+}
+
+// One that spins, else the one that has slept least; null if none is idle.
+Member* Scheduler::idle_worker() const {
+    Member* parked = nullptr;
+    for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
+        if ((*it)->role != Role::worker) continue;
+        if (is_spinning(**it)) return *it;
+        if (parked == nullptr) parked = *it;
+    }
+    return parked;
+}
+
+// Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
+// team of one place has no workers, and so no crowd.
+bool Scheduler::is_crowded(const Context& run) {
+    return places_cap_ > 1 && !run.nested && places_.used() < places_cap_ &&
+           static_cast<int>(runs_.size()) + kept_places() > places_cap_;
+}
+
+// In a crowd workers hold the places, and go from run to run. Else a caller whose run has ended would have to wake the
+// next one, and the operating system tends to let that go first, on the very CPU that the former needs to return: its
+// result would come a run late. Null if there is no thread for it: then callers do it after all.
+Member* Scheduler::worker_for_crowd() {
+    if (Member* const idle = idle_worker()) return idle;
+    if (static_cast<int>(workers_.size()) + stray_places_ >= places_cap_) return nullptr;
+    try {
+        Member* const worker = start_thread(Role::worker);
+        workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_));
+        return worker;
+    } catch (const std::runtime_error&) {
+        return nullptr;
+    }
 }
 
 // A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too

@@ -23,6 +23,6 @@ inline constexpr std::int64_t kEndlessNs = INT64_MAX;
 // Who calls runs one right after the other has a place kept for it between them, this long, from those who would only
 // help somebody else and save less than the second number by it.
 inline constexpr std::int64_t kReturnNs = 500'000;
-inline constexpr double kWorthKeptPlaceNs = 1'000'000;
+inline constexpr double kWorthKeptPlaceNs = 5'000'000;
 
 }  // namespace weft

@@ -135,6 +135,9 @@ private:
     bool dispatch_join(Section& section, Context& run);
     void dispatch_blocking(Section& section);
     Member* choose(Section& section, Context& run, double gain_ns);
+    Member* idle_worker() const;
+    bool is_crowded(const Context& run);
+    Member* worker_for_crowd();
     void call_up(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
     bool is_starved(const Context& run) const;

@@ -1,0 +1,79 @@
+"""More clients than places: who computes for them, on how many threads, and what they get."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+CLIENTS = """
+import gc, mmap, resource, sys, threading
+import numpy as np, weft
+from pathlib import Path
+from tests.models import small
+
+model = small.branches(width=256)
+inputs = small.inputs_for(model)
+session = weft.Session(model, pool=weft.Pool("crowd", intra_op=2, inter_op=2))
+wanted = session.run(inputs)["y"].tobytes()
+go, ends, wrong = threading.Event(), threading.Barrier(7), []
+
+def client():
+    go.wait()
+    for _ in range(50):
+        try:
+            if session.run(inputs)["y"].tobytes() != wanted: wrong.append("other bits")
+        except weft.errors.WeftError as error:
+            wrong.append(str(error))
+    ends.wait()
+    ends.wait()  # the stack of a thread that has ended can be another's
+
+def workers():
+    names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
+    return sum(name.startswith("weft-crowd") for name in names)
+
+clients = [threading.Thread(target=client) for _ in range(6)]
+for thread in clients: thread.start()
+if len(sys.argv) > 1:
+    gc.collect()
+    has = 4096 * int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (has + (16 << 20), -1))
+    fill = []
+    try:
+        while True: fill.append(mmap.mmap(-1, 2 << 20))
+    except OSError:
+        pass  # less is left than a stack takes
+go.set()
+ends.wait()
+print(workers(), wrong[:1])
+ends.wait()
+for thread in clients: thread.join()
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, and limits the size of a process")
+
+
+def crowd(*arguments: str) -> str:
+    """The workers that six clients on two places leave behind, and the first thing that went wrong."""
+    ended = subprocess.run(
+        [sys.executable, "-c", CLIENTS, *arguments], capture_output=True, text=True, timeout=120, check=False
+    )
+    return ended.stdout + ended.stderr
+
+
+def test_a_crowd_has_as_many_workers_as_places():
+    """
+    Six clients on two places get the same bits as one, from two workers.
+    """
+    assert crowd() == "2 []\n"
+
+
+def test_a_crowd_is_served_by_its_clients_where_no_thread_can_be_started():
+    """
+    With no memory left for the stack of another thread, clients compute for themselves and get the same.
+    """
+    workers, wrong = crowd("limited").split(" ", 1)
+
+    assert int(workers) < 2
+    assert wrong == "[]\n"
