@@ -182,12 +182,26 @@ def _gather_reduce(case: Case) -> Array:
     return np.asarray(reduce(rows, axis=case.attrs["axes"], keepdims=case.attrs["keepdims"]))
 
 
+def _trees(case: Case) -> Array:
+    x, nodes, thresholds, firsts, ids, weights, roots = _wide(case)
+    y = np.zeros((len(x), case.attrs["targets"]))
+    for row, sums in zip(x, y, strict=True):
+        for root, _ in roots:
+            at = root
+            while nodes[at, 1] != at:
+                value = row[nodes[at, 0] // 2]
+                at = nodes[at, 1 if value <= thresholds[at] or (np.isnan(value) and nodes[at, 0] % 2) else 2]
+            np.add.at(sums, ids[firsts[at] : firsts[at + 1]], weights[firsts[at] : firsts[at + 1]])
+    return y
+
+
 FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "rsqrt": lambda case: 1 / np.sqrt(_wide(case)[0]),
     "softplus": _softplus,
     "expm1": lambda case: np.expm1(_wide(case)[0]),
     "log1p": lambda case: np.log1p(_wide(case)[0]),
     "erfc": lambda case: np.vectorize(math.erfc, otypes=[float])(_wide(case)[0]),
+    "trees": _trees,
     "ne": lambda case: ~(case.inputs[0] == case.inputs[1]),
     "div": _by_element(_divide),
     "pow": _power,

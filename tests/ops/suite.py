@@ -29,6 +29,7 @@ from tests.ops import (
     split,
     top_k,
     transpose,
+    trees,
     trilu,
 )
 from tests.ops import slice as slice_cases
@@ -63,6 +64,7 @@ CASES: list[Case] = [
     *reshape.CASES,
     *expand.CASES,
     *depth_to_space.CASES,
+    *trees.CASES,
     *trilu.CASES,
     *shape.CASES,
 ]

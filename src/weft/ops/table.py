@@ -32,6 +32,7 @@ from weft.ops import (
     split,
     top_k,
     transpose,
+    trees,
     trilu,
 )
 from weft.ops import slice as slice_op
@@ -96,6 +97,7 @@ _TENSOR = (
     OpDef("depth_to_space", depth_to_space.infer_depth_to_space, depth_to_space.evaluate_depth_to_space),
     OpDef("space_to_depth", depth_to_space.infer_space_to_depth, depth_to_space.evaluate_space_to_depth),
     OpDef("trilu", trilu.infer_trilu, trilu.evaluate_trilu, 1, 2),
+    OpDef("trees", trees.infer_trees, trees.evaluate_trees, 7, 7),
     OpDef("shape", shape.infer_shape, shape.evaluate_shape),
     OpDef("size", shape.infer_size, shape.evaluate_size),
     OpDef("range", shape.infer_range, shape.evaluate_range, 3, 3),

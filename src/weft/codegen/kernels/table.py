@@ -31,6 +31,7 @@ from weft.codegen.kernels.reorder import emit_reorder
 from weft.codegen.kernels.resample import emit_resample
 from weft.codegen.kernels.scatter import emit_scatter_elements, emit_scatter_nd
 from weft.codegen.kernels.softmax import emit_softmax_columns, emit_softmax_rows
+from weft.codegen.kernels.trees import emit_trees
 from weft.codegen.kernels.trilu import emit_trilu
 from weft.plan.kernel_spec import KernelSpec
 
@@ -66,6 +67,7 @@ KERNELS: dict[str, Generator] = {
     "resample": emit_resample,
     "one_hot": emit_one_hot,
     "trilu": emit_trilu,
+    "trees": emit_trees,
     "cumsum": emit_cumsum,
     "arg_reduce": emit_arg_reduce,
     "reduce_rows": emit_reduce_rows,

@@ -13,6 +13,7 @@ from weft.frontends.onnx.check import check_model
 from weft.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
 from weft.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from weft.frontends.onnx.known import Known
+from weft.frontends.onnx.ml_table import RULES as ML_RULES
 from weft.frontends.onnx.names import execution_order, node_name, place, reads
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.opsets import domain_of, signature
@@ -24,6 +25,8 @@ from weft.frontends.onnx.tensors import sparse_to_array, to_array
 from weft.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_type
 from weft.graph.graph import Graph
 from weft.graph.value import Value
+
+_RULES = {"": RULES, "ai.onnx.ml": ML_RULES}
 
 
 def import_model(source: Source) -> Graph:
@@ -207,7 +210,7 @@ class _Importer:
                 condition = node.array(0)
                 if condition is not None and condition.size == 1:
                     return self._branch(proto, name, scope, taken=bool(condition.reshape(-1)[0]))
-            rule = RULES.get(proto.op_type) if domain == "" else None
+            rule = _RULES.get(domain, {}).get(proto.op_type)
             results = None if rule is None else rule(node, self._builder)
             if results is not None:
                 return [results] if isinstance(results, Value) else results

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 from onnx import AttributeProto
 
@@ -60,6 +61,10 @@ class OnnxNode:
 
     def number(self, attribute: str, default: float) -> float:
         return float(self._attributes[attribute].f) if self.has(attribute) else default
+
+    def floats(self, attribute: str) -> Array | None:
+        """A list of floats as f32[n], or None if it is not given."""
+        return np.array(self._attributes[attribute].floats, np.float32) if self.has(attribute) else None
 
     def text(self, attribute: str, default: str) -> str:
         return self._attributes[attribute].s.decode("utf-8", "replace") if self.has(attribute) else default

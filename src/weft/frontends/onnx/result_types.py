@@ -69,6 +69,16 @@ def _label_encoder(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) ->
     return [None]
 
 
+def _labels(integers: str) -> TypeRule:
+    """A rule for a classifier of ai.onnx.ml: labels, integers where the attribute `integers` has some, and scores."""
+
+    def rule(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+        whole = any(attribute.name == integers and attribute.ints for attribute in node.attribute)
+        return [tensor(TensorProto.INT64 if whole else TensorProto.STRING), tensor(TensorProto.FLOAT)]
+
+    return rule
+
+
 def _stated(name: str) -> TypeRule:
     """A rule for a result whose element type is in the attribute `name`, float if it is not given."""
 
@@ -110,13 +120,16 @@ RULES: dict[str, TypeRule] = {
     "LabelEncoder": _label_encoder,
     "LayerNormalization": _layer_norm,
     "LinearAttention": _like_first,
+    "LinearClassifier": _labels("classlabels_ints"),
     "MelWeightMatrix": _stated("output_datatype"),
     "Optional": _optional,
     "OptionalGetElement": _item,
     "QuantizeLinear": _quantize,
+    "SVMClassifier": _labels("classlabels_ints"),
     "SequenceAt": _item,
     "SequenceConstruct": _sequence_of_first,
     "SequenceEmpty": _empty_sequence,
     "SequenceMap": _sequence_map,
     "SplitToSequence": _sequence_of_first,
+    "TreeEnsembleClassifier": _labels("classlabels_int64s"),
 }

@@ -35,6 +35,7 @@ from weft.passes.lower.slice import lower_slice
 from weft.passes.lower.softmax import lower_softmax
 from weft.passes.lower.split import lower_split
 from weft.passes.lower.transpose import lower_transpose
+from weft.passes.lower.trees import lower_trees
 from weft.passes.lower.trilu import lower_trilu
 from weft.plan.call import Call
 
@@ -134,6 +135,7 @@ LOWERINGS: dict[str, Lowering] = {
     "resize": lower_resize,
     "one_hot": lower_one_hot,
     "trilu": lower_trilu,
+    "trees": lower_trees,
     "cumsum": lower_cumsum,
     "argmax": lower_arg_reduce,
     "argmin": lower_arg_reduce,
