@@ -1,6 +1,7 @@
 """What rules build with: core nodes and constants of the graph that is being imported."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,29 @@ from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.ops.op import Array, Info
 
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """What DequantizeLinear read to give a value: `x`, and what is known of its scale and zero point.
+
+    Both have one element, or one for each place on `axis`; `zero` is of x's dtype.
+    """
+
+    x: Value
+    scale: Array
+    zero: Array
+    axis: int
+
+    def same_as(self, scale: Array, zero: Array) -> bool:
+        """Whether quantizing the value with these, for all places alike, gives x again."""
+        single = self.scale.size == scale.size == self.zero.size == zero.size == 1
+        return (
+            single
+            and zero.dtype == self.zero.dtype
+            and bool(scale.item() == self.scale.item() and zero.item() == self.zero.item())
+        )
+
+
 Function = Callable[[Sequence[Array]], list[Array]]
 CallInfer = Callable[[Sequence[Info | None]], list[Info]]
 
@@ -25,6 +49,8 @@ class Builder:
         self.graph = graph
         self.known = known
         self.name = ""
+        self.quantized: dict[Value, Quantized] = {}
+        """Values that came from quantized numbers, and from which."""
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """The result of a new node."""

@@ -3,6 +3,7 @@
 from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.rules.dequantized import conv_of_quantized
 from weft.frontends.onnx.rules.window import window_of
 from weft.graph.value import Value
 
@@ -29,6 +30,9 @@ def conv(node: OnnxNode, b: Builder) -> Value | None:
     window = None if kernel is None else window_of(node, kernel)
     if window is None:
         return None
+    found = conv_of_quantized(node, window, b)
+    if found is not None:
+        return found
     return b.add(
         "conv",
         node.input(0),

@@ -3,11 +3,14 @@
 from weft.dtypes import DType
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
+from weft.frontends.onnx.rules.dequantized import matmul_of_quantized
 from weft.graph.value import Value
 
 
 def matmul(node: OnnxNode, b: Builder) -> Value:
-    return b.add("matmul", node.input(0), node.input(1), transpose_a=False, transpose_b=False)
+    a, right = node.input(0), node.input(1)
+    found = matmul_of_quantized(a, right, b, transposed=False)
+    return b.add("matmul", a, right, transpose_a=False, transpose_b=False) if found is None else found
 
 
 def gemm(node: OnnxNode, b: Builder) -> Value | None:
@@ -16,13 +19,10 @@ def gemm(node: OnnxNode, b: Builder) -> Value | None:
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     if left.dtype is None or (left.dtype.is_integer and not (alpha.is_integer() and beta.is_integer())):
         return None
-    product = b.add(
-        "matmul",
-        left,
-        right,
-        transpose_a=node.flag("transA", default=False),
-        transpose_b=node.flag("transB", default=False),
-    )
+    turned, across = (node.flag(name, default=False) for name in ("transA", "transB"))
+    product = None if turned else matmul_of_quantized(left, right, b, transposed=across)
+    if product is None:
+        product = b.add("matmul", left, right, transpose_a=turned, transpose_b=across)
     product = _scaled(product, alpha, left.dtype, b)
     return product if c is None or beta == 0 else b.add("add", product, _scaled(c, beta, left.dtype, b))
 

@@ -2,13 +2,20 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from weft import dtypes
 from weft.dtypes import DType
-from weft.frontends.onnx.build import Builder
+from weft.frontends.onnx.build import Builder, Quantized
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.requantize import saturated
 from weft.frontends.onnx.types import DTYPES
+from weft.graph.node import Node
 from weft.graph.value import Value
+from weft.ops.operands import BYTES
+
+_MOVES = ("reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "identity")
+"""Core ops that only move the elements of their first operand."""
 
 _STORED = (dtypes.u8, dtypes.i8, dtypes.u16, dtypes.i16)
 
@@ -28,7 +35,19 @@ def dequantize(node: OnnxNode, b: Builder) -> Value | None:
         if aligned is None:
             return None
         number = b.add("sub", number, aligned)
-    return b.add("mul", number, wide)
+    result = b.add("mul", number, wide)
+    _remember(node, result, b)
+    return result
+
+
+def _remember(node: OnnxNode, result: Value, b: Builder) -> None:
+    """Note what `result`, a dequantized value, came from, where scale and zero point are known."""
+    x, scale, zero = node.input(0), node.array(1), node.array(2)
+    if scale is None or (zero is None and node.optional(2) is not None) or x.dtype not in BYTES:
+        return
+    rank = node.rank()
+    axis = 0 if scale.size == 1 or rank is None else node.axis(node.integer("axis", 1))
+    b.quantized[result] = Quantized(x, scale, np.zeros((), x.dtype.numpy) if zero is None else zero, axis)
 
 
 def quantize(node: OnnxNode, b: Builder) -> Value | None:
@@ -40,6 +59,9 @@ def quantize(node: OnnxNode, b: Builder) -> Value | None:
     wide = _aligned(node, 1, scale, b)
     if wide is None:
         return None
+    found = _same_again(node, x, to, b)
+    if found is not None:
+        return found
     number = b.add("round", b.add("div", x, wide))
     if zero is not None:
         aligned = _aligned(node, 2, b.add("cast", zero, to=dtypes.f32), b)
@@ -47,6 +69,24 @@ def quantize(node: OnnxNode, b: Builder) -> Value | None:
             return None
         number = b.add("add", number, aligned)
     return saturated(number, b, to)
+
+
+def _same_again(node: OnnxNode, x: Value, to: DType, b: Builder) -> Value | None:
+    """The quantized numbers that x came from, moved as x was; None if x is anything but those."""
+    scale, zero = node.array(1), node.array(2)
+    if scale is None or (zero is None and node.optional(2) is not None):
+        return None
+    moves: list[Node] = []
+    while x not in b.quantized and x.producer is not None and x.producer.op in _MOVES:
+        moves.append(x.producer)
+        x = x.producer.operand(0)
+    held = b.quantized.get(x)
+    if held is None or not held.same_as(scale, np.zeros((), to.numpy) if zero is None else zero):
+        return None
+    value = held.x
+    for move in reversed(moves):
+        value = b.add(move.op, value, *move.inputs[1:], **move.attrs)
+    return b.add("identity", value) if not moves else value
 
 
 def dynamic_quantize(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
