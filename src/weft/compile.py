@@ -17,7 +17,7 @@ import numpy as np
 from weft import _native, dtypes, knobs
 from weft.codegen.apart import found_or_compiled
 from weft.codegen.digests import find_digest, keep_digest
-from weft.codegen.image import Image, find, image_key
+from weft.codegen.image import Image, image_key
 from weft.codegen.target import detect
 from weft.dtypes import DType
 from weft.errors import InputError
@@ -127,7 +127,7 @@ class Session(SessionBase):
         if digest is not None and provider is None and not knobs.get("WEFT_DEBUG"):
             settings = {"math": math, "precision": precision}
             key = image_key(digest, settings, target)
-            kept = find(key, target) if path is None else found_or_compiled(path, key, target, settings, progress)
+            kept = found_or_compiled(model if path is None else path, key, target, settings, progress)
         self._kept = kept
         source = None
         if kept is None:

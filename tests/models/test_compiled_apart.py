@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import signal
 import subprocess
 import sys
@@ -63,24 +65,30 @@ def large(tmp_path: Path, *, foreign: bool = False) -> tuple[Path, dict[str, np.
     return path, small.inputs_for(model)
 
 
+@pytest.fixture(params=["a file", "bytes"])
+def given(request: pytest.FixtureRequest) -> Any:
+    """What a session is made of: the path of a model, or its content."""
+    return (lambda path: path) if request.param == "a file" else Path.read_bytes
+
+
 def is_restored(session: weft.Session) -> bool:
     return isinstance(session._plans.all()[0], Restored)
 
 
 def test_the_results_are_those_of_a_model_compiled_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started, given: Any
 ) -> None:
     """
     Who compiles changes no bit; a small model is compiled here, and so is every one where the knob says so.
     """
     path, inputs = large(tmp_path)
-    session = weft.Session(path)
+    session = weft.Session(given(path))
     assert is_restored(session)
     assert len(started) == 1
 
     monkeypatch.setenv("WEFT_COMPILE_APART", "off")
     monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "other"))
-    here = weft.Session(path)
+    here = weft.Session(given(path))
     assert not is_restored(here)
     wanted, got = here.run(inputs), session.run(inputs)
     assert all(np.array_equal(wanted[name].view(np.uint8), got[name].view(np.uint8)) for name in wanted)
@@ -88,14 +96,53 @@ def test_the_results_are_those_of_a_model_compiled_here(
     monkeypatch.delenv("WEFT_COMPILE_APART")
     little = tmp_path / "small.onnx"
     onnx.save(small.convolutional(), little)
-    weft.Session(little)
+    weft.Session(given(little))
     assert len(started) == 1
 
 
+def test_bytes_and_a_file_of_them_are_one_model(tmp_path: Path, started: Started) -> None:
+    """
+    Compiled once for both; the file that the other process read the bytes from has gone.
+    """
+    path, inputs = large(tmp_path)
+    first, second = weft.Session(path.read_bytes()), weft.Session(path)
+
+    assert len(started) == 1
+    assert is_restored(first)
+    assert is_restored(second)
+    assert not [each for each in (tmp_path / "cache").iterdir() if each.read_bytes() == path.read_bytes()]
+    assert all(np.array_equal(result, second.run(inputs)[name]) for name, result in first.run(inputs).items())
+
+
+def test_bytes_that_cannot_be_written_are_compiled_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
+) -> None:
+    """
+    A full disk costs memory and no more: no process, and no descriptor left open.
+    """
+    path, inputs = large(tmp_path)
+    content = path.read_bytes()
+    write, opened = os.write, []
+
+    def full(file: int, data: Any) -> int:
+        if len(data) < len(content):
+            return write(file, data)
+        opened.append(file)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    session = weft.Session(content)
+
+    assert not started
+    assert session.run(inputs)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
+
+
 _SCRIPT = """
-import re, sys
+import pathlib, re, sys
 import numpy, weft
-session = weft.Session({path!r})
+session = weft.Session({model})
 session.run({{"x": numpy.ones((4, 640), numpy.float32)}})
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
 print(*sorted({{"llvmlite.binding", "onnx", "weft.driver", "weft.passes.pipeline"}} & sys.modules.keys()))
@@ -103,14 +150,15 @@ print(*sorted({{"llvmlite.binding", "onnx", "weft.driver", "weft.passes.pipeline
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_first_load_needs_no_more_memory_than_a_later_one(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize("model", ["{path!r}", "pathlib.Path({path!r}).read_bytes()"])
+def test_the_first_load_needs_no_more_memory_than_a_later_one(tmp_path: Path, folder: Path, model: str) -> None:
     """
     Neither LLVM nor onnx nor a pass is ever in the process that serves the model, not even to ask what CPU this is.
     """
     for each in folder.iterdir():
         each.unlink()
     path, _ = large(tmp_path)
-    command = [sys.executable, "-c", _SCRIPT.format(path=str(path))]
+    command = [sys.executable, "-c", _SCRIPT.format(model=model.format(path=str(path)))]
     first, later = (
         subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n") for _ in "12"
     )
@@ -119,12 +167,12 @@ def test_the_first_load_needs_no_more_memory_than_a_later_one(tmp_path: Path, fo
     assert int(first[0]) < int(later[0]) + 3000, "KiB; what LLVM takes is 75,000"
 
 
-def test_what_is_never_kept_is_compiled_apart_once(tmp_path: Path, started: Started) -> None:
+def test_what_is_never_kept_is_compiled_apart_once(tmp_path: Path, started: Started, given: Any) -> None:
     """
     The process has compiled such a model in vain. Later sessions, of any process, start none.
     """
     path, inputs = large(tmp_path, foreign=True)
-    first, second = weft.Session(path), weft.Session(path)
+    first, second = weft.Session(given(path)), weft.Session(given(path))
 
     assert len(started) == 1
     assert not is_restored(first)
@@ -157,7 +205,7 @@ def test_no_process_is_started_where_nothing_can_be_kept(
 
 @pytest.mark.parametrize("fault", ["cannot start", "is killed", "finds no weft"])
 def test_where_the_process_fails_the_model_is_compiled_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, given: Any
 ) -> None:
     """
     A system that allows no process, or kills it, costs memory and no more.
@@ -169,11 +217,11 @@ def test_where_the_process_fails_the_model_is_compiled_here(
         text = {"is killed": "import os; os.kill(os.getpid(), 9)", "finds no weft": "import weft_of_nowhere"}[fault]
         monkeypatch.setattr(apart, "_PROGRAM", text)
 
-    session = weft.Session(path)
+    session = weft.Session(given(path))
 
     assert not is_restored(session)
     assert session.run(inputs)
-    assert is_restored(weft.Session(path))
+    assert is_restored(weft.Session(given(path)))
 
 
 def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
@@ -187,7 +235,7 @@ def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
         weft.Session(path)
 
 
-def test_progress_is_told_across_processes(tmp_path: Path, started: Started) -> None:
+def test_progress_is_told_across_processes(tmp_path: Path, started: Started, given: Any) -> None:
     """
     The callback gets the kernels that the other process has compiled; what it raises ends that process.
     """
@@ -198,10 +246,10 @@ def test_progress_is_told_across_processes(tmp_path: Path, started: Started) -> 
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        weft.Session(path, progress=refuse)
+        weft.Session(given(path), progress=refuse)
     assert started[0][0].returncode == -signal.SIGKILL
 
-    assert is_restored(weft.Session(path, progress=lambda done, total: told.append((done, total))))
+    assert is_restored(weft.Session(given(path), progress=lambda done, total: told.append((done, total))))
     assert told == [(done, told[-1][1]) for done in range(told[-1][1] + 1)]
 
 

@@ -28,16 +28,16 @@ _PROGRAM = "import weft; from weft.codegen.apart import main; main(weft.Session,
 
 
 def found_or_compiled(
-    path: Path, key: str, target: Target, settings: Mapping[str, str], progress: Progress | None = None
+    model: Path | bytes, key: str, target: Target, settings: Mapping[str, str], progress: Progress | None = None
 ) -> Image | None:
-    """What is kept under `key`, after another process has compiled the model at `path` if need be.
+    """What is kept under `key`, after another process has compiled `model`, a file or the bytes of one, if need be.
 
     None, and the caller is to compile, where WEFT_COMPILE_APART is off or nothing can be kept, for small models, for
     those that were not kept before, and where the process cannot start or fails (compiling here tells why). `settings`
     are those of the session, `progress(done, total)` is called as kernels are compiled.
     """
     kept = find(key, target)
-    if kept is not None or not _is_worthwhile(path, key) or not _compile(path, settings, progress):
+    if kept is not None or not _is_worthwhile(model, key) or not _compile(model, key, settings, progress):
         return kept
     kept = find(key, target)
     if kept is None:
@@ -47,12 +47,12 @@ def found_or_compiled(
     return kept
 
 
-def _is_worthwhile(path: Path, key: str) -> bool:
+def _is_worthwhile(model: Path | bytes, key: str) -> bool:
     """Whether another process may be started, and is likely to leave something under `key`."""
     if knobs.get("WEFT_COMPILE_APART") == "off" or not interpreter.is_known():
         return False
     try:
-        size = path.stat().st_size
+        size = len(model) if isinstance(model, bytes) else model.stat().st_size
     except OSError:
         return False
     if size < LEAST_BYTES:
@@ -66,8 +66,47 @@ def _unkept(key: str) -> str:
     return hashlib.sha256(f"unkept\n{key}".encode()).hexdigest()
 
 
-def _compile(path: Path, settings: Mapping[str, str], progress: Progress | None) -> bool:
-    """Whether another process has made a session of the model. It may have as many threads as this one, and ends with it."""
+def _compile(model: Path | bytes, key: str, settings: Mapping[str, str], progress: Progress | None) -> bool:
+    """Whether another process has made a session of the model, and so left what it could under `key`."""
+    if isinstance(model, Path):
+        return _compile_file(str(model), (), settings, progress)
+    file = _written(model, key)
+    if file is None:
+        return False
+    try:
+        return _compile_file(f"/dev/fd/{file}", (file,), settings, progress)
+    finally:
+        os.close(file)
+
+
+def _written(content: bytes, key: str) -> int | None:
+    """A descriptor of a file in the cache folder that holds `content`; None if it cannot be written.
+
+    It has no name any more, and so ends with the processes that have it open, however these end.
+    """
+    with open_cache() as cache:
+        begun = None if cache is None else cache.begin(key)
+        if cache is None or begun is None:
+            return None
+        file, partial = begun
+        cache.abandon(partial)
+    rest = memoryview(content)
+    try:
+        while rest:
+            rest = rest[os.write(file, rest) :]
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def _compile_file(
+    path: str, descriptors: tuple[int, ...], settings: Mapping[str, str], progress: Progress | None
+) -> bool:
+    """As `_compile`, of a file that the other process can read if it inherits `descriptors`.
+
+    It may have as many threads as this one, and ends with it.
+    """
     limits = threads.get()
     environment = {
         "WEFT_COMPILE_APART": "off",
@@ -76,8 +115,8 @@ def _compile(path: Path, settings: Mapping[str, str], progress: Progress | None)
     }
     reader, lifeline = os.pipe()
     try:
-        program = _PROGRAM.format(path=str(path), settings=dict(settings), lifeline=reader)
-        process = interpreter.start(program, (reader,), environment, answers=True)
+        program = _PROGRAM.format(path=path, settings=dict(settings), lifeline=reader)
+        process = interpreter.start(program, (reader, *descriptors), environment, answers=True)
     except OSError:
         os.close(lifeline)
         return False
