@@ -43,6 +43,36 @@ def test_embeddings_are_looked_up(target: Target) -> None:
     SingleNode("gather", [table, _indices(500, 8, 64)], {"axis": 0}).check(target)
 
 
+@pytest.mark.parametrize("length", [2, 16, 100, 1100])
+@pytest.mark.parametrize("shape", [(3,), (70, 11), (900,)], ids=str)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_rows_of_a_large_table_are_asked_for_ahead(
+    target: Target, length: int, shape: tuple[int, ...], axis: int
+) -> None:
+    """
+    What is prefetched changes nothing, neither where fewer rows are left than lie ahead; what caches hold is not.
+    """
+    rows = (3 << 20) // (4 * length)
+    x = np.arange(rows * length, dtype=np.float32).reshape((rows, length) if axis == 0 else (2, rows // 2, length))
+    for table in (x, x[:9, :9]):
+        node = SingleNode("gather", [table, _indices(table.shape[axis], *shape)], {"axis": axis})
+        assert (lower_graph(node.graph, target)[0][0].spec["lines"] > 0) == (table is x)
+        node.check(target)
+
+
+@pytest.mark.parametrize("place", [0, 30, 39])
+@pytest.mark.parametrize("bad", [40_000, -40_001, 1 << 40, -(1 << 61)])
+def test_an_index_that_is_asked_for_ahead_is_checked(target: Target, place: int, bad: int) -> None:
+    """
+    A bad index among those looked at early is reported when its turn comes.
+    """
+    indices = np.zeros(40, np.int64)
+    indices[place] = bad
+    node = SingleNode("gather", [np.zeros((40_000, 20), np.float32), indices], {"axis": 0})
+    with pytest.raises(StatusError, match=f"status {INDEX_OUT_OF_RANGE}"):
+        node.run(target)
+
+
 @pytest.mark.parametrize("bad", [7, -8, 1 << 40, -(1 << 40)])
 def test_an_index_out_of_range_is_reported_not_followed(target: Target, bad: int) -> None:
     """

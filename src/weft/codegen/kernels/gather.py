@@ -60,24 +60,35 @@ class Table:
 
 
 def emit_gather(k: Kernel, spec: KernelSpec) -> None:
-    """y[o, j, :] = x[o, indices[j], :]. A unit is a row of y.
+    """y[o, j, :] = x[o, indices[j], :]. A unit is a row of y. While one is copied, that `ahead` of it is asked for.
 
-    args: units, units a chunk, number of indices, length of the axis, length of a row.
-    Pointers: y, x, indices. params: size (bytes an element), wide (indices are i64), single (rows of one element).
+    args: units, units a chunk, number of indices, length of the axis, length of a row, ahead.
+    Pointers: y, x, indices. params: size (bytes an element), wide (indices are i64), single (rows of one element),
+    lines (of the cache to ask for ahead; maybe none).
     """
     dtype, wide = word(spec["size"]), spec["wide"]
-    units, per_chunk, picks, size, length = (k.arg(i) for i in range(5))
+    units, per_chunk, picks, size, length, ahead = (k.arg(i) for i in range(6))
     y, x, indices = (k.pointer(i) for i in range(3))
+    table = Table(x, indices, wide, size, length, dtype)
     begin, end = k.chunk_range(units, per_chunk)
-    with segments(k, begin, end, picks) as (outer, first, last), loop(k, first, last, name="pick") as pick:
-        index = checked_index(k, indices, pick.index, wide, size)
-        target = k.add(k.mul(outer, picks), pick.index)
-        source = k.add(k.mul(outer, size), index)
-        if spec["single"]:
-            store(k, load(k, x, source, dtype), y, target, dtype)
-        else:
-            target, source = k.mul(target, length), k.mul(source, length)
-            copy_row(k, k.at(y, target, dtype), k.at(x, source, dtype), length, dtype)
+    with segments(k, begin, end, picks) as (outer, first, last):
+        offset = k.mul(k.mul(outer, size), length)
+        turn = k.max(first, k.min(k.sub(picks, ahead), last)) if spec["lines"] else first
+        if spec["lines"]:
+            with loop(k, first, turn, name="pick") as pick:
+                table.prefetch(k, k.add(pick.index, ahead), spec["lines"], offset)
+                _copy_pick(k, spec, table, y, k.add(k.mul(outer, picks), pick.index), pick.index, offset)
+        with loop(k, turn, last, name="rest") as pick:
+            _copy_pick(k, spec, table, y, k.add(k.mul(outer, picks), pick.index), pick.index, offset)
+
+
+def _copy_pick(k: Kernel, spec: KernelSpec, table: Table, y: ir.Value, unit: Index, pick: Index, offset: Index) -> None:
+    """Row `unit` of y is that which index number `pick` picks, `offset` elements behind the first of x."""
+    dtype, source = table.dtype, k.add(offset, table.start(k, pick))
+    if spec["single"]:
+        store(k, load(k, table.x, source, dtype), y, unit, dtype)
+    else:
+        copy_row(k, k.at(y, k.mul(unit, table.length), dtype), k.at(table.x, source, dtype), table.length, dtype)
 
 
 def emit_gather_elements(k: Kernel, spec: KernelSpec) -> None:

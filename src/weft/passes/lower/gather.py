@@ -15,6 +15,9 @@ PICK_NS = 2.0
 """What looking up one index is assumed to cost."""
 
 _LINE = 64
+_MOST_LINES = 64
+"""From here on the CPU sees by itself that a row is read from end to end."""
+
 _AHEAD_BYTES = 24 << 10
 _MOST_AHEAD = 32
 
@@ -22,10 +25,11 @@ _MOST_AHEAD = 32
 def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[int, int]:
     """What to ask for of each of the rows of x, of `row` bytes, that indices pick, and how many rows ahead.
 
-    (cache lines in the `together` bytes that are read at once, rows); no lines where x fits into L2.
+    (cache lines that the `together` bytes that are read at once may lie in, rows); no lines where x fits into L2.
+    Measured, docs/adr/0013: rows of 64 bytes to 3 kB from L3 and from memory, 1 to 256 rows ahead.
     """
-    lines = -(-together // _LINE) if nbytes(x) > ctx.target.l2 // 2 else 0
-    return lines, min(max(_AHEAD_BYTES // row, 1), _MOST_AHEAD)
+    lines = -(-together // _LINE) + (row % _LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
+    return min(lines, _MOST_LINES), min(max(_AHEAD_BYTES // row, 1), _MOST_AHEAD)
 
 
 def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -46,8 +50,12 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
             return alias_or_copy(node, ctx, y, x, dense_target(tuple(rest), kept), index * strides[axis])
     outer, length = elements(shape[:axis]), elements(shape[axis + 1 :])
     units = outer * picks if length else 0
-    spec = KernelSpec.of("gather", size=x.known_dtype.size, wide=indices.known_dtype == i64, single=length == 1)
-    args = (max(picks, 1), size, length)
+    row = length * x.known_dtype.size
+    lines, ahead = prefetched(x, row, row, ctx) if length > 1 else (0, 0)
+    spec = KernelSpec.of(
+        "gather", size=x.known_dtype.size, wide=indices.known_dtype == i64, single=length == 1, lines=lines
+    )
+    args = (max(picks, 1), size, length, ahead)
     return [_call(node, ctx, spec, units, args, float(picks))]
 
 

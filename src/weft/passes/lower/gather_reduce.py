@@ -16,6 +16,7 @@ from weft.passes.lower.reduce import HOW, SHORT_COLUMN, Passes, Step, plain_step
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
+
 def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
     """How `how` (an op) over `axes` of the indices reduces the rows of x in one pass; None if the kernel does not.
 
