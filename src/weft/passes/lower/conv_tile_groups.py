@@ -74,7 +74,12 @@ def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
 
 
 def unevenness(chunks: int) -> float:
-    """How many times as long as at best the workers take for `chunks` equal chunks, over usual numbers of workers."""
+    """How many times as long as at best the workers take for `chunks` equal chunks, over usual numbers of workers.
+
+    Unlike `evenness.loss` this takes the last chunk of output groups for as long as the others: the constants of the costs
+    it multiplies were fitted to layers that were chosen so. With short ones counted, 58 of 2,968 shapes are cut in another
+    way with AVX-512 (94 of 3,018 with AVX2), three of googlenet's among them, for 2 % (median; 7 at most) by the costs.
+    """
     return sum(share * -(-chunks // workers) * workers / chunks for workers, share in USUAL_WORKERS.items())
 
 

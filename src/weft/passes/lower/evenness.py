@@ -15,7 +15,8 @@ def loss(rows: tuple[int, int], columns: tuple[int, int], wanted: float) -> floa
     """The part of the time that is lost where work is cut along two axes, each (units, units a chunk).
 
     Chunks are taken row by row; those at the ends of both axes may be smaller. Lost is what workers wait for each other,
-    of as many workers as the work is worth `wanted` chunks; another number of chunks counts a little too.
+    of as many workers as the work is worth `wanted` chunks; another number of chunks counts a little too. Products of
+    tiles, whose costs were fitted with chunks of one size, are rated by `conv_tile_groups.unevenness` instead.
     """
     (row_count, row_last), (column_count, column_last) = _ends(*rows), _ends(*columns)
     chunks, whole = row_count * column_count, rows[0] * columns[0]
