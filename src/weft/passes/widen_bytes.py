@@ -36,8 +36,19 @@ class WidenBytes:
                 return None if multiplies_quads(node, context.target) else _conv(node, edit)
             return None if quads_of(node) is not None else _matmul(node, edit)
 
-        rules: Rules = {"conv": (widened,), "matmul": (widened,)}
+        rules: Rules = {"conv": (widened,), "matmul": (widened,), "max_pool": (_max_pool,)}
         return sweep(graph, context, rules)
+
+
+def _max_pool(node: Node, edit: Edit) -> Value | None:
+    """max_pool(x: u8) -> cast(max_pool(cast(x, f32)), u8); a window of nothing but padding gives the least number"""
+    x = node.operand(0)
+    if x.dtype not in BYTES or len(node.outputs) != 1:
+        return None
+    limits = np.iinfo(x.known_dtype.numpy)
+    most = edit.add("max_pool", [edit.add("cast", [x], {"to": dtypes.f32})], node.attrs)
+    held = edit.add("max", [most, edit.constant(limits.min, like=most)])
+    return edit.add("cast", [held], {"to": x.dtype})
 
 
 def _conv(node: Node, edit: Edit) -> Value:

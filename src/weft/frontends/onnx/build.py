@@ -29,13 +29,10 @@ class Quantized:
     axis: int
 
     def same_as(self, scale: Array, zero: Array) -> bool:
-        """Whether quantizing the value with these, for all places alike, gives x again."""
-        single = self.scale.size == scale.size == self.zero.size == zero.size == 1
-        return (
-            single
-            and zero.dtype == self.zero.dtype
-            and bool(scale.item() == self.scale.item() and zero.item() == self.zero.item())
-        )
+        """Whether quantizing the value with these, for all places alike, gives x again; the scale is positive."""
+        if not self.scale.size == scale.size == self.zero.size == zero.size == 1 or zero.dtype != self.zero.dtype:
+            return False
+        return bool(0 < scale.item() == self.scale.item() and zero.item() == self.zero.item())
 
 
 Function = Callable[[Sequence[Array]], list[Array]]

@@ -8,9 +8,10 @@ from onnx import AttributeProto, TensorProto
 
 from weft.errors import LimitError
 from weft.frontends.faults import Fault, Faults, Unsupported
+from weft.frontends.onnx.formal import Signature
 from weft.frontends.onnx.functions import Functions, Key, key_of
 from weft.frontends.onnx.names import captured, execution_order, graphs_of, node_name, place
-from weft.frontends.onnx.opsets import Signature, domain_of, signature, title
+from weft.frontends.onnx.opsets import domain_of, signature, title
 from weft.frontends.onnx.opsets import versions as versions_of
 from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.tensors import check_tensor, is_external, read_external

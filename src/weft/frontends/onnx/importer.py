@@ -13,6 +13,7 @@ from weft.frontends.onnx.check import check_model
 from weft.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
 from weft.frontends.onnx.functions import attributes_of, index, key_of, resolved
 from weft.frontends.onnx.known import Known
+from weft.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
 from weft.frontends.onnx.ml_table import RULES as ML_RULES
 from weft.frontends.onnx.names import execution_order, node_name, place, reads
 from weft.frontends.onnx.node import OnnxNode
@@ -26,7 +27,7 @@ from weft.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_
 from weft.graph.graph import Graph
 from weft.graph.value import Value
 
-_RULES = {"": RULES, "ai.onnx.ml": ML_RULES}
+_RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
 
 
 def import_model(source: Source) -> Graph:

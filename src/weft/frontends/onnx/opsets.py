@@ -1,7 +1,6 @@
 """Operator sets: which domains and versions are known, and the signature of each operator in them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, cast
 
@@ -9,6 +8,9 @@ import onnx
 from onnx import defs
 
 from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.onnx.formal import Formal, Signature
+from weft.frontends.onnx.microsoft import DOMAIN as MICROSOFT
+from weft.frontends.onnx.microsoft import SIGNATURES as OF_MICROSOFT
 
 OLDEST = 7
 """The oldest version of the default domain: before it, operators had other broadcasting rules."""
@@ -63,46 +65,11 @@ def title(domain: str) -> str:
     return domain or "ai.onnx"
 
 
-@dataclass(frozen=True, slots=True)
-class Formal:
-    """A formal operand or result: its name, its types (`tensor(float)`, ...), and the type variable it shares."""
-
-    name: str
-    variable: str
-    types: frozenset[str]
-    optional: bool
-    variadic: bool
-    homogeneous: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Signature:
-    """What an operator's schema says, in plain Python: schemas are slow to ask."""
-
-    name: str
-    inputs: tuple[Formal, ...]
-    outputs: tuple[Formal, ...]
-    min_inputs: int
-    max_inputs: int
-    min_outputs: int
-    max_outputs: int
-    attributes: dict[str, int]
-    required: frozenset[str]
-    deprecated: bool
-    since: int
-
-    def input(self, index: int) -> Formal:
-        """The formal operand at `index`; the last one repeats if it is variadic."""
-        return self.inputs[min(index, len(self.inputs) - 1)]
-
-    def output(self, index: int) -> Formal:
-        """The formal result at `index`; the last one repeats if it is variadic."""
-        return self.outputs[min(index, len(self.outputs) - 1)]
-
-
 @lru_cache(4096)
 def signature(domain: str, op: str, version: int) -> Signature | None:
     """The signature of `op` in this version of its domain, or None if there is none."""
+    if domain == MICROSOFT:
+        return OF_MICROSOFT.get(op)
     if not defs.has(op, domain):
         return None
     try:

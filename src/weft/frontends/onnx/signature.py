@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from weft.dtypes import DType
 from weft.frontends.faults import Fault
-from weft.frontends.onnx.opsets import Signature
+from weft.frontends.onnx.formal import Signature
 from weft.frontends.onnx.types import SCHEMA_NAMES
 from weft.graph.value import Value
 

@@ -29,13 +29,14 @@ def max_pool(node: OnnxNode, b: Builder) -> Value | None:
     )
 
 
-def average_pool(node: OnnxNode, b: Builder) -> Value | None:
+def average_pool(node: OnnxNode, b: Builder, x: Value | None = None) -> Value | None:
+    """AveragePool of `x`, or else of the node's first operand."""
     window = _window(node)
     if window is None:
         return None
     return b.add(
         "avg_pool",
-        node.input(0),
+        node.input(0) if x is None else x,
         kernel=window.kernel,
         strides=window.strides,
         pads=window.pads,

@@ -14,8 +14,8 @@ from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.ops.operands import BYTES
 
-_MOVES = ("reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "identity")
-"""Core ops that only move the elements of their first operand."""
+_MOVES = ("reshape", "flatten", "squeeze", "unsqueeze", "transpose", "slice", "identity", "max_pool")
+"""Core ops that only move, or choose among, the elements of their first operand."""
 
 _STORED = (dtypes.u8, dtypes.i8, dtypes.u16, dtypes.i16)
 
