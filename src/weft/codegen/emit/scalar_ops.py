@@ -262,3 +262,11 @@ SCALAR_OPS: dict[str, Emitter] = {
     "where": _where,
     "clip": _clip,
 }
+
+LONG_OPS = frozenset({
+    "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "sinh", "cosh", "erf", "erfc", "softplus", "pow", "mod", "fmod",
+    "sin", "cos", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
+})  # fmt: skip
+"""Ops of more than LONG instructions for floats: code with them is better written once, in a loop, than many times."""
+
+LONG = 16

@@ -10,15 +10,14 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import lane_mask, load, store
+from weft.codegen.emit.scalar_ops import LONG_OPS
 from weft.codegen.emit.vectors import splat
 from weft.codegen.kernels.expr import emit_expr, load_value
 from weft.dtypes import DType
 from weft.plan.kernel_spec import KernelSpec
 
-_HEAVY = {
-    "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "erfc", "softplus", "pow", "sin", "cos", "div", "sqrt",
-}  # fmt: skip
-"""Ops so long that a tail with them is emitted once a block, in a loop, instead of once a vector."""
+_HEAVY = LONG_OPS | {"div", "reciprocal", "sqrt", "rsqrt"}
+"""Ops that take so long that a tail with them is emitted once a block, in a loop, instead of once a vector."""
 
 
 class Tail:

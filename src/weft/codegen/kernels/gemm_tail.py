@@ -10,14 +10,11 @@ from llvmlite import ir
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import either, loop
 from weft.codegen.emit.memory import lane_mask, load, store
+from weft.codegen.emit.scalar_ops import LONG_OPS
 from weft.codegen.emit.vectors import splat
 from weft.codegen.kernels.expr import emit_expr, load_value, store_value
 from weft.plan.kernel_spec import KernelSpec
 
-_LONG_OPS = {
-    "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "erf", "erfc", "softplus", "pow", "sin", "cos", "tan", "fmod",
-    "mod",
-}  # fmt: skip
 _SHORT_STEPS = 8
 
 
@@ -44,7 +41,7 @@ class Tail:
         self.vectors = spec["vectors"]
         self.width = self.vectors * self.lanes
         steps = () if self.expr is None else self.expr.steps
-        self.is_long = len(steps) > _SHORT_STEPS or any(step.op in _LONG_OPS for step in steps)
+        self.is_long = len(steps) > _SHORT_STEPS or any(step.op in LONG_OPS for step in steps)
         """Whether a tail is emitted once and applied in a loop, instead of once a vector of the block."""
 
     @property
