@@ -47,6 +47,37 @@ def test_weights_of_rows_become_an_operand(write, apply, swapped, constant):
     assert len(graph.nodes[0].inputs) == 3
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("constant", [False, True])
+def test_rows_may_be_grouped_afterwards(write, apply, weighted, constant):
+    """
+    Indices of one axis, the rows of which are reshaped to bags, as PyTorch's embedding_bag has them.
+    """
+    indices = write.constant([3, 0, 1] * 5, np.int64) if constant else _indices(write, 15)
+    rows = write.op("gather", write.weights(4, 8), indices, axis=0)
+    if weighted:
+        rows = write.op("mul", rows, write.weights(15, 1) if constant else write.input(15, 1, name="w"))
+    bags = write.op("reshape", rows, write.ints(5, 3, 8), allowzero=False)
+    graph = write.done(write.op("reduce_mean", bags, axes=(1,), keepdims=False))
+
+    assert [op for op in apply(graph, FuseBags()) if op != "reshape"] == ["gather_reduce"]
+    assert len(graph.nodes) == 1 if constant else graph.nodes[-1].operand(1).producer.op == "reshape"
+
+
+def test_rows_that_are_cut_stay_apart(write, apply):
+    """
+    A reshape that joins parts of neighbouring rows, or reduces within them, is done as written.
+    """
+    for shape, axes in (((5, 3, 2, 4), (1,)), ((5, 24), (1,)), ((30, 4), (0,))):
+        rows = write.op(
+            "gather", write.weights(4, 8), write.input(15, name=f"i{len(shape)}{axes}{shape}", dtype=dtypes.i64), axis=0
+        )
+        grouped = write.op("reshape", rows, write.ints(*shape), allowzero=False)
+        graph = write.done(write.op("reduce_sum", grouped, axes=axes, keepdims=False))
+
+        assert "gather_reduce" not in apply(graph, FuseBags())
+
+
 @pytest.mark.parametrize("shape", [(5, 3, 8), (8,), (5, 1, 1), (1, 1, 1)], ids=str)
 def test_other_factors_stay_apart(write, apply, shape):
     """
@@ -99,6 +130,19 @@ def test_what_has_no_kernel_stays_apart(write, apply, dtype):
     graph = write.done(write.op(op, rows, axes=(1,), keepdims=False))
 
     assert apply(graph, FuseBags()) == ["gather", op]
+
+
+def test_rows_without_elements_stay_apart(write, apply):
+    """
+    Reshaped or not: no number of rows follows from no elements.
+    """
+    rows, others = (
+        write.op("gather", write.weights(4, 0), write.constant([0] * 6, np.int64), axis=0) for _ in range(2)
+    )
+    grouped = write.op("reshape", others, write.ints(5, 3, 0), allowzero=True)
+    graph = write.done(*(write.op("reduce_sum", value, axes=(0,), keepdims=False) for value in (rows, grouped)))
+
+    assert "gather_reduce" not in apply(graph, FuseBags())
 
 
 def test_rows_that_others_read_are_stored(write, apply):
