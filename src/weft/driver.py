@@ -16,7 +16,7 @@ from weft.codegen.draft import Draft
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape
-from weft.ops.call import Body, Nested, call_function
+from weft.ops.call import Nested, call_function
 from weft.ops.table import OPS
 from weft.passes.base import Math, PassContext, Precision
 from weft.passes.make_plan import make_plan
@@ -88,12 +88,7 @@ def bind_bodies(graph: Graph, options: Options) -> None:
     for node in graph.nodes:
         function = node.attrs.get("function")
         if isinstance(function, Nested) and options.nested is not None:
-            function.bind([_body(options.nested(template)) for template in function.templates])
-
-
-def _body(session: SessionBase) -> Body:
-    names = [tensor.name for tensor in session.inputs]
-    return lambda arrays: list(session.run_part(dict(zip(names, arrays, strict=True))).values())
+            function.bind([options.nested(template).run_listed_part for template in function.templates])
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from weft.errors import RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
+from weft.errors import KernelError, RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
 from weft.runtime.numpy_threads import one_thread
 
 P = ParamSpec("P")
@@ -15,8 +15,8 @@ R = TypeVar("R")
 def call_for(where: str, waits: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """What `function` returns for the node `where`; NumPy's BLAS uses the calling thread alone unless it `waits`.
 
-    Raises RunError (WorkerError for a fault of a worker process) with `where` in its message, and the cause chained; the end
-    of the run from outside comes through as it is.
+    Raises RunError (KernelError for bad data, WorkerError for a fault of a worker process) with `where` in its message, and the
+    cause chained; the end of the run from outside comes through as it is.
     """
     try:
         if waits:
@@ -27,6 +27,8 @@ def call_for(where: str, waits: bool, function: Callable[P, R], *args: P.args, *
         raise
     except WorkerError as error:
         raise WorkerError(f"{where}: {error}") from error
+    except KernelError as error:
+        raise KernelError(f"{where}: {error}") from error
     except WeftError as error:
         raise RunError(f"{where}: {error}") from error
     except Exception as error:

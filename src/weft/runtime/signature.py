@@ -116,6 +116,17 @@ class Familiar:
             arrays.append(array)
         return arrays
 
+    def fits(self, arrays: Sequence[Array]) -> bool:
+        """Whether arrays in the order of the inputs need no closer look."""
+        if len(arrays) != len(self._forms):
+            return False
+        for array, (_, dtype, shape) in zip(arrays, self._forms, strict=True):
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return False
+            if not array.flags.c_contiguous:
+                return False
+        return True
+
 
 def names(tensors: Sequence[Tensor]) -> str:
     """The quoted names of `tensors`, for messages."""

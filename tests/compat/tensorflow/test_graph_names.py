@@ -158,7 +158,7 @@ def test_modules_know_their_variables() -> None:
 
 
 ADVICE = {
-    "TensorArray": "tf.stack", "map_fn": "tf.while_loop", "GradientTape": "gradients", "keras": "ONNX", "argsrt": "argsort",
+    "vectorized_map": "tf.map_fn", "dynamic_rnn": "tf.while_loop", "GradientTape": "gradients", "keras": "ONNX", "argsrt": "argsort",
     "sparse_add": "dense", "irfft": "numpy_function", "enable_resource_variables": "leave it out", "anything": "numpy_function",
 }  # fmt: skip
 

@@ -15,8 +15,10 @@ from weft.compat.tensorflow.func_graph import Subgraph, effects_of
 from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
 from weft.compat.tensorflow.partial import common
 from weft.compat.tensorflow.shape import TensorShape
+from weft.compat.tensorflow.stage import Function
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import Tensor, call
+from weft.frontends.tensorflow.peeled import State
 from weft.ops.op import Array
 
 
@@ -183,16 +185,7 @@ def while_loop(
     test = Subgraph(graph, cond, parameters, loop_vars)
     step = Subgraph(graph, body, parameters, loop_vars)
     _must_fit(step.graph.results, first, shapes)
-    count, tested = len(first), len(test.captured)
-
-    def repeat(run: Run, arrays: list[Array]) -> list[Array]:
-        state, of_test, of_step = arrays[:count], arrays[count : count + tested], arrays[count + tested :]
-        done = 0
-        while (limit is None or done < limit) and bool(np.asarray(test.run(run, state, of_test)[0])):
-            state = step.run(run, state, of_step)
-            done += 1
-        return state
-
+    repeat = _repeated(test, step, cond, limit)
     op = graph.create_op(
         "While",
         [*first, *test.captured, *step.captured],
@@ -202,6 +195,44 @@ def while_loop(
         attrs=effects_of(test, step),
     )
     return nest.pack_sequence_as(loop_vars, op.outputs)
+
+
+def _repeated(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
+    """The loop: its variables come before what its test and its step read from outside.
+
+    A test without effects is computed by the step before it, and items of lists are read and written by the loop.
+    """
+    count, tested = len(step.graph.results), len(test.captured)
+    if not test.graph.effects():
+        step.go_on(cond)
+    joined = len(step.graph.results) > count
+    parts = step.taken_apart(count)
+
+    def goes_on(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
+        return (limit is None or done < limit) and bool(test.run(run, state, of_test)[0])
+
+    def repeat(run: Run, arrays: list[Array]) -> list[Array]:
+        state, of_test, of_step = arrays[:count], arrays[count : count + tested], arrays[count + tested :]
+        done, going = 0, goes_on(run, state, of_test, 0)
+        while going:
+            made = step.run(run, state, of_step)
+            state, done = made[:count], done + 1
+            going = bool(made[-1]) and done != limit if joined else goes_on(run, state, of_test, done)
+        return state
+
+    def repeat_over_lists(run: Run, arrays: list[Array]) -> list[Array]:
+        assert parts is not None
+        of_test = arrays[count : count + tested]
+        state = State(parts, [*arrays[:count], *arrays[count + tested :]])
+        done, going = 0, goes_on(run, state.arrays[:count], of_test, 0)
+        while going:
+            made = step.run_apart(parts, run, state.operands())
+            state.take(made)
+            done += 1
+            going = bool(made[-1]) and done != limit if joined else goes_on(run, state.arrays[:count], of_test, done)
+        return state.ended()[:count]
+
+    return repeat if parts is None else repeat_over_lists
 
 
 def _limited_loop(

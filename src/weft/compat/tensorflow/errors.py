@@ -149,6 +149,8 @@ def translated(error: core.WeftError) -> OpError:
     if isinstance(error, core.RunError) and cause is not error:
         if isinstance(cause, OpError):
             return type(cause)(cause.node_def, cause.op, cause.message)
+        if isinstance(cause, core.WeftError):
+            return kind_for(_OF_WEFT, cause)(None, None, str(error))
         return kind_for(_OF_PYTHON, cause)(None, None, f"{type(cause).__name__}: {cause}\n{error}")
     return kind_for(_OF_WEFT, error)(None, None, str(error))
 

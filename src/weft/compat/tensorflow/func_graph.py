@@ -12,6 +12,8 @@ from weft.compat.tensorflow.graph import Graph, Operation
 from weft.compat.tensorflow.program import Program, closure, touched
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import Tensor
+from weft.dtypes import string
+from weft.frontends.tensorflow.peeled import Peeled, Step, peeled
 from weft.ops.op import Array, Info
 
 
@@ -60,10 +62,13 @@ class FuncGraph(Graph):
                 self.enter(_tensor(leaf)) for leaf in leaves if not isinstance(leaf, Operation) and leaf is not None
             ]
 
+    def effects(self) -> list[Operation]:
+        """The operations that run even if no result needs them."""
+        return [op for op in self.get_operations() if op.kind in EFFECTS or op.kind.startswith("Assign")]
+
     def program(self, *, effects: bool) -> Program:
         """What computes the results; with `effects` assignments and Python functions too that no result needs."""
-        targets = [op for op in self.get_operations() if op.kind in EFFECTS or op.kind.startswith("Assign")]
-        ops = closure(self.results, targets if effects else (), ())
+        ops = closure(self.results, self.effects() if effects else (), ())
         given = [*self.parameters, *self.captures.values()]
         return Program([op for op in ops if op.kind != "Placeholder"], given, self.results)
 
@@ -102,8 +107,8 @@ class Subgraph:
         self.graph = FuncGraph(outer)
         with context.entered(self.graph):
             self.graph.parameters = [self.graph.parameter(forms, name) for forms, name in parameters]
-        given = nest.pack_sequence_as(args, self.graph.parameters)
-        self.graph.trace(function, *given)
+        self._args = args
+        self.graph.trace(function, *nest.pack_sequence_as(args, self.graph.parameters))
         self._program: Program | None = None
 
     @property
@@ -111,10 +116,45 @@ class Subgraph:
         """The tensors of the outer graph that it reads."""
         return list(self.graph.captures)
 
+    def go_on(self, test: Callable[..., Any]) -> None:
+        """Compute one more result: `test` of the others, in the form in which the body returned them."""
+        graph, results = self.graph, self.graph.results
+        graph.trace(test, *nest.pack_sequence_as(self._args, results))
+        graph.results = [*results, *graph.results]
+
+    def taken_apart(self, count: int) -> Peeled[Tensor] | None:
+        """The body as the step of a loop of `count` variables, taken apart where it reads and writes lists.
+
+        None if it has none, or if that cannot be done.
+        """
+        graph = self.graph
+        given = [*graph.parameters, *graph.captures.values()]
+        lists = [tensor.dtype.core is string and tensor.shape.rank == 0 for tensor in given]
+        if not any(lists):
+            return None
+        targets = graph.effects()
+
+        def reader(tensor: Tensor) -> tuple[str, Sequence[Tensor]] | None:
+            return None if tensor.op.kind == "Placeholder" else (tensor.op.kind, tensor.op.inputs)
+
+        def needed(ends: Sequence[Tensor], known: Sequence[Tensor]) -> Sequence[Tensor]:
+            return [op.outputs[0] for op in closure(ends, targets, known) if op.outputs]
+
+        def resizes(tensor: Tensor) -> bool:
+            return bool(tensor.op.attrs.get("resize_if_index_out_of_bounds", False))
+
+        results, extra = graph.results[:count], graph.results[count:]
+        return peeled(Step(given, lists, results, reader, needed, resizes, extra))
+
+    def run_apart(self, parts: Peeled[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
+        """What `parts` want, from arrays of what they are given."""
+        if self._program is None:
+            ops = closure(parts.wanted, self.graph.effects(), parts.given)
+            self._program = Program([op for op in ops if op.kind != "Placeholder"], parts.given, parts.wanted)
+        return self._program.run_part(arrays, run)
+
     def run(self, run: Run, parameters: Sequence[Array], captures: Sequence[Array]) -> list[Array]:
         """Its results."""
         if self._program is None:
             self._program = self.graph.program(effects=True)
-        given = [*self.graph.parameters, *self.graph.captures.values()]
-        found = self._program.run(dict(zip(given, [*parameters, *captures], strict=True)), run.nested())
-        return [found[tensor] for tensor in self.graph.results]
+        return self._program.run_part([*parameters, *captures], run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from weft.compat.tensorflow import context, control_flow
@@ -23,8 +24,8 @@ from weft.frontends.tensorflow.messages import GraphDef
 from weft.frontends.tensorflow.node import Node, Ref, spelled, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES
 from weft.frontends.tensorflow.reader import read
-from weft.frontends.tensorflow.switches import CHOICE
-from weft.frontends.tensorflow.translate import MISFITS, NOTHING, choice, constant_array, prepared, stated
+from weft.frontends.tensorflow.switches import SIDES, sides
+from weft.frontends.tensorflow.translate import MISFITS, NOTHING, constant_array, prepared, stated
 
 
 def import_graph_def(
@@ -143,11 +144,11 @@ class _Importer:
             return ()
         if node.op in _COMPOUND:
             return _COMPOUND[node.op](self, node, inputs)
-        known = node.op in NODES or node.op == CHOICE
+        known = node.op in NODES
         count = self._counts.get(node.name, 1)
         unknown = placeholder_forms(float32, TensorShape(None))
         op = self._graph.create_op(
-            "Merge" if node.op == CHOICE else node.op,
+            node.op,
             inputs,
             _emit_of(node) if known else _absent(node),
             node.name,
@@ -188,23 +189,28 @@ class _Importer:
         frame = node.attr("frame")
         count = len(frame.results)
 
-        def part(wanted: list[Ref], given: Mapping[Ref, None], state: Sequence[Tensor]) -> list[Tensor]:
-            graph = context.get_default_graph()
-            read = [graph.enter(tensor) for tensor in (*state, *inputs[count:])]
-            inner = _Importer(graph, self._library, self._body, dict(zip(given, read, strict=True)))
-            inner.run(wanted)
-            return [inner._env[ref] for ref in wanted]
-
         test, step = inside(node)
         anything = [TensorShape(None)] * count
         found = control_flow.while_loop(
-            lambda *state: part(*test, state)[0],
-            lambda *state: part(*step, state),
+            lambda *state: self._part(*test, (*state, *inputs[count:]))[0],
+            lambda *state: self._part(*step, (*state, *inputs[count:])),
             inputs[:count],
             shape_invariants=anything,
             name=node.name,
         )
         return _tensors(found)
+
+    def sides(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        no, yes = (partial(self._part, wanted, given, inputs[1:]) for wanted, given in sides(node))
+        return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
+
+    def _part(self, wanted: list[Ref], given: Mapping[Ref, None], values: Sequence[Tensor]) -> list[Tensor]:
+        """A part of the body, made in the graph that is current: what is `wanted` of it where `given` have these values."""
+        graph = context.get_default_graph()
+        read = [graph.enter(tensor) for tensor in values]
+        inner = _Importer(graph, self._library, self._body, dict(zip(given, read, strict=True)))
+        inner.run(wanted)
+        return [inner._env[ref] for ref in wanted]
 
     def _function(self, name: str, inputs: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
         body = self._library.body(name)
@@ -240,8 +246,6 @@ def _emit_of(node: Node) -> Callable[..., Any]:
 
     def emit(e: Any, values: Any) -> Any:
         try:
-            if node.op == CHOICE:
-                return choice(e, *values)
             return NODES[node.op].emit(e, node, values)
         except Fault as fault:
             raise ValueError(str(fault)) from fault
@@ -266,5 +270,6 @@ _COMPOUND: dict[str, Callable[[_Importer, Node, list[Tensor]], Sequence[Tensor]]
     **dict.fromkeys(BRANCHES, _Importer.branch),
     **dict.fromkeys(("While", "StatelessWhile"), _Importer.loop),
     FRAME: _Importer.frame,
+    SIDES: _Importer.sides,
 }
 """Ops that run parts of the graph."""

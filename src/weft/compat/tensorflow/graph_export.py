@@ -96,7 +96,7 @@ def _write(message: Any, op: Operation) -> bool:
         for tensor in op.outputs:
             _set(node, dtype=tensor.dtype.core, shape=tensor.shape.dims or ())
         return True
-    if op.call is None and op.kind in NODES and op.kind not in STRUCTURE:
+    if op.call is None and isinstance(NODES.get(op.kind), Form) and op.kind not in STRUCTURE:
         _set(_node(message, op, op.kind, op.inputs), **op.attrs)
         return True
     return op.call is not None and _called(message, op, *op.call)
@@ -138,7 +138,8 @@ def _taken(tensors: Iterator[Tensor], count: int) -> list[Tensor] | None:
 
 
 def _forms(rule: str, rank: int) -> list[tuple[str, Form]]:
-    found = [(kind, form) for kind, form in NODES.items() if form.rule == rule and rank in OF_RANK.get(kind, (rank,))]
+    forms = [(kind, form) for kind, form in NODES.items() if isinstance(form, Form) and form.rule == rule]
+    found = [(kind, form) for kind, form in forms if rank in OF_RANK.get(kind, (rank,))]
     return sorted(found, key=lambda item: (item[0] not in PREFERRED, item[0] not in OF_RANK))
 
 

@@ -6,8 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
+class Composite:
+    """What is made of tensors, its `parts`, which are its leaves: a TensorArray."""
+
+    def parts(self) -> list[Any]:
+        """The tensors it is made of."""
+        raise NotImplementedError
+
+    def of_parts(self, parts: Sequence[Any]) -> Any:
+        """The same with other tensors."""
+        raise NotImplementedError
+
+
 def flatten(structure: Any) -> list[Any]:
     """The leaves of `structure`, dictionaries in the order of their sorted keys. None is a leaf."""
+    if isinstance(structure, Composite):
+        return structure.parts()
     if isinstance(structure, Mapping):
         return [leaf for key in _keys(structure) for leaf in flatten(structure[key])]
     if isinstance(structure, (list, tuple)):
@@ -61,6 +75,8 @@ def pack_sequence_as(structure: Any, leaves: Sequence[Any]) -> Any:
 
 
 def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(structure, Composite):
+        return structure.of_parts([next(leaves) for _ in structure.parts()])
     if isinstance(structure, Mapping):
         found = {key: _pack(structure[key], leaves) for key in _keys(structure)}
         return type(structure)((key, found[key]) for key in structure)  # type: ignore[call-arg]

@@ -57,6 +57,19 @@ class Stage:
     rest: Program | None
 
 
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """A stage that does all there is to do for arrays of these shapes, and how its inputs and outputs are ordered.
+
+    `outputs` are places among the results of the session; below 0, counted from -1, among what is given.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    session: Session
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
 class Program:
     """Operations that compute `wanted` from `given` tensors. `fixed` ones of these are compiled in by value."""
 
@@ -70,6 +83,8 @@ class Program:
         self.ops = list(ops)
         self.given = tuple(dict.fromkeys(given))
         self.wanted = tuple(dict.fromkeys(wanted))
+        self._asked = tuple(wanted)
+        self._direct: Direct | None = None
         self.fixed = fixed
         self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
         self._stages: dict[Any, Stage] = {}
@@ -82,6 +97,34 @@ class Program:
             return self._run(arrays, run)
         finally:
             del RUNS[run.number]
+
+    def run_part(self, arrays: Sequence[Array], run: Run) -> list[Array]:
+        """As `run`, as a part of the run around it: from arrays in the order of what is given to those of what is wanted."""
+        direct = self._direct
+        if direct is not None and direct.shapes == tuple([array.shape for array in arrays]):
+            made = direct.session.run_listed_part([arrays[place] for place in direct.inputs])
+            return [made[place] if place >= 0 else arrays[-1 - place] for place in direct.outputs]
+        given = dict(zip(self.given, arrays, strict=True))
+        found = self.run(given, run.nested())
+        self._direct = self._directly(given)
+        return [found[tensor] for tensor in self._asked]
+
+    def _directly(self, arrays: dict[Tensor, Array]) -> Direct | None:
+        """The only stage for such arrays; None if there are several, or if it needs more than the arrays."""
+        if self.fixed or self.variables:
+            return None
+        stage = self._stage(arrays, {})
+        if stage.session is None or stage.rest is not None or stage.dynamic or stage.run is not None:
+            return None
+        names = [tensor.name for tensor in stage.session.outputs]
+        places = {tensor: names.index(name) for tensor, name in stage.outputs.items()}
+        places.update((tensor, -1 - place) for place, tensor in enumerate(self.given))
+        return Direct(
+            tuple(array.shape for array in arrays.values()),
+            stage.session,
+            tuple(self.given.index(stage.inputs[tensor.name]) for tensor in stage.session.inputs),
+            tuple(places[tensor] for tensor in self._asked),
+        )
 
     def _run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
         held = {variable: run.store.values.get(variable) for variable in self.variables}

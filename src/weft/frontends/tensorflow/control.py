@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,8 +12,9 @@ from weft.errors import KernelError, ShapeError
 from weft.frontends.faults import Fault
 from weft.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
 from weft.frontends.tensorflow.forms import Form
-from weft.frontends.tensorflow.node import Node
-from weft.graph.graph import link
+from weft.frontends.tensorflow.list_ops import ListForm
+from weft.frontends.tensorflow.node import Node, Ref
+from weft.frontends.tensorflow.peeled import Peeled, State
 from weft.graph.template import Template
 from weft.graph.value import Value
 from weft.ops.call import Nested
@@ -34,23 +34,44 @@ class Branches(Nested):
 
 
 class Loop(Nested):
-    """While: the second template is repeated on its own results while the first holds of them.
+    """While: the second template gives, of the variables, their next values and whether to go on; the first one decides at first.
 
-    Arrays beyond its results stay the same.
+    `count` variables change; arrays beyond them stay the same.
     """
 
-    def __init__(self, test: Template, step: Template) -> None:
+    def __init__(self, test: Template, step: Template, count: int) -> None:
         super().__init__(test, step)
-        self._count = len(step.outputs)
+        self._count = count
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         test, step = self.bodies
-        state = list(arrays)
-        while truth(test(state)[0]):
+        count, state = self._count, list(arrays)
+        goes_on = truth(test(state)[0])
+        while goes_on:
             check_run()
-            made = step(state)
-            state = [*made, *state[len(made) :]]
-        return state[: self._count]
+            *state[:count], last = step(state)
+            goes_on = truth(last)
+        return state[:count]
+
+
+class ListLoop(Nested):
+    """While with lists among its variables: the step has tensors alone, and the loop reads and writes their items."""
+
+    def __init__(self, test: Template, step: Template, parts: Peeled[Ref]) -> None:
+        super().__init__(test, step)
+        self._parts = parts
+        self._count = len(parts.lists)
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        test, step = self.bodies
+        state = State(self._parts, arrays)
+        goes_on = truth(test(state.plain())[0])
+        while goes_on:
+            check_run()
+            made = step(state.operands())
+            state.take(made)
+            goes_on = truth(made[-1])
+        return state.ended()[: self._count]
 
 
 class Rest(Nested):
@@ -63,7 +84,7 @@ class Rest(Nested):
 class Single:
     """One node whose rule needs the value of an operand: it is built for the arrays of a run, and runs by reference."""
 
-    def __init__(self, node: Node, form: Form, dtypes: Sequence[DType]) -> None:
+    def __init__(self, node: Node, form: Form | ListForm, dtypes: Sequence[DType]) -> None:
         self._node = node
         self._form = form
         self._dtypes = dtypes
@@ -98,16 +119,6 @@ class Single:
 def truth(array: Array) -> bool:
     """Whether a predicate holds: a boolean, a number other than 0, a text that is not empty, or a tensor with elements."""
     return bool(array.reshape(())[()]) if array.ndim == 0 else array.size > 0
-
-
-def add_call(e: Emitter, node: Node, values: Sequence[Value], function: Any, dtypes: Sequence[DType]) -> list[Value]:
-    """The results, of these dtypes and of shapes that a run tells, of a step that runs `function`."""
-    results = [e.graph.value(node.name, dtype) for dtype in dtypes]
-    attrs = {"function": function, "infer": None, "blocking": False, "label": node.op}
-    made = e.graph.make("call", values, attrs, name=node.name, outputs=results)
-    e.graph.nodes.append(made)
-    link(made)
-    return results
 
 
 def result_dtypes(node: Node, count: int, values: Sequence[Value]) -> list[DType]:

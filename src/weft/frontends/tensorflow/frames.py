@@ -7,7 +7,7 @@ next step or out (Switch on LoopCond, Exit). What stays the same enters with is_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from weft.dtypes import DType, f32
 from weft.frontends.faults import Fault
@@ -84,6 +84,16 @@ def _replace(name: str, enters: list[Node], body: Body, plain: Body, readers: di
                 plain.nodes.pop(node.name, None)
     for node in (*enters, *merges, *switches, *nexts, loop_condition):
         plain.nodes.pop(node.name, None)
+
+
+def with_frames_settled(body: Body) -> Body:
+    """`body`, whose frames now name what aliases stand for. Raises Fault if these lead in a circle."""
+    for node in body.nodes.values():
+        if node.op == FRAME:
+            frame: Frame = node.attr("frame")
+            test, *results = (body.resolved(ref) for ref in (frame.test, *frame.results))
+            node.attrs = {**node.attrs, "frame": replace(frame, test=test, results=results)}
+    return body
 
 
 def _one(readers: dict[Ref, list[Node]], ref: Ref, ops: tuple[str, ...], name: str) -> Node:

@@ -11,7 +11,7 @@ from weft.frontends.tensorflow.body import Body, Library, graph_body, needed, so
 from weft.frontends.tensorflow.frames import FRAME, inside
 from weft.frontends.tensorflow.node import Node, Ref, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
-from weft.frontends.tensorflow.switches import CHOICE
+from weft.frontends.tensorflow.switches import SIDES, sides
 from weft.frontends.tensorflow.translate import NOTHING, Translation, finish, prepared, stated
 from weft.graph.graph import Graph
 from weft.graph.shape import Dim, Shape, StaticShape, is_static
@@ -135,7 +135,7 @@ class _Model:
         """Note every op that weft does not have, with the nodes that have it."""
         unknown: dict[str, list[str]] = {}
         for node in [*nodes, *self._called(nodes)]:
-            if node.op not in NODES and node.op not in STRUCTURE and node.op not in (CHOICE, FRAME, "_Arg"):
+            if node.op not in NODES and node.op not in STRUCTURE and node.op not in (SIDES, FRAME, "_Arg"):
                 unknown.setdefault(node.op, []).append(node.name)
         for op, found in unknown.items():
             advice = FREEZE if op in VARIABLES else "weft does not have this op"
@@ -162,6 +162,8 @@ class _Model:
         """What a branch or loop runs: nodes, what is wanted of them and given to them; functions seen before left out."""
         if node.op == FRAME:
             return [(around, wanted, given) for wanted, given in inside(node)]
+        if node.op == SIDES:
+            return [(around, wanted, given) for wanted, given in sides(node)]
         names = ("then_branch", "else_branch", "cond", "body") if node.op in STRUCTURE else ()
         functions = {node.function(name) for name in names if node.has(name)} - seen
         seen.update(functions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft.frontends.tensorflow.forms import Form
+from weft.frontends.tensorflow.list_ops import LISTS, ListForm
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
@@ -37,7 +38,8 @@ _POOL = "ksize strides padding data_format"
 _NORM = "epsilon data_format is_training"
 _SLICE = "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask"
 
-NODES: dict[str, Form] = {
+NODES: dict[str, Form | ListForm] = {
+    **LISTS,
     **{op: Form(rule, "x") for op, rule in _UNARY.items()},
     **{op: Form(rule, "x", dtype="=bool") for op, rule in _TESTS.items()},
     **{op: Form(rule, "x" if rule == "nn.relu" else "features") for op, rule in _ACTIVATIONS.items()},
@@ -135,7 +137,7 @@ NODES: dict[str, Form] = {
 
 STRUCTURE = {
     "Const": "a constant", "Placeholder": "an input", "PlaceholderV2": "an input", "NoOp": "nothing", "Assert": "nothing",
-    "Print": "its input", "PrintV2": "nothing", "If": "one of two functions", "StatelessIf": "one of two functions",
+    "Print": "its input", "PrintV2": "nothing", "TensorArrayCloseV3": "nothing", "If": "one of two functions", "StatelessIf": "one of two functions",
     "While": "a function while another holds", "StatelessWhile": "a function while another holds",
     "PartitionedCall": "a function", "StatefulPartitionedCall": "a function",
     "Enter": "a loop", "Exit": "a loop", "LoopCond": "a loop", "NextIteration": "a loop",

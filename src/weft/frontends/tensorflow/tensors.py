@@ -24,9 +24,15 @@ _DTYPES: dict[str, DType] = {
     "DT_UINT8": dtypes.u8, "DT_UINT16": dtypes.u16, "DT_UINT32": dtypes.u32, "DT_UINT64": dtypes.u64,
     "DT_BOOL": dtypes.boolean, "DT_STRING": dtypes.string,
 }  # fmt: skip
-DTYPES: dict[int, DType] = {ENUMS["DataType"][name]: dtype for name, dtype in _DTYPES.items()}
+NUMBERS: dict[DType, int] = {dtype: ENUMS["DataType"][name] for name, dtype in _DTYPES.items()}
+"""The number that TensorFlow has for an element type."""
+_OBJECTS = ("DT_VARIANT", "DT_RESOURCE")
+"""What lists of tensors are, which are Python objects as text is."""
+DTYPES: dict[int, DType] = {
+    **{number: dtype for dtype, number in NUMBERS.items()},
+    **{ENUMS["DataType"][name]: dtypes.string for name in _OBJECTS},
+}
 """TensorFlow's number of an element type -> DType, for those that a weft tensor can have."""
-NUMBERS: dict[DType, int] = {dtype: number for number, dtype in DTYPES.items()}
 
 _NAMES = {number: name for name, number in ENUMS["DataType"].items()}
 _REFERENCE = 100

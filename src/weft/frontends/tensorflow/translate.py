@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from weft.dtypes import DType, from_numpy
+from weft.dtypes import DType, from_numpy, string
 from weft.errors import WeftError
 from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.tensorflow.body import Body, Library, expanded, ordered
-from weft.frontends.tensorflow.control import Branches, Loop, Rest, Single, add_call, result_dtypes
+from weft.frontends.tensorflow.calls import add_call
+from weft.frontends.tensorflow.control import Branches, ListLoop, Loop, Rest, Single, result_dtypes
 from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
-from weft.frontends.tensorflow.frames import FRAME, inside, without_frames
+from weft.frontends.tensorflow.flows import with_lists
+from weft.frontends.tensorflow.frames import FRAME, inside, with_frames_settled, without_frames
 from weft.frontends.tensorflow.node import Node, Ref, spelled
 from weft.frontends.tensorflow.nodes import NODES
-from weft.frontends.tensorflow.switches import CHOICE, without_switches
+from weft.frontends.tensorflow.switches import SIDES, sides, without_switches
+from weft.frontends.tensorflow.unlisted import taken_apart
 from weft.graph.graph import Graph
-from weft.graph.shape import is_static
+from weft.graph.shape import StaticShape, is_static
 from weft.graph.template import Form as Given
 from weft.graph.template import Template
 from weft.graph.value import Value
 from weft.ops.op import Array
 
-NOTHING = ("NoOp", "Assert", "PrintV2")
+NOTHING = ("NoOp", "Assert", "PrintV2", "TensorArrayCloseV3")
 MOST_NESTED = 32
 """Branches inside branches that are replaced by the side taken."""
+MOST_TRIED = 3
+"""How deep branches inside branches are translated beforehand, to learn whether both sides give the same shapes."""
 MISFITS = (WeftError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
 """What rules raise for operands and attributes that do not fit them."""
 
 Env = dict[Ref, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a body lies between `given` tensors and those `wanted`."""
+
+    title: str
+    body: Body
+    given: list[Ref]
+    wanted: list[Ref]
 
 
 class Translation:
@@ -97,28 +113,100 @@ class Translation:
     def nothing(self, _: Node, __: list[Value]) -> Sequence[Value]:
         return []
 
-    def choice(self, _: Node, values: list[Value]) -> Sequence[Value]:
-        return [choice(self.emitter, *values)]
-
     def branch(self, node: Node, values: list[Value]) -> Sequence[Value]:
         names = [node.function("then_branch"), node.function("else_branch")]
         predicate = values[0]
         if predicate.data is not None and predicate.data.size == 1:
             return self._inlined(names[0 if bool(predicate.data) else 1], values[1:], node)
         dtypes = result_dtypes(node, len(self.library.body(names[0]).results), ())
-        return add_call(self.emitter, node, values, Branches(*map(self._template, names)), dtypes)
+        return self._branching(node, values, list(map(self._template, names)), dtypes)
+
+    def sides(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        predicate, given = values[0], dict(zip(node.inputs[1:], values[1:], strict=True))
+        no, yes = (wanted for wanted, _ in sides(node))
+        body = self._body
+        if predicate.data is not None and predicate.data.size == 1:
+            wanted = yes if bool(predicate.data) else no
+            found = self._continued(body, dict(given), wanted, f"the branch {node.name!r}")
+            return [found[ref] for ref in wanted]
+        dtypes = result_dtypes(node, len(yes), ())
+        templates = [
+            self.template(f"the branch {node.name!r}", body, given, wanted, [None] * len(wanted))
+            for wanted in (yes, no)
+        ]
+        operands = [predicate, *(value for value in given.values() if value.data is None)]
+        return self._branching(node, operands, templates, dtypes)
+
+    def _branching(
+        self, node: Node, values: list[Value], templates: Sequence[Template], dtypes: Sequence[DType]
+    ) -> Sequence[Value]:
+        """A step that runs the first template if the first value holds, else the second, on the other values."""
+        found = add_call(self.emitter, node, values, Branches(*templates), dtypes)
+        if self.depth < MOST_TRIED and all(value.shape is not None and is_static(value.shape) for value in values):
+            both = [_shapes(template, values[1:]) for template in templates]
+            for value, *shapes in zip(found, *both, strict=False):
+                value.shape = shapes[0] if shapes[0] == shapes[1] else None
+        return found
 
     def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        loop = Loop(self._template(node.function("cond")), self._template(node.function("body")))
-        return add_call(self.emitter, node, values, loop, result_dtypes(node, len(values), values))
+        test, step = (prepared(self.library.body(node.function(name)), self.library) for name in ("cond", "body"))
+        titles = [f"function {node.function(name)!r}" for name in ("cond", "body")]
+        parts = [
+            Part(title, body, [(argument, 0) for argument in body.arguments], body.results)
+            for title, body in zip(titles, (test, step), strict=True)
+        ]
+        return self._looping(node, values, parts, result_dtypes(node, len(values), values))
 
     def frame(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        body = self._body
-        parts = [
-            self.template(f"the loop {node.name!r}", body, given, wanted, [None] * len(wanted))
-            for wanted, given in inside(node)
-        ]
-        return add_call(self.emitter, node, values, Loop(*parts), result_dtypes(node, len(parts[1].outputs), ()))
+        title = f"the loop {node.name!r}"
+        parts = [Part(title, self._body, list(given), wanted) for wanted, given in inside(node)]
+        return self._looping(node, values, parts, result_dtypes(node, len(parts[1].wanted), ()))
+
+    def _looping(
+        self, node: Node, values: list[Value], parts: Sequence[Part], dtypes: Sequence[DType]
+    ) -> Sequence[Value]:
+        """A step that repeats the second part while the first holds; their lists are read and written by the loop."""
+        test, step = parts
+        split = taken_apart(step.body, step.given, [value.dtype is string for value in values], step.wanted)
+        if split is None:
+            count = len(step.wanted)
+            both = self._both(step, test, [at if at < count else None for at in range(len(step.given))])
+            return add_call(self.emitter, node, values, Loop(self._whole(test), both, count), dtypes)
+        tested = Part(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
+        stepped = Part(step.title, step.body, split.given, split.wanted)
+        both = self._both(stepped, tested, split.follows())
+        return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
+
+    def _both(self, step: Part, test: Part, follows: Sequence[int | None]) -> Template:
+        """A step, and the test of the next one, as a template.
+
+        `follows` says of each tensor that the test is given which result of the step it is; None: what the step was given.
+        """
+        library, depth = self.library, self.depth + 1
+
+        def build(forms: Sequence[Given]) -> Graph:
+            faults = Faults()
+            translation = Translation(library, faults, depth=depth)
+            graph = translation.emitter.graph
+            given = [graph.input(spelled(ref), *form) for ref, form in zip(step.given, forms, strict=True)]
+            env: Env = dict(zip(step.given, given, strict=True))
+            translation.run(step.body, env, step.wanted)
+            made = [env[ref] for ref in step.wanted if ref in env]
+            faults.raise_all(step.title)
+            tested = [given[at] if slot is None else made[slot] for at, slot in enumerate(follows)]
+            env = dict(zip(test.given, tested, strict=True))
+            translation.run(test.body, env, test.wanted)
+            faults.raise_all(test.title)
+            finish(graph, [*made, env[test.wanted[0]]], _numbered(len(made) + 1))
+            return graph
+
+        inputs = tuple(Value(spelled(ref)) for ref in step.given)
+        return Template(step.title, inputs, tuple(map(Value, _numbered(len(step.wanted) + 1))), build)
+
+    def _whole(self, part: Part) -> Template:
+        """A part of a body as a template."""
+        given = dict.fromkeys(part.given)
+        return self.template(part.title, part.body, given, part.wanted, [None] * len(part.wanted))
 
     def _inlined(self, name: str, values: list[Value], node: Node) -> Sequence[Value]:
         """The results of the function `name`, its nodes in place of `node`."""
@@ -128,17 +216,21 @@ class Translation:
         if len(body.arguments) != len(values):
             raise Fault(f"the function {name!r} takes {len(body.arguments)} inputs, got {len(values)}")
         env: Env = {(argument, 0): value for argument, value in zip(body.arguments, values, strict=True)}
+        found = self._continued(body, env, body.results, f"the function {name!r} of {node.place}")
+        return [found[ref] for ref in body.results]
+
+    def _continued(self, body: Body, env: Env, wanted: Sequence[Ref], title: str) -> Env:
+        """`env` with what `wanted` depends on, made in this graph. Raises ModelError."""
         faults = Faults()
         inner = Translation(self.library, faults, self.emitter.graph, self.depth + 1)
-        inner.run(body, env, body.results)
-        faults.raise_all(f"the function {name!r} of {node.place}")
-        return [env[ref] for ref in body.results]
+        inner.run(body, env, wanted)
+        faults.raise_all(title)
+        return env
 
     def _template(self, name: str) -> Template:
         """The function `name` as a template."""
         body = prepared(self.library.body(name), self.library)
-        given = {(argument, 0): None for argument in body.arguments}
-        return self.template(f"function {name!r}", body, given, body.results, [None] * len(body.results))
+        return self._whole(Part(f"function {name!r}", body, [(name, 0) for name in body.arguments], body.results))
 
     def template(
         self,
@@ -150,22 +242,22 @@ class Translation:
     ) -> Template:
         """The part of `body` from `given` tensors to `wanted`; given constants are compiled in."""
         names = [ref for ref, value in given.items() if value is None or value.data is None]
-        library = self.library
+        library, depth = self.library, self.depth + 1
 
         def build(forms: Sequence[Given]) -> Graph:
             faults = Faults()
-            translation = Translation(library, faults)
+            translation = Translation(library, faults, depth=depth)
             graph = translation.emitter.graph
             env: Env = {ref: value for ref, value in given.items() if value is not None and value.data is not None}
             for ref, (dtype, shape) in zip(names, forms, strict=True):
                 env[ref] = graph.input(spelled(ref), dtype, shape)
             translation.run(body, env, wanted)
             faults.raise_all(title)
-            finish(graph, [env[ref] for ref in wanted], [f"result {at}" for at in range(len(wanted))])
+            finish(graph, [env[ref] for ref in wanted], _numbered(len(wanted)))
             return graph
 
         inputs = tuple(Value(spelled(ref), _known_dtype(given[ref])) for ref in names)
-        outputs = tuple(Value(f"result {at}", dtype) for at, dtype in enumerate(dtypes))
+        outputs = tuple(Value(name, dtype) for name, dtype in zip(_numbered(len(wanted)), dtypes, strict=True))
         return Template(title, inputs, outputs, build)
 
     def _postpone(self, body: Body, env: Env, late: list[Node], wanted: Sequence[Ref]) -> None:
@@ -199,13 +291,19 @@ def constant_array(node: Node) -> Array:
     return array
 
 
-def choice(e: Emitter, predicate: Value, no: Value, yes: Value) -> Value:
-    """What a Merge takes. Raises Unsupported if the two sides differ in shape and only a run tells which one it is."""
-    if predicate.data is not None:
-        return yes if bool(predicate.data) else no
-    if e.shape(no) != e.shape(yes):
-        raise Unsupported("its two sides have different shapes; freeze the graph with TensorFlow 2's tf.cond")
-    return e.add("where", predicate, yes, no)
+def _shapes(template: Template, values: Sequence[Value]) -> list[StaticShape | None]:
+    """The shapes that `template` gives for such values, as far as they can be told."""
+    try:
+        graph = template.build([(value.known_dtype, value.static_shape) for value in values])
+    except MISFITS:
+        return []
+    return [
+        value.static_shape if value.shape is not None and is_static(value.shape) else None for value in graph.outputs
+    ]
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"result {at}" for at in range(count)]
 
 
 def _read(nodes: Sequence[Node], wanted: Sequence[Ref]) -> list[Ref]:
@@ -250,7 +348,7 @@ def finish(graph: Graph, values: Sequence[Value], names: Sequence[str]) -> None:
 
 def prepared(body: Body, library: Library) -> Body:
     """`body` with calls expanded, and loops and branches of TensorFlow 1 as single nodes. Raises Fault."""
-    return without_switches(without_frames(expanded(body, library)))
+    return with_frames_settled(without_switches(without_frames(with_lists(expanded(body, library)))))
 
 
 _STRUCTURE: dict[str, Callable[[Translation, Node, list[Value]], Sequence[Value]]] = {
@@ -258,7 +356,7 @@ _STRUCTURE: dict[str, Callable[[Translation, Node, list[Value]], Sequence[Value]
     **dict.fromkeys(("If", "StatelessIf"), Translation.branch),
     **dict.fromkeys(("While", "StatelessWhile"), Translation.loop),
     **dict.fromkeys(("Placeholder", "PlaceholderV2"), Translation.placeholder),
-    CHOICE: Translation.choice,
+    SIDES: Translation.sides,
     FRAME: Translation.frame,
     "Const": Translation.constant,
     "Print": Translation.print,

@@ -14,7 +14,8 @@ from weft.ops.op import Array
 
 
 def identity(e: Emitter, input: Value) -> Value:
-    return e.add("identity", input)
+    """Text and lists pass as they are: a node of their own would end a stage."""
+    return input if input.dtype is dtypes.string else e.add("identity", input)
 
 
 def shape(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
