@@ -28,7 +28,8 @@ def measure(backend: str, intra_op: int, seconds: float) -> dict[str, Any]:
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         return {"missing": result.stderr.strip().splitlines()[-1]}
-    return json.loads(result.stdout)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
 
 
 def main() -> None:

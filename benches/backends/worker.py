@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -42,7 +43,8 @@ def empty_kernel() -> tuple[int, object]:
 def fork_join_us(team: _native.Team, width: int) -> float:
     """Microseconds for one op of `width` empty chunks that is shared, above one that is not; the median of five."""
     address, engine = empty_kernel()
-    steps = [(address, [], [], width, 1e6) for _ in range(FORKS)]
+    nothing: list[Any] = []
+    steps = [(address, nothing, nothing, width, 1e6) for _ in range(FORKS)]
     tasks = [(i, 1, float(FORKS - i), False) for i in range(FORKS)]
     program = _native.Program(steps, tasks, [[i + 1] for i in range(FORKS - 1)] + [[]], [], 0, 0)
 

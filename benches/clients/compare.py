@@ -21,7 +21,7 @@ import numpy as np
 
 from benches.clients.engines import ENGINES
 from benches.models import build
-from benches.rivals.compare import cpu_name, random_inputs
+from benches.rivals.compare import cpu_name, random_inputs, write_inputs
 from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -60,7 +60,7 @@ def compare(model: str, counts: list[int], rounds: int, seconds: float) -> dict[
     """Figures by engine and number of clients."""
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs.npz"
-        np.savez(inputs, **random_inputs(model))
+        write_inputs(inputs, random_inputs(model))
         engines: list[Engine] = []
         try:
             for name in ENGINES:

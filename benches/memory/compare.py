@@ -21,11 +21,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from benches.memory.engines import ENGINES
 from benches.models import build
-from benches.rivals.compare import cpu_name, random_inputs
+from benches.rivals.compare import cpu_name, random_inputs, write_inputs
 
 WORKER = Path(__file__).with_name("worker.py")
 RIVALS = ("onnxruntime", "openvino")
@@ -41,7 +39,8 @@ def measure(engine: str, model: str, inputs: Path, folder: Path) -> Figures:
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:
         raise RuntimeError(f"{engine} on {model}: {result.stderr[-2000:]}")
-    return json.loads(result.stdout.splitlines()[-1])
+    figures: Figures = json.loads(result.stdout.splitlines()[-1])
+    return figures
 
 
 def compare(model: str, rounds: int) -> Figures:
@@ -49,7 +48,7 @@ def compare(model: str, rounds: int) -> Figures:
     found: dict[str, list[Figures]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder, inputs = Path(name), Path(name) / "inputs.npz"
-        np.savez(inputs, **random_inputs(model))
+        write_inputs(inputs, random_inputs(model))
         for engine in ENGINES:  # each compiles its Python
             measure(engine, model, inputs, folder)
         for round_ in range(rounds):
@@ -62,12 +61,12 @@ def compare(model: str, rounds: int) -> Figures:
 
 
 def highest(found: list[Figures], field: str) -> float:
-    return max(each[field] for each in found)
+    return float(max(each[field] for each in found))
 
 
 def lowest(found: list[Figures], *fields: str) -> float:
     """The lowest sum of `fields` of the rounds."""
-    return min(sum(each[field] for field in fields) for each in found)
+    return float(min(sum(each[field] for field in fields) for each in found))
 
 
 def leanest(engines: dict[str, list[Figures]], rival: str, figure: Any) -> float:

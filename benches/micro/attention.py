@@ -9,8 +9,8 @@ import argparse
 from typing import Any
 
 import numpy as np
-from benches.micro.kernel_timer import KernelTimer
 
+from benches.micro.kernel_timer import KernelTimer
 from weft.codegen import target as targets
 from weft.dtypes import f32
 from weft.graph.expr import Expr, Step

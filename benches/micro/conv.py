@@ -1,6 +1,6 @@
 """How near convolution kernels come to the CPU's multiply-add limit, layer by layer, on one core.
 
-    python benches/micro/conv.py [--isa avx512] [--precision f32|bf16] [--rounds 20] [pattern ...]
+    python -m benches.micro.conv [--isa avx512] [--precision f32|bf16] [--rounds 20] [pattern ...]
 
 Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run
 by a loop of independent multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above 100 %.
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benches.micro.calls import KERNEL, Array, aligned
 from weft.codegen import jit
 from weft.codegen import target as targets
 from weft.codegen.emit.bfloat import add_pair_products
@@ -32,7 +33,6 @@ from weft.passes.lower.conv import lower_conv
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
-KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 LIMIT_SUMS = 12
 LIMIT_TURNS = 20_000
 
@@ -104,7 +104,7 @@ def limit(target: Target, precision: str) -> float:
     return work / best_time(library.addresses[spec], [out, x], (), 1, 200)
 
 
-def best_time(address: int, arrays: list[np.ndarray], args: tuple[int, ...], chunks: int, rounds: int) -> float:
+def best_time(address: int, arrays: list[Array], args: tuple[int, ...], chunks: int, rounds: int) -> float:
     """The sum over all chunks of the shortest of `rounds` runs, in ns: short pieces, to slip through other load."""
     pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
     numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
@@ -147,29 +147,21 @@ def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Ta
     return graph
 
 
-def aligned(shape: tuple[int, ...]) -> np.ndarray:
-    """An array of ones that begins at a cache line."""
-    size = int(np.prod(shape))
-    memory = np.ones(size + 16, np.float32)
-    start = (-memory.ctypes.data % 64) // 4
-    return memory[start : start + size]
-
-
 def measure(name: str, target: Target, precision: str, peak: float, rounds: int) -> None:
     """Print one line for the layer `name`."""
     graph = layer_graph(LAYERS[name], target, precision)
     calls = lower_conv(graph.nodes[0], LowerContext(graph, target, math="exact"))
     assert calls is not None, name
     (call,) = calls
+    assert call.spec is not None, name
     begin = time.perf_counter()
     code = jit.compile_kernel(call.spec, target)
     compile_ms = 1e3 * (time.perf_counter() - begin)
     library = jit.Library([(call.spec, code)])
     arrays = []
     for value in (*call.writes, *call.reads):
-        array = aligned(physical_shape(value.static_shape, value.layout))
-        if value.data is not None:
-            array.view(value.data.dtype)[:] = value.data.reshape(-1)
+        array = aligned(physical_shape(value.static_shape, value.layout), value.known_dtype.numpy)
+        array[...] = 1 if value.data is None else value.data
         arrays.append(array)
     spent = best_time(library.addresses[call.spec], arrays, call.args, call.chunks, rounds)
     rate = call.flops / spent

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from benches.micro.kernel_timer import aligned
 
+from benches.micro.calls import KERNEL, Array, aligned
 from weft.codegen import jit
 from weft.dtypes import f32
 from weft.graph.graph import Graph
@@ -21,10 +21,6 @@ from weft.passes.lower.conv_shape import ConvShape, Pair
 from weft.passes.lower.conv_tile_groups import TileGroup
 from weft.plan.call import Call
 from weft.plan.target import Target
-
-_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-
-Array = np.ndarray[Any, Any]
 
 
 def layer_shape(name: str, kernel: Pair) -> ConvShape:
@@ -75,7 +71,7 @@ class Steps:
             args = (ctypes.c_int64 * len(call.args))(*call.args)
             scratch = aligned((call.scratch + 64,), np.uint8)
             self._kept += [pointers, args, scratch]
-            kernel = _KERNEL(self._library.addresses[call.spec])
+            kernel = KERNEL(self._library.addresses[call.spec])
             addresses = ctypes.addressof(pointers), ctypes.addressof(args), scratch.ctypes.data
             self._steps.append((kernel, addresses, call.chunks))
         self._best: dict[tuple[int, int], int] = {}

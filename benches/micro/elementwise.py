@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benches.micro.calls import KERNEL, aligned
 from weft import dtypes
 from weft.codegen import jit
 from weft.codegen import target as targets
@@ -19,8 +20,6 @@ from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.table import LOWERINGS
 from weft.plan.target import Target
-
-_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 Case = tuple[str, str, Sequence[tuple[int, ...]], tuple[int, ...], dict[str, Any]]
 
@@ -66,39 +65,30 @@ def prepare(case: Case, target: Target) -> tuple[Callable[[], None], int, float]
         if value not in memory:
             shape = physical_shape(value.static_shape, value.layout)
             data = rng.uniform(0.1, 3.0, shape).astype(value.known_dtype.numpy) if value.data is None else value.data
-            memory[value] = aligned(np.ascontiguousarray(data))
+            memory[value] = aligned(shape, data.dtype)
+            memory[value][...] = data
         return memory[value].ctypes.data
 
     specs = {call.spec for call in calls if call.spec is not None}
     library = jit.Library([(spec, jit.compile_kernel(spec, target)) for spec in specs])
-    runs = []
+    runs = []  # holds the memory and the library too, which the kernels need
     for call in calls:
         assert call.spec is not None
         values = (*call.writes, *call.reads)
         pointers = (ctypes.c_void_p * len(values))(*(place(v) + call.offsets.get(i, 0) for i, v in enumerate(values)))
         args = (ctypes.c_int64 * max(1, len(call.args)))(*call.args)
         scratch = np.zeros(call.scratch + 64, np.uint8)
-        kernel = _KERNEL(library.addresses[call.spec])
-        runs.append((kernel, pointers, args, scratch, call.chunks))
+        kernel = KERNEL(library.addresses[call.spec])
+        runs.append((kernel, pointers, args, scratch, call.chunks, (library, memory)))
 
     def run() -> None:
-        for kernel, pointers, args, scratch, chunks in runs:
+        for kernel, pointers, args, scratch, chunks, _ in runs:
             for chunk in range(chunks):
                 kernel(ctypes.addressof(pointers), ctypes.addressof(args), chunk, scratch.ctypes.data)
 
-    run.alive = (library, memory)
     elements = max(int(np.prod(shape)) for shape in shapes)
     moved = sum(value.nbytes for value in memory.values())
     return run, elements, float(moved)
-
-
-def aligned(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of `data` that begins on a cache line, as arena buffers do."""
-    memory = np.empty(data.nbytes + 64, np.uint8)
-    start = -memory.ctypes.data % 64
-    copy = memory[start : start + data.nbytes].view(data.dtype).reshape(data.shape)
-    copy[...] = data
-    return copy
 
 
 def best_ns(run: Callable[[], None], rounds: int) -> float:

@@ -11,8 +11,8 @@ import argparse
 from typing import Any
 
 import numpy as np
-from benches.micro.kernel_timer import KernelTimer
 
+from benches.micro.kernel_timer import KernelTimer
 from weft import dtypes
 from weft.codegen import target as targets
 from weft.dtypes import DType, bf16, f32

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from benches.micro.calls import KERNEL, Array, aligned
 from weft.codegen import jit
 from weft.codegen.emit.bfloat import add_pair_products
 from weft.codegen.emit.kernel import Kernel
@@ -25,9 +26,6 @@ from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 from weft.provider import FAMILY, Provider
 from weft.runtime import libraries
-
-Array = np.ndarray[Any, Any]
-_Kernel = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
 _REPEAT = """
 target triple = "{triple}"
@@ -61,14 +59,6 @@ end:
 """
 
 
-def aligned(shape: Sequence[int], dtype: Any) -> Array:
-    """A zeroed array that begins at a cache line."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    block = np.zeros(size + 64, np.uint8)
-    start = -block.ctypes.data % 64
-    return block[start : start + size].view(dtype).reshape(shape)
-
-
 class KernelTimer:
     """Compiles and times calls for one target."""
 
@@ -97,7 +87,7 @@ class KernelTimer:
         numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
         table = (ctypes.c_void_p * 3)(kernel, ctypes.addressof(pointers), ctypes.addressof(numbers))
         room = aligned((scratch + 64,), np.uint8)
-        repeat = _Kernel(self._repeat)
+        repeat = KERNEL(self._repeat)
 
         def run(turns: int) -> float:
             counts = (ctypes.c_int64 * 2)(turns, chunks)
@@ -130,7 +120,7 @@ class KernelTimer:
         sums = self.target.registers - 4
         KERNELS["fma_limit"] = _emit_fma_limit
         spec = KernelSpec.of("fma_limit", dtype=dtype, pairs=False, sums=sums)
-        kernel = _Kernel(self._link(spec, jit.compile_kernel(spec, self.target)))
+        kernel = KERNEL(self._link(spec, jit.compile_kernel(spec, self.target)))
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         pointers, numbers = (ctypes.c_void_p * 1)(data.ctypes.data), (ctypes.c_int64 * 1)(turns)
 

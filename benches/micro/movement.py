@@ -9,10 +9,12 @@ import ctypes
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from benches.micro.calls import KERNEL
 from weft import dtypes
 from weft.codegen import jit
 from weft.codegen import target as targets
@@ -24,7 +26,6 @@ from weft.ops.table import OPS
 from weft.passes.lower.base import LowerContext, nbytes
 from weft.passes.lower.table import LOWERINGS
 
-_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 _POOL = {"strides": (2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1), "ceil_mode": False}
 _NO_CHUNK = 1 << 30
 """Chunks from here on have nothing to do: what calling them takes is the cost of calling from Python."""
@@ -110,7 +111,7 @@ def runner(name: str) -> tuple[Callable[..., None], int]:
         args = (ctypes.c_int64 * max(1, len(call.args)))(*call.args)
         prepared.append(
             (
-                _KERNEL(library.addresses[call.spec]),
+                KERNEL(library.addresses[call.spec]),
                 pointers,
                 args,
                 call.chunks,
@@ -147,10 +148,10 @@ def main() -> None:
         if wanted and not any(part in name for part in wanted):
             continue
         run, moved = runner(name)
-        seconds = best_seconds(run) - best_seconds(lambda r=run: r(_NO_CHUNK))
+        seconds = best_seconds(run) - best_seconds(partial(run, _NO_CHUNK))
         source = np.zeros(moved // 2, np.uint8)
         target = np.empty_like(source)
-        copy = best_seconds(lambda s=source, t=target: np.copyto(t, s))
+        copy = best_seconds(partial(np.copyto, target, source))
         print(f"{name:32} {seconds * 1e6:9.1f} {moved / seconds / 1e9:8.1f}  {moved / copy / 1e9:8.1f}")
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -21,7 +22,8 @@ from onnx import TensorProto, helper
 
 import weft
 
-Feed = dict[str, np.ndarray]
+Array = np.ndarray[Any, Any]
+Feed = dict[str, Array]
 NODES = 1000
 PRODUCTS = 256
 
@@ -32,25 +34,26 @@ class Case:
 
     model: bytes
     feed: Feed
-    wanted: list[np.ndarray]
+    wanted: list[Array]
     nodes: int
     limit_us: float
 
 
 def model_of(
     nodes: list[onnx.NodeProto],
-    inputs: dict[str, tuple[int, ...]],
-    outputs: dict[str, tuple[int, ...]],
-    constants: dict[str, np.ndarray] | None = None,
+    inputs: Mapping[str, tuple[int, ...]],
+    outputs: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, Array] | None = None,
 ) -> bytes:
     """A float32 model with the given nodes, inputs, outputs and initializers."""
 
-    def info(ports: dict[str, tuple[int, ...]]) -> list[onnx.ValueInfoProto]:
+    def info(ports: Mapping[str, tuple[int, ...]]) -> list[onnx.ValueInfoProto]:
         return [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ports.items()]
 
     initializers = [onnx.numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
     graph = helper.make_graph(nodes, "overhead", info(inputs), info(outputs), initializers)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return bytes(model.SerializeToString())
 
 
 def empty() -> Case:
@@ -62,8 +65,9 @@ def empty() -> Case:
 
 def dependent() -> Case:
     """A chain of additions and multiplications by constants, which fuses into one loop."""
-    constants = {"half": np.float32(0.5).reshape(()), "one": np.ones(8, np.float32)}
-    nodes, wanted = [], (x := np.linspace(-1, 1, 8, dtype=np.float32))
+    constants: dict[str, Array] = {"half": np.array(0.5, np.float32), "one": np.ones(8, np.float32)}
+    x: Array = np.linspace(-1, 1, 8, dtype=np.float32)
+    nodes, wanted = [], x
     for i in range(NODES):
         other = ("one", "half")[i % 2]
         nodes.append(helper.make_node(("Add", "Mul")[i % 2], [f"v{i}" if i else "x", other], [f"v{i + 1}"]))
@@ -102,7 +106,7 @@ def independent() -> Case:
 def independent_unlike() -> Case:
     """Functions of one input and a constant each, of five kinds in turn, gathered by one Concat."""
     x = np.linspace(0.1, 1, 8, dtype=np.float32)
-    ops: list[tuple[str, Callable[[np.ndarray, np.ndarray], np.ndarray]]] = [
+    ops: list[tuple[str, Callable[[Array, Array], Array]]] = [
         ("Add", np.add), ("Mul", np.multiply), ("Max", np.maximum), ("Min", np.minimum), ("Sub", np.subtract),
     ]  # fmt: skip
     constants = {f"c{i}": np.arange(i, i + 8, dtype=np.float32) / NODES for i in range(NODES)}
@@ -141,9 +145,10 @@ def diamonds() -> Case:
     """Layers of two softmaxes that both read the sum of the two before: a task DAG that cannot be fused into chains."""
     x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
-    def softmax(a: np.ndarray, axis: int) -> np.ndarray:
-        powers = np.exp(a - a.max(axis, keepdims=True))
-        return powers / powers.sum(axis, keepdims=True)
+    def softmax(a: Array, axis: int) -> Array:
+        powers: Array = np.exp(a - a.max(axis, keepdims=True))
+        shares: Array = powers / powers.sum(axis, keepdims=True)
+        return shares
 
     nodes, wanted, source = [], x, "x"
     for i in range(NODES // 3):

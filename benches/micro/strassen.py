@@ -13,7 +13,6 @@ import argparse
 import time
 
 from benches.micro.conv_layer import Layer, blocks_of, layer_shape
-
 from weft.codegen import target as targets
 from weft.passes.lower.conv_strassen import strassen_calls
 from weft.passes.lower.conv_strassen_cut import SIDES, choose_cut, cuts, direct_cost, rating

@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from benches.micro.conv_layer import Layer, blocks_of, layer_shape
 
+from benches.micro.conv_layer import Layer, blocks_of, layer_shape
 from weft.codegen import target as targets
 from weft.passes.lower.conv_winograd import winograd_calls
 from weft.passes.lower.conv_winograd_cost import choose_cut, direct_cost, rating

@@ -36,7 +36,8 @@ def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | N
     except ImportError:
         return None
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    return session.run(None, inputs)
+    results: list[np.ndarray] = session.run(None, inputs)
+    return results
 
 
 def distance(got: list[np.ndarray], wanted: list[np.ndarray]) -> float:

@@ -7,6 +7,7 @@ from math import prod
 
 from weft.codegen.target import detect
 from weft.frontends import load
+from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
@@ -25,7 +26,9 @@ class Cost:
 
 def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
     """The cost of one run of the model `path` with inputs of `shapes`."""
-    graph = specialize(load(path), shapes)
+    model = load(path)
+    assert isinstance(model, Graph), "an ONNX model"
+    graph = specialize(model, shapes)
     context = PassContext(detect())
     infer(graph, context)
     InferShapes().run(graph, context)
@@ -39,8 +42,9 @@ def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
 
 def _bytes_read(node: Node, value: Value) -> int:
     """Of a table that is gathered from, the rows that are taken; of other constants, all."""
-    rows = prod(node.output.static_shape) * value.data.itemsize if node.op == "gather" else value.data.nbytes
-    return min(rows, value.data.nbytes)
+    size = value.known_dtype.size
+    whole = prod(value.static_shape) * size
+    return min(prod(node.output.static_shape) * size, whole) if node.op == "gather" else whole
 
 
 def _operations(node: Node) -> int:
@@ -50,6 +54,6 @@ def _operations(node: Node) -> int:
         return 2 * time * batch * prod(weights)
     if node.op not in {"matmul", "conv"}:
         return 0
-    left, right = (value.static_shape for value in node.inputs[:2])
+    left, right = (node.operand(number).static_shape for number in (0, 1))
     depth = prod(right[1:]) if node.op == "conv" else left[-2 if node.attrs.get("transpose_a") else -1]
     return 2 * prod(node.outputs[0].static_shape) * depth

@@ -55,6 +55,7 @@ def measured(cases: list[Case], rounds: int) -> dict[Case, list[float]]:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
             stack.enter_context(process)
+            assert process.stdout is not None
             answer = json.loads(process.stdout.readline() or '{"missing": "it ended"}')
             if "missing" in answer:
                 print(f"{case.engine} is missing: {answer['missing']}", file=sys.stderr)

@@ -104,7 +104,7 @@ def compare(
         folder = Path(name)
         inputs = folder / "inputs.npz"
         given = random_inputs(model)
-        np.savez(inputs, **given)
+        write_inputs(inputs, given)
         engines: list[Engine] = []
         try:
             for engine_name in (*names, *LIMITS):
@@ -140,6 +140,12 @@ def compare(
                 engine.close()
 
 
+def write_inputs(path: Path, inputs: dict[str, np.ndarray[Any, Any]]) -> None:
+    """Leave `inputs` where workers read them, by name."""
+    arrays: dict[str, Any] = dict(inputs)
+    np.savez(path, **arrays)
+
+
 def least_ns(model: str, inputs: dict[str, np.ndarray[Any, Any]], limits: dict[str, Engine], precision: str) -> float:
     """The time that the machine needs for the model at least, in ns, by the limits timed: half in bf16, of which
     instructions multiply twice as many and memory holds twice as many.
@@ -155,7 +161,7 @@ def best_ratio(result: dict[str, Any]) -> float:
     """The best rival's latency over weft's; NaN without rivals."""
     engines = result["engines"]
     rivals = [figures["median_ns"] for name, figures in engines.items() if name != "weft"]
-    return min(rivals, default=float("nan")) / engines["weft"]["median_ns"]
+    return float(min(rivals, default=float("nan")) / engines["weft"]["median_ns"])
 
 
 def row(result: dict[str, Any]) -> str:

@@ -121,7 +121,8 @@ def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str
     places = {id(array): i for i, array in enumerate(weights)}
 
     def function(constants: list[Any], given: list[Any]) -> list[Any]:
-        return graph.run(OPS, given, lambda array: constants[places[id(array)]])
+        results: list[Any] = graph.run(OPS, given, lambda array: constants[places[id(array)]])
+        return results
 
     held = [library.device_put(array) for array in weights]
     compiled = library.jit(function).lower(held, feed).compile()

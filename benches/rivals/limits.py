@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ def last_level_cache() -> int:
     return max((int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in sizes), default=0)
 
 
-def _on_threads(calls: list[Callable[[], object]]) -> Callable[[], None]:
+def _on_threads(calls: Sequence[Callable[[], object]]) -> Callable[[], None]:
     pool = ThreadPoolExecutor(len(calls))
 
     def run() -> None:

@@ -26,9 +26,9 @@ MAX_RUNS = 20_000
 def main() -> None:
     engine, model, threads, inputs, outputs, precision = sys.argv[1:]
     if engine in LIMITS:
-        run, work = LIMITS[engine](int(threads))
-        run()
-        answer_rounds(run, {"ready": "", "work": work})
+        sweep, work = LIMITS[engine](int(threads))
+        sweep()
+        answer_rounds(sweep, {"ready": "", "work": work})
         return
     feed = dict(np.load(inputs))
     start = time.perf_counter()

@@ -71,7 +71,7 @@ def walk(path: str) -> Walk:
     for node in graph.node:
         names = [name or None for name in node.input]
         if node.op_type in FOLDED and all(name is None or name in known for name in names):
-            results = ReferenceEvaluator(node).run(None, {name: known[name] for name in names if name})
+            results: Any = ReferenceEvaluator(node).run(None, {name: known[name] for name in names if name})
             known.update(zip(node.output, results, strict=True))
             continue
         attributes = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
