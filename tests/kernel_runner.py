@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,6 +68,20 @@ def run_graph(
     """
     target = target or targets.detect()
     calls, ctx = lower_graph(graph, target, math)
+    return run_calls(graph, calls, ctx, inputs, target=target, reverse_chunks=reverse_chunks, guard=guard)
+
+
+def run_calls(
+    graph: Graph,
+    calls: Sequence[Call],
+    ctx: LowerContext,
+    inputs: Mapping[str, Array],
+    *,
+    target: Target,
+    reverse_chunks: bool = False,
+    guard: int = 8192,
+) -> dict[str, Array]:
+    """The outputs of `graph` computed by `calls`, which `lower_graph` made of it; see `run_graph`."""
     specs = {str(call.spec): call.spec for call in calls if call.spec is not None}
     library = jit.Library([(spec, object_code(spec, target)) for spec in specs.values()])
     memory: dict[Value, Array] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from weft.graph.graph import Graph
 from weft.passes.build_tasks import build_tasks, dependencies
 from weft.passes.choose_kernels import choose_kernels
+from weft.passes.fetch_ahead import fetch_ahead
 from weft.passes.plan_memory import plan_memory
 from weft.plan.plan import Plan, Port
 from weft.plan.target import Target
@@ -21,6 +22,7 @@ def make_plan(graph: Graph, target: Target, math: str, provider: Provider | None
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
     outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
     lowered = choose_kernels(graph, target, math, provider)
+    fetch_ahead(lowered.calls, target)
     after = dependencies(lowered)
     buffers, places, arena_bytes = plan_memory(graph, lowered, after)
     calls, tasks = build_tasks(lowered.calls, after)

@@ -43,6 +43,9 @@ ARGS = (
 )
 """The int64 arguments in order; then (first pixel, number of blocks) of each segment."""
 
+LATER = ("later_bytes", "later_lines")
+"""How much of what a later call reads is asked for: bytes a channel, and cache lines a turn, of `unroll` channels."""
+
 
 def emit_conv(k: Kernel, spec: KernelSpec) -> None:
     """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
@@ -54,9 +57,13 @@ def emit_conv(k: Kernel, spec: KernelSpec) -> None:
     strides, dilations (pairs), segments (of each, for each pixel of its blocks, the half-open range of kernel
     columns inside the input), pad_left, flat (1x1: an image is one long row), plain_input (x is row-major),
     clamp_rows (kernel rows may fall outside the input), unroll (input channels a turn), prefetch (lines of the next
-    group's weights to ask for in each turn), passes (sums over earlier channels wait in `out`), bias, tail, kinds.
+    group's weights to ask for in each turn), later (each turn of a flat convolution asks for some of what a later call
+    reads: its pointer comes last, and so do the arguments in LATER), passes (sums over earlier channels wait in
+    `out`), bias, tail, kinds.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
+    if spec["later"]:
+        arg |= {name: k.arg(len(ARGS) + 2 * len(spec["segments"]) + number) for number, name in enumerate(LATER)}
     lanes, vectors, dtype = spec["lanes"], spec["vectors"], spec["dtype"]
     block = RegisterBlock(k, spec, arg)
     per_channel = spec["kernel"][0] * steps_across(spec) * vectors * lanes
@@ -127,7 +134,8 @@ def _flat_row(
         start, count = (k.arg(len(ARGS) + 2 * number + i) for i in range(2))
         first, last = (k.sub(unit, past) for unit in units)
         with loop(k, k.max(first, 0), k.min(last, count), name=f"segment{number}") as turn:
-            at = _prefetching(k, spec, arg, place, k.add(past, turn.index))
+            unit = k.add(past, turn.index)
+            at = _fetching(k, spec, arg, _prefetching(k, spec, arg, place, unit), unit)
             block.emit(at, k.add(start, k.mul(turn.index, len(columns))), columns, (0, 1))
         past = k.add(past, count)
 
@@ -138,3 +146,12 @@ def _prefetching(k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], place: B
         return place
     group = spec["kernel"][0] * steps_across(spec) * spec["vectors"] * spec["lanes"] * spec["dtype"].size
     return replace(place, ahead=k.add(k.mul(arg["channels"], group), k.mul(unit, spec["prefetch"] * LINE)))
+
+
+def _fetching(k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], place: BlockPlace, unit: Index) -> BlockPlace:
+    """`place` as seen by unit number `unit`, which asks for its own share of what a later call reads."""
+    if not spec["later"]:
+        return place
+    group = k.div(place.channel, spec["vectors"] * spec["lanes"])
+    number = k.add(k.mul(k.add(k.mul(group, arg["images"]), place.image), arg["units"]), unit)
+    return replace(place, later=k.mul(number, k.mul(arg["channels"], arg["later_bytes"])))

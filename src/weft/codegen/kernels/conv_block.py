@@ -38,12 +38,23 @@ class BlockPlace:
     channels: tuple[Index, Index]
     ahead: Index = 0
     """Bytes from the weights that a turn reads to those it prefetches."""
+    later: Index = 0
+    """Where the share of what a later call reads begins that these blocks ask for, in bytes."""
     top: Index = 0
     """The input row of kernel row 0."""
 
     def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
         """The place `x` and `out` elements further on."""
         return replace(self, x=k.add(self.x, x), out=k.add(self.out, out))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Weights that turns read one after the other, and what these ask for meanwhile: see BlockPlace."""
+
+    weights: ir.Value
+    ahead: Index
+    later: Index
 
 
 def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
@@ -88,7 +99,8 @@ class RegisterBlock:
         self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
         self.widths: list[int] = [self.lanes] * (self.vectors - 1) + [spec["last_lanes"]]
         self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
-        self.pad_left, self.unroll, self.prefetch = spec["pad_left"], spec["unroll"], spec["prefetch"]
+        self.pad_left, self.unroll = spec["pad_left"], spec["unroll"]
+        self.prefetch = spec["prefetch"]
         self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
         self.quads: str = spec["quads"]
         self.padded: bool = spec["padded"]
@@ -100,6 +112,7 @@ class RegisterBlock:
         self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
         self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(4) if self.padded else None
+        self.later = k.pointer(3 + self.bias + self.padded + len(spec["kinds"])) if spec["later"] else None
         self.tail = Tail(k, spec, first_pointer=3 + self.bias + self.padded, outputs=arg["outputs"])
 
     def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
@@ -140,38 +153,41 @@ class RegisterBlock:
         k, arg, block = self.k, self.arg, self.block
         per_tap = self.columns * self.vectors * self.lanes
         if self.plain_input:
-            return self._rows(place, x, (place.weights, place.ahead), arg["channels"], columns, taps, sums)
+            return self._rows(
+                place, x, Stream(place.weights, place.ahead, place.later), arg["channels"], columns, taps, sums
+            )
         first, last = place.channels
         with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
             channel = k.mul(blocks.index, block)
             count = k.min(k.sub(last, channel), block)
             weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
             x_block = k.add(x, k.mul(blocks.index, arg["x_channel"]))
-            blocks.next(*self._rows(place, x_block, (weights, place.ahead), count, columns, taps, blocks.carry))
+            later = k.add(place.later, k.mul(channel, arg["later_bytes"])) if self.later else 0
+            stream = Stream(weights, place.ahead, later)
+            blocks.next(*self._rows(place, x_block, stream, count, columns, taps, blocks.carry))
         return blocks.carry
 
     def _rows(
         self,
         place: BlockPlace,
         x: Index,
-        weights: tuple[ir.Value, Index],
+        stream: Stream,
         count: Index,
         columns: Columns,
         taps: tuple[Index, Index],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
-        """`sums` plus the products over `count` input channels and the kernel rows `taps`; `weights` are those and how
-        far ahead of them to prefetch."""
+        """`sums` plus the products over `count` input channels and the kernel rows `taps`; `stream` are their weights."""
         k = self.k
         if self.kernel[0] == 1 and taps == (0, 1):
-            return self._channels(self._base(x, place.top), weights, count, columns, sums)
+            return self._channels(self._base(x, place.top), stream, count, columns, sums)
         panel = k.mul(count, self.columns * self.vectors * self.lanes)
         row = k.mul(self.arg["x_row"], self.dilations[0])
         with loop(k, *taps, carry=sums, name="tap") as tap:
-            tap_weights = k.at(weights[0], k.mul(tap.index, panel), self.dtype)
+            tap_stream = replace(stream, weights=k.at(stream.weights, k.mul(tap.index, panel), self.dtype))
             tap_x = k.add(x, k.mul(tap.index, row))
             at = k.add(place.top, k.mul(tap.index, self.dilations[0]))
-            tap.next(*self._channels(self._base(tap_x, at), (tap_weights, weights[1]), count, columns, tap.carry))
+            tap.next(*self._channels(self._base(tap_x, at), tap_stream, count, columns, tap.carry))
         return tap.carry
 
     def _base(self, x: Index, row: Index) -> ir.Value:
@@ -184,17 +200,21 @@ class RegisterBlock:
         return k.b.select(inside, base, self.pad)
 
     def _channels(
-        self, base: ir.Value, weights: tuple[ir.Value, Index], count: Index, columns: Columns, sums: list[ir.Value]
+        self, base: ir.Value, stream: Stream, count: Index, columns: Columns, sums: list[ir.Value]
     ) -> list[ir.Value]:
         """`sums` plus the products over `count` input channels of one kernel row."""
-        k, (here, ahead) = self.k, weights
+        k, here = self.k, stream.weights
         per_channel = self.columns * self.vectors * self.lanes
         step = self.arg["x_channel"] if self.plain_input else 1
         with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
             values = list(turn.carry)
             for line in range(self.prefetch):
                 at = k.mul(k.mul(turn.index, per_channel), self.dtype.size)
-                prefetch(k, here, k.add(k.add(at, ahead), line * LINE))
+                prefetch(k, here, k.add(k.add(at, stream.ahead), line * LINE))
+            if self.later is not None:
+                at = k.add(stream.later, k.mul(turn.index, self.arg["later_bytes"]))
+                with loop(k, 0, self.arg["later_lines"], name="line") as asked:
+                    prefetch(k, self.later, k.add(at, k.mul(asked.index, LINE)))
             for u in range(self.unroll):
                 channel = k.add(turn.index, u)
                 x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))

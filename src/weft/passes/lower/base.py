@@ -90,6 +90,7 @@ class LowerContext:
         traffic: float | None = None,
         cost: float | None = None,
         scratch: int = 0,
+        steps: int = 0,
         offsets: dict[int, int] | None = None,
     ) -> Call:
         """A call of a generated kernel, its cost estimated unless given."""
@@ -106,6 +107,7 @@ class LowerContext:
             scratch=scratch,
             flops=flops,
             traffic=moved,
+            steps=steps,
             offsets=offsets or {},
         )
 

@@ -97,6 +97,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
         clamp_rows=shape.rows_leave_input and not padding,
         unroll=unroll,
         prefetch=prefetch,
+        later=False,
         passes=passes,
         bias=bias is not None,
         tail=tail.expr,
@@ -139,6 +140,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             flops=flops,
             cost=ctx.flops_ns(flops / each, nbytes(x) + nbytes(out), _EFFICIENCY),
             scratch=max(map(len, tile.segments)) * tile.vectors * lanes * dtype.size if out.dtype != dtype else 0,
+            steps=shape.images * units * groups * channels if tile.flat and not plain_input and not passes else 0,
         )
     ]
 

@@ -1,0 +1,106 @@
+"""Weights that earlier kernels ask for."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from tests.kernel_runner import lower_graph, run_calls, run_graph
+
+from weft.dtypes import DType, f32, f64
+from weft.graph.graph import Graph
+from weft.graph.layout import Blocked
+from weft.graph.value import Value
+from weft.passes.fetch_ahead import LEAST_BYTES, fetch_ahead
+from weft.passes.lower.base import nbytes
+from weft.plan.call import Call
+from weft.plan.target import Target
+
+POINTWISE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+
+
+def chain(
+    target: Target, channels: tuple[int, ...], size: int = 7, images: int = 1, dtype: DType = f32
+) -> tuple[Graph, np.ndarray]:
+    """1x1 convolutions behind each other, from each number of channels to the next, and an input."""
+    rng, graph = np.random.default_rng(5), Graph()
+    lanes = target.lanes(dtype)
+    x = rng.standard_normal((images, channels[0], size, size)).astype(dtype.numpy)
+    value = _blocked(graph, graph.input("x", dtype, x.shape), "reorder", lanes)
+    for inner, outer in pairwise(channels):
+        weights = graph.constant(rng.standard_normal((outer, inner, 1, 1)).astype(dtype.numpy) / inner, "w")
+        value = _blocked(graph, value, "conv", lanes, weights, outer)
+    out = graph.value("out", dtype, value.shape)
+    graph.add("reorder", [value], outputs=[out])
+    graph.outputs = [out]
+    return graph, x
+
+
+def _blocked(
+    graph: Graph, x: Value, op: str, lanes: int, weights: Value | None = None, outputs: int | None = None
+) -> Value:
+    images, channels, *size = x.static_shape
+    made = graph.value(op, x.dtype, (images, outputs or channels, *size))
+    made.layout = Blocked(lanes)
+    graph.add(op, [x] if weights is None else [x, weights, None], {} if weights is None else POINTWISE, outputs=[made])
+    return made
+
+
+def planned(target: Target, channels: tuple[int, ...], size: int = 7, images: int = 1) -> list[Call]:
+    """The convolutions of `chain` as a plan has them."""
+    graph, _ = chain(target, channels, size, images)
+    calls, _ = lower_graph(graph, target, "exact")
+    fetch_ahead(calls, target)
+    return [call for call in calls if call.op == "conv"]
+
+
+def asks(call: Call) -> bool:
+    """Whether the call asks for what a later one reads."""
+    assert call.spec is not None, "convolutions have kernels"
+    return bool(call.spec["later"])
+
+
+def test_the_call_before_asks_for_all_of_the_weights(target: Target) -> None:
+    """The shares of all channels of all blocks reach to the end of the weights, and a turn's lines to the end of its share."""
+    first, second = planned(target, (256, 256, 256))
+    assert [asks(first), asks(second)] == [True, False]
+    share, lines = first.args[-2:]
+    images, units, channels = first.args[0], first.args[1], first.args[6]
+    groups = first.args[4]
+    assert first.spec is not None, "convolutions have kernels"
+    assert first.reads[-1] is second.reads[1]
+    assert images * units * groups * channels * share >= nbytes(second.reads[1]) >= LEAST_BYTES
+    assert lines * 64 >= share * first.spec["unroll"]
+
+
+def test_small_weights_are_not_asked_for(target: Target) -> None:
+    """Weights of less than 64 KiB are left to the kernel that reads them."""
+    assert not any(asks(call) for call in planned(target, (64, 64, 96)))
+
+
+def test_long_calls_do_not_ask_for_little(target: Target) -> None:
+    """A call that takes long next to the time that its question saves does not ask."""
+    assert not any(asks(call) for call in planned(target, (64, 64, 512), size=56))
+
+
+def test_a_call_asks_for_one_constant(target: Target) -> None:
+    """Each of three convolutions asks for the weights of the next, the last for nothing."""
+    calls = planned(target, (256, 256, 256, 256))
+    assert [asks(call) for call in calls] == [True, True, False]
+    assert calls[0].reads[-1] is calls[1].reads[1]
+    assert calls[1].reads[-1] is calls[2].reads[1]
+
+
+@pytest.mark.parametrize(("images", "dtype"), [(1, f32), (3, f32), (1, f64)])
+def test_asking_changes_no_result(target: Target, images: int, dtype: DType) -> None:
+    """Kernels that ask give the same bits as those that do not, in any order of chunks."""
+    graph, x = chain(target, (80, 72, 520, 100), 7, images, dtype)
+    (plain,) = run_graph(graph, {"x": x}, target=target, math="exact").values()
+    graph, x = chain(target, (80, 72, 520, 100), 7, images, dtype)
+    calls, ctx = lower_graph(graph, target, "exact")
+    fetch_ahead(calls, target)
+    assert any(call.op == "conv" and asks(call) for call in calls)
+    for reverse in (False, True):
+        (found,) = run_calls(graph, calls, ctx, {"x": x}, target=target, reverse_chunks=reverse).values()
+        np.testing.assert_array_equal(found, plain)
