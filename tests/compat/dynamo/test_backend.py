@@ -212,11 +212,40 @@ class TestFallbacks:
         torch.testing.assert_close(got, x.sum(1, keepdim=True) * x)
 
     def test_element_types_weft_has_not(self):
-        with pytest.warns(dynamo.FallbackWarning, match="complex64"):
-            got = compiled(torch.nn.Identity())(torch.ones(2)) + compiled(Doubled())(
-                torch.ones(2, dtype=torch.complex64)
-            )
-        assert got.tolist() == [3, 3]
+        with pytest.warns(dynamo.FallbackWarning, match="float8"):
+            got = compiled(Widened())(torch.ones(2).to(torch.float8_e4m3fn))
+        assert got.tolist() == [1, 1]
+
+    def test_complex_arguments_and_results_are_pairs_inside(self):
+        """
+        Conjugates, which PyTorch only marks, too.
+        """
+        z = torch.polar(torch.ones(3), torch.arange(3.0))
+        got = compiled(Doubled())(z.conj())
+        torch.testing.assert_close(got, z.conj() * 2)
+        assert not dynamo.report().fallbacks
+
+    def test_ops_that_pytorch_decomposes_leave_no_guards_behind(self):
+        """
+        Symbols of a decomposition would stand in guards of the captured graph, which no argument tells.
+        """
+        x = torch.randn(3, 4)
+        for function in (differences, halves):
+            torch.testing.assert_close(torch.compile(function, backend="weft")(x), function(x))
+        assert not dynamo.report().fallbacks
+
+
+def differences(x):
+    return torch.diff(x, dim=1)
+
+
+def halves(x):
+    return torch.kron(x, torch.hsplit(x, 2)[1])
+
+
+class Widened(torch.nn.Module):
+    def forward(self, x):
+        return x.float()
 
 
 class Doubled(torch.nn.Module):

@@ -139,7 +139,8 @@ class Compiled:
         arguments: list[Any] = []
         for number, (name, argument) in enumerate(zip(self._names, args, strict=True)):
             if number in fed:
-                arguments.append(Feed(name, (_core(argument.dtype), tuple(argument.shape))))
+                plain = torch.view_as_real(argument.resolve_conj()) if argument.is_complex() else argument
+                arguments.append(Feed(name, (_core(plain.dtype), tuple(plain.shape)), argument.is_complex()))
             else:
                 unread = isinstance(argument, torch.Tensor) and number not in fixed
                 arguments.append(None if unread else argument)
@@ -175,7 +176,7 @@ class _Run:
         self._session = session
         self._fed = fed
         self._results = results
-        self._plain = all(isinstance(result, Output) for result in results)
+        self._plain = all(isinstance(result, Output) and not result.complex for result in results)
 
     def __call__(self, args: tuple[Any, ...]) -> list[Any]:
         arrays = self._session.run({name: _array(args[number]) for number, name in self._fed})
@@ -193,6 +194,8 @@ def _core(dtype: torch.dtype) -> DType:
 
 
 def _array(tensor: torch.Tensor) -> Any:
+    if tensor.is_complex():
+        return array_of(torch.view_as_real(tensor.resolve_conj()))
     if tensor.requires_grad or tensor.dtype is torch.bfloat16 or tensor.is_conj() or tensor.is_neg():
         return array_of(tensor)
     return tensor.numpy()
@@ -200,7 +203,8 @@ def _array(tensor: torch.Tensor) -> Any:
 
 def _result(result: Any, arrays: Mapping[str, Any], args: tuple[Any, ...]) -> Any:
     if isinstance(result, Output):
-        return tensor_of(arrays[result.name])
+        tensor = tensor_of(arrays[result.name])
+        return torch.view_as_complex(tensor) if result.complex else tensor
     if isinstance(result, Alias):
         owner = args[result.argument]
         return owner if result.strides is None else owner.as_strided(result.sizes, result.strides, result.offset)

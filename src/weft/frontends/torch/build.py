@@ -12,7 +12,7 @@ from weft.dtypes import DType
 from weft.frontends.faults import Unsupported
 from weft.graph.graph import Graph, link
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape, elements, is_static, normalize_axis
+from weft.graph.shape import Shape, StaticShape, elements, is_static, normalize_axis
 from weft.graph.value import Value
 from weft.ops.evaluate import infer_node
 from weft.ops.op import Array, Info
@@ -27,6 +27,36 @@ class Number:
     """A Python number that is known only when the graph runs (`x.item()`): a value of rank 0."""
 
     value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Complex:
+    """A complex tensor: its real and its imaginary part, of one dtype and shape."""
+
+    re: Value
+    im: Value
+
+    @property
+    def dtype(self) -> DType | None:
+        """The dtype of the parts."""
+        return self.re.dtype
+
+    @property
+    def shape(self) -> Shape | None:
+        """The shape, as of a Value."""
+        return self.re.shape
+
+    @property
+    def static_shape(self) -> StaticShape:
+        """The shape where it is known, as of a Value."""
+        return self.re.static_shape
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexType:
+    """A complex element type, whose parts are of the type `part`."""
+
+    part: DType
 
 
 class Builder:
@@ -87,14 +117,14 @@ class Builder:
             return self.constant(np.full(shape, number, dtype.numpy))
         return self.expand(self.scalar(number, dtype), shape)
 
-    def shape(self, x: Value) -> StaticShape:
+    def shape(self, x: Value | Complex) -> StaticShape:
         """The shape of `x`. Raises Unsupported if it depends on data."""
         shape = _static(x)
         if shape is None:
             raise Unsupported("it asks for the shape of a tensor whose shape depends on data")
         return shape
 
-    def rank(self, x: Value) -> int:
+    def rank(self, x: Value | Complex) -> int:
         """The rank of `x`. Raises as `shape`."""
         return len(self.shape(x))
 
@@ -142,7 +172,7 @@ class Builder:
         return self.add(op, x, axes=tuple(axes), keepdims=keepdims) if axes else x
 
 
-def _static(value: Value) -> StaticShape | None:
+def _static(value: Value | Complex) -> StaticShape | None:
     return value.static_shape if value.shape is not None and is_static(value.shape) else None
 
 

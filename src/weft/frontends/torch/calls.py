@@ -9,9 +9,10 @@ import torch
 
 from weft.errors import LimitError, ShapeError
 from weft.frontends.faults import Fault, Faults, Unsupported
-from weft.frontends.torch.build import Builder
-from weft.frontends.torch.dtypes import array_of, core
-from weft.frontends.torch.table import BACK, PERHAPS_COPIES, rule_of
+from weft.frontends.torch.build import Builder, Complex, ComplexType
+from weft.frontends.torch.dtypes import PARTS, array_of, core
+from weft.frontends.torch.rules.complex import on_parts
+from weft.frontends.torch.table import BACK, PERHAPS_COPIES, complex_rule_of, rule_of
 from weft.frontends.torch.tensor import ABSENT, MISSING, Absent, Box, Missing
 from weft.graph.graph import Graph
 from weft.graph.value import Value
@@ -35,10 +36,16 @@ class Importer:
         found = self._constants.get(id(tensor))
         if found is None:
             found = self._constants[id(tensor)] = Box(
-                self.b.constant(array_of(tensor), name), owner=f"the model's own tensor {name!r}"
+                self._constant(tensor, name), owner=f"the model's own tensor {name!r}"
             )
             self.keep(tensor)  # so that its id is not given to another
         return found
+
+    def _constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
+        if not tensor.is_complex():
+            return self.b.constant(array_of(tensor), name)
+        plain = tensor.detach().resolve_conj()
+        return Complex(*(self.b.constant(array_of(part.contiguous()), name) for part in (plain.real, plain.imag)))
 
     def keep(self, held: object) -> None:
         """Let `held` live as long as what is imported, bodies of branches included."""
@@ -66,7 +73,8 @@ class Importer:
         if overload == "out" or overload.endswith("_out"):
             raise Unsupported("it writes its result into a given tensor (out=); assign the result instead")
         target = _written(schema)
-        rule = rule_of(name, overload) or (rule_of(name.removesuffix("_"), overload) if target is not None else None)
+        find = complex_rule_of if any(map(_is_complex, given)) else rule_of
+        rule = find(name, overload) or (find(name.removesuffix("_"), overload) if target is not None else None)
         if rule is None:
             return self._decomposed(schema, given)
         rest = [self._plain(argument) for argument in given]
@@ -75,9 +83,10 @@ class Importer:
             box = given[target]
             if not isinstance(box, Box):
                 raise Unsupported("it writes into something that is no tensor")
-            assert isinstance(result, Value)
-            old = box.read()
-            new = self.b.cast(result, old.known_dtype)
+            old = box.held()
+            if isinstance(old, Complex) != isinstance(result, Complex):
+                raise Unsupported("it writes complex numbers into real ones, or the other way round")
+            new = self.b.cast(result, old.known_dtype) if isinstance(old, Value) else result
             if new is not old:
                 box.write(new)
             return box
@@ -89,10 +98,12 @@ class Importer:
         """`result` as a view of `base`."""
         if isinstance(result, list):
             return [self._part(base, rule, rest, result, number) for number in range(len(result))]
-        if result.dtype != base.read().dtype:
+        if result.dtype != base.held().dtype:
             return Box(result)  # a cast makes a copy
         back = BACK.get(name)
         b = self.b
+        if back is not None and isinstance(result, Complex):
+            back = on_parts(back)
         return Box.view(
             result,
             base,
@@ -108,15 +119,15 @@ class Importer:
     def _plain(self, argument: Any) -> Any:
         """`argument` as rules take it."""
         if isinstance(argument, Box):
-            return argument.read()
+            return argument.held()
         if isinstance(argument, Absent):
             raise Unsupported(
-                "it reads a result that weft does not compute: indices of a pool, or what a gradient needs"
+                "it reads what weft does not compute: indices of a pool, what a gradient needs, or a size that depends on data"
             )
         if isinstance(argument, torch.Tensor):
-            return self.constant(argument, "constant").read()
+            return self.constant(argument, "constant").held()
         if isinstance(argument, torch.dtype):
-            return core(argument)
+            return ComplexType(PARTS[argument]) if argument in PARTS else core(argument)
         if isinstance(argument, list | tuple):
             return [self._plain(item) for item in argument]
         return argument
@@ -160,6 +171,17 @@ def _written(schema: Any) -> int | None:
     return None
 
 
+def _is_complex(argument: Any) -> bool:
+    """Whether an argument is, holds or asks for complex numbers."""
+    if isinstance(argument, list | tuple):
+        return any(map(_is_complex, argument))
+    if isinstance(argument, Box):
+        return isinstance(argument.held(), Complex)
+    if isinstance(argument, torch.Tensor):
+        return bool(argument.is_complex())
+    return isinstance(argument, complex) or (isinstance(argument, torch.dtype) and argument in PARTS)
+
+
 def is_missing(argument: Any) -> bool:
     """Whether an argument hangs on something with a fault."""
     if isinstance(argument, list | tuple):
@@ -169,7 +191,7 @@ def is_missing(argument: Any) -> bool:
 
 def boxed(result: Any) -> Any:
     """A rule's result as programs hold it."""
-    if isinstance(result, Value):
+    if isinstance(result, Value | Complex):
         return Box(result)
     if isinstance(result, list | tuple):
         return [ABSENT if item is None else boxed(item) for item in result]

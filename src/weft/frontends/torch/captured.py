@@ -18,9 +18,11 @@ from torch.fx.traceback import preserve_node_meta
 from weft.errors import UnsupportedModelError
 from weft.frontends.faults import Faults, Unsupported
 from weft.frontends.torch import fx as walk
+from weft.frontends.torch.build import Complex
 from weft.frontends.torch.calls import Importer, is_missing
 from weft.frontends.torch.exported import finish, started
 from weft.frontends.torch.quiet import quiet
+from weft.frontends.torch.rules.complex import view_as_complex, view_as_real
 from weft.frontends.torch.tensor import Box
 from weft.graph.graph import Graph
 from weft.graph.template import Form
@@ -31,17 +33,19 @@ TITLE = "the captured graph"
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A tensor that each call brings."""
+    """A tensor that each call brings; a complex one as pairs, as torch.view_as_real gives them."""
 
     name: str
     form: Form
+    complex: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that the graph computes, by the name of its output."""
+    """A tensor that the graph computes, by the name of its output; a complex one as pairs."""
 
     name: str
+    complex: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,12 @@ def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     graph, given = started("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
     faults = Faults()
     importer = Importer(graph, faults)
-    boxes = iter([Box(value, owner=f"its input {value.name!r}") for value in given])
+    boxes = iter(
+        [
+            Box(view_as_complex(importer.b, value) if feed.complex else value, owner=f"its input {value.name!r}")
+            for value, feed in zip(given, feeds, strict=True)
+        ]
+    )
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     args = []
     for node, argument in zip(placeholders, arguments, strict=True):
@@ -143,10 +152,15 @@ def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
         for number, (node, result) in enumerate(zip(returned, results, strict=True))
     ]
     faults.raise_all(TITLE)
-    wanted = [(m.name, r) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
+    wanted = [(m.name, _real(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
     finish(importer, [name for name, _ in wanted], [result for _, result in wanted])
     faults.raise_all(TITLE)
     return Captured(graph, tuple(made))
+
+
+def _real(importer: Importer, result: Box) -> Box:
+    held = result.held()
+    return Box(view_as_real(importer.b, held)) if isinstance(held, Complex) else result
 
 
 def _returned(output: fx.Node) -> list[Any]:
@@ -162,7 +176,7 @@ def _result(node: Any, result: Any, number: int, boxes: Sequence[Any]) -> Any:
     origin = result.origin()
     owner = next((index for index, box in enumerate(boxes) if box is origin), None)
     if owner is None:
-        return Output(f"output_{number}")
+        return Output(f"output_{number}", isinstance(result.held(), Complex))
     if result is origin:
         return Alias(owner)
     example = node.meta["val"]

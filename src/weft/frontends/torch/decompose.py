@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._guards import tracing
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -18,12 +19,21 @@ from weft.frontends.torch.dtypes import example_of
 from weft.frontends.torch.quiet import quiet
 from weft.frontends.torch.tensor import Box
 
+BEYOND_CORE = frozenset({"bucketize", "dist", "grid_sampler_2d", "ldexp"})
+"""Ops that PyTorch counts among the simple ones and nevertheless has decompositions of, into ops with rules."""
+
 
 @cache
 def _table() -> dict[Any, Callable[..., Any]]:
-    from torch._decomp import core_aten_decompositions
+    from torch._decomp import core_aten_decompositions, decomposition_table
 
-    return dict(core_aten_decompositions())
+    more = {op: function for op, function in decomposition_table.items() if _stem(op) in BEYOND_CORE}
+    return {**more, **core_aten_decompositions()}
+
+
+def _stem(op: Any) -> str:
+    """The name of an op, without its overload."""
+    return op._opname if isinstance(op, torch._ops.OpOverload) else ""
 
 
 @contextmanager
@@ -45,7 +55,7 @@ def overload_of(schema: Any) -> Any:
 
 def decomposition_of(op: Any) -> Callable[..., Any] | None:
     """A function in simpler ops that computes `op`, if PyTorch has one."""
-    if op is None:
+    if op is None or not torch._C._dispatch_has_kernel(op.name()):
         return None
     found = _table().get(op)
     if found is not None:
@@ -82,9 +92,10 @@ def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[
     def trace(whole: bool) -> fx.GraphModule:
         """With `whole`, ops made of others stay whole where they can: rules for them come first.
 
-        Without oneDNN, as its fused ops are ends of their own.
+        Without oneDNN, as its fused ops are ends of their own, and apart from a graph that torch.compile is capturing,
+        whose guards would get symbols that no argument tells.
         """
-        with torch.no_grad(), quiet(), _without_onednn():
+        with tracing(None), torch.no_grad(), quiet(), _without_onednn():
             module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)
         return module
 

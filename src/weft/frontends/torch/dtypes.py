@@ -29,11 +29,14 @@ CORE: dict[torch.dtype, DType] = {
     torch.bool: dtypes.boolean,
 }
 
+PARTS: dict[torch.dtype, DType] = {torch.complex64: dtypes.f32, torch.complex128: dtypes.f64}
+"""Complex element types and those of their parts, which weft has instead."""
+
 TORCH: dict[DType, torch.dtype] = {core: dtype for dtype, core in CORE.items()}
 
 NUMBERED: dict[int, torch.dtype] = {
     0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
-    7: torch.float64, 11: torch.bool, 15: torch.bfloat16, 27: torch.uint16, 28: torch.uint32, 29: torch.uint64,
+    7: torch.float64, 11: torch.bool, 9: torch.complex64, 10: torch.complex128, 15: torch.bfloat16, 27: torch.uint16, 28: torch.uint32, 29: torch.uint64,
 }  # fmt: skip
 """c10::ScalarType, by which TorchScript writes element types."""
 
@@ -41,6 +44,10 @@ NUMBERED: dict[int, torch.dtype] = {
 def core(dtype: torch.dtype | int) -> DType:
     """weft's element type. Raises Unsupported for one that weft has not (complex, quantized, float8)."""
     found = NUMBERED.get(dtype) if isinstance(dtype, int) else dtype
+    if found in PARTS:
+        raise Unsupported(
+            f"weft has no arrays of {found}; pass torch.view_as_real(x), and begin with torch.view_as_complex"
+        )
     if found not in CORE:
         raise Unsupported(f"weft has no element type {dtype if found is None else found}")
     return CORE[found]
@@ -49,6 +56,11 @@ def core(dtype: torch.dtype | int) -> DType:
 def number_of(dtype: DType) -> int:
     """TorchScript's number of `dtype`."""
     return next(number for number, found in NUMBERED.items() if found is TORCH[dtype])
+
+
+def complex_number_of(part: DType) -> int:
+    """TorchScript's number of the complex type with parts of `part`."""
+    return next(number for number, found in NUMBERED.items() if PARTS.get(found) is part)
 
 
 def array_of(tensor: torch.Tensor) -> Array:

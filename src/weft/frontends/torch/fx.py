@@ -15,7 +15,8 @@ from weft.frontends.torch.build import Number
 from weft.frontends.torch.calls import Importer, is_missing
 from weft.frontends.torch.higher import HIGHER
 from weft.frontends.torch.scalars import item
-from weft.frontends.torch.tensor import MISSING, Box
+from weft.frontends.torch.tensor import ABSENT, MISSING, Absent, Box
+from weft.graph.shape import is_static
 
 _IGNORED = frozenset({
     "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size",
@@ -89,7 +90,11 @@ def _node(importer: Importer, module: fx.GraphModule, node: fx.Node, env: Mappin
 
 
 def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a Python function on Python values: sizes, items of lists."""
+    """The result of a Python function on Python values (sizes, items of lists), or a named tuple of what it is given."""
+    if isinstance(target, type) and issubclass(target, tuple):
+        return list(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
+    if any(isinstance(value, Absent) for value in (*args, *kwargs.values())):
+        return ABSENT
     if any(isinstance(value, Box | Number) for value in (*args, *kwargs.values())):
         raise Unsupported("it computes with a number that is known only when the graph runs")
     return target(*args, **kwargs)
@@ -103,14 +108,22 @@ def _overload(importer: Importer, target: Any, args: list[Any], kwargs: dict[str
         return None
     if name.startswith("sym_") and isinstance(args[0], Box):
         return symbolic(importer, name, args)
+    if name == "size":
+        return symbolic(importer, "sym_size", args)
     if name in ("item", "_local_scalar_dense"):
         return item(importer.b, args[0].read())
     return importer.call(target._schema, args, kwargs, place(node))
 
 
 def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:
-    """The size, number of elements, stride or offset of a tensor; weft's tensors are contiguous."""
-    shape = importer.b.shape(args[0].read())
+    """The size, number of elements, stride or offset of a tensor; weft's tensors are contiguous.
+
+    ABSENT where data decide: exported programs ask for such sizes to check them, too.
+    """
+    held = args[0].held()
+    if held.shape is None or not is_static(held.shape):
+        return ABSENT
+    shape = importer.b.shape(held)
     if name == "sym_size":
         return shape[args[1]] if len(args) > 1 else list(shape)
     if name == "sym_numel":

@@ -88,9 +88,10 @@ class Interpreter:
 
     def _node(self, node: Any, kind: str, args: list[Any], env: Env) -> list[Any]:
         handler = _PRIMS.get(kind)
-        if handler is not None:
+        missing = any(isinstance(argument, Missing) for argument in args)
+        if handler is not None and not (missing and kind in _TAKE_APART):
             return handler(self, node, args, env)
-        if any(isinstance(argument, Missing) for argument in args):
+        if missing:
             return [MISSING] * node.outputsSize()
         return _many(node, self._call(node, kind, args))
 
@@ -257,6 +258,9 @@ def _from_script(schema: Any, number: int, argument: Any) -> Any:
         return MISSING
     return argument
 
+
+_TAKE_APART = frozenset({"prim::ListUnpack", "prim::TupleIndex", "prim::TupleUnpack"})
+"""Nodes that need to know what their argument is made of."""
 
 _PRIMS = {
     "aten::wait": Interpreter._wait,

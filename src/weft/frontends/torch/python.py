@@ -10,11 +10,12 @@ from typing import Any
 import torch
 
 from weft.frontends.faults import Fault, Unsupported
-from weft.frontends.torch.build import Builder, Number
+from weft.frontends.torch.build import Builder, Complex, Number
 from weft.frontends.torch.containers import METHODS
-from weft.frontends.torch.dtypes import number_of
+from weft.frontends.torch.dtypes import complex_number_of, number_of
 from weft.frontends.torch.scalars import item
 from weft.frontends.torch.tensor import Box
+from weft.graph.value import Value
 
 Function = Callable[..., Any]
 """(builder, arguments) -> a Python value, or a Box or Number where it depends on data."""
@@ -24,13 +25,18 @@ def _plain(function: Callable[..., Any]) -> Function:
     return lambda _, *args: function(*args)
 
 
+def _dtype(_: Builder, x: Box) -> int:
+    held = x.held()
+    return number_of(held.known_dtype) if isinstance(held, Value) else complex_number_of(held.re.known_dtype)
+
+
 def _size(b: Builder, x: Box, axis: int | None = None) -> Any:
-    shape = b.shape(x.read())
+    shape = b.shape(x.held())
     return list(shape) if axis is None else shape[axis]
 
 
 def _length(b: Builder, x: Any) -> int:
-    return b.shape(x.read())[0] if isinstance(x, Box) else len(x)
+    return b.shape(x.held())[0] if isinstance(x, Box) else len(x)
 
 
 def _number(kind: type) -> Function:
@@ -129,21 +135,21 @@ FUNCTIONS: dict[str, Function] = {
     "aten::Int": _number(int),
     "aten::IntImplicit": _number(int),
     "aten::ScalarImplicit": lambda b, x: item(b, x.read()),
-    "aten::dim": lambda b, x: b.rank(x.read()),
+    "aten::dim": lambda b, x: b.rank(x.held()),
     "aten::is_autocast_cpu_enabled": lambda *_: False,
     "aten::is_autocast_enabled": lambda *_: False,
-    "aten::is_complex": lambda *_: False,
+    "aten::is_complex": lambda _, x: isinstance(x.held(), Complex),
     "aten::is_floating_point": _is_floating,
     "aten::is_grad_enabled": lambda *_: False,
     "aten::item": lambda b, x: item(b, x.read()),
     "aten::len": _length,
-    "aten::numel": lambda b, x: torch.Size(b.shape(x.read())).numel(),
+    "aten::numel": lambda b, x: torch.Size(b.shape(x.held())).numel(),
     "aten::size": _size,
     "aten::stride": _raise("strides"),
     "prim::NumToTensor": _to_tensor,
     "prim::data": lambda _, x: x,
     "prim::device": lambda *_: torch.device("cpu"),
-    "prim::dtype": lambda _, x: number_of(x.read().known_dtype),
+    "prim::dtype": _dtype,
     "prim::is_cuda": lambda *_: False,
     "prim::is_mkldnn": lambda *_: False,
     "prim::is_nested": lambda *_: False,

@@ -11,7 +11,7 @@ import torch
 from weft.frontends.faults import Faults, Unsupported
 from weft.frontends.torch.decompose import decomposition_of, overload_of
 from weft.frontends.torch.python import FUNCTIONS, NUMERIC
-from weft.frontends.torch.table import rule_of
+from weft.frontends.torch.table import complex_rule_of, rule_of
 
 PRIMS = frozenset({
     "prim::CallMethod", "prim::Constant", "prim::DictConstruct", "prim::GetAttr", "prim::If",
@@ -92,6 +92,7 @@ def _is_known(node: Any) -> bool:
     if not any("Tensor" in str(part.type) for part in (*parsed.arguments, *parsed.returns)):
         return name in NUMERIC or f"{kind}.t" in FUNCTIONS
     overload = parsed.overload_name
-    return any(rule_of(word, overload) is not None for word in (name, name.removesuffix("_"))) or (
+    words = (name, name.removesuffix("_"))
+    return any(find(word, overload) is not None for find in (rule_of, complex_rule_of) for word in words) or (
         decomposition_of(overload_of(parsed)) is not None
     )

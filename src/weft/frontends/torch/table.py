@@ -4,13 +4,18 @@ An overload whose arguments stand in another order has a line of its own (`name.
 (`relu_`) use the rule of the op without the underscore. What has no line is decomposed by PyTorch into what has.
 """
 
+import math
+
 from weft import dtypes
 from weft.frontends.torch.rules import (
     activation,
+    bag,
     conv,
     create,
+    diagonal,
     elementwise,
     index,
+    linalg,
     matmul,
     norm,
     pool,
@@ -19,6 +24,7 @@ from weft.frontends.torch.rules import (
     shape,
     transformer,
 )
+from weft.frontends.torch.rules import complex as pairs
 from weft.frontends.torch.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -104,6 +110,7 @@ RULES: dict[str, Rule] = {
     "tanh": elementwise.of_floats("tanh"),
     "true_divide": elementwise.div,
     "trunc": elementwise.trunc,
+    "where": index.positions,
     "where.Scalar": elementwise.where,
     "where.ScalarOther": elementwise.where,
     "where.ScalarSelf": elementwise.where,
@@ -181,7 +188,32 @@ RULES: dict[str, Rule] = {
     "rnn_relu_cell": recurrent.cell("rnn", "relu"),
     "rnn_tanh.input": recurrent.recurrent("rnn", "tanh"),
     "rnn_tanh_cell": recurrent.cell("rnn", "tanh"),
+    # matrices
+    "_linalg_det": lambda b, x: [linalg.det(b, x), None, None],
+    "_linalg_eigh": linalg.eigh,
+    "_linalg_slogdet": lambda b, x: [*linalg.slogdet(b, x), None, None],
+    "_linalg_solve_ex": lambda b, *args: [*linalg.solve_ex(b, *args), None, None],
+    "_linalg_svd": linalg.svd,
+    "cdist": diagonal.cdist,
+    "cholesky_solve": linalg.cholesky_solve,
+    "det": linalg.det,
+    "diagonal": diagonal.diagonal,
+    "diagonal_copy": diagonal.diagonal,
+    "inverse": linalg.inverse,
+    "linalg_cholesky": linalg.cholesky,
+    "linalg_cholesky_ex": linalg.cholesky_ex,
+    "linalg_det": linalg.det,
+    "linalg_inv": linalg.inverse,
+    "linalg_inv_ex": linalg.inverse_ex,
+    "linalg_slogdet": linalg.slogdet,
+    "linalg_solve": linalg.solve,
+    "linalg_solve_triangular": linalg.solve_triangular,
+    "logdet": linalg.logdet,
+    "slogdet": linalg.slogdet,
+    "tril_indices": diagonal.triangle_indices(upper=False),
+    "triu_indices": diagonal.triangle_indices(upper=True),
     # windows
+    "unfold": diagonal.unfold,
     "_adaptive_avg_pool2d": pool.adaptive("avg", 2),
     "_adaptive_avg_pool3d": pool.adaptive("avg", 3),
     "adaptive_avg_pool1d": pool.adaptive("avg", 1),
@@ -214,12 +246,17 @@ RULES: dict[str, Rule] = {
     "argmax": reduce.arg("argmax"),
     "argmin": reduce.arg("argmin"),
     "argsort": reduce.argsort,
+    "cummax": lambda b, x, dim: [bag.cumulative("max", -math.inf)(b, x, dim), None],
+    "cummin": lambda b, x, dim: [bag.cumulative("min", math.inf)(b, x, dim), None],
+    "cumprod": bag.cumulative("mul", 1),
     "cumsum": reduce.cumsum,
+    "kthvalue": reduce.kthvalue,
     "linalg_vector_norm": reduce.norm,
     "logsumexp": reduce.logsumexp,
     "max": reduce.extreme_of_all("reduce_max"),
     "max.dim": reduce.extreme_along("max"),
     "mean": reduce.mean_of_all,
+    "median.dim": reduce.median,
     "mean.dim": reduce.mean,
     "min": reduce.extreme_of_all("reduce_min"),
     "min.dim": reduce.extreme_along("min"),
@@ -300,6 +337,8 @@ RULES: dict[str, Rule] = {
     "_unsafe_index_put": index.index_put,
     "copy": index.copy,
     "embedding": index.embedding,
+    "embedding_bag": bag.embedding_bag,
+    "embedding_bag.padding_idx": bag.embedding_bag,
     "gather": index.gather,
     "index": index.index,
     "index_put": index.index_put,
@@ -310,9 +349,18 @@ RULES: dict[str, Rule] = {
     "scatter.src": index.scatter("none"),
     "scatter.value": index.scatter("none"),
     "scatter_add": index.scatter("add"),
+    "scatter_reduce.two": bag.scatter_reduce,
     "select_scatter": index.select_scatter,
     "slice_scatter": index.slice_scatter,
     "take_along_dim": index.take_along_dim,
+    # complex numbers, as pairs of real ones
+    "complex": pairs.complex_,
+    "hypot": pairs.hypot,
+    "polar": pairs.polar,
+    "real": shape.itself,
+    "stft": pairs.stft,
+    "view_as_complex": pairs.view_as_complex,
+    "view_as_real": pairs.view_as_real,
     # made of nothing, or of another element type
     "_cast_Float": elementwise.cast_to(dtypes.f32),
     "_to_copy": create.to_dtype,
@@ -378,6 +426,11 @@ BACK: dict[str, Rule] = {
 
 PERHAPS_COPIES = frozenset({"contiguous", "expand", "flatten", "reshape", "reshape_as", "to", "type_as"})
 """Ops whose result may be a copy, as strides have it, which weft does not know."""
+
+
+def complex_rule_of(name: str, overload: str) -> Rule | None:
+    """As `rule_of`, for operands or results that are complex."""
+    return pairs.RULES.get(f"{name}.{overload}") or pairs.RULES.get(name)
 
 
 def rule_of(name: str, overload: str) -> Rule | None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from weft.frontends.faults import Unsupported
+from weft.frontends.torch.build import Complex
 from weft.graph.value import Value
 
-Forward = Callable[[Value], Value]
+Held = Value | Complex
+"""What a tensor is worth: one value, or two parts."""
+
+Forward = Callable[[Held], Held]
 """The base's value -> the view's."""
 
-Backward = Callable[[Value, Value], Value]
+Backward = Callable[[Held, Held], Held]
 """(the base's value, the view's new one) -> the base's new value."""
 
 
@@ -32,7 +36,7 @@ class Box:
     must not be written: an input, a parameter.
     """
 
-    def __init__(self, value: Value, *, owner: str = "") -> None:
+    def __init__(self, value: Held, *, owner: str = "") -> None:
         self._value = value
         self._base: Box | None = None
         self._forward: Forward | None = None
@@ -44,7 +48,7 @@ class Box:
         self._may_share = False
 
     @staticmethod
-    def view(value: Value, base: Box, forward: Forward, backward: Backward | None, *, may_share: bool) -> Box:
+    def view(value: Held, base: Box, forward: Forward, backward: Backward | None, *, may_share: bool) -> Box:
         """A view of `base` with `value`; `may_share`: PyTorch makes a copy where strides ask for it."""
         box = Box(value)
         box._base, box._forward, box._backward, box._may_share = base, forward, backward, may_share
@@ -62,20 +66,27 @@ class Box:
 
     def version(self) -> int:
         """A number that changes with each write, also one through its base."""
-        self.read()
+        self.held()
         return self._version
 
     def read(self) -> Value:
-        """The value as it is now. Raises Unsupported if that cannot be told."""
+        """The value as it is now. Raises Unsupported if that cannot be told, or is complex."""
+        held = self.held()
+        if isinstance(held, Complex):
+            raise Unsupported("weft has no rule for it on complex numbers; take it apart with torch.view_as_real")
+        return held
+
+    def held(self) -> Held:
+        """As `read`, complex tensors too."""
         if self._lost:
             raise Unsupported(self._lost)
         if self._base is not None and self._forward is not None and self._base.version() != self._seen:
-            self._value = self._forward(self._base.read())
+            self._value = self._forward(self._base.held())
             self._seen = self._base.version()
             self._version += 1
         return self._value
 
-    def write(self, value: Value) -> None:
+    def write(self, value: Held) -> None:
         """Replace the value, here and in what shares its memory. Raises Unsupported where that is not possible."""
         if self._base is not None and self._may_share:
             self._base.lose(
@@ -85,7 +96,7 @@ class Box:
         if self._base is not None:
             if self._backward is None:
                 raise Unsupported("it writes in place through a view of a kind weft cannot follow; write to a .clone()")
-            self._base.write(self._backward(self._base.read(), value))
+            self._base.write(self._backward(self._base.held(), value))
             self._seen = self._base.version()
         elif self.owner:
             raise Unsupported(f"it writes into {self.owner} in place; weft never changes it: write to a .clone()")

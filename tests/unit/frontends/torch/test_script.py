@@ -194,6 +194,16 @@ class TestFaults:
         assert "scripts.py:" in text
         assert "`return torch.digamma(x)`" in text
 
+    def test_complex_inputs_and_results_say_what_to_do(self):
+        """
+        Inside a program they are pairs of real numbers; arrays of them are none of weft's.
+        """
+        module = Complex().eval()
+        with pytest.raises(UnsupportedModelError, match=r"pass torch\.view_as_real"):
+            weft.Session(module, example_inputs=(torch.ones(2, dtype=torch.complex64),))
+        with pytest.raises(UnsupportedModelError, match=r"take it apart with torch\.view_as_real"):
+            weft.Session(module, example_inputs=(torch.ones(2),))
+
     def test_a_misfit_names_its_node_once(self):
         """
         The op of the script, and not also the node that its rule made.
@@ -223,6 +233,11 @@ class TestFaults:
     def test_a_module_needs_examples(self):
         with pytest.raises(InputError, match="example_inputs"):
             weft.Session(torch.nn.Linear(2, 2).eval())
+
+
+class Complex(torch.nn.Module):
+    def forward(self, x):
+        return x * 1j
 
 
 class Held(torch.nn.Module):

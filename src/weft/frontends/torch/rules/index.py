@@ -12,7 +12,7 @@ from weft.frontends.torch.build import Builder
 from weft.frontends.torch.rules.rule import Operand, Rule, value_of
 from weft.frontends.torch.rules.shape import reverse_axes
 from weft.frontends.torch.rules.shape import transpose as transposed
-from weft.graph.shape import broadcast
+from weft.graph.shape import broadcast, elements
 from weft.graph.value import Value
 
 
@@ -104,6 +104,12 @@ def nonzero(b: Builder, x: Value) -> Value:
     return b.add("transpose", found, perm=(1, 0))
 
 
+def positions(b: Builder, condition: Value) -> list[Value]:
+    """torch.where of one argument: for each axis the positions along it of elements that are not 0."""
+    found = b.add("non_zero", condition)
+    return [b.add("gather", found, b.scalar(axis, dtypes.i64), axis=0) for axis in range(b.rank(condition))]
+
+
 def masked_select(b: Builder, x: Value, mask: Value) -> Value:
     shape = broadcast(b.shape(x), b.shape(mask))
     return _masked(b, b.expand(x, shape), [(0, b.expand(mask, shape))])
@@ -121,12 +127,32 @@ def index_put(
             raise Unsupported("it writes several values where a mask holds; use torch.where")
         wide = b.reshape(mask, [*b.shape(mask), *(1,) * (b.rank(x) - b.rank(mask))])
         return b.add("where", wide, b.reshape(values, []), x)
-    if [axis for axis, _ in chosen] != list(range(len(chosen))) or any(w.dtype == dtypes.boolean for _, w in chosen):
-        raise Unsupported("it writes by indices that are not on the first axes; use scatter")
-    positions = _positions(b, [which for _, which in chosen])
-    shape = (*b.shape(positions)[:-1], *b.shape(x)[len(chosen) :])
+    if any(w.dtype == dtypes.boolean for _, w in chosen):
+        raise Unsupported("a mask among other indices; use torch.where or write by the mask alone")
     reduction = "add" if accumulate else "none"
-    return b.add("scatter_nd", x, positions, b.expand(values, shape), reduction=reduction)
+    if len(chosen) == 1 and chosen[0][0]:
+        return _put_along(b, x, *chosen[0], values, reduction)
+    axes = [axis for axis, _ in chosen]
+    rest = [axis for axis in range(b.rank(x)) if axis not in axes]
+    positions = _positions(b, [which for _, which in chosen])
+    where, count = b.shape(positions)[:-1], b.rank(positions) - 1
+    front = axes[0] if axes == list(range(axes[0], axes[0] + len(axes))) else 0
+    others = [b.shape(x)[axis] for axis in rest]
+    wide = b.expand(values, [*others[:front], *where, *others[front:]])
+    updates = b.transpose(wide, [*range(front, front + count), *range(front), *range(front + count, b.rank(wide))])
+    perm = [*axes, *rest]
+    put = b.add("scatter_nd", b.transpose(x, perm), positions, updates, reduction=reduction)
+    return b.transpose(put, [perm.index(axis) for axis in range(len(perm))])
+
+
+def _put_along(b: Builder, x: Value, axis: int, which: Value, values: Value, reduction: str) -> Value:
+    """x with x[..., which, ...] = values along `axis`: the write of a key-value cache."""
+    shape, count = b.shape(x), b.rank(which)
+    wide = b.expand(values, [*shape[:axis], *b.shape(which), *shape[axis + 1 :]])
+    along = [*shape[:axis], elements(b.shape(which)), *shape[axis + 1 :]]
+    flat = b.reshape(which, [-1, *(1,) * (len(shape) - axis - 1)])
+    updates = wide if count == 1 else b.reshape(wide, along)
+    return b.add("scatter_elements", x, b.expand(flat, along), updates, axis=axis, reduction=reduction)
 
 
 def slice_scatter(

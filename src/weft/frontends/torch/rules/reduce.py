@@ -7,7 +7,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.faults import Fault
 from weft.frontends.torch.build import Builder
 from weft.frontends.torch.rules.elementwise import truth
 from weft.frontends.torch.rules.rule import Rule
@@ -140,7 +140,8 @@ def norm(b: Builder, x: Value, order: Any = 2, dims: Dims = None, keepdim: bool 
     if p == 1:
         return _reduced(b, "reduce_sum", size, dims, keepdim)
     if p == 0:
-        raise Unsupported("the norm of order 0 counts; write (x != 0).sum()")
+        counted = b.cast(b.add("ne", wide, b.scalar(0, wide.known_dtype)), wide.known_dtype)
+        return _reduced(b, "reduce_sum", counted, dims, keepdim)
     powers = _reduced(b, "reduce_sum", b.add("pow", size, b.scalar(p, wide.known_dtype)), dims, keepdim)
     return b.add("pow", powers, b.scalar(1 / p, wide.known_dtype))
 
@@ -171,6 +172,21 @@ def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sort
     if not 0 <= k <= b.shape(x)[axis]:
         raise Fault(f"k is {k}, but axis {axis} has {b.shape(x)[axis]} entries")
     return b.add_many("top_k", [x, b.ints([k])], 2, axis=axis, largest=largest, sorted=sorted_)
+
+
+def kthvalue(b: Builder, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> list[Value]:
+    """The k-th smallest element along `dim` (from 1), and where it is."""
+    axis = b.axis(x, dim)
+    if not 1 <= k <= b.shape(x)[axis]:
+        raise Fault(f"k is {k}, but axis {axis} has {b.shape(x)[axis]} entries")
+    found = [b.slice(each, axis, k - 1, k) for each in topk(b, x, k, dim, largest=False)]
+    kept = [size for at, size in enumerate(b.shape(found[0])) if keepdim or at != axis]
+    return [b.reshape(each, kept) for each in found]
+
+
+def median(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
+    """The lower of the middle elements along `dim`, and where it is."""
+    return kthvalue(b, x, (b.shape(x)[b.axis(x, dim)] + 1) // 2, dim, keepdim)
 
 
 def sort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> list[Value]:

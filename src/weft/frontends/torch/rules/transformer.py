@@ -7,6 +7,7 @@ from collections.abc import Callable
 from weft.frontends.faults import Unsupported
 from weft.frontends.torch.build import Builder
 from weft.frontends.torch.rules.activation import gelu
+from weft.frontends.torch.rules.elementwise import truth
 from weft.frontends.torch.rules.matmul import attention, linear
 from weft.frontends.torch.rules.norm import layer_norm
 from weft.graph.value import Value
@@ -35,7 +36,7 @@ def encoder_layer(
     mask: Value | None = None,
     mask_type: int | None = None,
 ) -> Value:
-    """x [N, T, width] -> [N, T, width]; the mask holds where nothing is looked at."""
+    """x [N, T, width] -> [N, T, width]; the mask holds, or is not 0, where nothing is looked at."""
 
     def attend(y: Value) -> Value:
         return _attended(b, y, heads, (qkv_weight, qkv_bias, proj_weight, proj_bias), mask, mask_type)
@@ -80,11 +81,11 @@ def _attended(
 ) -> Value:
     """Attention of x [N, T, width] to itself; parameters are weight and bias of the way in, then of the way out."""
     batch, tokens, width = b.shape(x)
-    blocked = None if mask is None else b.add("not", _spread(b, mask, mask_type))
+    allowed = None if mask is None else b.add("not", truth(b, _spread(b, mask, mask_type)))
     qkv = b.reshape(linear(b, x, *parameters[:2]), [batch, tokens, 3, heads, width // heads])
     parts = [b.reshape(b.slice(qkv, 2, n, n + 1), [batch, tokens, heads, width // heads]) for n in range(3)]
     q, k, v = (b.transpose(part, [0, 2, 1, 3]) for part in parts)
-    mixed = b.reshape(b.transpose(attention(b, q, k, v, blocked), [0, 2, 1, 3]), [batch, tokens, width])
+    mixed = b.reshape(b.transpose(attention(b, q, k, v, allowed), [0, 2, 1, 3]), [batch, tokens, width])
     return linear(b, mixed, *parameters[2:])
 
 
