@@ -278,3 +278,22 @@ def test_an_absent_method_says_what_to_do():
         _ = X.softmx
     with pytest.raises(AttributeError, match="does not train"):
         X.sum().backward()
+
+
+def test_attention_takes_what_pytorchs_does():
+    """
+    A scale of 0, and fewer heads of keys than of queries; a mask beside is_causal, and dropout, are refused.
+    """
+    q, k = torch.ones(1, 4, 3, 8), torch.arange(48.0).reshape(1, 2, 3, 8)
+    attend = F.scaled_dot_product_attention
+    repeated = np.repeat(k.numpy(), 2, axis=1)
+
+    even = attend(q, k, k, scale=0.0, enable_gqa=True)
+
+    np.testing.assert_allclose(
+        even.numpy(), np.broadcast_to(repeated.mean(2, keepdims=True), repeated.shape), rtol=1e-6
+    )
+    with pytest.raises(RuntimeError, match="either a mask or is_causal"):
+        attend(k, k, k, torch.ones(3, 3), is_causal=True)
+    with pytest.raises(NotImplementedError, match="dropout_p=0"):
+        attend(k, k, k, dropout_p=0.5)

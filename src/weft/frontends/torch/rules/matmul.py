@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from weft import dtypes
-from weft.frontends.faults import Fault
+from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Builder
 from weft.frontends.torch.rules.elementwise import add, mul
 from weft.frontends.torch.rules.rule import Operand
@@ -65,7 +65,9 @@ def attention(
 ) -> Value:
     """softmax(query key^T scale + mask) value; a pass makes one op of it."""
     if dropout_p:
-        raise Fault("attention drops weights, as in training; weft runs inference: call .eval() on the module")
+        raise Unsupported(
+            "attention drops weights, as in training; weft runs inference: pass dropout_p=0, or call .eval()"
+        )
     dtype, rank = query.known_dtype, b.rank(query)
     if enable_gqa:
         groups = b.shape(query)[-3] // b.shape(key)[-3]
