@@ -9,6 +9,7 @@ from typing import Any
 from weft.compat.torch.functions import (
     activation,
     arrangement,
+    bags,
     conv,
     creation,
     indexing,
@@ -185,6 +186,40 @@ class Embedding(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return indexing.embedding(input, self.weight)
+
+
+class EmbeddingBag(Module):
+    """Rows of a table by number, those of each bag summed up, averaged, or their maximum."""
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.weight = Parameter(creation.randn(num_embeddings, embedding_dim) if _weight is None else _weight)
+        self.max_norm, self.mode = max_norm, mode
+        self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
+
+    def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        return bags.embedding_bag(
+            input,
+            self.weight,
+            offsets,
+            max_norm=self.max_norm,
+            mode=self.mode,
+            per_sample_weights=per_sample_weights,
+            include_last_offset=self.include_last_offset,
+            padding_idx=self.padding_idx,
+        )
 
 
 class LayerNorm(Module):

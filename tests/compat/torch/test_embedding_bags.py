@@ -1,0 +1,121 @@
+"""F.embedding_bag and nn.EmbeddingBag beside the loop that they stand for."""
+
+import numpy as np
+import pytest
+
+import weft.compat.torch as torch
+import weft.compat.torch.nn.functional as F  # noqa: N812
+from weft.compat.torch import nn
+
+RNG = np.random.default_rng(0)
+TABLE = RNG.standard_normal((10, 4)).astype(np.float32)
+EVEN = np.array([[1, 2, 3, 4, 4], [4, 4, 4, 4, 4], [9, 8, 0, 9, 4]])
+FLAT, OFFSETS, ENDS = EVEN.reshape(-1)[:9], np.array([0, 3, 3, 7]), np.array([0, 3, 3, 9])
+REDUCE = {"sum": lambda rows: rows.sum(0), "mean": lambda rows: rows.mean(0), "max": lambda rows: rows.max(0)}
+
+t = torch.from_numpy
+
+
+def _wanted(bags, mode, padding, weights):
+    """Each bag by itself."""
+    found = []
+    for bag, factors in zip(bags, weights, strict=True):
+        kept = [(TABLE[at] * factor) for at, factor in zip(bag, factors, strict=True) if at != padding]
+        found.append(REDUCE[mode](np.array(kept)) if kept else np.zeros(4))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 4, -6])
+def test_bags_of_one_size(mode, padding):
+    """
+    A matrix of indices; rows of padding count for nothing, and a bag of padding alone is 0. At once and in a script.
+    """
+    wanted = _wanted(EVEN, mode, None if padding is None else 4, np.ones(EVEN.shape))
+
+    def call():
+        return F.embedding_bag(t(EVEN), t(TABLE), mode=mode, padding_idx=padding)
+
+    for result in (call(), torch.jit.script(_calls)(call)):
+        np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def _calls(made):
+    return made()
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 4])
+@pytest.mark.parametrize("last", [False, True])
+def test_bags_of_any_size(mode, padding, last):
+    """
+    Indices of one axis and where bags begin, the end of the last among them or not; empty bags are 0.
+    """
+    ends = ENDS[1:] if last else [*OFFSETS[1:], 9]
+    bags = [FLAT[begin:end] for begin, end in zip(ENDS if last else OFFSETS, ends, strict=False)]
+    wanted = _wanted(bags, mode, padding, [np.ones(len(bag)) for bag in bags])
+
+    offsets = t(ENDS if last else OFFSETS)
+    found = F.embedding_bag(t(FLAT), t(TABLE), offsets, mode=mode, include_last_offset=last, padding_idx=padding)
+
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_weights_of_samples():
+    """
+    Sums may weigh their rows, whatever the form of the indices.
+    """
+    weights = RNG.random(EVEN.shape).astype(np.float32)
+    layer = nn.EmbeddingBag(10, 4, mode="sum", _weight=t(TABLE))
+
+    found = layer(t(EVEN), per_sample_weights=t(weights)).numpy()
+    flat = layer(t(EVEN.reshape(-1)), t(np.array([0, 5, 10])), t(weights.reshape(-1))).numpy()
+
+    np.testing.assert_allclose(found, _wanted(EVEN, "sum", None, weights), rtol=1e-5)
+    np.testing.assert_allclose(flat, found, rtol=1e-5)
+
+
+def test_the_layer_averages_unless_told_otherwise():
+    """
+    As PyTorch's: the mean is the default, and the table is `weight`.
+    """
+    layer = nn.EmbeddingBag(10, 4)
+
+    assert [name for name, _ in layer.named_parameters()] == ["weight"]
+    np.testing.assert_allclose(layer(t(EVEN)).numpy(), layer.weight.numpy()[EVEN].mean(1), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "said"),
+    [
+        (lambda: F.embedding_bag(t(EVEN), t(TABLE), t(OFFSETS)), ValueError, "offsets has to be None"),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE)), ValueError, "1D Tensor but got None"),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(EVEN)), ValueError, "offsets has to be a 1D Tensor"),
+        (
+            lambda: F.embedding_bag(t(EVEN[None]), t(TABLE)),
+            ValueError,
+            "1D or 2D Tensor, but got Tensor of dimension 3",
+        ),
+        (lambda: F.embedding_bag(t(EVEN), t(TABLE), mode="min"), ValueError, "sum, mean or max"),
+        (lambda: F.embedding_bag(t(EVEN), t(TABLE), max_norm=1.0), NotImplementedError, "max_norm"),
+        (
+            lambda: F.embedding_bag(t(EVEN), t(TABLE), per_sample_weights=torch.ones(3, 5)),
+            NotImplementedError,
+            "only supported for mode='sum'",
+        ),
+        (
+            lambda: F.embedding_bag(t(EVEN), t(TABLE), mode="sum", per_sample_weights=torch.ones(5)),
+            ValueError,
+            "the shape of the input",
+        ),
+        (lambda: F.embedding_bag(t(EVEN + 7), t(TABLE)), IndexError, "out of range"),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS + 1)), IndexError, "out of range"),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS * 2)), IndexError, "out of range"),
+    ],
+)
+def test_mistakes_are_told(call, error, said):
+    """
+    Shapes, modes, rows that the table has not, and offsets that begin after 0 or lie behind the indices.
+    """
+    with pytest.raises(error, match=said):
+        call()
