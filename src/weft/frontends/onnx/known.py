@@ -2,7 +2,8 @@
 
 Some rules must know a rank or a dimension (SAME padding, global pooling). The shape rules of the core
 ops want numbers, so symbolic dimensions are given two different sets of made-up numbers, and the rules
-run once for each: what comes out the same in both is a fact, what differs is unknown.
+run once for each: what differs is unknown, and what comes out the same in both is a fact, unless other numbers
+might have given something else: 480 and 720 are both no 1, multiples of 8, and above 100.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,15 @@ MAX_VALUE_ELEMENTS = 64
 _FIRST, _STEP = (480, 720), (16, 48)
 """Made-up numbers: many divisors, so that reshapes fit; large enough for deep stacks of strided windows."""
 
+_EXACT = {
+    "add", "concat", "flatten", "identity", "mul", "neg", "reduce_prod", "reduce_sum", "reshape", "shape", "size",
+    "squeeze", "sub", "transpose", "unsqueeze",
+}  # fmt: skip
+"""Ops that give the same of different numbers only where they cancel out, or are not looked at."""
+
+_PICKING = {"expand", "gather", "gather_elements", "gather_nd", "slice", "split", "tile"}
+"""Likewise, if nothing but their first operand differs."""
+
 Dims = tuple[int | None, ...]
 Guess = Info | None
 
@@ -35,6 +45,7 @@ class Known:
     def __init__(self) -> None:
         self._guesses: dict[Value, tuple[Guess, Guess]] = {}
         self._symbols: dict[str, int] = {}
+        self._made_up: set[Value] = set()
 
     def add_inputs(self, inputs: Iterable[Value]) -> None:
         """Take in the graph's inputs."""
@@ -64,10 +75,42 @@ class Known:
             if value.dtype is None and pair[0] is not None:
                 value.dtype = pair[0].dtype
         self._state_dtypes(node)
+        if self._hangs_on_numbers(node, same):
+            self._made_up.update(node.outputs)
+            return
         for value in node.outputs:
             dims = self.dims(value)
             if dims is not None and None not in dims:
                 value.shape = tuple(dim for dim in dims if dim is not None)
+
+    def _hangs_on_numbers(self, node: Node, same: bool) -> bool:
+        """Whether what is the same of the results for both sets of numbers may be another for a third."""
+        operands = [value for value in node.inputs if value is not None]
+        if not self._made_up.isdisjoint(operands):
+            return True
+        if same:
+            return False
+        if node.op == "slice" and self._is_clamped(node):
+            return True
+        return not self._is_exact(node, operands) and any(self.array(value) is not None for value in node.outputs)
+
+    def _is_exact(self, node: Node, operands: Sequence[Value]) -> bool:
+        """Whether `node` gives the same of different numbers for a reason that holds for all numbers."""
+        if node.op == "div":
+            return all(_divides(*(self._pair(value)[probe] for value in operands)) for probe in (0, 1))
+        if node.op == "cast":
+            to = node.attrs["to"]
+            return to != dtypes.boolean and (to.is_float or not node.operand(0).known_dtype.is_float)
+        if node.op in _PICKING:
+            return all(_same(*self._pair(value)) for value in operands[1:])
+        return node.op in _EXACT
+
+    def _is_clamped(self, node: Node) -> bool:
+        """Whether a slice takes as much of an axis as it wants of both numbers, and may find less."""
+        before, after = self.dims(node.operand(0)), self.dims(node.outputs[0])
+        if before is None or after is None:
+            return False
+        return any(size is None and taken is not None and taken > 1 for size, taken in zip(before, after, strict=True))
 
     @staticmethod
     def _state_dtypes(node: Node) -> None:
@@ -87,8 +130,9 @@ class Known:
         return found or (None, None)
 
     def _certain(self, node: Node) -> bool:
-        """Whether both sets of made-up numbers tell the same of every operand."""
-        return all(_same(*self._pair(value)) for value in node.inputs if value is not None)
+        """Whether every operand is known, whatever the symbols stand for."""
+        operands = [value for value in node.inputs if value is not None]
+        return self._made_up.isdisjoint(operands) and all(_same(*self._pair(value)) for value in operands)
 
     def _learn(self, node: Node, probe: int) -> Sequence[Guess]:
         infos = [None if value is None else self._pair(value)[probe] for value in node.inputs]
@@ -120,7 +164,7 @@ class Known:
         if value.data is not None:
             return value.data
         a, b = self._pair(value)
-        if a is None or b is None or a.value is None or b.value is None:
+        if value in self._made_up or a is None or b is None or a.value is None or b.value is None:
             return None
         return a.value if _same(a, b) else None
 
@@ -131,6 +175,14 @@ def _same(a: Guess, b: Guess) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     return a.value is b.value or (a.value is not None and b.value is not None and np.array_equal(a.value, b.value))
+
+
+def _divides(left: Guess, right: Guess) -> bool:
+    """Whether nothing is left of the division, if both numbers are known."""
+    if left is None or right is None or left.value is None or right.value is None:
+        return True
+    with np.errstate(all="ignore"):
+        return not np.fmod(left.value, right.value).any()
 
 
 def _with_value(node: Node, inputs: Sequence[Info | None], output: Guess) -> Guess:
