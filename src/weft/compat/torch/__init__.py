@@ -11,6 +11,7 @@ from typing import Any
 from weft import __version__ as _version
 from weft.compat.torch import backends as backends
 from weft.compat.torch import jit as jit
+from weft.compat.torch import linalg as linalg
 from weft.compat.torch import nn as nn
 from weft.compat.torch import threads as _threads
 from weft.compat.torch.absent import refuse as _refuse
@@ -85,7 +86,7 @@ globals().update(_DTYPES)
 __all__ = sorted({  # noqa: PLE0605
     *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled", "result_type",
     "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
-    "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "nan", "nn", "no_grad", "numel", "pi",
+    "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "linalg", "nan", "nn", "no_grad", "numel", "pi",
     "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip
 

@@ -15,7 +15,9 @@ _INSTEAD = {
     "vmap": "write the batch axis into the code, or use torch.einsum",
     "_C": "weft has no PyTorch inside; names from torch._C have no counterpart",
     "script_if_tracing": "torch.jit.script",
-    "linalg": "numpy.linalg on x.numpy()",
+    "fft": "numpy.fft on x.numpy()",
+    "polar": "write cosine and sine of the angle as two real tensors, as rotate_half does",
+    "view_as_complex": "take x[..., 0] and x[..., 1] as real and imaginary parts; rotate_half does so for rotary embeddings",
 }
 
 
@@ -32,7 +34,7 @@ _METHODS = {
 
 def refuse(module: str, name: str, offered: Iterable[str]) -> AttributeError:
     """The error for `module.name`, saying what to use."""
-    near = difflib.get_close_matches(name, list(offered), n=3)
+    near = difflib.get_close_matches(name, list(offered), n=3, cutoff=0.75)
     instead = _METHODS if module == "Tensor" else _INSTEAD
     if name in instead:
         advice = instead[name]

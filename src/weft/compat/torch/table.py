@@ -19,6 +19,7 @@ from weft.compat.torch.functions import (
     elementary,
     indexing,
     inplace,
+    loss,
     matmul,
     norm,
     pool,
@@ -27,6 +28,7 @@ from weft.compat.torch.functions import (
     shape,
     statistics,
 )
+from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.tensor import METHODS, Tensor
 
 Function = Callable[..., Any]
@@ -72,6 +74,16 @@ ARRANGEMENTS = _of(
     "repeat_interleave roll row_stack tile vstack",
 )
 DIAGONALS = _of(diagonal, "diag diagonal trace")
+MATRICES = {
+    "cholesky_solve": of_op("cholesky_solve", lambda input, L, upper=False: (input, L, upper)),  # noqa: N803 - PyTorch's name
+    "cumprod": of_op("cumprod"),
+    "det": of_op("det"),
+    "inverse": of_op("inverse"),
+    "logdet": of_op("logdet"),
+    "scatter_reduce": of_op("scatter_reduce.two"),
+    "slogdet": of_op("slogdet"),
+    "unfold": of_op("unfold", lambda input, dimension, size, step: (input, dimension, size, step)),
+}
 DISTANCES = _of(distance, "cdist cosine_similarity")
 INDEXING = _of(indexing, "argwhere index_select gather scatter scatter_add nonzero masked_select take_along_dim")
 ACTIVATIONS = _of(activation, "relu sigmoid tanh softmax log_softmax celu prelu selu threshold")
@@ -112,6 +124,11 @@ FUNCTIONAL: dict[str, Function] = {
     **_of(activation, "dropout softmin tanhshrink hardshrink softshrink"),
     **_of(attention, "scaled_dot_product_attention"),
     **_of(distance, "cosine_similarity"),
+    **_of(
+        loss,
+        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss "
+        "smooth_l1_loss",
+    ),
     **_of(indexing, "embedding one_hot"),
     **_of(bags, "embedding_bag"),
     **_of(arrangement, "pad"),
@@ -148,6 +165,7 @@ _COMMON = {
     **SHAPES,
     **ARRANGEMENTS,
     **DIAGONALS,
+    **MATRICES,
     **INDEXING,
     **ACTIVATIONS,
 }
@@ -197,7 +215,7 @@ for _name in [
 
 _NO_METHODS = {
     "bilinear", "broadcast_tensors", "bucketize", "cdist", "celu", "column_stack", "cosine_similarity", "dstack", "hstack",
-    "instance_norm", "meshgrid", "pixel_shuffle", "pixel_unshuffle", "row_stack", "rsub", "searchsorted", "selu", "std_mean",
+    "cholesky_solve", "instance_norm", "meshgrid", "pixel_shuffle", "pixel_unshuffle", "row_stack", "rsub", "searchsorted", "selu", "std_mean",
     "tensordot", "threshold", "var_mean", "vstack",
 }  # fmt: skip
 METHODS.update(

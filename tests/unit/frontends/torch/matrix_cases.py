@@ -39,7 +39,7 @@ def scattered(x: torch.Tensor, at: torch.Tensor, y: torch.Tensor) -> tuple[torch
 
 CASES: dict[str, Case] = {
     "inverses": (lambda a: (torch.inverse(a), torch.linalg.inv(a[0]), torch.linalg.inv(a.double())), (SQUARES,)),
-    "determinants": (lambda a: (torch.det(a), torch.logdet(a @ a.mT), *torch.linalg.slogdet(a)), (SQUARES,)),
+    "determinants": (lambda a: (torch.det(a), torch.det(a[0]), torch.logdet(a @ a.mT), *torch.linalg.slogdet(a)), (SQUARES,)),
     "solved": (solved, (SQUARES, seeded(2, 4, 3))),
     "cholesky": (lambda a: (torch.linalg.cholesky(a), torch.linalg.cholesky(a[0], upper=True)), (POSITIVE,)),
     "spectra": (lambda a: (torch.linalg.eigvalsh(a), torch.linalg.svdvals(a[:, :3]), torch.linalg.eigh(a)[0]), (POSITIVE,)),

@@ -25,6 +25,19 @@ class Forked(nn.Module):
         return y + torch.jit.wait(future)
 
 
+class Suppressed(nn.Module):
+    """Boxes kept by score, each read and written by a number that a tensor holds."""
+
+    def forward(self, scores: torch.Tensor, overlap: torch.Tensor) -> torch.Tensor:
+        order = scores.argsort(descending=True)
+        keep, gone = torch.zeros_like(scores), torch.zeros_like(scores)
+        for step in range(scores.shape[0]):
+            at = int(order[step])
+            keep[at] = 1 - gone[at]
+            gone = torch.maximum(gone, (overlap[at] > 0.5) * keep[at])
+        return keep
+
+
 class ForkedList(nn.Module):
     """Forks that wait for forks, and futures in a list."""
 

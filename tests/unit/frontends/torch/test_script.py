@@ -169,6 +169,15 @@ class TestControl:
         for x in (torch.full((2, 4), 3.0), torch.full((2, 4), -9.0), torch.ones(2, 4)):
             assert_same(run(session, (x,)), module(x))
 
+    def test_entries_are_read_and_written_at_places_that_data_tell(self, tmp_path):
+        """
+        As suppression of overlapping boxes does, one after another.
+        """
+        module = scripts.Suppressed().eval()
+        session = weft.Session(saved(module, tmp_path))
+        scores, overlap = torch.rand(6), torch.rand(6, 6)
+        assert_same(run(session, (scores, overlap)), module(scores, overlap))
+
     def test_results_do_not_depend_on_threads(self):
         module = scripted(scripts.OnData())
         x = np.full((2, 4), 3.0, np.float32)

@@ -187,8 +187,12 @@ def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> 
         return _reduced("reduce_sum", size, dim, keepdim)
     if p == float("inf"):
         return _reduced("reduce_max", size, dim, keepdim)
-    if not isinstance(p, int | float) or p <= 0:
-        raise RuntimeError(f"norm: p must be a positive number, 'fro' or inf, got {p!r}")
+    if p == float("-inf"):
+        return _reduced("reduce_min", size, dim, keepdim)
+    if p == 0:
+        return _reduced("reduce_sum", cast(ne(input, 0), input.dtype), dim, keepdim)
+    if not isinstance(p, int | float):
+        raise TypeError(f"norm: p must be a number, 'fro' or inf, got {p!r}")
     return pow_(_reduced("reduce_sum", pow_(size, p), dim, keepdim), 1 / p)
 
 

@@ -8,13 +8,14 @@ from weft.compat.torch.nn import container as _container
 from weft.compat.torch.nn import functional as functional
 from weft.compat.torch.nn import init as init
 from weft.compat.torch.nn import layers as _layers
+from weft.compat.torch.nn import loss as _loss
 from weft.compat.torch.nn import recurrent as _recurrent
 from weft.compat.torch.nn.module import Module as Module
 from weft.compat.torch.nn.module import Parameter as Parameter
 
 _MODULES = {
     name: kind
-    for source in (_container, _layers, _recurrent, _attention)
+    for source in (_container, _layers, _recurrent, _attention, _loss)
     for name, kind in vars(source).items()
     if isinstance(kind, type) and issubclass(kind, Module) and not name.startswith("_")
 }

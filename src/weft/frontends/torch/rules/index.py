@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.frontends.faults import Fault, Unsupported
-from weft.frontends.torch.build import Builder
+from weft.frontends.torch.build import Builder, Number
 from weft.frontends.torch.rules.rule import Operand, Rule, value_of
 from weft.frontends.torch.rules.shape import reverse_axes
 from weft.frontends.torch.rules.shape import transpose as transposed
@@ -174,9 +174,11 @@ def slice_scatter(
     return b.add("scatter_elements", x, b.expand(places, b.shape(src)), src, axis=axis, reduction="none")
 
 
-def select_scatter(b: Builder, x: Value, src: Value, dim: int, at: int) -> Value:
+def select_scatter(b: Builder, x: Value, src: Value, dim: int, at: int | Number) -> Value:
     """x with the entry `at` along `dim` replaced by src."""
     axis, shape = b.axis(x, dim), b.shape(x)
+    if isinstance(at, Number):
+        return _put_along(b, x, axis, at.value, b.cast(src, x.known_dtype), "none")
     if not -shape[axis] <= at < shape[axis]:
         raise Fault(f"index {at} is out of range for axis {axis} with {shape[axis]} entries")
     begin = at % shape[axis]
@@ -195,7 +197,7 @@ def copy(b: Builder, x: Value, src: Value, *_: object) -> Value:
     return b.expand(b.cast(src, x.known_dtype), b.shape(x))
 
 
-def back_through_select(b: Builder, x: Value, new: Value, dim: int, at: int) -> Value:
+def back_through_select(b: Builder, x: Value, new: Value, dim: int, at: int | Number) -> Value:
     return select_scatter(b, x, new, dim, at)
 
 

@@ -36,7 +36,7 @@ class Computation:
         except np.linalg.LinAlgError as error:
             raise RunError(f"{self._name}: {error}; the input holds a matrix for which there is no result") from None
         results = found if isinstance(found, list | tuple) else [found]
-        return [np.ascontiguousarray(r, dtype=d) for r, d in zip(results, self._results, strict=True)]
+        return [np.asarray(r, dtype=d, order="C") for r, d in zip(results, self._results, strict=True)]
 
 
 def _called(b: Builder, name: str, compute: Computed, inputs: Sequence[Value], shapes: Sequence[Any]) -> list[Value]:

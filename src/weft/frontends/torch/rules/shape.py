@@ -7,7 +7,7 @@ from typing import Any
 
 from weft.dtypes import DType
 from weft.frontends.faults import Fault, Unsupported
-from weft.frontends.torch.build import Builder
+from weft.frontends.torch.build import Builder, Number
 from weft.frontends.torch.rules.rule import Rule, common
 from weft.graph.shape import elements, normalize_axis
 from weft.graph.value import Value
@@ -124,11 +124,11 @@ def slice_(
     return b.slice(x, axis, first, max(first, last), step)
 
 
-def select(b: Builder, x: Value, dim: int, index: int) -> Value:
+def select(b: Builder, x: Value, dim: int, index: int | Number) -> Value:
     """One entry along `dim`, without that axis."""
-    if not isinstance(index, int):
-        raise Unsupported("it selects by a number that is known only when the graph runs; use index_select")
     axis, shape = b.axis(x, dim), b.shape(x)
+    if isinstance(index, Number):
+        return b.add("gather", x, index.value, axis=axis)
     if not -shape[axis] <= index < shape[axis]:
         raise Fault(f"index {index} is out of range for axis {axis} with {shape[axis]} entries")
     at = index % shape[axis]
