@@ -1,0 +1,86 @@
+"""Quantizes models with ONNX Runtime, as its users do, with random data to calibrate with.
+
+    python -m benches.models.quantize FOLDER MODEL.onnx ...
+
+Of each model FOLDER gets, under the model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's default
+format and types, a scale each output channel), `.qdq-u8` (activations without a sign), `.qop-u8` (QOperator format) and
+`.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself does not load are
+told and left out. Time them with `python -m benches.rivals.compare FOLDER/*.onnx`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
+from onnxruntime.quantization.shape_inference import quant_pre_process
+
+from benches.rivals.compare import random_inputs
+
+_OLDEST = 13
+"""Before this opset weights cannot have a scale each output channel."""
+
+
+class _Samples(CalibrationDataReader):  # type: ignore[misc]
+    def __init__(self, model: Path) -> None:
+        self._samples: Iterator[dict[str, Any]] = iter([random_inputs(str(model))])
+
+    def get_next(self) -> dict[str, Any] | None:
+        return next(self._samples, None)
+
+
+def _static(format_: Any, activation: Any, *, per_channel: bool) -> Callable[[Path, Path], None]:
+    def quantize(source: Path, target: Path) -> None:
+        quantize_static(
+            source,
+            target,
+            _Samples(source),
+            quant_format=format_,
+            activation_type=activation,
+            weight_type=QuantType.QInt8,
+            per_channel=per_channel,
+        )
+
+    return quantize
+
+
+FORMS: dict[str, Callable[[Path, Path], None]] = {
+    "qdq-s8": _static(QuantFormat.QDQ, QuantType.QInt8, per_channel=True),
+    "qdq-u8": _static(QuantFormat.QDQ, QuantType.QUInt8, per_channel=False),
+    "qop-u8": _static(QuantFormat.QOperator, QuantType.QUInt8, per_channel=False),
+    "dynamic": quantize_dynamic,
+}
+
+
+def prepare(source: Path, target: Path) -> None:
+    """Shape inference and ONNX Runtime's optimisations, as its documentation advises before quantizing."""
+    model = onnx.load(source)
+    version = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    if version < _OLDEST:
+        model = onnx.version_converter.convert_version(model, _OLDEST)
+    onnx.save(model, target)
+    quant_pre_process(target, target, skip_symbolic_shape=True)
+
+
+def main(folder: Path, models: list[Path]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for model in models:
+        plain = folder / f"{model.stem}.f32.onnx"
+        prepare(model, plain)
+        for name, quantize in FORMS.items():
+            target = folder / f"{model.stem}.{name}.onnx"
+            try:
+                quantize(plain, target)
+                onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
+            except Exception as error:  # noqa: BLE001 - whatever its quantizer raises, the other forms are still wanted
+                target.unlink(missing_ok=True)
+                print(f"{target.name}: {str(error).splitlines()[0]}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), [Path(argument) for argument in sys.argv[2:]])
