@@ -212,6 +212,7 @@ def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, targ
 
 
 def digest(key: str, *parts: bytes) -> bytes:
+    """SHA-256 of `parts` as they are kept under `key`: a file under another name is not taken for it."""
     total = hashlib.sha256(key.encode())
     for part in parts:
         total.update(part)

@@ -64,6 +64,7 @@ def flattened(shape: StaticShape, axis: int) -> StaticShape:
 
 
 def infer_identity(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """x of any shape, as it is."""
     x = operand(inputs, 0, "x")
     return [result(x.dtype, dims(x))]
 

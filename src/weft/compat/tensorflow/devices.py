@@ -81,6 +81,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_soft_device_placement() -> bool:
+    """Whether an op asked to be on a device that is not there runs on the CPU."""
     return _devices.soft
 
 

@@ -44,6 +44,7 @@ def tensor_elements(tensor: TensorProto) -> int:
 
 
 def is_external(tensor: TensorProto) -> bool:
+    """Whether the data of `tensor` are in another file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL or tensor.external_data)
 
 

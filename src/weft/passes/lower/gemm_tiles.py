@@ -88,6 +88,7 @@ def _even_height(rows: int, most: int, vectors: int) -> int:
 
 
 def cut_rows(rows: int, most: int, vectors: int) -> Tile:
+    """As few register blocks as `rows` need of `most` rows each, of two heights that differ by one at most."""
     blocks = max(1, -(-rows // most))
     height, larger = divmod(rows, blocks)
     if larger:
