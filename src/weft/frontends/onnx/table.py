@@ -9,6 +9,7 @@ from weft.frontends.onnx.rules import (
     gather,
     integer_conv,
     integer_matmul,
+    loss,
     matmul,
     norm,
     pool,
@@ -126,6 +127,7 @@ RULES: dict[str, Rule] = {
     "CumSum": reduce.cumsum,
     "Hardmax": softmax.hardmax,
     "LogSoftmax": softmax.softmax("log_softmax"),
+    "NegativeLogLikelihoodLoss": loss.negative_log_likelihood,
     "ReduceL1": reduce.l1,
     "ReduceL2": reduce.l2,
     "ReduceLogSum": reduce.log_sum,
@@ -137,6 +139,7 @@ RULES: dict[str, Rule] = {
     "ReduceSum": reduce.plain("reduce_sum"),
     "ReduceSumSquare": reduce.sum_square,
     "Softmax": softmax.softmax("softmax"),
+    "SoftmaxCrossEntropyLoss": loss.softmax_cross_entropy,
     # elements moved, shapes changed
     "Concat": reshape.concat,
     "DepthToSpace": reshape.depth_to_space,

@@ -43,3 +43,16 @@ def test_log_sum_exp_takes_infinities() -> None:
     found = weft.Session(content("y = ReduceLogSumExp <axes = [1], keepdims = 0> (x)", "n, 3")).run({"x": x})["y"]
 
     np.testing.assert_allclose(found, wanted, rtol=3e-7)
+
+
+def test_cross_entropy_of_certain_classes_is_finite() -> None:
+    """
+    A probability of 0 has no logarithm, but the difference of scores is the loss; the class left out weighs nothing.
+    """
+    scores = np.float32([[0, 1000, 3], [500, 0, 0], [1, 1, 1], [7, 0, -300]])
+    labels = "long = Constant <value = int64[4] {0, 0, 2, 1}> ()"
+    body = f'{labels} y = SoftmaxCrossEntropyLoss <reduction = "none", ignore_index = 2> (x, long)'
+
+    found = weft.Session(content(body, "4, 3")).run({"x": scores})["y"]
+
+    np.testing.assert_allclose(found, [1000, 0, 0, 7.0009117], rtol=1e-6)
