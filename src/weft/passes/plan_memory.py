@@ -91,29 +91,42 @@ def _assign(
             for other in before:
                 mask |= earlier[other] | 1 << other
             earlier.append(mask)
-    used = {value: sum(1 << n for n in set(users[value])) for value in values} if share else {}
-
-    def precedes(first: Value, second: Value) -> bool:
-        return all(used[first] & ~earlier[writer] == 0 for writer in writers[second])
-
-    placed: list[tuple[int, int, Value]] = []
+    used, late = ({}, {}) if not share else _masks(values, users, writers, earlier)
+    placed: list[tuple[int, int, int, int]] = []
     offsets: dict[Value, int] = {}
     arena = 0
     for value in sorted(values, key=lambda v: (-nbytes(v), v.name)):
         size = -(-max(nbytes(value), 1) // ALIGNMENT) * ALIGNMENT
-        rivals = sorted(
-            (start, end)
-            for start, end, other in placed
-            if not share or not (precedes(other, value) or precedes(value, other))
-        )
+        mine, not_before = (used[value], late[value]) if share else (1, 1)
+        rivals = sorted((start, end) for start, end, uses, behind in placed if uses & not_before and mine & behind)
         offset = 0
         for start, end in rivals:
             if offset + size <= start:
                 break
             offset = max(offset, end)
         offsets[value] = offset
-        placed.append((offset, offset + size, value))
+        placed.append((offset, offset + size, mine, not_before))
         arena = max(arena, offset + size)
     if arena > MAX_ARENA:
         raise LimitError(f"the graph's intermediate values need {arena} bytes; at most {MAX_ARENA} are allowed")
     return offsets, arena
+
+
+def _masks(
+    values: Sequence[Value],
+    users: dict[Value, list[int]],
+    writers: dict[Value, list[int]],
+    earlier: Sequence[int],
+) -> tuple[dict[Value, int], dict[Value, int]]:
+    """The calls that use each of `values`, and those that need not have ended when it is first written, as bits.
+
+    One value precedes another if no call that uses the one is among the latter of the other.
+    """
+    used, late = {}, {}
+    for value in values:
+        used[value] = sum(1 << number for number in set(users[value]))
+        ended = -1
+        for writer in writers[value]:
+            ended &= earlier[writer]
+        late[value] = ~ended
+    return used, late
