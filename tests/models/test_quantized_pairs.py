@@ -215,3 +215,23 @@ def test_scales_along_the_sum_are_multiplied_as_f32(axis: int, transposed: bool)
 
     np.testing.assert_allclose(session.run({"x": x})["y"], reference(content, x), rtol=1e-4, atol=1e-3)
     assert [call.reads[0].dtype for call in products(session)] == [dtypes.f32]
+
+
+@pytest.mark.parametrize(("axis", "scales"), [(0, (2, 6)), (1, (8, 3)), (-1, (8, 3))])
+def test_scales_of_blocks_are_repeated(axis: int, scales: tuple[int, int]) -> None:
+    """
+    Weights with a scale and a zero point for each block of an axis, as weight-only quantization writes them.
+    """
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((4, 8)).astype(np.float32), some((8, 6), np.int8)
+    held = {"w": w, "s": rng.random(scales).astype(np.float32) + 0.5, "z": some(scales, np.int8, 1)}
+    block = 4 if axis == 0 else 2
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["f"], axis=axis, block_size=block),
+        helper.make_node("MatMul", ["x", "f"], ["y"]),
+    ]
+    content = model(nodes, {"x": x}, ["y"], **held)
+    session = weft.Session(content)
+
+    np.testing.assert_allclose(session.run({"x": x})["y"], reference(content, x), rtol=1e-5, atol=1e-3)
+    assert [call.reads[0].dtype for call in products(session)] == [dtypes.f32]

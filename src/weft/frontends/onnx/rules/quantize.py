@@ -1,4 +1,5 @@
-"""QuantizeLinear and DequantizeLinear with one scale, or one for each place on an axis; DynamicQuantizeLinear."""
+"""QuantizeLinear and DequantizeLinear with one scale, or one for each place on an axis or block of places;
+DynamicQuantizeLinear."""
 
 from collections.abc import Sequence
 
@@ -7,6 +8,7 @@ import numpy as np
 from weft import dtypes
 from weft.dtypes import DType
 from weft.frontends.onnx.build import Builder, Quantized
+from weft.frontends.onnx.known import Dims
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.requantize import saturated
 from weft.frontends.onnx.types import DTYPES
@@ -43,7 +45,7 @@ def dequantize(node: OnnxNode, b: Builder) -> Value | None:
 def _remember(node: OnnxNode, result: Value, b: Builder) -> None:
     """Note what `result`, a dequantized value, came from, where scale and zero point are known."""
     x, scale, zero = node.input(0), node.array(1), node.array(2)
-    if scale is None or (zero is None and node.optional(2) is not None) or x.dtype not in BYTES:
+    if scale is None or (zero is None and node.optional(2) is not None) or x.dtype not in BYTES or scale.ndim > 1:
         return
     rank = node.rank()
     axis = 0 if scale.size == 1 or rank is None else node.axis(node.integer("axis", 1))
@@ -69,6 +71,20 @@ def quantize(node: OnnxNode, b: Builder) -> Value | None:
             return None
         number = b.add("add", number, aligned)
     return saturated(number, b, to)
+
+
+def _repeated(node: OnnxNode, value: Value, dims: Dims, block: int, b: Builder) -> Value | None:
+    """`value` of shape `dims`, each place on `axis` `block` times; None where blocks do not fill the axis."""
+    shape, axis = node.dims(), node.axis(node.integer("axis", 1))
+    if shape is None or block < 0 or axis < 0 or len(dims) != len(shape):
+        return None
+    sizes = [size for size in dims if size is not None]
+    if len(sizes) != len(dims) or sizes[axis] * block != shape[axis]:
+        return None
+    before, after = sizes[: axis + 1], sizes[axis + 1 :]
+    apart = b.add("reshape", value, b.integers([*before, 1, *after]), allowzero=True)
+    spread = b.add("expand", apart, b.integers([*before, block, *after]))
+    return b.add("reshape", spread, b.integers([*sizes[:axis], sizes[axis] * block, *after]), allowzero=True)
 
 
 def _same_again(node: OnnxNode, x: Value, to: DType, b: Builder) -> Value | None:
@@ -120,9 +136,12 @@ def _target(node: OnnxNode) -> DType | None:
 
 
 def _aligned(node: OnnxNode, index: int, value: Value, b: Builder) -> Value | None:
-    """Operand `index` (as `value`) so that it broadcasts along `axis`; None for blocks or unknown ranks."""
+    """Operand `index` (as `value`) so that it broadcasts along `axis`, or for each block of it; None for unknown shapes."""
     dims, rank = node.dims(index), node.rank()
-    if node.integer("block_size", 0) or dims is None or len(dims) > 1:
+    block = node.integer("block_size", 0)
+    if block and dims is not None:
+        return _repeated(node, value, dims, block, b)
+    if dims is None or len(dims) > 1:
         return None
     if not dims or (dims == (1,) and rank != 0):
         return value
