@@ -14,8 +14,17 @@ from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
 
-READERS = ("conv", "conv_strassen", "conv_winograd", "gemm", "gemv")
-"""Kernels that read their weights once, and whole."""
+READERS = {
+    "conv": ("l2", 2.0),
+    "conv_strassen": ("l2", 2.0),
+    "conv_winograd": ("l2", 2.0),
+    "gemm": ("l3", 0.2),
+    "gemv": ("l3", 0.2),
+}
+"""Kernels that read their weights whole: how large these may be to be asked for, as a multiple of which cache.
+
+Convolutions wait for weights at their beginning, and the CPU itself fetches the rest. Products of few rows wait all the time.
+"""
 
 LEAST_BYTES = 1 << 16
 """Smaller weights are there soon enough: their kernels read them many times over."""
@@ -27,19 +36,17 @@ _LINE = 64
 _MOST_LINES = 8
 """A turn of some 100 cycles can ask for so many lines without taking longer."""
 
-_CACHE_SHARE = 0.2
-"""The part of the last cache that may be filled so. What is larger is not asked for."""
-
 _BYTES_WORTH_NS = 0.85
 """Bytes for each ns that the asking call takes, at least: asking makes it 1 % slower, and so many bytes save as much."""
 
 
 def fetch_ahead(calls: Sequence[Call], target: Target) -> None:
     """Have calls (in topological order) ask for the large constants that later ones read. What they compute stays."""
-    most = _CACHE_SHARE * max(target.l2, target.l3)
     for number, call in enumerate(calls):
         if call.spec is None or call.spec.family not in READERS:
             continue
+        cache, share = READERS[call.spec.family]
+        most = share * (target.l2 if cache == "l2" else max(target.l2, target.l3))
         for value in call.reads:
             if value.is_constant and LEAST_BYTES <= nbytes(value) <= most:
                 before = calls[max(0, number - _REACH) : number]
