@@ -68,6 +68,13 @@ def cases() -> dict[str, tuple[str, list[Operand], dict[str, Any], Layout, Layou
         "expand rows": ("expand", [(1, 1024), _numbers(512, 1024)], {}, None, None),
         "pad images": ("pad", [(1, 64, 56, 56), _numbers(0, 0, 1, 1, 0, 0, 1, 1)], {"mode": "constant"}, None, None),
         "embedding 768": ("gather", [(30522, 768), ids], {"axis": 0}, None, None),
+        "embedding bags 64": (
+            "gather_reduce",
+            [(100_000, 64), ids.reshape(32, 32)],
+            {"how": "reduce_sum", "axes": (1,), "keepdims": False},
+            None,
+            None,
+        ),
     }
 
 
@@ -128,6 +135,8 @@ def runner(name: str) -> tuple[Callable[..., None], int]:
     moved = sum(nbytes(v) for v in (*node.outputs, *(v for v in values if v.data is None)))
     if op == "gather":
         moved = 2 * nbytes(node.output)
+    if op == "gather_reduce":
+        moved = nbytes(node.output) * (1 + values[1].static_shape[1])
     return run, moved
 
 
