@@ -11,7 +11,7 @@ from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_shape import ConvShape
-from weft.passes.lower.conv_tail import tail_operands
+from weft.passes.lower.conv_tail import TailOperands, tail_operands
 from weft.passes.lower.conv_tile_groups import odd
 from weft.passes.lower.conv_winograd_cost import choose_cut, groups_per_chunk, input_cost, product_cost
 from weft.passes.lower.conv_winograd_cut import Cut
@@ -47,59 +47,49 @@ def is_winograd(node: Node, shape: ConvShape) -> bool:
 
 def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) -> list[Call] | None:
     """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
-    x, weights, out = node.operand(0), node.operand(1), node.output
+    x, out = node.operand(0), node.output
     assert isinstance(out.layout, Blocked), "Winograd convolution writes blocked"
-    lanes, group = out.layout.block, cut.group
-    tail = tail_operands(node, ctx, cut.out_groups * group.vectors * lanes)
+    tail = tail_operands(node, ctx, cut.out_groups * cut.group.vectors * out.layout.block)
     if tail is None:
         return None
+    if cut.fused:
+        return [_product_call(node, shape, cut, x, tail, ctx)]
+    tiles = ctx.temporary(f"{out.name}.tiles", f32, (cut.tile_groups, prod(cut.reach), _input_point(cut, ctx)))
+    return [_input_call(node, shape, cut, tiles, ctx), _product_call(node, shape, cut, tiles, tail, ctx)]
+
+
+def _input_call(node: Node, shape: ConvShape, cut: Cut, tiles: Value, ctx: LowerContext) -> Call:
+    """The call that transforms the input into `tiles`."""
+    x, lanes = node.operand(0), ctx.target.lanes(f32)
+    spec = KernelSpec.of(
+        "winograd_input", dtype=f32, source=x.known_dtype, lanes=lanes, kernel=cut.kernel, points=cut.points
+    )
+    block_chunks = -(-cut.in_blocks // cut.blocks_per_chunk)
+    return ctx.call(
+        node,
+        spec,
+        (tiles,),
+        (x,),
+        args=(*_shape_args(shape, cut, ctx), block_chunks, cut.blocks_per_chunk),
+        chunks=cut.tile_groups * block_chunks,
+        cost=ctx.flops_ns(input_cost(cut, ctx.target) * 2.0 * lanes, 0.0, 1.0),
+        scratch=prod(cut.reach) * lanes * f32.size,
+    )
+
+
+def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: TailOperands, ctx: LowerContext) -> Call:
+    """The call that multiplies, transforms back and stores; `source` is the input, or its tiles."""
+    lanes, group, points = ctx.target.lanes(f32), cut.group, prod(cut.reach)
     per_chunk = groups_per_chunk(cut, shape, ctx.target)
     group_chunks = -(-cut.out_groups // per_chunk)
     cost = product_cost(cut, shape, ctx.target)
     if cut.fused:
         cost += input_cost(cut, ctx.target) * group_chunks
-    blocks = cut.in_blocks
-    points = prod(cut.reach)
-    input_point = odd(blocks * group.size) * lanes
     product_point = odd(group.size * group.vectors) * lanes
-    x_block = elements(shape.size) * lanes
-    shape_args = (
-        cut.tiles,
-        cut.tiles_down,
-        cut.tiles_across,
-        group.size,
-        shape.channels,
-        input_point,
-        blocks * x_block,
-        x_block,
-        *shape.size,
-        *shape.pads,
-    )
-    one_tile = points * lanes
-    calls: list[Call] = []
-    source = x
-    if not cut.fused:
-        source = ctx.temporary(f"{out.name}.tiles", f32, (cut.tile_groups, points, input_point))
-        spec = KernelSpec.of(
-            "winograd_input", dtype=f32, source=x.known_dtype, lanes=lanes, kernel=cut.kernel, points=cut.points
-        )
-        block_chunks = -(-blocks // cut.blocks_per_chunk)
-        calls.append(
-            ctx.call(
-                node,
-                spec,
-                (source,),
-                (x,),
-                args=(*shape_args, block_chunks, cut.blocks_per_chunk),
-                chunks=cut.tile_groups * block_chunks,
-                cost=ctx.flops_ns(input_cost(cut, ctx.target) * 2.0 * lanes, 0.0, 1.0),
-                scratch=one_tile * f32.size,
-            )
-        )
     spec = KernelSpec.of(
         "conv_winograd",
         dtype=f32,
-        source=x.known_dtype if cut.fused else f32,
+        source=source.known_dtype,
         lanes=lanes,
         vectors=group.vectors,
         kernel=cut.kernel,
@@ -113,7 +103,7 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     )
     out_block = elements(shape.out_size) * lanes
     args = (
-        *shape_args,
+        *_shape_args(shape, cut, ctx),
         cut.tile_groups,
         cut.out_groups,
         per_chunk,
@@ -124,27 +114,40 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         product_point,
         *group.counts,
     )
-    scratch = one_tile + points * (product_point + (input_point if cut.fused else 0))
-    reads = (
-        source,
-        _transformed(weights, shape, cut, lanes, ctx),
-        *(() if tail.bias is None else (tail.bias,)),
-        *tail.values,
+    weights = _transformed(node.operand(1), shape, cut, lanes, ctx)
+    return ctx.call(
+        node,
+        spec,
+        (node.output,),
+        (source, weights, *(() if tail.bias is None else (tail.bias,)), *tail.values),
+        args=args,
+        chunks=cut.tile_groups * group_chunks,
+        flops=2.0 * shape.multiply_adds,
+        cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
+        scratch=points * (lanes + product_point + (_input_point(cut, ctx) if cut.fused else 0)) * f32.size,
     )
-    calls.append(
-        ctx.call(
-            node,
-            spec,
-            (out,),
-            reads,
-            args=args,
-            chunks=cut.tile_groups * group_chunks,
-            flops=2.0 * shape.multiply_adds,
-            cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
-            scratch=scratch * f32.size,
-        )
+
+
+def _shape_args(shape: ConvShape, cut: Cut, ctx: LowerContext) -> tuple[int, ...]:
+    """What both kernels are told first (SHAPE_ARGS of `codegen/kernels/conv_winograd`)."""
+    x_block = elements(shape.size) * ctx.target.lanes(f32)
+    return (
+        cut.tiles,
+        cut.tiles_down,
+        cut.tiles_across,
+        cut.group.size,
+        shape.channels,
+        _input_point(cut, ctx),
+        cut.in_blocks * x_block,
+        x_block,
+        *shape.size,
+        *shape.pads,
     )
-    return calls
+
+
+def _input_point(cut: Cut, ctx: LowerContext) -> int:
+    """Elements from one point of a group's transformed input to the next."""
+    return odd(cut.in_blocks * cut.group.size) * ctx.target.lanes(f32)
 
 
 def _transformed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
