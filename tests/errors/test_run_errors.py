@@ -10,7 +10,7 @@ import pytest
 
 import weft
 from tests.models import small
-from weft.errors import InputError, KernelError, RunError, ThreadSettingError, WeftError
+from weft.errors import InputError, KernelError, MemoryLimitError, RunError, ThreadSettingError, WeftError
 
 A = np.ones((2, 3), np.float32)
 
@@ -87,6 +87,20 @@ def test_a_session_cannot_go_to_another_process(session: weft.Session) -> None:
     """
     with pytest.raises(TypeError, match="give another process the model"):
         pickle.dumps(session)
+    with pytest.raises(TypeError, match="threads belong to this process"):
+        pickle.dumps(weft.Pool())
+
+
+def test_an_input_too_large_to_be_copied_is_refused() -> None:
+    """
+    A view that repeats its elements takes no memory until it has to lie in order.
+    """
+    session = weft.Session(small.add(shape=("n",)))
+    huge = np.broadcast_to(np.float32(1), (1 << 45,))
+
+    with pytest.raises(MemoryLimitError, match=r"input 'a'.*no memory is left to copy"):
+        session.run({"a": huge, "b": huge})
+    assert session.run({"a": huge[:2], "b": huge[:2]})["y"].tolist() == [2, 2]
 
 
 def test_two_sizes_for_one_symbol_are_refused() -> None:

@@ -13,6 +13,7 @@ CancelToken = _native.CancelToken
 """`token.cancel()` ends every run that was given the token, from any thread; later runs with it end at once."""
 
 MOST_PRIORITY = (1 << 31) - 1
+_MOST_SECONDS = 1e15
 
 
 class Request(NamedTuple):
@@ -69,7 +70,7 @@ def checked_timeout(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InputError(f"run(timeout=): wanted seconds, 0 or more, or None, got {value!r}")
-    return float(value)
+    return math.inf if value > _MOST_SECONDS else float(value)
 
 
 def checked_priority(value: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from typing import Any
+from typing import Any, NoReturn
 
 from weft import forking
 from weft.errors import ThreadSettingError
@@ -69,6 +69,9 @@ class Pool:
     def get(self) -> ThreadSettings:
         """The limits in effect and what decided each."""
         return self._threads.get()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a weft.Pool cannot be pickled or copied: its threads belong to this process")
 
     def __repr__(self) -> str:
         settings = self.get()

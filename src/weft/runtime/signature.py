@@ -11,7 +11,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.errors import InputError
+from weft.errors import InputError, MemoryLimitError
 from weft.graph.shape import Shape, StaticShape, text
 
 Array = np.ndarray[Any, Any]
@@ -155,9 +155,7 @@ def fit(given: Any, tensor: Tensor) -> Array:
         array = from_python(given, wanted, where)
     if tensor.shape is not None:
         check_shape(array.shape, tensor.shape, where)
-    if array.dtype != tensor.dtype:
-        array = array.astype(tensor.dtype)
-    return np.ascontiguousarray(array).reshape(array.shape)
+    return dense(array, tensor.dtype, where)
 
 
 def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
@@ -165,14 +163,24 @@ def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
     if not (isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")):
         raise InputError(f"{where}: wanted an array (its dtype is not declared), got {type(given).__name__}")
     array = plain(given, where)
-    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    dtype = array.dtype.newbyteorder("=")
     try:
-        dtypes.from_numpy(array.dtype)
+        dtypes.from_numpy(dtype)
     except TypeError as error:
         raise InputError(f"{where}: {error}") from None
     if tensor.shape is not None:
         check_shape(array.shape, tensor.shape, where)
-    return np.ascontiguousarray(array).reshape(array.shape)
+    return dense(array, dtype, where)
+
+
+def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
+    """`array` in `dtype` and C-contiguous, copied if need be. Raises MemoryLimitError if there is no memory for that."""
+    try:
+        return np.ascontiguousarray(array, dtype).reshape(array.shape)
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"{where}: its elements do not lie in order, and no memory is left to copy them: {error}"
+        ) from None
 
 
 def plain(given: Any, where: str) -> Array:

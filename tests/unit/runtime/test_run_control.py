@@ -259,6 +259,16 @@ def test_impossible_arguments_are_refused(arguments):
     assert session.run(inputs)["y"].shape == (2, 3)
 
 
+def test_any_number_of_seconds_is_a_timeout():
+    """
+    Also those beyond what a float can hold.
+    """
+    session = weft.Session(small.add())
+    inputs = {"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 3), np.float32)}
+    for seconds in (10**400, 1e300, float("inf")):
+        assert session.run(inputs, timeout=seconds)["y"].shape == (2, 3)
+
+
 INTERRUPTED = """
 import os, signal, sys, threading, time
 sys.path.insert(0, os.getcwd())
