@@ -90,3 +90,16 @@ def test_lengths_with_clipping_are_refused():
     more = {4: np.zeros(BATCH, np.int32)}
     with pytest.raises(ModelError, match="sequence_lens cannot be combined"):
         weft.Session(model("LSTM", (TIME, BATCH, INPUTS), more, clip=3.0))
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_a_hidden_size_other_than_the_weights_is_refused(op: str) -> None:
+    """
+    Neither is believed.
+    """
+    proto = model(op, (TIME, BATCH, INPUTS))
+    (stated,) = (attribute for attribute in proto.graph.node[0].attribute if attribute.name == "hidden_size")
+    stated.i = HIDDEN + 1
+
+    with pytest.raises(ModelError, match="'hidden_size' is 10, but its recurrent weight is for 9"):
+        weft.Session(proto)

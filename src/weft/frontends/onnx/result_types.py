@@ -111,10 +111,16 @@ def _sequence_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> 
     return [_sequence(value.type) for value in body.output]
 
 
+def _eye_like(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    stated = _attribute(node, "dtype", 0)
+    return [tensor(stated) if stated else _operand(node, known, 0)]
+
+
 RULES: dict[str, TypeRule] = {
     "BlackmanWindow": _stated("output_datatype"),
     "ConcatFromSequence": _item,
     "DequantizeLinear": _dequantize,
+    "EyeLike": _eye_like,
     "HammingWindow": _stated("output_datatype"),
     "HannWindow": _stated("output_datatype"),
     "LabelEncoder": _label_encoder,

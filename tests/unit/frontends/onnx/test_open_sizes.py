@@ -97,3 +97,15 @@ def test_an_unknown_branch_leaves_what_follows_compiled() -> None:
         (100, 3),
     ]
     assert all(call.spec is not None for plan in session.plans() for call in plan.calls)
+
+
+def test_an_identity_of_open_size_has_the_type_of_its_operand() -> None:
+    """
+    Unless it states another.
+    """
+    body = "y = EyeLike (x) z = EyeLike <dtype = 7, k = 1> (x)"
+    found = weft.Session(content(body, "float[a, b] y, int64[a, b] z")).run({"x": np.ones((2, 3), np.float32)})
+
+    assert found["y"].tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert found["z"].tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert (found["y"].dtype, found["z"].dtype) == (np.float32, np.int64)

@@ -70,6 +70,9 @@ class _Layer:
         assert dims is not None
         assert dims[2] is not None
         self.hidden: int = dims[2]
+        stated = node.integer("hidden_size", self.hidden)
+        if stated != self.hidden:
+            raise Fault(f"attribute 'hidden_size' is {stated}, but its recurrent weight is for {self.hidden}")
         self.batch_first = node.flag("layout", default=False)
 
     def sums(self, *, apart: bool = False) -> Value:

@@ -25,7 +25,9 @@ def per_axis(node: OnnxNode, attribute: str, rank: int, default: int, least: int
     if found is None:
         return (default,) * rank
     if len(found) != rank or any(not least <= number < MAX_EXTENT for number in found):
-        raise Fault(f"attribute {attribute!r} must be {rank} numbers, {least} or more, got {list(found)}")
+        raise Fault(
+            f"attribute {attribute!r} must be {rank} numbers from {least} to {MAX_EXTENT - 1}, got {list(found)}"
+        )
     return found
 
 
@@ -36,7 +38,7 @@ def window_of(node: OnnxNode, kernel: Sequence[int]) -> Window | None:
     """
     rank = len(kernel)
     if any(not 0 < size < MAX_EXTENT for size in kernel):
-        raise Fault(f"the kernel must be 1 or more along every axis, got {list(kernel)}")
+        raise Fault(f"the kernel must be 1 to {MAX_EXTENT - 1} along every axis, got {list(kernel)}")
     strides = per_axis(node, "strides", rank, 1, 1)
     dilations = per_axis(node, "dilations", rank, 1, 1)
     mode = node.choice("auto_pad", "NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
