@@ -1,0 +1,105 @@
+"""The programs that the guide shows run as they stand there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.packaging.sources import ROOT
+from tests.packaging.test_readme import vision_model
+
+BLOCK = re.compile(r"(?:^    .*\n(?:\n+(?=    ))?)+", re.MULTILINE)
+COMMAND = re.compile(r"^WEFT_\w+=.*$", re.MULTILINE)
+
+PLAIN = """
+import numpy as np
+import weft
+session = weft.Session("model.onnx")
+model, inputs = "model.onnx", {"x": np.zeros((1, 3, 224, 224), np.float32)}
+"""
+GRAPH = """
+import numpy as np
+import weft
+import weft.compat.tensorflow as tf
+weights, images = np.ones((784, 10), np.float32), np.ones((2, 784), np.float32)
+with tf.Graph().as_default() as graph:
+    x = tf.placeholder(tf.float32, [None, 784], name="x")
+    tf.nn.softmax(tf.matmul(x, tf.constant(weights)), name="softmax")
+    with open("model.pb", "wb") as file:
+        file.write(graph.as_graph_def().SerializeToString())
+"""
+MODULE = """
+import numpy as np
+import torch
+import weft
+import weft.compat.dynamo
+class Doubled(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+module = model = Doubled().eval()
+x, array = torch.ones(2, 4), np.ones((2, 4), np.float32)
+torch.jit.trace(module, x).save("model.pt")
+"""
+
+PROGRAMS: dict[str, tuple[str, str, str]] = {
+    "threads.md: weft.threads.set(": (PLAIN, "", ""),
+    "threads.md: session.run(": (PLAIN, "token.cancel()\nfuture.cancel()", ""),
+    "tensorflow.md: import weft.compat": ("", "", ""),
+    "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
+    "tensorflow.md: session = weft.Session": (GRAPH, "", ""),
+    "tensorflow.md: graph_def = ": (GRAPH, "", ""),
+    "tensorflow.md: import weft\n": ("", "", ""),
+    "pytorch.md: import weft.compat.torch as torch\n\n": ("", "", ""),
+    "pytorch.md: fast = torch.compile": (MODULE, "assert not weft.compat.dynamo.report().fallbacks", "torch"),
+    "pytorch.md: print(weft": (MODULE, "", "torch"),
+    "pytorch.md: session = weft.Session": (MODULE, "", "torch"),
+}
+"""Page and beginning of a block -> what stands before it, what after it, and what must be installed."""
+
+NOT_RUN = {
+    "threads.md: weft.threads.set_matmul_provider": "needs MKL, OpenBLAS and oneDNN",
+    "tensorflow.md: from tensorflow.python": "TensorFlow's own program, which saves a model",
+    "pytorch.md: import weft.compat.torch as torch": "the one line that changes",
+}
+
+
+def blocks() -> dict[str, str]:
+    """The indented blocks of the guide, by the page and the beginning that a table above has for each."""
+    found = {}
+    for page in sorted((ROOT / "docs" / "guide").glob("*.md")):
+        for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+            text = re.sub(r"^ {4}(?:  (?=from tensorflow))?", "", block, flags=re.MULTILINE)
+            title = f"{page.name}: {text}"
+            keys = [key for key in (*PROGRAMS, *NOT_RUN) if title.startswith(key)]
+            found[max(keys, key=len, default=title)] = text
+    return found
+
+
+def test_every_block_of_the_guide_has_its_line() -> None:
+    """
+    What is shown is run, or there is a reason why not.
+    """
+    assert sorted(blocks()) == sorted({*PROGRAMS, *NOT_RUN})
+
+
+@pytest.mark.parametrize("title", PROGRAMS)
+def test_blocks_run(title: str, tmp_path: Path) -> None:
+    """
+    Each as a program of its own, from a file, as scripts are read from their source.
+    """
+    before, after, needed = PROGRAMS[title]
+    if needed and find_spec(needed) is None:
+        pytest.skip(f"{needed} is not installed")
+    onnx.save(vision_model(), tmp_path / "model.onnx")
+    program = tmp_path / "program.py"
+    program.write_text(f"{before}\n{COMMAND.sub('', blocks()[title])}\n{after}\n", encoding="utf-8")
+
+    done = subprocess.run([sys.executable, program.name], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr[-3000:]
