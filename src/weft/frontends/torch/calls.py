@@ -72,6 +72,9 @@ class Importer:
         name, overload = schema.name.removeprefix("aten::"), schema.overload_name
         if overload == "out" or overload.endswith("_out"):
             raise Unsupported("it writes its result into a given tensor (out=); assign the result instead")
+        for argument, held in zip(schema.arguments, given, strict=True):
+            if held is None and isinstance(argument.type, torch._C.TensorType):
+                raise Fault(f"its argument {argument.name!r} is None, where a tensor belongs")
         target = _written(schema)
         find = complex_rule_of if any(map(_is_complex, given)) else rule_of
         rule = find(name, overload) or (find(name.removesuffix("_"), overload) if target is not None else None)

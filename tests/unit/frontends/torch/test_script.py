@@ -203,6 +203,14 @@ class TestFaults:
         assert "scripts.py:" in text
         assert "`return torch.digamma(x)`" in text
 
+    def test_a_tensor_that_is_none_names_its_argument(self):
+        """
+        What torch.jit.script leaves of parametrizations, for one, which PyTorch cannot run either.
+        """
+        layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(4, 4, 3)).eval()
+        with pytest.raises(ModelError, match="its argument 'weight' is None"):
+            weft.Session(torch.jit.script(layer)).run({"input": np.ones((1, 4, 5), np.float32)})
+
     def test_complex_inputs_and_results_say_what_to_do(self):
         """
         Inside a program they are pairs of real numbers; arrays of them are none of weft's.
