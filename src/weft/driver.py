@@ -28,7 +28,7 @@ from weft.plan.target import Target
 from weft.provider import Provider
 from weft.runtime.caps import NodeCaps
 from weft.runtime.control import PLAIN, Request
-from weft.runtime.executable import Executable, run_alone
+from weft.runtime.executable import Alone, Executable
 from weft.runtime.python_calls import call_for
 from weft.runtime.session import Runnable, SessionBase
 from weft.tracing.registry import StepLabel
@@ -117,6 +117,13 @@ class Staged:
     outputs: tuple[str, ...]
     options: Options
     rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
+    alone: list[Alone] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.alone = [
+            Alone(StepLabel(node.name, node.op), blocking=bool(node.attrs.get("blocking")))
+            for node in self.region.dynamic
+        ]
 
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
@@ -126,11 +133,8 @@ class Staged:
             known[value.name] = value.data
         results = self.first.run(inputs, team, request)
         known.update(zip(self.region.keeps, results, strict=True))
-        for node in self.region.dynamic:
-            blocking = bool(node.attrs.get("blocking"))
-            run_alone(
-                partial(run_reference, node, known), StepLabel(node.name, node.op), team, request, blocking=blocking
-            )
+        for node, alone in zip(self.region.dynamic, self.alone, strict=True):
+            alone.run(partial(run_reference, node, known), team, request)
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -114,8 +115,8 @@ def python_step(call: Call) -> PythonStep:
 
 def view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array over memory that the runtime owns; valid only while the step that got it runs."""
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     if size == 0:
         return np.empty(shape, dtype)
-    memory = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
-    return memory.view(dtype).reshape(shape)
+    memory: Any = (ctypes.c_uint8 * size).from_address(address)
+    return np.ndarray(shape, dtype, memory)

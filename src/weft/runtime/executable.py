@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -170,24 +172,35 @@ def _moved(pointers: Sequence[tuple[int, int]], offsets: Sequence[int]) -> list[
     return [(slot, at + offsets[slot]) for slot, at in pointers]
 
 
-def run_alone(
-    function: Callable[[], None], label: StepLabel, team: _native.Team, request: Request, *, blocking: bool = False
-) -> None:
-    """Run a Python function as the only task of a run on `team`: in a place like any other, or, `blocking`, in none.
+class Alone:
+    """A Python function as the only task of a run: in a place like any other, or, `blocking`, in none."""
 
-    Raises what it raises, and what Executable.run() does.
-    """
-    layout = Layout(
-        steps=[Step(lambda _: function(), [], [], 1, ALONE_NS, {})],
-        labels=[label],
-        tasks=[(0, 1, 0.0, blocking)],
-        successors=[[]],
-        slots=[],
-        arena_bytes=0,
-        scratch_bytes=0,
-        outputs=[],
-        reasons={},
-        isa="",
-        kept=None,
-    )
-    Executable(layout).run([], team, request)
+    def __init__(self, label: StepLabel, *, blocking: bool = False) -> None:
+        self._functions: dict[int, Callable[[], None]] = {}
+        self._numbers = itertools.count()
+        layout = Layout(
+            steps=[Step(self._call, [(0, 0)], [], 1, ALONE_NS, {})],
+            labels=[label],
+            tasks=[(0, 1, 0.0, blocking)],
+            successors=[[]],
+            slots=[("bound", 0)],
+            arena_bytes=0,
+            scratch_bytes=0,
+            outputs=[],
+            reasons={},
+            isa="",
+            kept=None,
+        )
+        self._executable = Executable(layout)
+
+    def _call(self, addresses: tuple[int, ...]) -> None:
+        self._functions[ctypes.c_int64.from_address(addresses[0]).value]()
+
+    def run(self, function: Callable[[], None], team: _native.Team, request: Request) -> None:
+        """Run `function`. Safe from many threads at once. Raises what it raises, and what Executable.run() does."""
+        number = next(self._numbers)
+        self._functions[number] = function
+        try:
+            self._executable.run([np.array(number, np.int64)], team, request)
+        finally:
+            del self._functions[number]

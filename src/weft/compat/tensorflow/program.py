@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from weft import forking
 from weft.compat.tensorflow.errors import InvalidArgumentError, unplaced
 from weft.compat.tensorflow.graph import Operation
@@ -61,7 +63,8 @@ class Stage:
 class Direct:
     """A stage that does all there is to do for arrays of these shapes, and how its inputs and outputs are ordered.
 
-    `outputs` are places among the results of the session; below 0, counted from -1, among what is given.
+    `inputs` are places among what is given, -1 for the number of the run. `outputs` are places among the results of the
+    session; below 0, counted from -1, among what is given.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -102,7 +105,9 @@ class Program:
         """As `run`, as a part of the run around it: from arrays in the order of what is given to those of what is wanted."""
         direct = self._direct
         if direct is not None and direct.shapes == tuple([array.shape for array in arrays]):
-            made = direct.session.run_listed_part([arrays[place] for place in direct.inputs])
+            made = direct.session.run_listed_part(
+                [arrays[place] if place >= 0 else np.array(run.number, np.int64) for place in direct.inputs]
+            )
             return [made[place] if place >= 0 else arrays[-1 - place] for place in direct.outputs]
         given = dict(zip(self.given, arrays, strict=True))
         found = self.run(given, run.nested())
@@ -114,15 +119,16 @@ class Program:
         if self.fixed or self.variables:
             return None
         stage = self._stage(arrays, {})
-        if stage.session is None or stage.rest is not None or stage.dynamic or stage.run is not None:
+        if stage.session is None or stage.rest is not None or stage.dynamic:
             return None
+        given = {name: self.given.index(tensor) for name, tensor in stage.inputs.items()}
         names = [tensor.name for tensor in stage.session.outputs]
         places = {tensor: names.index(name) for tensor, name in stage.outputs.items()}
         places.update((tensor, -1 - place) for place, tensor in enumerate(self.given))
         return Direct(
             tuple(array.shape for array in arrays.values()),
             stage.session,
-            tuple(self.given.index(stage.inputs[tensor.name]) for tensor in stage.session.inputs),
+            tuple(given.get(tensor.name, -1) for tensor in stage.session.inputs),
             tuple(places[tensor] for tensor in self._asked),
         )
 
@@ -134,7 +140,7 @@ class Program:
             inputs: dict[str, Any] = {name: arrays[tensor] for name, tensor in stage.inputs.items()}
             inputs.update((name, held[variable]) for name, variable in stage.reads.items())
             if stage.run is not None:
-                inputs[stage.run] = run.number
+                inputs[stage.run] = np.array(run.number, np.int64)
             found = stage.session.run(inputs, **run.arguments())
             known.update((tensor, found[name]) for tensor, name in stage.outputs.items())
         for op in stage.dynamic:
