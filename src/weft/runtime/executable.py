@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -179,7 +180,7 @@ class Alone:
         self._functions: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
         layout = Layout(
-            steps=[Step(self._call, [(0, 0)], [], 1, ALONE_NS, {})],
+            steps=[Step(partial(_called, self._functions), [(0, 0)], [], 1, ALONE_NS, {})],
             labels=[label],
             tasks=[(0, 1, 0.0, blocking)],
             successors=[[]],
@@ -193,9 +194,6 @@ class Alone:
         )
         self._executable = Executable(layout)
 
-    def _call(self, addresses: tuple[int, ...]) -> None:
-        self._functions[ctypes.c_int64.from_address(addresses[0]).value]()
-
     def run(self, function: Callable[[], None], team: _native.Team, request: Request) -> None:
         """Run `function`. Safe from many threads at once. Raises what it raises, and what Executable.run() does."""
         number = next(self._numbers)
@@ -204,3 +202,8 @@ class Alone:
             self._executable.run([np.array(number, np.int64)], team, request)
         finally:
             del self._functions[number]
+
+
+def _called(functions: Mapping[int, Callable[[], None]], addresses: tuple[int, ...]) -> None:
+    """Call the function whose number lies at the first address."""
+    functions[ctypes.c_int64.from_address(addresses[0]).value]()
