@@ -15,9 +15,16 @@ namespace {
 // How long the end of the process waits for Python functions in runs.
 constexpr std::chrono::milliseconds grace{200};
 
+// Workers enter the interpreter by PyGILState_Ensure(), which knows the main one alone.
+void refuse_other_interpreters() {
+    if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
+    throw nb::import_error("weft runs in the main interpreter of a process, not in a sub-interpreter; use threads, or processes");
+}
+
 }  // namespace
 
 NB_MODULE(_native, m) {
+    refuse_other_interpreters();
     m.doc() = "The native core of weft: a team of threads and the DAGs it runs.";
     bind_library_gemm(m);
     bind_program(m);
