@@ -121,9 +121,9 @@ class Familiar:
         if len(arrays) != len(self._forms):
             return False
         for array, (_, dtype, shape) in zip(arrays, self._forms, strict=True):
-            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+            if type(array) is not np.ndarray or array.shape != shape or not array.flags.c_contiguous:
                 return False
-            if not array.flags.c_contiguous:
+            if array.dtype is not dtype and array.dtype != dtype:  # NumPy may have several objects for one dtype
                 return False
         return True
 
