@@ -151,6 +151,7 @@ void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<d
             cost += step_costs[s];
         }
         has_blocking_ = has_blocking_ || spec.blocking;
+        for (std::size_t s = first; s < first + count; ++s) has_host_ = has_host_ || steps_[s].host;
         const bool shared = count == 1 && !spec.blocking;
         const bool worth_sharing = cost - kStepElsewhereNs * static_cast<double>(count - 1) >= kWorthSharingNs;
         tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,

@@ -326,10 +326,12 @@ Member* Scheduler::idle_worker() const {
 }
 
 // Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
-// team of one place has no workers, and so no crowd.
+// team of one place has no workers, and so no crowd. Nor is there one where host steps are: what these wait for may need
+// a place that a worker would hold.
 bool Scheduler::is_crowded(const Context& run) {
-    return places_cap_ > 1 && !run.nested && places_.used() < places_cap_ &&
-           static_cast<int>(runs_.size()) + kept_places() > places_cap_;
+    if (places_cap_ == 1 || places_.used() >= places_cap_ || run.nested || run.program.has_host()) return false;
+    if (std::any_of(runs_.begin(), runs_.end(), [](const Context* other) { return other->in_host > 0; })) return false;
+    return static_cast<int>(runs_.size()) + kept_places() > places_cap_;
 }
 
 // In a crowd workers hold the places, and go from run to run. Else a caller whose run has ended would have to wake the
