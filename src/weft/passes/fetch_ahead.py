@@ -12,7 +12,7 @@ from weft.graph.value import Value
 from weft.passes.lower.base import nbytes
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
-from weft.plan.target import Target
+from weft.plan.target import LINE, Target
 
 READERS = {
     "conv": ("l2", 2.0),
@@ -32,7 +32,6 @@ LEAST_BYTES = 1 << 16
 _REACH = 6
 """Calls between the one that asks and the one that reads: what was asked for earlier than that may be gone again."""
 
-_LINE = 64
 _MOST_LINES = 8
 """A turn of some 100 cycles can ask for so many lines without taking longer."""
 
@@ -59,8 +58,8 @@ def _ask(call: Call, value: Value) -> None:
     """Have each turn of `call` ask for its share of `value`; it can do so for one value only."""
     assert call.spec is not None, "calls with steps have kernels"
     unroll = call.spec["unroll"]
-    share = min(-(-nbytes(value) // call.steps), _MOST_LINES * _LINE // unroll)
+    share = min(-(-nbytes(value) // call.steps), _MOST_LINES * LINE // unroll)
     call.spec = KernelSpec.of(call.spec.family, **{**dict(call.spec.params), "later": True})
     call.reads = (*call.reads, value)
-    call.args = (*call.args, share, -(-share * unroll // _LINE))
+    call.args = (*call.args, share, -(-share * unroll // LINE))
     call.steps = 0

@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from weft.dtypes import DType
 
+LINE = 64
+"""Bytes of a cache line, in which lowerings and kernels count what they ask for ahead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -16,9 +16,10 @@ from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
-from weft.codegen.kernels.conv_block import LINE, BlockPlace, RegisterBlock, steps_across
+from weft.codegen.kernels.conv_block import BlockPlace, RegisterBlock, steps_across
 from weft.codegen.kernels.conv_rows import segment_blocks, taps_inside
 from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import LINE
 
 ARGS = (
     "images",

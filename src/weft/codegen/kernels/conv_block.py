@@ -17,9 +17,7 @@ from weft.codegen.kernels.conv_rows import Columns
 from weft.codegen.kernels.conv_tail import Tail
 from weft.dtypes import bf16
 from weft.plan.kernel_spec import KernelSpec
-
-LINE = 64
-"""Bytes of a cache line."""
+from weft.plan.target import LINE
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,7 @@ from weft.codegen.emit.types import I64
 from weft.dtypes import DType, i32, i64
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.status import INDEX_OUT_OF_RANGE
-
-LINE = 64
-"""Bytes of a cache line."""
+from weft.plan.target import LINE
 
 
 def checked_index(k: Kernel, indices: ir.Value, at: Index, wide: bool, size: ir.Value) -> ir.Value:
@@ -25,12 +23,16 @@ def checked_index(k: Kernel, indices: ir.Value, at: Index, wide: bool, size: ir.
 
     `wide`: the indices are i64, else i32.
     """
-    index = load(k, indices, at, i64 if wide else i32)
-    if not wide:
-        index = k.b.sext(index, I64)
+    index = _given_index(k, indices, at, wide)
     index = k.b.select(k.less(index, 0), k.b.add(index, size), index)
     k.fail_if(k.b.icmp_unsigned(">=", index, size), INDEX_OUT_OF_RANGE)
     return index
+
+
+def _given_index(k: Kernel, indices: ir.Value, at: Index, wide: bool) -> ir.Value:
+    """indices[at] as an i64."""
+    index = load(k, indices, at, i64 if wide else i32)
+    return index if wide else k.b.sext(index, I64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +52,7 @@ class Table:
 
     def prefetch(self, k: Kernel, at: Index, lines: int, offset: Index = 0) -> None:
         """Ask for `lines` of the cache, from element `offset` on, of row indices[at], which need not be there."""
-        index = load(k, self.indices, at, i64 if self.wide else i32)
-        if not self.wide:
-            index = k.b.sext(index, I64)
+        index = _given_index(k, self.indices, at, self.wide)
         start = k.b.add(k.b.mul(index, self.length), as_i64(offset))
         bytes_ = k.b.mul(start, I64(self.dtype.size))
         for line in range(lines):

@@ -17,10 +17,11 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import either, loop, when
 from weft.codegen.emit.ranges import coordinates
 from weft.codegen.emit.types import I64
-from weft.codegen.kernels.gemm_block import LINE, Ahead, Factors, RegisterBlock
+from weft.codegen.kernels.gemm_block import Ahead, Factors, RegisterBlock
 from weft.codegen.kernels.gemm_panel import copy_panel
 from weft.codegen.kernels.gemm_tail import Operand, Tail
 from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import LINE
 
 ARGS = (
     "columns",  # of the product

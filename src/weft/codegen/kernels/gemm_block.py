@@ -14,16 +14,13 @@ from weft.codegen.emit.quads import add_quad_products, load_quad, right_quads
 from weft.codegen.emit.types import I8
 from weft.codegen.emit.vectors import constant, multiply_add, splat
 from weft.dtypes import DType
+from weft.plan.target import LINE
 
 UNROLL = 4
 """Steps of the depth in one turn of the loop."""
 
 _ROWS_A_POINTER = 3
 """Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""
-
-
-LINE = 64
-"""Bytes that the cache moves at once."""
 
 
 @dataclass(frozen=True, slots=True)

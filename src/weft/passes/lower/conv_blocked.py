@@ -22,13 +22,12 @@ from weft.passes.lower.pairs import joined_pairs
 from weft.passes.lower.quads import joined_quads, kind_of, offset_of
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
-from weft.plan.target import Target
+from weft.plan.target import LINE, Target
 
 _CHUNK_NS = 30_000.0
 _EFFICIENCY = 0.9
 """The part of the arithmetic limit that kernels are assumed to reach."""
 _CACHE_BYTES_PER_NS = 16.0
-_LINE = 64
 """Bytes of a cache line."""
 _FEW_UNITS = 20
 """So many units or fewer wait noticeably for weights that come from memory."""
@@ -268,7 +267,7 @@ def _prefetched_lines(turn_bytes: int, units: int) -> int:
 
     0 where many units share the weights: the first one's wait for memory counts little then.
     """
-    return 0 if units > _FEW_UNITS else -(-turn_bytes // _LINE // units)
+    return 0 if units > _FEW_UNITS else -(-turn_bytes // LINE // units)
 
 
 def _channels_per_pass(channels: int, kernel: Pair, vector_bytes: int, block: int, target: Target) -> int:

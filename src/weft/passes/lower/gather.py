@@ -10,11 +10,11 @@ from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import LINE
 
 PICK_NS = 2.0
 """What looking up one index is assumed to cost."""
 
-_LINE = 64
 _MOST_LINES = 64
 """From here on the CPU sees by itself that a row is read from end to end."""
 
@@ -28,7 +28,7 @@ def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[in
     (cache lines that the `together` bytes that are read at once may lie in, rows); no lines where x fits into L2.
     Measured, docs/adr/0013: rows of 64 bytes to 3 kB from L3 and from memory, 1 to 256 rows ahead.
     """
-    lines = -(-together // _LINE) + (row % _LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
+    lines = -(-together // LINE) + (row % LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
     return min(lines, _MOST_LINES), min(max(_AHEAD_BYTES // row, 1), _MOST_AHEAD)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.passes.lower.base import BYTES_PER_NS, MAX_CHUNKS
+from weft.plan.target import LINE
 
 MAX_ROWS = 9
 """More rows need more address registers than there are."""
@@ -21,7 +22,6 @@ _UNEVEN = 1.03
 UNROLL = 4
 """Steps of the depth in one turn of a block's loop."""
 
-_LINE = 64
 _MOST_SHARERS = 16
 """Where more blocks than this use a panel, the first one's wait for it counts little."""
 
@@ -161,4 +161,4 @@ def panels_ahead(grid: Grid, step_bytes: int) -> tuple[int, int]:
     """
     if not 1 < grid.blocks <= _MOST_SHARERS:
         return 0, 0
-    return -(-UNROLL * step_bytes // _LINE // grid.blocks), 2
+    return -(-UNROLL * step_bytes // LINE // grid.blocks), 2
