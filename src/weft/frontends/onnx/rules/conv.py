@@ -4,7 +4,7 @@ from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.dequantized import conv_of_quantized
-from weft.frontends.onnx.rules.window import window_of
+from weft.frontends.onnx.rules.window import conv_over, window_of
 from weft.graph.value import Value
 
 
@@ -33,13 +33,4 @@ def conv(node: OnnxNode, b: Builder) -> Value | None:
     found = conv_of_quantized(node, window, b)
     if found is not None:
         return found
-    return b.add(
-        "conv",
-        node.input(0),
-        node.input(1),
-        node.optional(2),
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        groups=node.integer("group", 1),
-    )
+    return conv_over(node, window, node.input(0), node.input(1), node.optional(2), b)

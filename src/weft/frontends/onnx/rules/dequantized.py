@@ -11,7 +11,7 @@ import numpy as np
 from weft import dtypes
 from weft.frontends.onnx.build import Builder, Quantized
 from weft.frontends.onnx.node import OnnxNode
-from weft.frontends.onnx.rules.window import Window
+from weft.frontends.onnx.rules.window import Window, conv_over
 from weft.graph.value import Value
 from weft.ops.op import Array
 
@@ -28,17 +28,7 @@ def conv_of_quantized(node: OnnxNode, window: Window, b: Builder) -> Value | Non
     signed = _signed(weights, b, axis=0)
     if signed is None or signed.ndim != len(window.kernel) + 2:
         return None
-    sums = b.add(
-        "conv",
-        x.x,
-        b.constant(signed),
-        None,
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        groups=node.integer("group", 1),
-        zero=int(x.zero.item()),
-    )
+    sums = conv_over(node, window, x.x, b.constant(signed), None, b, zero=int(x.zero.item()))
     beside = [-1, *(1 for _ in window.kernel)]
     result = _scaled(sums, x, weights, beside, b)
     bias = node.optional(2)

@@ -12,19 +12,16 @@ from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.rules.conv import kernel_of
-from weft.frontends.onnx.rules.requantize import Places, requantized_sums, wide
-from weft.frontends.onnx.rules.window import Window, window_of
+from weft.frontends.onnx.rules.requantize import INTEGER, QUANTIZED, Places, requantized_sums, wide
+from weft.frontends.onnx.rules.window import Window, conv_over, window_of
 from weft.graph.value import Value
 from weft.ops.op import Array
-
-_BYTES = (dtypes.u8, dtypes.i8)
-_INTEGER = Places(0, 2, 1, 3)
-_QUANTIZED = Places(0, 2, 3, 5)
+from weft.ops.operands import BYTES
 
 
 def conv_integer(node: OnnxNode, b: Builder) -> Value | None:
     """ConvInteger(x, w, zero points) -> the convolution of x - x_zero with w - w_zero, in i32."""
-    return window_sums(node, _INTEGER, None, b)
+    return window_sums(node, INTEGER, None, b)
 
 
 def qlinear_conv(node: OnnxNode, b: Builder) -> Value | None:
@@ -32,9 +29,9 @@ def qlinear_conv(node: OnnxNode, b: Builder) -> Value | None:
     to, rank = node.dtype(7), node.rank(3)
     scales = [_for_channels(node, index, node.input(index), rank, b) for index in (1, 4, 6)]
     zero = _for_channels(node, 7, node.input(7), rank, b)
-    if to not in _BYTES or zero is None or any(scale is None or scale.dtype != dtypes.f32 for scale in scales):
+    if to not in BYTES or zero is None or any(scale is None or scale.dtype != dtypes.f32 for scale in scales):
         return None
-    sums = window_sums(node, _QUANTIZED, node.optional(8), b)
+    sums = window_sums(node, QUANTIZED, node.optional(8), b)
     if sums is None:
         return None
     x_scale, w_scale, y_scale = scales
@@ -44,7 +41,7 @@ def qlinear_conv(node: OnnxNode, b: Builder) -> Value | None:
 def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> Value | None:
     """bias + conv(x - x_zero, w - w_zero) in i32; None where a shape that decides it is not known."""
     x, weights = node.input(at.a), node.input(at.b)
-    if x.dtype not in _BYTES or weights.dtype not in _BYTES:
+    if x.dtype not in BYTES or weights.dtype not in BYTES:
         return None
     kernel = kernel_of(node, at.b)
     window = None if kernel is None else window_of(node, kernel)
@@ -57,7 +54,7 @@ def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> V
     elif x_zero is None or node.array(at.a_zero) is not None:
         zero = node.array(at.a_zero)
         number = 0 if zero is None else int(zero.reshape(-1)[0])
-        sums = _conv(node, x, b.constant(signed), window, b, zero=number)
+        sums = conv_over(node, window, x, b.constant(signed), None, b, zero=number)
     else:
         sums = _with_zero_of_the_run(node, x, x_zero, signed, window, b)
     if sums is None or bias is None:
@@ -87,7 +84,7 @@ def _with_zero_of_the_run(node: OnnxNode, x: Value, zero: Value, weights: Array,
         widths = b.integers([0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:]])
         x = b.add("pad", x, widths, scalar, mode="constant")
     bare = Window(window.kernel, window.strides, (0,) * (2 * rank), window.dilations)
-    sums = _conv(node, x, b.constant(weights), bare, b, zero=0)
+    sums = conv_over(node, bare, x, b.constant(weights), None, b, zero=0)
     each = weights.reshape(weights.shape[0], -1).sum(axis=1, dtype=np.int32).reshape(-1, *(1 for _ in range(rank)))
     return b.add("sub", sums, b.add("mul", wide(scalar, b), b.constant(each)))
 
@@ -106,22 +103,8 @@ def _window_of_differences(node: OnnxNode, at: Places, window: Window, b: Builde
                 return None
             number = b.add("sub", number, aligned)
         sides.append(number)
-    sums = _conv(node, sides[0], sides[1], window, b)
+    sums = conv_over(node, window, sides[0], sides[1], None, b)
     return wide(b.add("cast", sums, to=dtypes.i64), b)
-
-
-def _conv(node: OnnxNode, x: Value, weights: Value, window: Window, b: Builder, **attrs: int) -> Value:
-    return b.add(
-        "conv",
-        x,
-        weights,
-        None,
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        groups=node.integer("group", 1),
-        **attrs,
-    )
 
 
 def _for_channels(

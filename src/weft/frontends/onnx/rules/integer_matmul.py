@@ -11,20 +11,17 @@ import numpy as np
 from weft import dtypes
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
-from weft.frontends.onnx.rules.requantize import Places, requantized_sums, wide
+from weft.frontends.onnx.rules.requantize import INTEGER, QUANTIZED, Places, requantized_sums, wide
 from weft.graph.value import Value
+from weft.ops.operands import BYTES
 
-_BYTES = (dtypes.u8, dtypes.i8)
 _EXACT_DEPTH = (1 << 24) // (255 * 255)
 """So many products of differences of 8-bit numbers, or fewer, are summed exactly in f32."""
-
-_INTEGER = Places(0, 2, 1, 3)
-_QUANTIZED = Places(0, 2, 3, 5)
 
 
 def matmul_integer(node: OnnxNode, b: Builder) -> Value | None:
     """MatMulInteger(a, b, zero points) -> (i32(a) - a_zero) (i32(b) - b_zero)."""
-    return matrix_sums(node, _INTEGER, b)
+    return matrix_sums(node, INTEGER, b)
 
 
 def qlinear_matmul(node: OnnxNode, b: Builder) -> Value | None:
@@ -32,9 +29,9 @@ def qlinear_matmul(node: OnnxNode, b: Builder) -> Value | None:
     to = node.dtype(7)
     scales = [_beside(node, index, node.input(index), rows=index == 1, b=b) for index in (1, 4, 6)]
     zero = _beside(node, 7, node.input(7), rows=True, b=b)
-    if to not in _BYTES or zero is None or any(scale is None or scale.dtype != dtypes.f32 for scale in scales):
+    if to not in BYTES or zero is None or any(scale is None or scale.dtype != dtypes.f32 for scale in scales):
         return None
-    sums = matrix_sums(node, _QUANTIZED, b)
+    sums = matrix_sums(node, QUANTIZED, b)
     if sums is None:
         return None
     a_scale, b_scale, y_scale = scales
@@ -44,7 +41,7 @@ def qlinear_matmul(node: OnnxNode, b: Builder) -> Value | None:
 def matrix_sums(node: OnnxNode, at: Places, b: Builder) -> Value | None:
     """(a - a_zero) @ (b - b_zero) in i32; None where zero points do not stand for rows of a and columns of b."""
     left, right = node.input(at.a), node.input(at.b)
-    if left.dtype not in _BYTES or right.dtype not in _BYTES:
+    if left.dtype not in BYTES or right.dtype not in BYTES:
         return None
     zeros = [
         None if node.optional(index) is None else _beside(node, index, wide(node.input(index), b), rows=rows, b=b)

@@ -20,6 +20,13 @@ class Places:
     b_zero: int
 
 
+INTEGER = Places(0, 2, 1, 3)
+"""Of ConvInteger and MatMulInteger."""
+
+QUANTIZED = Places(0, 2, 3, 5)
+"""Of QLinearConv and QLinearMatMul."""
+
+
 def wide(value: Value, b: Builder) -> Value:
     """`value` as i32."""
     return b.add("cast", value, to=dtypes.i32)

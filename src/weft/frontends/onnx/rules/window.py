@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from weft.frontends.faults import Fault
+from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
+from weft.graph.value import Value
 
 MAX_EXTENT = 1 << 31
 
@@ -52,6 +54,23 @@ def window_of(node: OnnxNode, kernel: Sequence[int]) -> Window | None:
             return None
         pads = halved([total for total in totals if total is not None], upper=mode == "SAME_UPPER")
     return Window(tuple(kernel), strides, pads, dilations)
+
+
+def conv_over(
+    node: OnnxNode, window: Window, x: Value, weights: Value, bias: Value | None, b: Builder, **attrs: int
+) -> Value:
+    """The core convolution of x that the attributes of `node`, and its `window`, ask for."""
+    return b.add(
+        "conv",
+        x,
+        weights,
+        bias,
+        strides=window.strides,
+        pads=window.pads,
+        dilations=window.dilations,
+        groups=node.integer("group", 1),
+        **attrs,
+    )
 
 
 def _same(node: OnnxNode, axis: int, kernel: int, stride: int, dilation: int) -> int | None:
