@@ -11,6 +11,7 @@ from weft import dtypes
 from weft.errors import RunError
 from weft.frontends.faults import Fault
 from weft.frontends.torch.build import Builder
+from weft.frontends.torch.rules.shape import matrix_t
 from weft.graph.shape import broadcast
 from weft.graph.value import Value
 from weft.ops.op import Array
@@ -85,15 +86,13 @@ def solve(b: Builder, a: Value, y: Value, left: bool = True) -> Value:
     vectors = len(other) == 1 or (len(other) == len(shape) - 1 and other == shape[:-1])
     if vectors:
         y = b.reshape(y, [*other, 1])
-    columns = list(range(b.rank(y)))
-    columns[-2:] = columns[:-3:-1]
     if not left:
-        a, y = b.transpose(a, [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]), b.transpose(y, columns)
+        a, y = matrix_t(b, a), matrix_t(b, y)
     front = broadcast(shape[:-2], b.shape(y)[:-2])
     wide = (*front, *b.shape(y)[-2:])
     found = _called(b, "solve", np.linalg.solve, [a, b.expand(y, wide)], [wide])[0]
     if not left:
-        found = b.transpose(found, [*range(len(wide) - 2), len(wide) - 1, len(wide) - 2])
+        found = matrix_t(b, found)
     return b.reshape(found, [*front, shape[-1]]) if vectors else found
 
 
@@ -120,9 +119,8 @@ def solve_triangular(
 
 def cholesky(b: Builder, x: Value, upper: bool = False) -> Value:
     """L with L L^T = x, of which the lower triangle is read; or its transpose."""
-    rank = len(_square(b, x))
-    found = _called(b, "cholesky", np.linalg.cholesky, [x], [b.shape(x)])[0]
-    return b.transpose(found, [*range(rank - 2), rank - 1, rank - 2]) if upper else found
+    found = _called(b, "cholesky", np.linalg.cholesky, [x], [_square(b, x)])[0]
+    return matrix_t(b, found) if upper else found
 
 
 def cholesky_ex(b: Builder, x: Value, upper: bool = False, check_errors: bool = False) -> list[Value]:  # noqa: ARG001
@@ -131,8 +129,8 @@ def cholesky_ex(b: Builder, x: Value, upper: bool = False, check_errors: bool = 
 
 def cholesky_solve(b: Builder, y: Value, factor: Value, upper: bool = False) -> Value:
     """x with (L L^T) x = y, L the lower factor (or the upper one transposed)."""
-    rank = len(_square(b, factor))
-    turned = b.transpose(factor, [*range(rank - 2), rank - 1, rank - 2])
+    _square(b, factor)
+    turned = matrix_t(b, factor)
     lower, other = (turned, factor) if upper else (factor, turned)
     return solve_triangular(b, other, solve_triangular(b, lower, y, upper=False), upper=True)
 
