@@ -67,16 +67,14 @@ def scan(
     """
     rows = _Rows("scan", fn, elems)
     with rows.scope(name or "scan"):
-        last = rows.count - 1
-        start = (last if reverse else convert_to_tensor(0)) if initializer is None else None
-        first = rows.at(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
+        start, first, place_of = rows.begun(initializer, reverse=reverse)
         leaves = nest.flatten(first)
         outputs = [TensorArray(leaf.dtype, rows.count, infer_shape=infer_shape) for leaf in leaves]
         if start is not None:
             outputs = [array.write(start, leaf) for array, leaf in zip(outputs, leaves, strict=True)]
 
         def step(done: Any, state: Any, arrays: Sequence[TensorArray]) -> tuple[Any, Any, list[TensorArray]]:
-            place = last - done if reverse else done
+            place = place_of(done)
             made = _leaves("scan", fn(state, rows.at(place)), first)
             written = [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
             return done + 1, nest.pack_sequence_as(first, made), written
@@ -118,12 +116,10 @@ def _folded(
 ) -> Any:
     rows = _Rows(op, fn, elems)
     with rows.scope(name or op):
-        last = rows.count - 1
-        start = (last if reverse else convert_to_tensor(0)) if initializer is None else None
-        first = rows.at(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
+        start, first, place_of = rows.begun(initializer, reverse=reverse)
 
         def step(done: Any, state: Any) -> tuple[Any, Any]:
-            made = _leaves(op, fn(state, rows.at(last - done if reverse else done)), first)
+            made = _leaves(op, fn(state, rows.at(place_of(done))), first)
             return done + 1, nest.pack_sequence_as(first, made)
 
         begun = convert_to_tensor(0 if start is None else 1)
@@ -169,6 +165,14 @@ class _Rows:
         """The rows at one place, in the form of what was given."""
         found = [array.read(place) for array in self._arrays]
         return found[0] if self._form is None else nest.pack_sequence_as(self._form, found)
+
+    def begun(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """How a fold begins: where the row stands that is its first value (None: that is `initializer`), the value, and what
+        tells the place of the next row from how many are done."""
+        last = self.count - 1
+        start = (last if reverse else convert_to_tensor(0)) if initializer is None else None
+        first = self.at(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
+        return start, first, lambda done: last - done if reverse else done
 
     def stacked(self, array: TensorArray, shape: TensorShape) -> Any:
         """All of an array that has as many elements as there are rows, each of this shape as far as it is known."""
