@@ -106,6 +106,7 @@ void Program::take_steps(std::vector<StepSpec> steps) {
         }
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
         take_pointers(where, spec.pointers);
+        has_host_ = has_host_ || spec.host;
         steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
                           pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
         step_costs_.push_back(spec.cost_ns);
@@ -151,7 +152,6 @@ void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<d
             cost += step_costs[s];
         }
         has_blocking_ = has_blocking_ || spec.blocking;
-        for (std::size_t s = first; s < first + count; ++s) has_host_ = has_host_ || steps_[s].host;
         const bool shared = count == 1 && !spec.blocking;
         const bool worth_sharing = cost - kStepElsewhereNs * static_cast<double>(count - 1) >= kWorthSharingNs;
         tasks_.push_back({static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(count), spec.priority, cost,
