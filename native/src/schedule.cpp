@@ -21,6 +21,12 @@ bool is_spinning(const Member& member) { return member.state.load(std::memory_or
 // What one more worker would save.
 double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
 
+// What others could still take off the hands of the run's caller.
+double left_to_share_ns(const Context& run) {
+    const auto total = static_cast<double>(run.program.tasks().size());
+    return run.program.shareable_ns() * (1 - static_cast<double>(run.finished_tasks) / total);
+}
+
 }  // namespace
 
 bool Scheduler::can_start(const Context& run) const {
@@ -309,7 +315,9 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
         if (gain_ns >= kWorthCallingSpinnerNs) call_up(section, run);
         return nullptr;
     }
-    if (!free_place || gain_ns < kWorthStartingNs) return nullptr;
+    if (!free_place || gain_ns < kWorthCallingSpinnerNs) return nullptr;
+    // Ops that are each too short to pay for a thread may do so together.
+    if (gain_ns < kWorthStartingNs && !(left_to_share_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
     if (static_cast<int>(workers_.size()) + stray_places_ >= places_cap_ - 1) return nullptr;
     return start_thread_for(section, run, Role::worker);
 }
@@ -352,9 +360,7 @@ Member* Scheduler::worker_for_crowd() {
 // A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
 // short to pay for a wake-up alone.
 void Scheduler::call_up(Section& section, const Context& run) {
-    const auto total = static_cast<double>(run.program.tasks().size());
-    const double left = 1 - static_cast<double>(run.finished_tasks) / total;
-    if (!(run.program.shareable_ns() * left >= 2 * kWorthWakingNs)) return;
+    if (!(left_to_share_ns(run) >= 2 * kWorthWakingNs)) return;
     const Limits limits = limits_of(run);
     const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), places_cap_);
     int missing = wanted - places_.used() - kept_places() - spinners_;

@@ -171,6 +171,22 @@ WEFT_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
     CHECK(later.most <= 2);
 }
 
+WEFT_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
+    const auto threads_after = [](int ops) {
+        Team team("t", {2, 1});
+        Builder builder;
+        for (int i = 0; i < ops; ++i) {
+            const auto op = builder.add_kernel(gauge_kernel, {1}, 4, 20'000);
+            if (op > 0) builder.link(op - 1, op);
+        }
+        Gauge gauge;
+        run_gauged(team, *builder.build(), gauge);
+        return team.threads();
+    };
+    CHECK_EQUAL(0u, threads_after(4));
+    CHECK_EQUAL(1u, threads_after(64));
+}
+
 WEFT_TEST(limits_that_cannot_be_are_refused) {
     CHECK_THROWS(std::invalid_argument, Team("t", {0, 1}));
     CHECK_THROWS(std::invalid_argument, Team("t", {1, 4097}));
