@@ -149,7 +149,7 @@ class Recurrence:
                 weights = k.at(self.pointer["weights"], k.add(mine, k.mul(number, size)), self.dtype)
                 self._tile(now, phase, weights, self._sites(now, number, masks))
 
-            self._tiles(tile)
+            self._tiles(tile, from_end=now.before)
             packed = k.add(packed, k.mul(k.mul(arg["directions"], arg["tiles"]), tile_size))
 
     def _tile(self, now: Moment, phase: Phase, weights: ir.Value, sites: list[list[Vector]]) -> None:
@@ -175,20 +175,25 @@ class Recurrence:
             for v, site in enumerate(line):
                 phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(phase.gates))])
 
-    def _tiles(self, body: Callable[[Index, Masks], None]) -> None:
-        """`body` for each tile of hidden units."""
+    def _tiles(self, body: Callable[[Index, Masks], None], from_end: Index = 0) -> None:
+        """`body` for each tile of hidden units; where `from_end` is 1, the last one first.
+
+        Times that take turns at this find in the cache the weights that the time before read last.
+        """
         k, vectors = self.k, self.spec["vectors"]
         whole: Masks = [None] * vectors
-        with loop(k, 0, self.arg["tiles"], name="tile") as tile:
+        with loop(k, 0, self.arg["tiles"], name="tile") as turn:
+            mirrored = k.sub(k.sub(self.arg["tiles"], 1), turn.index)
+            tile = k.add(turn.index, k.mul(from_end, k.sub(mirrored, turn.index)))
             if not self.spec["ragged"]:
-                body(tile.index, whole)
+                body(tile, whole)
                 return
-            left = k.sub(self.arg["hidden"], k.mul(tile.index, self.width))
+            left = k.sub(self.arg["hidden"], k.mul(tile, self.width))
             with either(k, k.less(left, self.width)) as (edge, full):
                 with edge:
-                    body(tile.index, [lane_mask(k, k.sub(left, v * self.lanes), self.lanes) for v in range(vectors)])
+                    body(tile, [lane_mask(k, k.sub(left, v * self.lanes), self.lanes) for v in range(vectors)])
                 with full:
-                    body(tile.index, whole)
+                    body(tile, whole)
 
     def _vectors(self, now: Moment, body: Callable[[Vector], None]) -> None:
         """`body` for each vector of each row of the block."""
