@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import prod
 
 from weft.dtypes import bf16, f32
@@ -21,7 +22,7 @@ _POOLS = ("max_pool", "avg_pool")
 _VIEWS = ("reshape", "flatten", "squeeze", "unsqueeze", "identity")
 _ROUND = Expr((f32,), (Step("cast", (0,), bf16),), (1,))
 _WORTH_ROUNDING = 64
-"""Multiplications that each element must take part in to be worth a loop that rounds it."""
+"""Multiplications that each element must take part in, of all products together, to be worth a loop that rounds it."""
 
 
 class ChoosePrecision:
@@ -161,10 +162,14 @@ def _round_where_made(value: Value) -> None:
 
 def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:
     """Give products whose left factor is stored as f32 a rounded copy of it, where that pays."""
+    uses: Counter[Value] = Counter()
+    readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved)}
+    for node in readers:
+        uses[node.operand(0)] += _uses_of_each(node)
     copies: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        if _gains_by_rounding(node, context, convolved):
+        if node in readers and uses[node.operand(0)] >= _WORTH_ROUNDING:
             x = node.operand(0)
             if x not in copies:
                 copies[x] = graph.value(f"{x.name}.bf16", bf16, x.shape)
@@ -177,20 +182,20 @@ def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> 
     return bool(copies)
 
 
-def _gains_by_rounding(node: Node, context: PassContext, convolved: set[Value]) -> bool:
-    """Whether `node` reads f32 and is faster after a loop that rounds it."""
+def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value]) -> bool:
+    """Whether `node` reads f32 and would be faster if it read bf16."""
     x = node.inputs[0] if node.inputs else None
     if x is None or x.dtype != f32 or x.is_constant:
         return False
     if not multiplies(node, context.target, blocked=x in convolved):
         return False
-    return _uses_of_each(node) >= _WORTH_ROUNDING and not prefers_winograd(node, context.target, context.math)
+    return not prefers_winograd(node, context.target, context.math)
 
 
-def _uses_of_each(node: Node) -> float:
+def _uses_of_each(node: Node) -> int:
     """In how many multiplications each element of the first operand takes part."""
     x, weights = node.operand(0).static_shape, node.operand(1).static_shape
     if node.op == "matmul":
-        return prod(weights) / max(1, prod(x[-1:]))
+        return prod(weights) // max(1, prod(x[-1:]))
     out = node.output.static_shape
-    return prod(out) * prod(weights[1:]) / max(1, prod(x))
+    return prod(out) * prod(weights[1:]) // max(1, prod(x))

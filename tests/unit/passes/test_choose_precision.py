@@ -92,6 +92,17 @@ def test_small_products_stay_f32() -> None:
 
 
 @needs_products
+def test_small_products_of_one_value_share_its_rounded_copy() -> None:
+    """What one product does not gain, eight of them do: the copy is made once."""
+    w = Writer()
+    x = w.input(16, 64)
+    graph = w.done(*(w.matmul(x, w.weights(64, 8)) for _ in range(8)))
+    assert chosen(graph)
+    (copy,) = [node for node in graph.nodes if node.op == "elementwise"]
+    assert all(node.operand(0) is copy.output for node in graph.nodes if node.op == "matmul")
+
+
+@needs_products
 def test_an_odd_depth_stays_f32() -> None:
     """There is no pair for the last element."""
     w = Writer()
