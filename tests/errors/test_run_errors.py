@@ -70,6 +70,7 @@ def test_wrong_inputs_are_named(session: weft.Session, inputs: object, message: 
         ("y", "outputs: wanted a sequence of names, got the string 'y'; write ['y']"),
         (5, "outputs: wanted a sequence of names or None, got int"),
         (iter(["y"]), "outputs: wanted a sequence of names or None, got list_iterator"),
+        ({"a": A}, "outputs: wanted a list of names, got a mapping; inputs come first: run(inputs, outputs)"),
         ([["y"]], "there is no output ['y']; the outputs are 'y'"),
     ],
 )

@@ -85,6 +85,8 @@ class Signature:
             return tuple(tensor.name for tensor in self.outputs)
         if isinstance(wanted, str):
             raise InputError(f"outputs: wanted a sequence of names, got the string {wanted!r}; write [{wanted!r}]")
+        if isinstance(wanted, Mapping):
+            raise InputError("outputs: wanted a list of names, got a mapping; inputs come first: run(inputs, outputs)")
         if not isinstance(wanted, Collection):
             raise InputError(f"outputs: wanted a sequence of names or None, got {type(wanted).__name__}")
         known = {tensor.name for tensor in self.outputs}

@@ -148,3 +148,13 @@ def test_text_stays_alive_however_often_it_is_fetched() -> None:
         for _ in range(3):
             assert session.run([constant, fed], {fed: text}) == [text, text]
         assert sys.getrefcount(text) == before
+
+
+def test_values_print_as_tensorflows_do() -> None:
+    """
+    Logs look the same.
+    """
+    assert str(tf.constant([1, 2])) == "tf.Tensor([1 2], shape=(2,), dtype=int32)"
+    assert str(tf.constant([[1], [2]])) == "tf.Tensor(\n[[1]\n [2]], shape=(2, 1), dtype=int32)"
+    assert repr(tf.Variable(7.0)) == "<tf.Variable 'Variable:0' shape=() dtype=float32, numpy=7.0>"
+    assert str(tf.config.list_physical_devices("CPU")[0]).startswith("PhysicalDevice(")

@@ -184,3 +184,11 @@ def test_impossible_numbers_and_fields_are_refused() -> None:
         tf.config.threading.set_intra_op_parallelism_threads(-1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="intra_op"):
         tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=-2))
+
+
+def test_what_is_no_config_is_refused() -> None:
+    """
+    A Session's config says what was wanted.
+    """
+    with pytest.raises(TypeError, match=r"must be a tf\.ConfigProto, but got \"dict\""):
+        tf.compat.v1.Session(config={"intra_op_parallelism_threads": 2})

@@ -297,3 +297,25 @@ def test_attention_takes_what_pytorchs_does():
         attend(k, k, k, torch.ones(3, 3), is_causal=True)
     with pytest.raises(NotImplementedError, match="dropout_p=0"):
         attend(k, k, k, dropout_p=0.5)
+
+
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (torch.nn.Conv2d(1, 6, 5), "Conv2d(1, 6, kernel_size=(5, 5), stride=(1, 1))"),
+        (
+            torch.nn.Conv1d(4, 8, 3, 2, 1, 2, 4, bias=False),
+            "Conv1d(4, 8, kernel_size=(3,), stride=(2,), padding=(1,), dilation=(2,), groups=4, bias=False)",
+        ),
+        (torch.nn.Conv2d(3, 8, 3, padding="same"), "Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), padding=same)"),
+        (
+            torch.nn.ConvTranspose2d(3, 8, 3, stride=2, output_padding=1),
+            "ConvTranspose2d(3, 8, kernel_size=(3, 3), stride=(2, 2), output_padding=(1, 1))",
+        ),
+    ],
+)
+def test_convolutions_print_as_pytorchs_do(layer, text):
+    """
+    A printed model tells its channels and kernels.
+    """
+    assert repr(layer) == text

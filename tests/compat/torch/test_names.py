@@ -99,6 +99,8 @@ def test_absent_names_say_what_to_use() -> None:
         (lambda: torch.ones(2).cuda, "weft runs on CPUs"),
         (lambda: torch.optim, "does not train"),
         (lambda: torch.jit.load, "TorchScript file"),
+        (lambda: torch.profiler, r"weft\.trace"),
+        (lambda: torch.utils, "from any number of threads"),
         (lambda: torch.nn.CTCLoss, r"dir\(torch.nn\)"),
         (lambda: torch.ones(2).backward, "no 'backward': weft runs models and does not train"),
     ):

@@ -23,6 +23,14 @@ class LogicalDevice:
     device_type: str
 
 
+@dataclass(frozen=True, slots=True)
+class PhysicalDevice:
+    """A device of the machine."""
+
+    name: str
+    device_type: str
+
+
 class _Devices:
     def __init__(self) -> None:
         self.cpus = 1
@@ -97,6 +105,6 @@ def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
     return [LogicalDevice(f"/device:CPU:{number}", "CPU") for number in range(_devices.cpus)]
 
 
-def list_physical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
     """The one physical CPU device."""
-    return [LogicalDevice("/physical_device:CPU:0", "CPU")] if device_type in (None, "CPU") else []
+    return [PhysicalDevice("/physical_device:CPU:0", "CPU")] if device_type in (None, "CPU") else []

@@ -64,6 +64,8 @@ class Session:
             raise InvalidArgumentError(
                 None, None, f"Session(target=): wanted '', got {target!r}: weft runs in this process"
             )
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         self._config = ConfigProto() if config is None else config
         self._pools: list[Pool] = pools_of(self._config)
         if not self._pools:

@@ -184,6 +184,11 @@ def _common(forms: tuple[Info, Info]) -> TensorShape:
     return TensorShape([x if x == y else None for x, y in zip(a, b, strict=True)])
 
 
+def text_of(value: Any) -> str:
+    """An array as Python writes it, a number without its type."""
+    return repr(value) if isinstance(value, np.ndarray | bytes) else str(value)
+
+
 class EagerTensor(TensorLike):
     """A tensor that has its value. Immutable."""
 
@@ -230,12 +235,12 @@ class EagerTensor(TensorLike):
         return str(self) if self._array.ndim and not spec else format(self.numpy(), spec)
 
     def __repr__(self) -> str:
-        value = self.numpy()
-        text = repr(value) if self._array.ndim or isinstance(value, bytes) else str(value)
-        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={text}>"
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={text_of(self.numpy())}>"
 
     def __str__(self) -> str:
-        return f"tf.Tensor({self.numpy()}, shape={self.shape}, dtype={self.dtype.name})"
+        text = str(self.numpy())
+        line = "\n" if "\n" in text else ""
+        return f"tf.Tensor({line}{text}, shape={self.shape}, dtype={self.dtype.name})"
 
 
 def _equality(op: str) -> Any:

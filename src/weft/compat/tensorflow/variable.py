@@ -12,7 +12,7 @@ from weft.compat.tensorflow.dtypes import DType, as_dtype
 from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import EAGER
-from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call
+from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call, text_of
 
 GLOBAL = "variables"
 TRAINABLE = "trainable_variables"
@@ -187,7 +187,7 @@ class Variable(TensorLike):
 
     def __repr__(self) -> str:
         value = (
-            f", numpy={self.numpy()!r}"
+            f", numpy={text_of(self.numpy())}"
             if context.executing_eagerly() and isinstance(self._initial, EagerTensor)
             else ""
         )

@@ -47,6 +47,22 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+def _form(layer: _Conv | _ConvTranspose) -> str:
+    """What a convolution prints of itself: channels, kernel and stride, and the rest where it is not the default."""
+    parts = [f"{layer.in_channels}, {layer.out_channels}, kernel_size={layer.kernel_size}"]
+    parts.append(f"stride={per_axis(layer.stride, layer.rank)}")
+    for name, default in (("padding", 0), ("output_padding", 0), ("dilation", 1)):
+        given: Sizes | str = getattr(layer, name, default)
+        sizes = given if isinstance(given, str) else per_axis(given, layer.rank)
+        if sizes != (default,) * layer.rank:
+            parts.append(f"{name}={sizes}")
+    if layer.groups != 1:
+        parts.append(f"groups={layer.groups}")
+    if layer.bias is None:
+        parts.append("bias=False")
+    return ", ".join(parts)
+
+
 class _Conv(Module):
     rank = 2
 
@@ -63,6 +79,7 @@ class _Conv(Module):
     ) -> None:
         super().__init__()
         kernel = per_axis(kernel_size, self.rank)
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
         fan_in = in_channels // groups * math.prod(kernel)
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
         self.weight = uniform(fan_in, out_channels, in_channels // groups, *kernel)
@@ -71,6 +88,9 @@ class _Conv(Module):
     def forward(self, input: Tensor) -> Tensor:
         function = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}[self.rank]
         return function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        return _form(self)
 
 
 class Conv1d(_Conv):
@@ -106,6 +126,7 @@ class _ConvTranspose(Module):
     ) -> None:
         super().__init__()
         kernel = per_axis(kernel_size, self.rank)
+        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
         fan_in = out_channels // groups * math.prod(kernel)
         self.stride, self.padding, self.output_padding = stride, padding, output_padding
         self.dilation, self.groups = dilation, groups
@@ -116,6 +137,9 @@ class _ConvTranspose(Module):
         function = {1: conv.conv_transpose1d, 2: conv.conv_transpose2d, 3: conv.conv_transpose3d}[self.rank]
         args = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
         return function(input, self.weight, self.bias, *args)
+
+    def extra_repr(self) -> str:
+        return _form(self)
 
 
 class ConvTranspose1d(_ConvTranspose):
