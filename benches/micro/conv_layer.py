@@ -26,8 +26,10 @@ from weft.plan.target import Target
 def layer_shape(name: str, kernel: Pair) -> ConvShape:
     """The shape of CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES with `kernel`, or another one behind k, as k1x7.
 
-    Padded to outputs of the input's size.
+    Padded to outputs of the input's size; with s2 at the end of half of it, the strides being 2.
     """
+    name, _, given = name.partition("s")
+    stride = int(given or 1)
     numbers, _, other = name.partition("k")
     channels, size, outputs, images = (*(int(number) for number in numbers.split("x")), 1)[:4]
     down, across = (int(taps) for taps in other.split("x")) if other else kernel
@@ -36,9 +38,9 @@ def layer_shape(name: str, kernel: Pair) -> ConvShape:
         channels=channels,
         size=(size, size),
         outputs=outputs,
-        out_size=(size, size),
+        out_size=(-(-size // stride), -(-size // stride)),
         kernel=(down, across),
-        strides=(1, 1),
+        strides=(stride, stride),
         dilations=(1, 1),
         pads=(down // 2, across // 2),
         groups=1,

@@ -2,8 +2,8 @@
 
 python -m benches.micro.winograd [--isa ISA] [--rounds N] [--cuts N] [LAYER...]
 
-A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, and with k1x7 and the like at its end of another
-kernel than 3x3. Prints the best times with everything still in the caches (warm), and with nothing but the input there
+A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, with k1x7 and the like behind it of another kernel than
+3x3, and with s2 at its end of strides of 2. Prints the best times with everything still in the caches (warm), and with nothing but the input there
 (cold), as inside a model whose weights exceed them. With --cuts, the N best cuts by the cost model instead of the one it
 chooses.
 """
@@ -33,6 +33,8 @@ LAYERS = (
         "384x8x384k3x1",
         "48x35x64k5x5",
         "32x14x64k5x5",
+        "128x56x128s2",
+        "256x28x256s2",
     ),
 )
 _CACHE_BYTES = 64 << 20

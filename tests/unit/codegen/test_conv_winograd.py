@@ -18,7 +18,8 @@ from weft.passes.lower.conv_winograd_weights import kernel_transform
 from weft.plan.target import Target
 
 SAME = (1, 1, 1, 1)
-F2, _, F4 = ALGORITHMS[3, 3]
+F2, _, F4 = ALGORITHMS[(3, 3), (1, 1)]
+STRIDED_F2, STRIDED_F3, STRIDED_F4 = ALGORITHMS[(3, 3), (2, 2)]
 
 
 def winograd(
@@ -28,9 +29,10 @@ def winograd(
     pads: tuple[int, ...] = SAME,
     images: int = 1,
     kernel: tuple[int, int] = (3, 3),
+    strides: tuple[int, int] = (1, 1),
 ) -> Case:
     """A convolution that may be done by Winograd's algorithm."""
-    return Case(channels, outputs, size, kernel, pads=pads, images=images, math="fast")
+    return Case(channels, outputs, size, kernel, strides, pads=pads, images=images, math="fast")
 
 
 SHAPES = {
@@ -74,6 +76,27 @@ def test_shapes(name: str, points: tuple[Points, Points], target: Target, monkey
     check(SHAPES[name], target, first, monkeypatch)
 
 
+@pytest.mark.parametrize(
+    ("points", "name"),
+    [
+        (STRIDED_F2, "whole tiles"),
+        (STRIDED_F2, "wide padding"),
+        (STRIDED_F3, "padding on single sides"),
+        (STRIDED_F3, "one pixel"),
+        (STRIDED_F4, "rows and columns beyond the last tile"),
+        (STRIDED_F4, "no padding"),
+        (STRIDED_F4, "spare lanes of inputs and outputs"),
+    ],
+)
+def test_shapes_with_stride_2(
+    name: str, points: tuple[Points, Points], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every second pixel of every second row, of inputs and outputs that tiles fill or reach beyond."""
+    case = replace(SHAPES[name], strides=(2, 2))
+    first, *_ = cuts_of_points(case, target, points)
+    check(case, target, first, monkeypatch)
+
+
 @pytest.mark.parametrize("points", [F2, F4], ids=["F2", "F4"])
 def test_cuts(points: tuple[Points, Points], target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every kind of cut gives the same convolution."""
@@ -82,12 +105,22 @@ def test_cuts(points: tuple[Points, Points], target: Target, monkeypatch: pytest
         check(case, target, cut, monkeypatch)
 
 
-@pytest.mark.parametrize("kernel", ALGORITHMS)
-def test_kernels(kernel: tuple[int, int], target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cuts_with_stride_2(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights of points that share them are found whether tiles are transformed by the kernel or before it."""
+    case = winograd(24, 72, (25, 27), images=2, strides=(2, 2))
+    for cut in cuts_of_points(case, target, STRIDED_F2):
+        check(case, target, cut, monkeypatch)
+
+
+@pytest.mark.parametrize(("kernel", "strides"), ALGORITHMS)
+def test_kernels(
+    kernel: tuple[int, int], strides: tuple[int, int], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every kernel with an algorithm, square or along one axis, with each of its sets of points."""
     down, across = kernel
-    case = winograd(20, 36, (9, 11), pads=(down // 2, across // 2, down // 2, across // 2), images=2, kernel=kernel)
-    for points in ALGORITHMS[kernel]:
+    pads = (down // 2, across // 2, down // 2, across // 2)
+    case = winograd(20, 36, (9, 11), pads=pads, images=2, kernel=kernel, strides=strides)
+    for points in ALGORITHMS[kernel, strides]:
         first, *_ = cuts_of_points(case, target, points)
         check(replace(case, tail="residual_relu"), target, first, monkeypatch)
 
@@ -111,6 +144,8 @@ LAYERS = {
     "7x1": winograd(192, 192, (17, 17), pads=(3, 0, 3, 0), kernel=(7, 1)),
     "1x3": winograd(384, 384, (8, 8), pads=(0, 1, 0, 1), kernel=(1, 3)),
     "5x5": winograd(48, 64, (35, 35), pads=(2, 2, 2, 2), kernel=(5, 5)),
+    "128 channels, stride 2": winograd(128, 128, (56, 56), strides=(2, 2)),
+    "256 channels, stride 2": winograd(256, 256, (28, 28), strides=(2, 2)),
 }
 
 
@@ -136,14 +171,20 @@ def test_not_taken_where_it_does_not_pay() -> None:
     assert winograd(64, 64, (1, 1)).families(targets.detect()) == ["conv"]
 
 
-@pytest.mark.parametrize("kernel", ALGORITHMS)
-def test_the_transforms_of_kernels_interpolate(kernel: tuple[int, int]) -> None:
+@pytest.mark.parametrize(("kernel", "strides"), ALGORITHMS)
+def test_the_transforms_of_kernels_interpolate(kernel: tuple[int, int], strides: tuple[int, int]) -> None:
     """The rows of the kernel's transform evaluate it at the points, up to each row's factor."""
-    for points, taps in ((axis, n) for pair in ALGORITHMS[kernel] for axis, n in zip(pair, kernel, strict=True)):
+    for points, taps in (
+        (axis, n) for pair in ALGORITHMS[kernel, strides] for axis, n in zip(pair, kernel, strict=True)
+    ):
+        matrix = kernel_transform(points, taps, strides[0])
         if not points:
-            assert kernel_transform(points, taps).tolist() == [[1.0]]
-            continue
-        matrix = kernel_transform(points, taps)
-        assert matrix.shape == (2 * len(points) + 2, taps)
-        np.testing.assert_allclose(matrix[1:-1, 2] / matrix[1:-1, 0], [p * p for p in points for _ in range(2)])
-        assert matrix[-1].tolist() == [0.0] * (taps - 1) + [1.0]
+            assert matrix.tolist() == [[1.0]]
+        elif strides[0] == 2:
+            assert matrix.shape == (len(points) + 3, 3)
+            np.testing.assert_allclose(matrix[1:-2, 2] / matrix[1:-2, 0], points)
+            assert matrix[-2:].tolist() == [[0.0, 0.0, 1.0], [0.0, 1.0, 0.0]]
+        else:
+            assert matrix.shape == (2 * len(points) + 2, taps)
+            np.testing.assert_allclose(matrix[1:-1, 2] / matrix[1:-1, 0], [p * p for p in points for _ in range(2)])
+            assert matrix[-1].tolist() == [0.0] * (taps - 1) + [1.0]

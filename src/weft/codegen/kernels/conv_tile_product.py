@@ -5,7 +5,7 @@ Points are those at which Winograd's algorithm evaluates a tile and the kernel, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -22,15 +22,25 @@ class Product:
 
     `arg` has the numbers group_tiles, input_point, product_point (elements between two points), groups (of `vectors` vectors
     of output channels) and groups_per_chunk; how many blocks of each of `heights` are the arguments from `first_count` on.
+    `factors`: how many matrices of weights there are, and with which one a point is multiplied; else each has its own.
     """
 
     def __init__(
-        self, k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], channels: Index, points: int, *, first_count: int
+        self,
+        k: Kernel,
+        spec: KernelSpec,
+        arg: dict[str, ir.Value],
+        channels: Index,
+        points: int,
+        *,
+        first_count: int,
+        factors: tuple[int, Callable[[Index], Index]] | None = None,
     ) -> None:
         self.k = k
         self.arg = arg
         self.channels = channels
         self.points = points
+        self.factors, self.factor_of = factors or (points, lambda point: point)
         self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
         self.heights, self.unroll = spec["heights"], spec["unroll"]
         self.block_stride = k.mul(arg["group_tiles"], self.lanes)
@@ -42,11 +52,11 @@ class Product:
     ) -> Iterator[tuple[Index, Index]]:
         """A loop over the groups of output channels of `chunk`: in its body, `products` holds those of one with `inputs`.
 
-        Gives the group's first of `out_vectors` vectors and how many it has. Pointer 2 are the weights [group, point, channel,
+        Gives the group's first of `out_vectors` vectors and how many it has. Pointer 2 are the weights [group, factor, channel,
         vectors * lanes], `inputs` is [point, block of channels, tile, lane], `products` [point, tile, vectors * lanes].
         """
         k, arg = self.k, self.arg
-        panel = k.mul(self.channels, self.points * self.vectors * self.lanes)
+        panel = k.mul(self.channels, self.factors * self.vectors * self.lanes)
         first = k.mul(chunk, arg["groups_per_chunk"])
         with loop(k, first, k.min(k.add(first, arg["groups_per_chunk"]), arg["groups"]), name="group") as group:
             self._emit(inputs, k.at(k.pointer(2), k.mul(group.index, panel), self.dtype), products)
@@ -54,11 +64,11 @@ class Product:
             yield first_vector, k.min(k.sub(out_vectors, first_vector), self.vectors)
 
     def _emit(self, inputs: ir.Value, weights: ir.Value, products: ir.Value) -> None:
-        """products[point] = inputs[point] times weights[point], for counts[i] blocks of heights[i] tiles each."""
+        """products[point] = inputs[point] times the weights of the point, for counts[i] blocks of heights[i] tiles each."""
         k, width = self.k, self.vectors * self.lanes
         with loop(k, 0, self.points, name="point") as point:
             rows_of = k.at(inputs, k.mul(point.index, self.arg["input_point"]), self.dtype)
-            factors = k.at(weights, k.mul(point.index, k.mul(self.channels, width)), self.dtype)
+            factors = k.at(weights, k.mul(self.factor_of(point.index), k.mul(self.channels, width)), self.dtype)
             results = k.at(products, k.mul(point.index, self.arg["product_point"]), self.dtype)
             first: Index = 0
             for height, count in zip(self.heights, self.counts, strict=True):

@@ -1,13 +1,14 @@
 """Convolution by Winograd's algorithm: tiles of input are transformed, multiplied point by point, and transformed back.
 
-An m x m tile of output of a 3x3 kernel takes (m + 2)^2 multiplications a pair of channels instead of 9 m^2. Tiles are taken in
-groups: the transformed input of a group stays in the cache while the weights of one group of output channels
-after another are multiplied with it. The input is transformed by the kernel itself into its scratch, or, where
-groups of output channels are shared out among chunks, by a kernel of its own into memory.
+An m x m tile of output of a 3x3 kernel takes (m + 2)^2 multiplications a pair of channels instead of 9 m^2, with
+stride 2 (2 m + 1)^2. Tiles are taken in groups: the transformed input of a group stays in the cache while the weights
+of one group of output channels after another are multiplied with it. The input is transformed by the kernel itself
+into its scratch, or, where groups of output channels are shared out among chunks, by a kernel of its own into memory.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from llvmlite import ir
@@ -16,7 +17,7 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.kernels.conv_tail import Tail
 from weft.codegen.kernels.conv_tile_product import Product
-from weft.codegen.kernels.conv_winograd_tiles import Tiles, reach_of
+from weft.codegen.kernels.conv_winograd_tiles import Tiles
 from weft.plan.kernel_spec import KernelSpec
 
 SHAPE_ARGS = (
@@ -56,29 +57,34 @@ PRODUCT_ARGS = (
 def emit_winograd_input(k: Kernel, spec: KernelSpec) -> None:
     """Transformed tiles of a blocked input: [tile group, point, channel block, tile of the group, lane].
 
-    Params: dtype, source (the dtype of x), lanes, kernel, points (down and across). Pointers: out, x. See INPUT_ARGS. Scratch: one tile.
+    Params: dtype, source (the dtype of x), lanes, strides, points (down and across), reach and side (pixels of the input
+    and of the output along both sides of a tile; there are as many points as reach). Pointers: out, x. See INPUT_ARGS.
+    Scratch: one tile.
     """
     arg = {name: k.arg(number) for number, name in enumerate(INPUT_ARGS)}
     group = k.div(k.chunk, arg["block_chunks"])
     part = k.sub(k.chunk, k.mul(group, arg["block_chunks"]))
     first = k.mul(part, arg["blocks_per_chunk"])
     last = k.min(k.add(first, arg["blocks_per_chunk"]), _blocks(k, spec, arg["channels"]))
-    target = k.at(k.pointer(0), k.mul(group, k.mul(arg["input_point"], prod(reach_of(spec)))), spec["dtype"])
+    target = k.at(k.pointer(0), k.mul(group, k.mul(arg["input_point"], prod(spec["reach"]))), spec["dtype"])
     _transform_group(k, spec, arg, group, (first, last), target)
 
 
 def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
-    """out = tail(bias + convolution of x with stride 1), out and x being Blocked(lanes).
+    """out = tail(bias + convolution of x), out and x being Blocked(lanes).
 
-    Params: dtype, source, lanes, vectors, kernel, points, heights (tiles of the kinds of register blocks), unroll (input channels a
-    turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, tail, kinds.
-    Pointers: out, x, transformed weights [group, point, channel, vectors * lanes], bias (if `bias`), then the
+    Params: dtype, source, lanes, vectors, strides, points, reach, side, factors (points down and across at which the kernel has
+    values of its own: further ones have those of the last), heights (tiles of the kinds of register blocks), unroll (input
+    channels a turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, tail, kinds.
+    Pointers: out, x, transformed weights [group, factor, channel, vectors * lanes], bias (if `bias`), then the
     tail's operands. See PRODUCT_ARGS. Scratch: one tile, the products, the input.
     """
     arg = {name: k.arg(number) for number, name in enumerate(PRODUCT_ARGS)}
     dtype, lanes, vectors = spec["dtype"], spec["lanes"], spec["vectors"]
     tiles = Tiles(k, spec, arg)
-    product = Product(k, spec, arg, arg["channels"], prod(reach_of(spec)), first_count=len(PRODUCT_ARGS))
+    product = Product(
+        k, spec, arg, arg["channels"], prod(spec["reach"]), first_count=len(PRODUCT_ARGS), factors=_factors(k, spec)
+    )
     tail = Tail(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
     products = k.at(k.scratch, product.points * lanes, dtype)
 
@@ -115,6 +121,20 @@ def _transform_group(
         place = tiles.place(k.min(k.add(first, tile.index), k.sub(arg["tiles"], 1)))
         at = k.mul(k.add(k.mul(block.index, arg["group_tiles"]), tile.index), lanes)
         tiles.read(k.pointer(1), place, block.index, k.at(target, at, dtype), arg["input_point"])
+
+
+def _factors(k: Kernel, spec: KernelSpec) -> tuple[int, Callable[[Index], Index]] | None:
+    """How many matrices of transformed weights there are, and which one belongs to a point; None if each has its own."""
+    (_, across), (rows, columns) = spec["reach"], spec["factors"]
+    if spec["factors"] == spec["reach"]:
+        return None
+
+    def of(point: Index) -> Index:
+        row = k.div(point, across)
+        column = k.sub(point, k.mul(row, across))
+        return k.add(k.mul(k.min(row, rows - 1), columns), k.min(column, columns - 1))
+
+    return rows * columns, of
 
 
 def _blocks(k: Kernel, spec: KernelSpec, channels: Index) -> Index:

@@ -26,12 +26,6 @@ class TilePlace:
     column: Index
 
 
-def reach_of(spec: KernelSpec) -> tuple[int, int]:
-    """Input pixels along both sides of a tile, which are as many as there are points."""
-    down, across = (2 * len(points) + 2 if points else 1 for points in spec["points"])
-    return down, across
-
-
 class Tiles:
     """Transforms the tiles of one convolution. `arg` has the numbers named in `conv_winograd.SHAPE_ARGS`."""
 
@@ -39,9 +33,8 @@ class Tiles:
         self.k = k
         self.arg = arg
         self.dtype, self.lanes, self.points = spec["dtype"], spec["lanes"], spec["points"]
-        self.source = spec["source"]
-        self.reach = reach_of(spec)
-        self.side = tuple(reach - taps + 1 for reach, taps in zip(self.reach, spec["kernel"], strict=True))
+        self.source, self.strides = spec["source"], spec["strides"]
+        self.reach, self.side = spec["reach"], spec["side"]
 
     def place(self, tile: Index) -> TilePlace:
         """Where tile number `tile` (counted over images, rows and columns of tiles) lies."""
@@ -59,7 +52,8 @@ class Tiles:
         """
         k, arg, lanes = self.k, self.arg, self.lanes
         down, across = self.reach
-        top, left = k.sub(place.row, arg["pad_top"]), k.sub(place.column, arg["pad_left"])
+        top = k.sub(k.mul(place.row, self.strides[0]), arg["pad_top"])
+        left = k.sub(k.mul(place.column, self.strides[1]), arg["pad_left"])
         corner = k.mul(k.add(k.mul(top, arg["x_width"]), left), lanes)
         plane = k.add(k.mul(place.image, arg["x_image"]), k.mul(block, arg["x_block"]))
         here = k.b.gep(x, [as_i64(k.add(plane, corner))], source_etype=scalar(self.source))
@@ -84,9 +78,9 @@ class Tiles:
             found = [load(k, start, j * lanes, self.source, lanes) for j in range(across)]
             return [convert(k, value, self.source, self.dtype) for value in found]
 
-        for first, halves in input_transform(k, pixels, self.points[0]):
+        for first, halves in input_transform(k, pixels, self.points[0], self.strides[0]):
             for i, half in enumerate(halves, start=first):
-                for j, value in enumerate(input_transform_row(k, half, self.points[1])):
+                for j, value in enumerate(input_transform_row(k, half, self.points[1], self.strides[1])):
                     store(k, value, target, k.mul(stride, i * across + j), self.dtype)
 
     def write(
@@ -107,7 +101,7 @@ class Tiles:
         halves = []
         for j in range(across):
             points = [load(k, products, k.mul(stride, i * across + j), self.dtype, self.lanes) for i in range(down)]
-            halves.append(output_transform(k, points, self.points[0], height))
+            halves.append(output_transform(k, points, self.points[0], height, self.strides[0]))
         plane = k.add(k.mul(place.image, arg["out_image"]), k.mul(k.div(channel, self.lanes), arg["out_block"]))
         out = k.add(plane, k.mul(k.add(k.mul(place.row, arg["out_width"]), place.column), self.lanes))
         line = k.mul(arg["out_width"], self.lanes)
@@ -118,7 +112,7 @@ class Tiles:
         whole = k.b.and_(k.less(height - 1, rows), k.less(width - 1, columns))
 
         def pixels(i: int) -> list[ir.Value]:
-            values = output_transform(k, [half[i] for half in halves], self.points[1], width)
+            values = output_transform(k, [half[i] for half in halves], self.points[1], width, self.strides[1])
             return values if bias is None else [k.b.fadd(value, first) for value in values]
 
         with either(k, whole) as (then, otherwise):

@@ -3,6 +3,10 @@
 F(m, r) evaluates polynomials at n = m + r - 1 points: 0, +p and -p for each of the given `points`, and infinity,
 in this order. What the transforms compute for the two points of a pair shares all but its last step. Without
 any points nothing is transformed (n = m = r = 1): an axis along which the kernel has one element.
+
+With stride 2 and three taps, pixels at even places meet the first tap and the last, a convolution F(m, 2) of its own, and
+those at odd places the middle one (Huang et al., DWM: A Decomposable Winograd Method for Convolution Acceleration, 2020).
+The former are evaluated at 0, the m - 1 given points and infinity, the latter taken as they are.
 """
 
 from __future__ import annotations
@@ -16,12 +20,35 @@ from weft.codegen.emit.vectors import like, multiply_add
 
 
 def input_transform(
+    k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float], stride: int
+) -> Iterator[tuple[int, list[list[ir.Value]]]]:
+    """Rows of n pixels -> their values at n points, some neighbouring points at a time: (the first, rows of values).
+
+    `d(i)` gives row i anew each time it is needed.
+    """
+    return _strided_input(k, d, points) if stride == 2 else _plain_input(k, d, points)
+
+
+def _strided_input(
     k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float]
 ) -> Iterator[tuple[int, list[list[ir.Value]]]]:
-    """Rows of n pixels -> their values at n points: (first point, rows of values) for 0, for each pair, for infinity.
+    """As `input_transform` for stride 2. With y^i standing for row 2 i, the value at a point is prod(y - the others)."""
+    finite = [0.0, *points]
+    for number in range(len(finite) + 1):
+        weights = _product(finite[:number] + finite[number + 1 :])
+        places = [i for i, weight in enumerate(weights) if weight]
+        yield number, [_weighted_rows(k, [d(2 * i) for i in places], [weights[i] for i in places])]
+    for number in range(len(finite)):
+        yield len(finite) + 1 + number, [d(2 * number + 1)]
 
-    `d(i)` gives row i anew each time it is needed. With y^i standing for row 2 i (for infinity: 2 i + 1), the value
-    at 0 and infinity is prod(y - p^2), at +p and -p it is y^(1/2) (y^(1/2) +- p) times the product of the others.
+
+def _plain_input(
+    k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float]
+) -> Iterator[tuple[int, list[list[ir.Value]]]]:
+    """As `input_transform` for stride 1: 0, each pair of points, infinity.
+
+    With y^i standing for row 2 i (for infinity: 2 i + 1), the value at 0 and infinity is prod(y - p^2), at +p and -p it is
+    y^(1/2) (y^(1/2) +- p) times the product of the others.
     """
     if not points:
         yield 0, [d(0)]
@@ -39,13 +66,17 @@ def input_transform(
     yield last, [_weighted_rows(k, [d(2 * i + 1) for i in range(len(whole))], whole)]
 
 
-def input_transform_row(k: Kernel, d: Sequence[ir.Value], points: Sequence[float]) -> list[ir.Value]:
+def input_transform_row(k: Kernel, d: Sequence[ir.Value], points: Sequence[float], stride: int) -> list[ir.Value]:
     """The values of one row of n pixels at n points."""
-    return [row[0] for _, rows in input_transform(k, lambda i: [d[i]], points) for row in rows]
+    return [row[0] for _, rows in input_transform(k, lambda i: [d[i]], points, stride) for row in rows]
 
 
-def output_transform(k: Kernel, v: Sequence[ir.Value], points: Sequence[float], side: int) -> list[ir.Value]:
+def output_transform(
+    k: Kernel, v: Sequence[ir.Value], points: Sequence[float], side: int, stride: int
+) -> list[ir.Value]:
     """Values at n points -> m = `side` output pixels: pixel i is the sum of p^i v over the points."""
+    if stride == 2:
+        return _strided_output(k, v, points)
     if not points:
         return list(v)
     sums = [k.b.fadd(v[1 + 2 * i], v[2 + 2 * i]) for i in range(len(points))]
@@ -55,6 +86,18 @@ def output_transform(k: Kernel, v: Sequence[ir.Value], points: Sequence[float], 
         terms = differences if power % 2 else sums
         start = {0: v[0], side - 1: v[-1]}.get(power)
         results.append(_weighted(k, terms, [point**power for point in points], start))
+    return results
+
+
+def _strided_output(k: Kernel, v: Sequence[ir.Value], points: Sequence[float]) -> list[ir.Value]:
+    """As `output_transform` for stride 2: what pixels at odd places make is added to what those at even places do."""
+    side = len(points) + 1
+    results = []
+    for power in range(side):
+        start = v[side + 1 + power]
+        for end, value in ((0, v[0]), (side - 1, v[side])):
+            start = k.b.fadd(start, value) if power == end else start
+        results.append(_weighted(k, v[1:side], [point**power for point in points], start))
     return results
 
 
@@ -75,11 +118,15 @@ def _product(roots: Sequence[float]) -> list[float]:
 def _weighted(
     k: Kernel, values: Sequence[ir.Value], weights: Sequence[float], start: ir.Value | None = None
 ) -> ir.Value:
-    """start + sum of weight * value; those of weight 1 come first, because adding costs no multiplication."""
+    """start + sum of weight * value; those of weight 1 and -1 come first, because adding costs no multiplication."""
     total = start
-    for value, weight in sorted(zip(values, weights, strict=False), key=lambda pair: not _is_one(pair[1])):
+    for value, weight in sorted(
+        zip(values, weights, strict=False), key=lambda pair: (not _is_one(pair[1]), not _is_one(-pair[1]))
+    ):
         if _is_one(weight):
             total = value if total is None else k.b.fadd(total, value)
+        elif _is_one(-weight) and total is not None:
+            total = k.b.fsub(total, value)
         elif total is None:
             total = k.b.fmul(value, like(value, weight))
         else:

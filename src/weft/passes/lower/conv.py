@@ -100,7 +100,7 @@ def multiplies_pairs(node: Node, target: Target, *, blocked: bool) -> bool:
 def prefers_winograd(node: Node, target: Target, math: str) -> bool:
     """Whether a `conv` node of f32 is better left to Winograd's algorithm than given pairs of bf16."""
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
-    usual = shape is not None and shape.strides == (1, 1) and shape.dilations == (1, 1) and shape.groups == 1
+    usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
     return math == "fast" and usual and shape is not None and choose_cut(shape, target, pairs=True) is not None
 
 

@@ -14,7 +14,7 @@ from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_tail import TailOperands, tail_operands
 from weft.passes.lower.conv_tile_groups import odd
 from weft.passes.lower.conv_winograd_cost import choose_cut, groups_per_chunk, input_cost, product_cost
-from weft.passes.lower.conv_winograd_cut import Cut
+from weft.passes.lower.conv_winograd_cut import ALGORITHMS, Cut
 from weft.passes.lower.conv_winograd_weights import transform_weights
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -39,7 +39,7 @@ def is_winograd(node: Node, shape: ConvShape) -> bool:
         and isinstance(out.layout, Blocked)
         and x.layout == out.layout
         and weights.data is not None
-        and shape.strides == (1, 1)
+        and (shape.kernel, shape.strides) in ALGORITHMS
         and shape.dilations == (1, 1)
         and shape.groups == 1
     )
@@ -62,7 +62,14 @@ def _input_call(node: Node, shape: ConvShape, cut: Cut, tiles: Value, ctx: Lower
     """The call that transforms the input into `tiles`."""
     x, lanes = node.operand(0), ctx.target.lanes(f32)
     spec = KernelSpec.of(
-        "winograd_input", dtype=f32, source=x.known_dtype, lanes=lanes, kernel=cut.kernel, points=cut.points
+        "winograd_input",
+        dtype=f32,
+        source=x.known_dtype,
+        lanes=lanes,
+        strides=cut.strides,
+        points=cut.points,
+        reach=cut.reach,
+        side=cut.side,
     )
     block_chunks = -(-cut.in_blocks // cut.blocks_per_chunk)
     return ctx.call(
@@ -92,8 +99,11 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         source=source.known_dtype,
         lanes=lanes,
         vectors=group.vectors,
-        kernel=cut.kernel,
+        strides=cut.strides,
         points=cut.points,
+        reach=cut.reach,
+        side=cut.side,
+        factors=cut.factors,
         heights=group.heights,
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
         fused=cut.fused,
@@ -151,11 +161,11 @@ def _input_point(cut: Cut, ctx: LowerContext) -> int:
 
 
 def _transformed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
-    how = f"winograd {cut.points} {lanes} {cut.group.vectors}"
+    how = f"winograd {cut.points} {cut.strides} {lanes} {cut.group.vectors}"
     found = ctx.packed(weights, how)
     if found is not None:
         return found
     assert weights.data is not None, "only constant weights are transformed"
     four = weights.data.reshape(shape.outputs, shape.channels, *shape.kernel)
-    data = transform_weights(four, cut.points, cut.group.vectors * lanes)
+    data = transform_weights(four, cut.points, cut.strides, cut.group.vectors * lanes)
     return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.transformed"))

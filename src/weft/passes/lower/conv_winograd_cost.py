@@ -18,7 +18,7 @@ from weft.plan.target import Target
 _INPUT_COST = (1.2, 0.45)
 _OUTPUT_COST = (0.7, 0.3)
 """Cost of transforming one vector of input, and of output, channels of a tile: for each point, the first number
-plus the second for each of the points along both of its axes."""
+plus the second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
 _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
 _FAR_BYTE = 0.08
@@ -39,7 +39,7 @@ _CHUNK_COST = 80_000.0
 
 @lru_cache(maxsize=1024)
 def choose_cut(shape: ConvShape, target: Target, *, pairs: bool = False) -> Cut | None:
-    """The cheapest cut for an fp32 convolution with strides 1; None if direct convolution should be faster.
+    """The cheapest cut for an fp32 convolution; None if direct convolution should be faster.
 
     `pairs`: direct convolution would multiply pairs of bf16.
     """
@@ -71,7 +71,7 @@ def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
     """The cost of everything after the transform of the input."""
     group = cut.group.cost(shape.channels, _BLOCK_COST)
     product = prod(cut.reach) * group * cut.tile_groups * cut.out_groups
-    weights = prod(cut.reach) * shape.channels * cut.out_groups * cut.group.vectors * target.vector_bytes
+    weights = prod(cut.factors) * shape.channels * cut.out_groups * cut.group.vectors * target.vector_bytes
     again = _NEAR_BYTE * (cut.tile_groups - 1) if 2 * weights > target.l2 else 0.0
     return product + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks + (_FAR_BYTE + again) * weights
 
@@ -95,4 +95,5 @@ def rating(cut: Cut, shape: ConvShape, target: Target) -> float:
 def _transform_cost(cut: Cut, per_point: tuple[float, float]) -> float:
     """The cost of transforming one vector of a tile."""
     first, each = per_point
-    return prod(cut.reach) * (first + each * sum(cut.reach))
+    transformed = sum(reach // stride for reach, stride in zip(cut.reach, cut.strides, strict=True))
+    return prod(cut.reach) * (first + each * transformed)

@@ -23,17 +23,23 @@ _TEN: Points = (0.5, 0.8, 1.25, 2.0)
 Their product is 1, which saves multiplications.
 """
 
-ALGORITHMS: dict[Pair, tuple[tuple[Points, Points], ...]] = {
-    (3, 3): ((_FOUR, _FOUR), (_SIX, _FOUR), (_SIX, _SIX)),
-    (5, 5): ((_SIX, _SIX),),
-    (1, 3): ((_NONE, _SIX),),
-    (3, 1): ((_SIX, _NONE),),
-    (1, 5): ((_NONE, _SIX), (_NONE, _EIGHT)),
-    (5, 1): ((_SIX, _NONE), (_EIGHT, _NONE)),
-    (1, 7): ((_NONE, _EIGHT), (_NONE, _TEN)),
-    (7, 1): ((_EIGHT, _NONE), (_TEN, _NONE)),
+_HALF_THREE: Points = (1.0,)
+_HALF_FOUR: Points = (1.0, -1.0)
+_HALF_FIVE: Points = (0.5, -1.0, 2.0)
+"""The same with stride 2, where half of the pixels are evaluated, each standing for itself alone."""
+
+ALGORITHMS: dict[tuple[Pair, Pair], tuple[tuple[Points, Points], ...]] = {
+    ((3, 3), (1, 1)): ((_FOUR, _FOUR), (_SIX, _FOUR), (_SIX, _SIX)),
+    ((5, 5), (1, 1)): ((_SIX, _SIX),),
+    ((1, 3), (1, 1)): ((_NONE, _SIX),),
+    ((3, 1), (1, 1)): ((_SIX, _NONE),),
+    ((1, 5), (1, 1)): ((_NONE, _SIX), (_NONE, _EIGHT)),
+    ((5, 1), (1, 1)): ((_SIX, _NONE), (_EIGHT, _NONE)),
+    ((1, 7), (1, 1)): ((_NONE, _EIGHT), (_NONE, _TEN)),
+    ((7, 1), (1, 1)): ((_EIGHT, _NONE), (_TEN, _NONE)),
+    ((3, 3), (2, 2)): ((_HALF_THREE, _HALF_THREE), (_HALF_FOUR, _HALF_FOUR), (_HALF_FIVE, _HALF_FIVE)),
 }
-"""For each kernel, the points down and across that may be taken."""
+"""For each kernel and its strides, the points down and across that may be taken."""
 
 _INPUT_TILES = 64
 """Tiles of one block of channels that a chunk of the separate input transform does at least."""
@@ -47,6 +53,7 @@ class Cut:
     """
 
     kernel: Pair
+    strides: Pair
     points: tuple[Points, Points]
     group: TileGroup
     images: int
@@ -59,12 +66,21 @@ class Cut:
     @property
     def reach(self) -> Pair:
         """Input pixels along the sides of a tile."""
-        return _reach(self.points)
+        return _reach(self.points, self.strides)
 
     @property
     def side(self) -> Pair:
         """Output pixels along the sides of a tile."""
-        return self.reach[0] - self.kernel[0] + 1, self.reach[1] - self.kernel[1] + 1
+        return _side(self.kernel, self.strides, self.reach)
+
+    @property
+    def factors(self) -> Pair:
+        """Points down and across at which the kernel has values of its own: with stride 2 the last have its middle tap."""
+        down, across = (
+            len(axis) + 3 if stride == 2 else reach
+            for axis, stride, reach in zip(self.points, self.strides, self.reach, strict=True)
+        )
+        return down, across
 
     @property
     def tiles(self) -> int:
@@ -91,18 +107,17 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
     """Every cut worth thinking about."""
     lanes = target.lanes(f32)
     in_blocks, out_blocks = -(-shape.channels // lanes), -(-shape.outputs // lanes)
-    for points in ALGORITHMS.get(shape.kernel, ()):
-        reach = _reach(points)
-        down, across = (
-            -(-pixels // (inputs - taps + 1))
-            for pixels, inputs, taps in zip(shape.out_size, reach, shape.kernel, strict=True)
-        )
+    for points in ALGORITHMS.get((shape.kernel, shape.strides), ()):
+        reach = _reach(points, shape.strides)
+        sides = _side(shape.kernel, shape.strides, reach)
+        down, across = (-(-pixels // side) for pixels, side in zip(shape.out_size, sides, strict=True))
         tiles = shape.images * down * across
         tile_bytes = prod(reach) * in_blocks * lanes * f32.size
         for group in tile_groups(tiles, out_blocks, tile_bytes, target):
             for fused in (True, False):
                 yield Cut(
                     shape.kernel,
+                    shape.strides,
                     points,
                     group,
                     images=shape.images,
@@ -114,6 +129,14 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
                 )
 
 
-def _reach(points: tuple[Points, Points]) -> Pair:
-    down, across = (2 * len(axis) + 2 if axis else 1 for axis in points)
+def _reach(points: tuple[Points, Points], strides: Pair) -> Pair:
+    down, across = (
+        2 * len(axis) + 3 if stride == 2 else 2 * len(axis) + 2 if axis else 1
+        for axis, stride in zip(points, strides, strict=True)
+    )
+    return down, across
+
+
+def _side(kernel: Pair, strides: Pair, reach: Pair) -> Pair:
+    down, across = ((n - taps) // stride + 1 for n, taps, stride in zip(reach, kernel, strides, strict=True))
     return down, across

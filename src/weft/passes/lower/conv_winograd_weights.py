@@ -10,27 +10,39 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 
-def kernel_transform(points: Sequence[float], taps: int) -> Array:
+def kernel_transform(points: Sequence[float], taps: int, stride: int) -> Array:
     """The matrix [n, taps] that evaluates a kernel at 0, +p and -p for each of `points`, and infinity; [[1]] without points.
 
     Each row is divided by the product of the differences to the other points, which the transform of the input
     (`codegen.kernels.conv_winograd_transforms`) leaves out. float64.
+    With stride 2 of [n, 3]: what the first and the last tap are at 0, `points` and infinity, then the middle tap.
     """
+    if stride == 2:
+        outer = _evaluated([0.0, *points], 2)
+        return np.block([[outer[:, :1], np.zeros((len(outer), 1)), outer[:, 1:]], [0.0, 1.0, 0.0]])
     if not points:
         return np.ones((1, taps))
-    finite = [0.0, *(sign * point for point in points for sign in (1.0, -1.0))]
+    return _evaluated([0.0, *(sign * point for point in points for sign in (1.0, -1.0))], taps)
+
+
+def _evaluated(finite: Sequence[float], taps: int) -> Array:
+    """The rows of `kernel_transform` for the points `finite` and infinity."""
     powers = np.arange(taps)
     rows = [point**powers / np.prod([point - other for other in finite if other != point]) for point in finite]
     return np.array([*rows, powers == taps - 1])
 
 
-def transform_weights(weights: Array, points: tuple[Sequence[float], Sequence[float]], width: int) -> Array:
-    """[M, C, KH, KW] -> [M / width, points, C, width], flat; M padded with zeros. `points` are those down and across.
+def transform_weights(
+    weights: Array, points: tuple[Sequence[float], Sequence[float]], strides: tuple[int, int], width: int
+) -> Array:
+    """[M, C, KH, KW] -> [M / width, factors, C, width], flat; M padded with zeros. `points` are those down and across.
 
     Computed in float64 and rounded once.
     """
     outputs, channels, *kernel = weights.shape
-    down, across = (kernel_transform(axis, taps) for axis, taps in zip(points, kernel, strict=True))
+    down, across = (
+        kernel_transform(axis, taps, stride) for axis, taps, stride in zip(points, kernel, strides, strict=True)
+    )
     matrix = np.kron(down, across)
     groups = -(-outputs // width)
     result = np.empty((groups, matrix.shape[0], channels, width), weights.dtype)
