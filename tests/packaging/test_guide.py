@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+from collections.abc import Iterable
 
+import click
 import pytest
 
 import weft
 from tests.packaging.sources import ROOT
-from weft import knobs
+from weft import errors, knobs
+from weft.cli.main import weft_command
 from weft.runtime.report import VARIABLES
 
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
@@ -106,3 +109,42 @@ def test_the_guide_has_one_picture_and_answers_which_number_to_pick() -> None:
     assert re.findall(r"!\[[^]]+\]\(([^)]+)\)", page) == ["threads.svg"]
     assert (ROOT / "docs" / "guide" / "threads.svg").is_file()
     assert "## Which number should I pick?" in page
+
+
+def arguments(*functions: object) -> Iterable[str]:
+    """The names of the arguments of these functions."""
+    return (name for function in functions for name in inspect.signature(function).parameters if name != "self")
+
+
+PUBLIC = {
+    "weft": weft.__all__,
+    "weft.Session": arguments(weft.Session.__init__, weft.Session.run, weft.Session.run_async, weft.Session.set),
+    "weft.threads": [*weft.threads.__all__, *arguments(weft.threads.set, weft.threads.limit)],
+    "weft.errors": [
+        name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
+    ],
+}
+
+
+@pytest.mark.parametrize("section", PUBLIC)
+def test_the_reference_lists_every_public_name(section) -> None:
+    """
+    Names, arguments and errors, each in the section of its home.
+    """
+    page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
+    part = page.split(f"\n## `{section}`\n")[1].split("\n## ")[0]
+
+    assert [name for name in PUBLIC[section] if not re.search(rf"`[^`]*\b{name}\b", part)] == []
+
+
+def test_the_reference_lists_every_option_of_every_command() -> None:
+    """
+    And no other.
+    """
+    page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `weft (\w+)[^|]*\| (.*) \|$", page.split("\n## The command line\n")[1], re.MULTILINE))
+
+    for name, command in weft_command.commands.items():
+        options = {option for part in command.params if isinstance(part, click.Option) for option in part.opts}
+        assert set(re.findall(r"--\w+", rows[name])) == {option for option in options if option.startswith("--")}
+    assert rows.keys() == weft_command.commands.keys()
