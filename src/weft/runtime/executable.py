@@ -118,6 +118,11 @@ class Executable:
         self._program.trim()
         self._outputs.trim()
 
+    @property
+    def takes_addresses(self) -> bool:
+        """Whether run_at() may be called: no output is lent memory."""
+        return self._outputs.all_fresh
+
     def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
         """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
 
@@ -126,9 +131,24 @@ class Executable:
         """
         try:
             outputs, buffers = self._outputs.make()
+        except MemoryError as error:
+            raise self._without_memory(error) from None
+        self._run([*inputs, *buffers], team, request, self._layout)
+        return outputs
+
+    def run_at(self, addresses: list[int], team: _native.Team, request: Request, keep: object) -> None:
+        """Run once, from inputs that begin at these addresses into outputs that begin at those behind them.
+
+        All are contiguous, of the dtypes and shapes that the graph was compiled for, and have elements. `keep` is whatever
+        must live as long as their memory is used. Raises what run() does.
+        """
+        self._run(addresses, team, request, (keep, self._layout))
+
+    def _run(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
+        try:
             self._program.run(
                 team,
-                [*inputs, *buffers],
+                bound,
                 request.intra_op,
                 request.inter_op,
                 request.priority,
@@ -136,7 +156,7 @@ class Executable:
                 request.cancel,
                 request.own,
                 request.common,
-                self._layout,
+                keep,
                 request.part,
             )
         except _native.KernelFailure as failure:
@@ -144,17 +164,19 @@ class Executable:
             reason = self._layout.reasons.get(failure.code, f"status {failure.code}")
             raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
         except MemoryError as error:
-            raise MemoryLimitError(
-                f"there is no memory for the run ({error}); it needs {self._layout.arena_bytes} bytes for intermediate "
-                "values, beside its results; nothing was returned, and the session may be used again"
-            ) from None
+            raise self._without_memory(error) from None
         except RunTimeoutError:
             raise request.ran_out() from None
         except _native.RunTimeout:
             raise request.ran_out() from None
         except _native.RunCancelled:
             raise request.was_cancelled() from None
-        return outputs
+
+    def _without_memory(self, error: MemoryError) -> MemoryLimitError:
+        return MemoryLimitError(
+            f"there is no memory for the run ({error}); it needs {self._layout.arena_bytes} bytes for intermediate "
+            "values, beside its results; nothing was returned, and the session may be used again"
+        )
 
 
 def _bound(layout: Layout, places: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:

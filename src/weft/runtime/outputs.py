@@ -111,6 +111,11 @@ class Outputs:
         places |= {number: (len(lent) + at, 0) for at, number in enumerate(fresh)}
         self.places = [places[number] for number in range(len(forms))]
 
+    @property
+    def all_fresh(self) -> bool:
+        """Whether each is an array of its own, and so its own buffer."""
+        return not self._lend
+
     def make(self) -> tuple[list[Array], list[object]]:
         """An uninitialised contiguous array for each output, in memory that nothing else refers to, and the buffers that
         `places` counts from: (which, byte offset) of each output.

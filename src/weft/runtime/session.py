@@ -233,8 +233,20 @@ class SessionBase:
         They must be like those of `inputs`, C-contiguous and of the declared dtypes, and are not looked at again.
         Raises InputError for arguments that do not fit.
         """
-        plan = self._plans.get(self._signature.forms(self._signature.arrays(inputs)), self._signature.select(None))
+        plan = self._plan_of(inputs)
         return lambda arrays: plan.run(arrays, self._threads.team(), self._request)
+
+    def prepared_at(self, inputs: Mapping[str, Any]) -> Callable[[list[int], object], None] | None:
+        """As prepared(), but from the addresses of inputs and behind them those of all outputs, as Executable.run_at has
+        it, and what to keep meanwhile; None for a plan of several parts, or one whose outputs lie in lent memory."""
+        executable = getattr(self._plan_of(inputs), "executable", None)
+        if executable is None or not executable.takes_addresses:
+            return None
+        run_at = executable.run_at
+        return lambda addresses, keep: run_at(addresses, self._threads.team(), self._request, keep)
+
+    def _plan_of(self, inputs: Mapping[str, Any]) -> Runnable:
+        return self._plans.get(self._signature.forms(self._signature.arrays(inputs)), self._signature.select(None))
 
     def run_async(
         self,

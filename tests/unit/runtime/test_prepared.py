@@ -39,3 +39,26 @@ def test_arrays_that_do_not_fit_are_refused_when_a_run_is_prepared() -> None:
     """
     with pytest.raises(InputError, match="axis 1 must be 3"):
         session().prepared({"a": np.ones((4, 2), np.float32), "b": np.ones(3, np.float32)})
+
+
+def test_a_run_goes_from_addresses_to_addresses() -> None:
+    """
+    Inputs first, then outputs, each in their order; nothing else is written.
+    """
+    made = session()
+    a, b = np.random.default_rng(0).random((4, 3), np.float32), np.ones(3, np.float32)
+    run = made.prepared_at({"a": a, "b": b})
+    assert run is not None
+    into = np.zeros((2, 6, 3), np.float32)
+    run([a.ctypes.data, b.ctypes.data, into[0, 1].ctypes.data, into[1, 1].ctypes.data], (a, b, into))
+
+    wanted = made.run({"a": a, "b": b}).values()
+    assert all(np.array_equal(got[1:5], array) for got, array in zip(into, wanted, strict=True))
+    assert not into[:, [0, 5]].any()
+
+
+def test_outputs_in_lent_memory_have_no_addresses_of_their_own() -> None:
+    """
+    Large ones share blocks, in memory of earlier ones.
+    """
+    assert session().prepared_at({"a": np.ones((40_000, 3), np.float32), "b": np.ones(3, np.float32)}) is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
 from typing import Any
 from weakref import WeakSet
@@ -14,6 +14,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from weft import forking
+from weft.compat.dynamo.direct import Direct, direct
 from weft.compat.dynamo.fallbacks import LEDGER
 from weft.compile import Session
 from weft.dtypes import DType
@@ -170,19 +171,34 @@ class _Group:
 class _Run:
     """The graph for one combination of sizes. `fed` are number and name of each tensor that a call brings."""
 
-    __slots__ = ("_fed", "_plain", "_results", "_session")
+    __slots__ = ("_direct", "_names", "_pick", "_plain", "_results", "_session", "_tries")
 
     def __init__(self, session: Session, fed: list[tuple[int, str]], results: tuple[Any, ...]) -> None:
         self._session = session
-        self._fed = fed
+        self._names = [name for _, name in fed]
+        self._pick = _picker([number for number, _ in fed])
         self._results = results
         self._plain = all(isinstance(result, Output) and not result.complex for result in results)
+        self._direct: Direct | None = None
+        self._tries = MOST_CHANGES
 
     def __call__(self, args: tuple[Any, ...]) -> list[Any]:
-        arrays = self._session.run({name: _array(args[number]) for number, name in self._fed})
+        tensors = self._pick(args)
+        made = None if self._direct is None else self._direct(tensors)
+        if made is None:
+            made = self._by_arrays(tensors)
         if self._plain:
-            return [tensor_of(array) for array in arrays.values()]
-        return [_result(result, arrays, args) for result in self._results]
+            return made
+        each = iter(made)
+        return [_result(result, each, args) for result in self._results]
+
+    def _by_arrays(self, tensors: tuple[Any, ...]) -> list[Any]:
+        arrays = dict(zip(self._names, map(_array, tensors), strict=True))
+        made = [tensor_of(array) for array in self._session.run(arrays).values()]
+        if self._tries > 0:
+            self._tries -= 1
+            self._direct = direct(self._session, arrays, tensors, made)
+        return made
 
 
 def _core(dtype: torch.dtype) -> DType:
@@ -201,9 +217,9 @@ def _array(tensor: torch.Tensor) -> Any:
     return tensor.numpy()
 
 
-def _result(result: Any, arrays: Mapping[str, Any], args: tuple[Any, ...]) -> Any:
+def _result(result: Any, made: Iterator[Any], args: tuple[Any, ...]) -> Any:
     if isinstance(result, Output):
-        tensor = tensor_of(arrays[result.name])
+        tensor = next(made)
         return torch.view_as_complex(tensor) if result.complex else tensor
     if isinstance(result, Alias):
         owner = args[result.argument]
