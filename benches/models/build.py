@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benches.models import sequence, synthetic, text, vision, vision_kinds
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "models"
+
+
+def _quantized(source: str, form: str, path: Path) -> None:
+    from benches.models.quantize import quantize
+
+    quantize(Path(model(source)), form, path)
+
 
 MODELS: dict[str, Callable[[Path], None]] = {
     "resnet50": vision.resnet50,
@@ -39,7 +47,14 @@ SYNTHETIC: dict[str, Callable[[Path], None]] = {
     "fan_1000": synthetic.fan_1000,
 }
 
-GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC}
+QUANTIZED: dict[str, Callable[[Path], None]] = {
+    f"{source}.{form}": partial(_quantized, source, form)
+    for source in ("resnet50", "mobilenet_v2", "bert_base_s128", "minilm_s64")
+    for form in ("qdq-s8", "qdq-u8", "dynamic")
+}
+"""Forms of `benches.models.quantize`; ONNX Runtime is needed to make them."""
+
+GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC, "quantized": QUANTIZED}
 
 
 def model(name: str) -> str:
@@ -47,14 +62,14 @@ def model(name: str) -> str:
     path = FOLDER / f"{name}.onnx"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
+        part = FOLDER / f"{name}.part"
         next(group[name] for group in GROUPS.values() if name in group)(part)
         part.replace(path)
     return str(path)
 
 
 def all_models(group: str = "models") -> list[str]:
-    """The paths of all models of a group: `models`, other `kinds` of models, or `synthetic` graphs."""
+    """The paths of all models of a group: `models`, other `kinds` of models, `synthetic` graphs, `quantized` models."""
     return [model(name) for name in GROUPS[group]]
 
 

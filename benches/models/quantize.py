@@ -5,12 +5,13 @@
 Of each model FOLDER gets, under the model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's default
 format and types, a scale each output channel), `.qdq-u8` (activations without a sign), `.qop-u8` (QOperator format) and
 `.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself does not load are
-told and left out. Time them with `python -m benches.rivals.compare FOLDER/*.onnx`.
+told and left out. `python -m benches.rivals.compare --group quantized` makes and times three of them of four models.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -67,15 +68,23 @@ def prepare(source: Path, target: Path) -> None:
     quant_pre_process(target, target, skip_symbolic_shape=True)
 
 
+def quantize(source: Path, form: str, target: Path) -> None:
+    """Write one of FORMS of the fp32 model `source`."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / "plain.onnx"
+        prepare(source, plain)
+        FORMS[form](plain, target)
+
+
 def main(folder: Path, models: list[Path]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for model in models:
         plain = folder / f"{model.stem}.f32.onnx"
         prepare(model, plain)
-        for name, quantize in FORMS.items():
+        for name, write in FORMS.items():
             target = folder / f"{model.stem}.{name}.onnx"
             try:
-                quantize(plain, target)
+                write(plain, target)
                 onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
             except Exception as error:  # noqa: BLE001 - whatever its quantizer raises, the other forms are still wanted
                 target.unlink(missing_ok=True)

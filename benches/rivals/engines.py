@@ -150,3 +150,6 @@ BY_PRECISION: dict[str, dict[str, Engine]] = {
 }
 """The engines that are compared at each precision. ONNX Runtime has no bf16 on CPUs: at bf16 it is the fp32 that errors
 are measured against."""
+
+BY_GROUP: dict[str, tuple[str, ...]] = {"quantized": ("weft", "onnxruntime", "openvino")}
+"""The engines that take the models of a group, where not all do."""
