@@ -6,6 +6,8 @@ import pytest
 import weft.compat.torch as torch
 import weft.compat.torch.nn.functional as F  # noqa: N812
 from weft.compat.torch import nn
+from weft.compat.torch.functions.rule import noted
+from weft.compat.torch.recording import COMPILED
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((10, 4)).astype(np.float32)
@@ -110,12 +112,58 @@ def test_the_layer_averages_unless_told_otherwise():
         ),
         (lambda: F.embedding_bag(t(EVEN + 7), t(TABLE)), IndexError, "out of range"),
         (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS + 1)), IndexError, "out of range"),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS[::-1].copy())), IndexError, "out of range"),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS - 3)), IndexError, "out of range"),
+        (
+            lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS), padding_idx=10),
+            RuntimeError,
+            "padding_idx must be a row of 10",
+        ),
+        (lambda: F.embedding_bag(t(FLAT), t(TABLE.astype(int)), t(OFFSETS)), RuntimeError, "table must be floats"),
         (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS * 2)), IndexError, "out of range"),
     ],
 )
 def test_mistakes_are_told(call, error, said):
     """
-    Shapes, modes, rows that the table has not, and offsets that begin after 0 or lie behind the indices.
+    Shapes, modes, rows that the table has not, and offsets that begin after 0, fall, or lie behind the indices.
     """
     with pytest.raises(error, match=said):
         call()
+
+
+@pytest.mark.parametrize("offsets", [[1, 3], [0, 10], [0, 5, 3], [-1, 2], []])
+def test_offsets_that_a_program_knows_are_refused_when_it_is_read(offsets):
+    """
+    They are no bags of the nine indices, and the rule that imported programs have needs no run to see it.
+    """
+    with pytest.raises(
+        RuntimeError, match="offsets must begin at 0 and rise to at most 9, the number of indices; number"
+    ):
+        noted("embedding_bag", (t(TABLE), t(FLAT), np.array(offsets, np.int64)))
+
+
+def test_padding_may_hold_what_is_no_number():
+    """
+    Rows that count for nothing are left out, not multiplied by 0, and a bag may end before the indices do.
+    """
+    table = np.where(np.arange(10)[:, None] == 4, np.nan, TABLE).astype(np.float32)
+
+    found = F.embedding_bag(
+        t(FLAT), t(table), t(np.array([0, 3, 6])), padding_idx=4, include_last_offset=True, mode="sum"
+    )
+
+    np.testing.assert_allclose(found.numpy(), [table[[1, 2, 3]].sum(0), np.zeros(4)], rtol=1e-5)
+    assert FLAT.tolist() == [1, 2, 3, 4, 4, 4, 4, 4, 4]
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_one_size_are_reduced_where_the_rows_lie(mode):
+    """
+    One kernel picks the rows and reduces them: neither they nor a sum are written on the way.
+    """
+    F.embedding_bag(t(EVEN.astype(np.int32)), t(TABLE), mode=mode)
+    session = list(COMPILED._sessions.values())[-1]
+    (plan,) = session.plans()
+
+    assert len(session.outputs) == 1
+    assert [call.op for call in plan.calls] == ["gather_reduce"]

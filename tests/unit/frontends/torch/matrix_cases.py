@@ -29,6 +29,7 @@ def bags(table: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, ...]
         F.embedding_bag(indices, table, mode="max"), F.embedding_bag(flat, table, begins, mode="max"),
         F.embedding_bag(indices, table, mode="sum", per_sample_weights=weights),
         F.embedding_bag(indices, table, padding_idx=2), F.embedding_bag(flat, table, begins, mode="max", padding_idx=2),
+        F.embedding_bag(flat, table, begins, padding_idx=-8), F.embedding_bag(indices, table, mode="max", padding_idx=-8),
     )  # fmt: skip
 
 
@@ -56,6 +57,13 @@ CASES: dict[str, Case] = {
     "bags_that_begin_anywhere": (
         lambda table, at, begins: F.embedding_bag(at, table, begins, mode="sum", include_last_offset=True),
         (seeded(10, 4), BAGS.view(-1), torch.tensor([0, 5, 5, 12])),
+    ),
+    "bags_that_end_early": (
+        lambda table, at, begins: (
+            F.embedding_bag(at, table, begins, mode="sum", include_last_offset=True),
+            F.embedding_bag(at, table, torch.tensor([0, 6, 9]), mode="sum", include_last_offset=True),
+        ),
+        (seeded(10, 4), BAGS.view(-1), torch.tensor([0, 5, 5, 9])),
     ),
     "scatter_reduce": (scattered, (X, ints(3, 4, high=3), seeded(3, 4))),
     "running": (lambda x: (x.cumprod(1), x.cummax(1)[0], x.cummin(0)[0], x[:, :1].cumprod(1)), (seeded(4, 7),)),

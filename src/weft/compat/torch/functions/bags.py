@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-
 import numpy as np
 
-from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
-from weft.compat.torch.functions.arithmetic import clamp, div, lt, mul, ne, sub, where
-from weft.compat.torch.functions.indexing import embedding
-from weft.compat.torch.functions.reduction import amax, mean, sum_
-from weft.compat.torch.functions.shape import ints, reshape, unsqueeze
+from weft.compat.torch.functions.rule import noted
+from weft.compat.torch.functions.shape import ints
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
+from weft.frontends.torch.rules.bag import MAX, MEAN, SUM
+from weft.ops.op import Array
 
-_FAR = 1 << 60
-"""An index out of every range."""
+_MODES = {"sum": SUM, "mean": MEAN, "max": MAX}
 
 
 @tensor_function
@@ -42,7 +36,7 @@ def embedding_bag(
     """
     if max_norm is not None:
         raise NotImplementedError("embedding_bag: max_norm writes into the table; scale its rows beforehand")
-    if mode not in ("sum", "mean", "max"):
+    if mode not in _MODES:
         raise ValueError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None:
         if mode != "sum":
@@ -52,61 +46,25 @@ def embedding_bag(
         if per_sample_weights.shape != input.shape:
             wanted, got = tuple(input.shape), tuple(per_sample_weights.shape)
             raise ValueError(f"embedding_bag: per_sample_weights must have the shape of the input {wanted}, got {got}")
-    rows = embedding(input, weight)
-    fold = _bags(input, rows, offsets, include_last_offset)
-    factors = None if per_sample_weights is None else unsqueeze(per_sample_weights, -1)
-    kept = None
-    if padding_idx is not None:
-        kept = unsqueeze(ne(input, padding_idx % weight.shape[0]), -1)
-    if kept is None and offsets is None and mode != "sum":
-        return mean(rows, 1) if mode == "mean" else amax(rows, 1)
-    if mode != "max" and kept is not None:
-        factors = kept if factors is None else mul(factors, kept)
-    count = fold.total(_ones(input, weight) if kept is None else kept.to(weight.dtype))
-    if mode == "max":
-        least = rows if kept is None else where(kept, rows, -math.inf)
-        return where(ne(count, 0), fold.largest(least), 0.0)
-    total = fold.total(rows if factors is None else mul(rows, factors))
-    return total if mode == "sum" else div(total, clamp(count, min=1))
+    if input.ndim not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+    indices, begins = _begun(input, offsets)
+    ends = include_last_offset and offsets is not None
+    args = (weight, indices, begins, False, _MODES[mode], False, per_sample_weights, ends, padding_idx)
+    found: Tensor = noted("embedding_bag", args)[0]
+    return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Fold:
-    """How what each row has is summed up, and its maximum found, in its bag."""
-
-    total: Callable[[Tensor], Tensor]
-    largest: Callable[[Tensor], Tensor]
-
-
-def _bags(input: Tensor, rows: Tensor, offsets: Tensor | None, include_last: bool) -> _Fold:
+def _begun(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor | Array]:
+    """The indices of all bags in one axis, and where each bag begins."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(
                 "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
                 f"sequences. However, found offsets of type {type(offsets)}"
             )
-        return _Fold(lambda x: sum_(x, 1), lambda x: amax(x, 1))
-    if input.ndim != 1:
-        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
+        bags, size = input.shape
+        return emit("reshape", input, ints([-1]), allowzero=False), np.arange(bags) * size
     if offsets is None or offsets.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor" + (" but got None" if offsets is None else ""))
-    numbers, bags = _numbers(offsets, input.shape[0]), offsets.shape[0]
-
-    def scattered(x: Tensor, start: float, reduction: str) -> Tensor:
-        blank = np.full((bags, x.shape[1]), start, x.dtype.core.numpy)
-        return emit("scatter_nd", blank, numbers, x, reduction=reduction)[: bags - include_last]
-
-    return _Fold(lambda x: scattered(x, 0, "add"), lambda x: scattered(x, -math.inf, "max"))
-
-
-def _numbers(offsets: Tensor, count: int) -> Tensor:
-    """For each of `count` indices the bag it is in [count, 1]; out of every range before the first."""
-    starts = reshape(offsets.to(dtypes.int64), (-1, 1))
-    begun = emit("scatter_nd", ints([0] * (count + 1)), starts, ints([1] * offsets.shape[0]), reduction="add")
-    running = emit("cumsum", begun, axis=0, exclusive=False, reverse=False)
-    bag = sub(running[:count], 1)
-    return reshape(where(lt(bag, 0), _FAR, bag), (count, 1))
-
-
-def _ones(input: Tensor, weight: Tensor) -> Tensor:
-    return Tensor(np.ones((*input.shape, 1), weight.dtype.core.numpy))
+    return input, offsets

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+import numpy as np
+
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.recording import emit_many
@@ -53,28 +55,16 @@ def _as_of(op: str) -> Callable[..., tuple[Any, ...]]:
 
 
 def noted(op: str, args: tuple[Any, ...]) -> Any:
-    """The result of the ATen op `op`: a Tensor or a list of them. Raises RuntimeError if the arguments do not fit."""
+    """The result of the ATen op `op`: a Tensor or a list of them; arrays among `args` are constants.
+
+    Raises RuntimeError if the arguments do not fit.
+    """
     graph = Graph("aten")
     builder = Builder(graph)
     builder.name = op
-    found: dict[Value, Any] = {}
-
-    def lowered(argument: Any) -> Any:
-        if isinstance(argument, Tensor):
-            value = graph.input(f"v{len(found)}", argument.dtype.core, tuple(argument.shape))
-            found[value] = argument
-            return value
-        if isinstance(argument, dtypes.dtype):
-            return argument.core
-        return [lowered(each) for each in argument] if isinstance(argument, list | tuple) else argument
-
-    def raised(result: Any) -> Any:
-        if isinstance(result, Value):
-            return found[result] if result in found else Tensor(result.data)
-        return [raised(each) for each in result] if isinstance(result, list | tuple) else result
-
+    found: dict[Value, Tensor] = {}
     try:
-        result = RULES[op](builder, *map(lowered, args))
+        result = RULES[op](builder, *(_lowered(each, builder, found) for each in args))
     except Unsupported as fault:
         raise NotImplementedError(f"{op}: {fault}") from None
     except Fault as fault:
@@ -85,4 +75,24 @@ def noted(op: str, args: tuple[Any, ...]) -> Any:
         operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
         results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
         found.update(zip(node.outputs, results, strict=True))
-    return raised(result)
+    return _raised(result, found)
+
+
+def _lowered(argument: Any, builder: Builder, found: dict[Value, Tensor]) -> Any:
+    """What the rule gets for an argument; the value of a tensor is noted in `found`."""
+    if isinstance(argument, Tensor):
+        value = builder.graph.input(f"v{len(found)}", argument.dtype.core, tuple(argument.shape))
+        found[value] = argument
+        return value
+    if isinstance(argument, dtypes.dtype):
+        return argument.core
+    if isinstance(argument, np.ndarray):
+        return builder.constant(argument)
+    return [_lowered(each, builder, found) for each in argument] if isinstance(argument, list | tuple) else argument
+
+
+def _raised(result: Any, found: dict[Value, Tensor]) -> Any:
+    """The tensors of the values that a rule gave."""
+    if isinstance(result, Value):
+        return found[result] if result in found else Tensor(result.data)
+    return [_raised(each, found) for each in result] if isinstance(result, list | tuple) else result

@@ -1,19 +1,21 @@
-"""Embedding bags, and sums over groups of rows that an index names."""
+"""Embedding bags: rows of a table, those of each bag summed up, averaged, or their maximum."""
 
 from __future__ import annotations
 
 import math
-
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from weft import dtypes
-from weft.dtypes import DType
-from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.faults import Fault
 from weft.frontends.torch.build import Builder
-from weft.frontends.torch.rules.rule import Rule
 from weft.graph.value import Value
 
-_SUM, _MEAN, _MAX = range(3)
+SUM, MEAN, MAX = range(3)
+
+_FAR = 1 << 60
+"""An index out of every range."""
 
 
 def embedding_bag(
@@ -22,113 +24,114 @@ def embedding_bag(
     indices: Value,
     offsets: Value,
     scale_grad_by_freq: bool = False,  # noqa: ARG001 - matters for training alone
-    mode: int = _SUM,
+    mode: int = SUM,
     sparse: bool = False,  # noqa: ARG001 - likewise
     sample_weights: Value | None = None,
     include_last_offset: bool = False,
     padding: int | None = None,
 ) -> list[Value | None]:
-    """Sum, mean or maximum of the rows of `weight` [rows, width] in each bag; bags begin at `offsets` in `indices` [n].
+    """Sum, mean or maximum [bags, width] of the rows of `weight` [rows, width] in each bag. Bags begin at `offsets` [bags] in
+    `indices` [n]; with `include_last_offset` one more says where the last bag ends.
 
-    Bags of one known size, which indices [bags, size] have, are an axis; others are added up row by row.
+    Rows number `padding` count for nothing; a bag of no others is 0. Bags of one known size, which indices [bags, size] have,
+    are an axis; others are added up row by row. Offsets that do not begin at 0, fall, or lie behind the indices raise Fault
+    where they are known, else KernelError when the graph runs.
     """
-    if b.rank(indices) != 1:
-        raise Fault(f"embedding_bag takes indices of one axis here, got the shape {list(b.shape(indices))}")
-    dtype, (count,) = weight.known_dtype, b.shape(indices)
-    bags = b.shape(offsets)[0] - int(include_last_offset)
-    rows = b.add("gather", weight, indices, axis=0)
+    _check(b, weight, indices, offsets)
+    dtype, (height, _), (rows,) = weight.known_dtype, b.shape(weight), b.shape(indices)
+    if sample_weights is not None and mode != SUM:
+        raise Fault("weights of samples go with sums alone")
+    if padding is not None and not -height <= padding < height:
+        raise Fault(f"padding_idx must be a row of {height}, got {padding}")
+    bags = _bags(b, offsets, rows, ends=include_last_offset)
+    picked = b.add("gather", weight, indices, axis=0)
     if sample_weights is not None:
-        rows = b.add("mul", rows, b.reshape(sample_weights, [count, 1]))
-    kept = None
-    if padding is not None and padding >= 0:
-        kept = b.reshape(b.add("ne", indices, b.scalar(padding, indices.known_dtype)), [count, 1])
-        rows = b.add("where", kept, rows, b.scalar(-math.inf if mode == _MAX else 0, dtype))
-    size = _even(offsets, bags, count)
-    ones = b.full(1, dtype, (count, 1)) if kept is None else b.cast(kept, dtype)
-    if size:
-        grouped = b.reshape(rows, [bags, size, -1])
-        result = b.reduce("reduce_max" if mode == _MAX else "reduce_sum", grouped, (1,))
-        members = b.reduce("reduce_sum", b.reshape(ones, [bags, size, 1]), (1,))
+        picked = b.add("mul", picked, b.reshape(sample_weights, (rows, 1)))
+    counts = bags.lengths
+    if padding is not None:
+        other = b.add("ne", indices, b.scalar(padding % height, indices.known_dtype))
+        kept = b.reshape(other, (rows, 1))
+        picked = b.add("where", kept, picked, b.scalar(-math.inf if mode == MAX else 0, dtype))
+        counts = bags.fold(b, "sum", b.cast(kept, dtypes.i64))
+    if mode == MEAN and counts is None:
+        result = bags.fold(b, "mean", picked)
     else:
-        bag = b.reshape(_bags(b, offsets, bags, count), [count, 1])
-        result = _grouped(b, rows, bag, bags, "max" if mode == _MAX else "add")
-        members = _grouped(b, ones, bag, bags, "add")
-    if mode == _MEAN:
-        result = b.add("div", result, b.add("max", members, b.scalar(1, dtype)))
-    if mode == _MAX:
-        empty = b.add("eq", members, b.scalar(0, dtype))
-        result = b.add("where", empty, b.scalar(0, dtype), result)
+        result = bags.fold(b, "max" if mode == MAX else "sum", picked)
+    if mode != SUM and counts is not None:
+        members, zero = b.cast(b.reshape(counts, (bags.count, 1)), dtype), b.scalar(0, dtype)
+        if mode == MEAN:
+            result = b.add("div", result, b.add("max", members, b.scalar(1, dtype)))
+        else:
+            result = b.add("where", b.add("eq", members, zero), zero, result)
     return [result, None, None, None]
 
 
-def _even(offsets: Value, bags: int, count: int) -> int:
-    """How many entries each bag has, where that is known and the same for all; else 0."""
-    if offsets.data is None or not bags or count % bags:
-        return 0
-    size = count // bags
-    return size if np.array_equal(offsets.data[:bags], np.arange(bags) * size) else 0
+def _check(b: Builder, weight: Value, indices: Value, offsets: Value) -> None:
+    for what, value, rank in (("table", weight, 2), ("indices", indices, 1), ("offsets", offsets, 1)):
+        dtype, shape = value.known_dtype, b.shape(value)
+        fits = dtype.is_float if value is weight else dtype.is_integer
+        if not fits or len(shape) != rank:
+            wanted = "floats of two axes" if value is weight else "integers of one axis"
+            raise Fault(f"{what} must be {wanted}, got {dtype} of shape {list(shape)}")
 
 
-def _bags(b: Builder, offsets: Value, bags: int, count: int) -> Value:
-    """The number of the bag of each entry: how many bags began, less one."""
-    begins = b.reshape(b.cast(offsets, dtypes.i64), [-1])
-    begins = b.slice(begins, 0, 0, bags)
-    begun = b.full(0, dtypes.i64, (count + 1,))
-    ones = b.full(1, dtypes.i64, (bags,))
-    marks = b.add("scatter_elements", begun, begins, ones, axis=0, reduction="add")
-    numbers = b.add("cumsum", marks, axis=0, exclusive=False, reverse=False)
-    return b.add("sub", b.slice(numbers, 0, 0, count), b.scalar(1, dtypes.i64))
+@dataclass(frozen=True, slots=True)
+class _Even:
+    """`count` bags of `size` rows each."""
+
+    count: int
+    size: int
+    lengths: None = None
+
+    def fold(self, b: Builder, how: str, rows: Value) -> Value:
+        """The rows [n, width] of each bag as one [count, width]: their sum, mean or max."""
+        return b.reduce(f"reduce_{how}", b.reshape(rows, (self.count, self.size, b.shape(rows)[1])), (1,))
 
 
-def _grouped(b: Builder, rows: Value, group: Value, groups: int, reduction: str) -> Value:
-    """rows [n, width] added up (or their maximum) in the groups [n, 1] -> [groups, width]."""
-    start = b.full(-math.inf if reduction == "max" else 0, rows.known_dtype, (groups, b.shape(rows)[1]))
-    return b.add("scatter_nd", start, group, rows, reduction=reduction)
+@dataclass(frozen=True, slots=True)
+class _Uneven:
+    """`count` bags of as many rows as `lengths` [count] says. `numbers` [n, 1] are the bags of the rows; `count` is the one
+    of rows behind the end of the last."""
+
+    count: int
+    lengths: Value
+    numbers: Value
+
+    def fold(self, b: Builder, how: str, rows: Value) -> Value:
+        """The rows [n, width] of each bag as one [count, width]: their sum or max; of none 0 or the least there is."""
+        dtype, width = rows.known_dtype, b.shape(rows)[1]
+        blank = b.full(-math.inf if how == "max" else 0, dtype, (self.count + 1, width))
+        found = b.add("scatter_nd", blank, self.numbers, rows, reduction="add" if how == "sum" else how)
+        return b.slice(found, 0, 0, self.count)
 
 
-_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "add"}
+def _bags(b: Builder, offsets: Value, rows: int, *, ends: bool) -> _Even | _Uneven:
+    """The bags of `rows` rows. Raises Fault for offsets that are known and cannot be."""
+    if ends and b.shape(offsets) == (0,):
+        raise Fault("with include_last_offset there must be an offset, got none")
+    end = [] if ends else [rows]
+    count = b.shape(offsets)[0] + len(end) - 1
+    size = 0 if offsets.data is None else _size([*offsets.data.tolist(), *end], rows)
+    if size:
+        return _Even(count, size)
+    edges = b.add("concat", b.cast(offsets, dtypes.i64), b.ints(end), axis=0)
+    begins, zero = b.slice(edges, 0, 0, count), b.scalar(0, dtypes.i64)
+    lengths = b.add("sub", b.slice(edges, 0, 1, count + 1), begins)
+    wrong = b.add("concat", b.add("ne", b.slice(edges, 0, 0, 1), zero), b.add("lt", lengths, zero), axis=0)
+    places = b.add("where", wrong, b.scalar(_FAR, dtypes.i64), edges)
+    nothing, one = b.full(0, dtypes.i64, (rows + 1,)), b.full(1, dtypes.i64, (count + 1,))
+    begun = b.add("scatter_elements", nothing, places, one, axis=0, reduction="add")
+    running = b.add("cumsum", b.slice(begun, 0, 0, rows), axis=0, exclusive=False, reverse=False)
+    numbers = b.add("sub", running, b.scalar(1, dtypes.i64))
+    return _Uneven(count, lengths, b.reshape(numbers, (rows, 1)))
 
 
-def scatter_reduce(
-    b: Builder, x: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
-) -> Value:
-    """x with the entries of `src` that `index` sends to a place reduced there, with x's own or without."""
-    if reduce not in _REDUCTIONS:
-        raise Fault(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}")
-    dtype, axis = x.known_dtype, b.axis(x, dim)
-    if not dtype.is_float:
-        raise Unsupported(f"scatter_reduce of {dtype}; cast it to float32")
-    for at, size in enumerate(b.shape(index)):
-        src = b.slice(src, at, 0, size)
-    start = x
-    if not include_self:
-        neutral = {"prod": 1.0, "amax": -math.inf, "amin": math.inf}.get(reduce, 0.0)
-        first = b.full(neutral, dtype, b.shape(index))
-        start = b.add("scatter_elements", x, index, first, axis=axis, reduction="none")
-    found = b.add("scatter_elements", start, index, src, axis=axis, reduction=_REDUCTIONS[reduce])
-    if reduce != "mean":
-        return found
-    ones = b.full(1, dtype, b.shape(index))
-    members = b.full(1 if include_self else 0, dtype, b.shape(x))
-    members = b.add("scatter_elements", members, index, ones, axis=axis, reduction="add")
-    return b.add("div", found, b.add("max", members, b.scalar(1, dtype)))
-
-
-def cumulative(op: str, neutral: float) -> Rule:
-    """A rule for products and extremes of all elements up to each: log2(n) steps, each as far as twice the one before."""
-
-    def rule(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
-        wide = x if dtype is None else b.cast(x, dtype)
-        if not b.rank(x):
-            return wide
-        axis, shape = b.axis(x, dim), list(b.shape(x))
-        step = 1
-        while step < shape[axis]:
-            head = [*shape[:axis], step, *shape[axis + 1 :]]
-            start = b.expand(b.scalar(neutral, wide.known_dtype), head)
-            moved = b.add("concat", start, b.slice(wide, axis, 0, shape[axis] - step), axis=axis)
-            wide = b.add(op, wide, moved)
-            step *= 2
-        return wide
-
-    return rule
+def _size(edges: Sequence[int], rows: int) -> int:
+    """How many rows each bag has, if all rows are in bags and these have as many; else 0. Raises Fault if they cannot be."""
+    for at, (before, edge) in enumerate(pairwise((0, *edges))):
+        if not before <= edge <= (rows if at else 0):
+            raise Fault(
+                f"offsets must begin at 0 and rise to at most {rows}, the number of indices; number {at} is {edge}"
+            )
+    lengths = {end - begin for begin, end in pairwise(edges)}
+    return lengths.pop() if len(lengths) == 1 and edges[-1] == rows else 0

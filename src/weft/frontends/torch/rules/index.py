@@ -1,4 +1,4 @@
-"""Elements by position: gather, scatter, indices in brackets, embedding, and writing through views."""
+"""Elements by position: gather, indices in brackets, embedding, and writing through views."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from weft import dtypes
 from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.torch.build import Builder, Number
-from weft.frontends.torch.rules.rule import Operand, Rule, value_of
 from weft.frontends.torch.rules.shape import reverse_axes
 from weft.frontends.torch.rules.shape import transpose as transposed
 from weft.graph.shape import broadcast, elements
@@ -44,22 +43,6 @@ def take_along_dim(b: Builder, x: Value, index: Value, dim: int | None = None) -
     shape = list(broadcast(*([s if a != axis else 1 for a, s in enumerate(b.shape(v))] for v in (x, index))))  # type: ignore[arg-type]
     wide = [b.expand(v, [*shape[:axis], b.shape(v)[axis], *shape[axis + 1 :]]) for v in (x, index)]
     return b.add("gather_elements", *wide, axis=axis)
-
-
-def scatter(reduction: str) -> Rule:
-    """A rule for scatter (of a tensor or a number) and scatter_add."""
-
-    def rule(b: Builder, x: Value, dim: int, index: Value, src: Operand) -> Value:
-        shape = b.shape(index)
-        wide = value_of(b, src, x.known_dtype)
-        if isinstance(src, Value) and b.rank(src):
-            for axis, size in enumerate(shape):
-                wide = b.slice(wide, axis, 0, size)
-        else:
-            wide = b.expand(wide, shape)
-        return b.add("scatter_elements", x, index, wide, axis=b.axis(x, dim), reduction=reduction)
-
-    return rule
 
 
 def index(b: Builder, x: Value, indices: Sequence[Value | None]) -> Value:

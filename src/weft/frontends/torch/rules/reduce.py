@@ -167,6 +167,26 @@ def cumsum(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
     return b.add("cumsum", _summable(b, x, dtype), axis=b.axis(x, dim), exclusive=False, reverse=False)
 
 
+def cumulative(op: str, neutral: float) -> Rule:
+    """A rule for products and extremes of all elements up to each: log2(n) steps, each as far as twice the one before."""
+
+    def rule(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
+        wide = x if dtype is None else b.cast(x, dtype)
+        if not b.rank(x):
+            return wide
+        axis, shape = b.axis(x, dim), list(b.shape(x))
+        step = 1
+        while step < shape[axis]:
+            head = [*shape[:axis], step, *shape[axis + 1 :]]
+            start = b.expand(b.scalar(neutral, wide.known_dtype), head)
+            moved = b.add("concat", start, b.slice(wide, axis, 0, shape[axis] - step), axis=axis)
+            wide = b.add(op, wide, moved)
+            step *= 2
+        return wide
+
+    return rule
+
+
 def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sorted_: bool = True) -> list[Value]:
     axis = b.axis(x, dim)
     if not 0 <= k <= b.shape(x)[axis]:
