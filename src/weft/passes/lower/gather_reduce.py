@@ -14,7 +14,6 @@ from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nby
 from weft.passes.lower.gather import PICK_NS, prefetched
 from weft.passes.lower.reduce import HOW, SHORT_COLUMN, Passes, Step, plain_steps
 from weft.plan.call import Call
-from weft.plan.kernel_spec import KernelSpec
 
 
 def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
@@ -45,8 +44,7 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     pieces, piece = passes.pieces(step, dtype.size / BYTES_PER_NS)
     target = y if pieces == 1 else passes.temporary((step.outer, pieces, step.width))
 
-    folded = dtypes.f64 if how == "prod" and dtype.is_float else dtype
-    lanes = ctx.target.vector_bytes // folded.size
+    lanes = ctx.target.vector_bytes // passes.folded(x).size
     while lanes > length:
         lanes //= 2
     most = ctx.target.registers // 2
@@ -55,14 +53,12 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     inner, row = step.width // length, length * dtype.size
     lines, ahead = prefetched(x, row, vectors * lanes * dtype.size, ctx)
     reads = tuple(value for value in node.inputs if value is not None)
-    spec = KernelSpec.of(
+    spec = passes.spec(
         "gather_reduce",
-        how=how,
-        source=dtype,
-        folded=folded,
-        result=target.known_dtype,
-        lanes=lanes,
+        x,
+        target,
         long=piece > SHORT_COLUMN,
+        lanes=lanes,
         mean=mean and pieces == 1,
         wide=indices.known_dtype == i64,
         weighted=len(reads) > 2,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from weft import dtypes
@@ -130,6 +131,27 @@ class Passes:
         wide = dtypes.f64 if self.dtype.is_float and self.how in ("sum", "prod") else self.dtype
         return self.ctx.temporary(f"{self.node.name}.partial", wide, shape)
 
+    def folded(self, source: Value) -> DType:
+        """What elements of `source` are folded as."""
+        if self.how == "prod" and self.dtype.is_float:
+            return dtypes.f64
+        return dtypes.f32 if source.dtype == dtypes.bf16 else source.known_dtype
+
+    def spec(
+        self, family: str, source: Value, target: Value, *, long: bool, mean: bool, **shape: Hashable
+    ) -> KernelSpec:
+        """The kernel of `family` that folds elements of `source` to those of `target`; `long` rows or columns in blocks."""
+        return KernelSpec.of(
+            family,
+            how=self.how,
+            source=source.known_dtype,
+            folded=self.folded(source),
+            result=target.known_dtype,
+            long=long,
+            mean=mean,
+            **shape,
+        )
+
     def _element_ns(self, source: Value | None, dtype: DType) -> float:
         """What reading an element of the source as `dtype` takes."""
         if source is not None or self.head is None:
@@ -152,19 +174,15 @@ class Passes:
     def _call(self, step: Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
         piece, pieces = cut_
         reads, head = ((source,), None) if source is not None else (self.operands, self.head)
-        dtype = reads[0].known_dtype
-        folded = dtypes.f64 if self.how == "prod" and self.dtype.is_float else dtype
-        folded = dtypes.f32 if folded == dtypes.bf16 else folded
+        folded = self.folded(reads[0])
         rows = step.width == 1
-        lanes = self.ctx.target.vector_bytes // max(folded.size, dtype.size)
-        spec = KernelSpec.of(
+        lanes = self.ctx.target.vector_bytes // folded.size
+        spec = self.spec(
             "reduce_rows" if rows else "reduce_columns",
-            how=self.how,
-            source=dtype,
-            folded=folded,
-            result=target.known_dtype,
-            lanes=lanes,
+            reads[0],
+            target,
             long=piece > (_SHORT_ROW * lanes if rows else SHORT_COLUMN),
+            lanes=lanes,
             mean=mean,
             head=head,
             steady=tuple(head is not None and elements(value.static_shape) == 1 for value in reads),
