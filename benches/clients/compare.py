@@ -5,6 +5,7 @@
 Each engine runs in a process of its own; rounds are interleaved and the processes that are not being timed are
 stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. weft has nothing set;
 of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients.
+Fails if weft's outputs are far from ONNX Runtime's, or any client's last ones are not those of the first run, bit for bit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import numpy as np
 
 from benches.clients.engines import ENGINES
 from benches.models import build
-from benches.rivals.compare import cpu_name, random_inputs, write_inputs
+from benches.rivals.compare import REFERENCE, cpu_name, random_inputs, write_inputs
+from benches.rivals.outputs import is_right, relative_error, saved
 from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -31,9 +33,11 @@ WORKER = Path(__file__).with_name("worker.py")
 class Engine(EngineProcess):
     """An engine and what it did, by number of clients."""
 
+    outputs: Path
     rates: dict[int, list[float]] = field(default_factory=dict)
     tails: dict[int, list[float]] = field(default_factory=dict)
     threads: int = 0
+    same: bool = True
 
     def time(self, clients: int, seconds: float) -> None:
         """One round of `seconds`."""
@@ -41,6 +45,7 @@ class Engine(EngineProcess):
         self.rates.setdefault(clients, []).append(len(answer["latencies_ns"]) / answer["seconds"])
         self.tails.setdefault(clients, []).append(float(np.percentile(answer["latencies_ns"], 99)) / 1e6)
         self.threads = max(self.threads, answer["threads"])
+        self.same = self.same and answer["same"]
 
     def figures(self, clients: int) -> dict[str, float]:
         return {
@@ -52,12 +57,15 @@ class Engine(EngineProcess):
 
 def start(name: str, model: str, inputs: Path) -> Engine | None:
     """Start an engine and wait until it has run once; None if it is not installed."""
-    engine = Engine(name, open_process([sys.executable, str(WORKER), name, model, str(inputs)]))
+    outputs = inputs.with_name(f"{name}.npz")
+    engine = Engine(name, open_process([sys.executable, str(WORKER), name, model, str(inputs), str(outputs)]), outputs)
     return None if engine.first_answer() is None else engine
 
 
-def compare(model: str, counts: list[int], rounds: int, seconds: float) -> dict[str, dict[int, dict[str, float]]]:
-    """Figures by engine and number of clients."""
+def compare(
+    model: str, counts: list[int], rounds: int, seconds: float
+) -> tuple[dict[str, dict[int, dict[str, float]]], bool]:
+    """Figures by engine and number of clients, and whether weft's outputs were right."""
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs.npz"
         write_inputs(inputs, random_inputs(model))
@@ -71,7 +79,11 @@ def compare(model: str, counts: list[int], rounds: int, seconds: float) -> dict[
                 for clients in counts:
                     for engine in engines if round_ % 2 else engines[::-1]:
                         engine.time(clients, seconds)
-            return {engine.name: {count: engine.figures(count) for count in counts} for engine in engines}
+            figures = {engine.name: {count: engine.figures(count) for count in counts} for engine in engines}
+            by_name = {engine.name: engine for engine in engines}
+            mine, reference = by_name["weft"], by_name.get(REFERENCE)
+            error = relative_error(saved(mine.outputs), saved(reference.outputs)) if reference else None
+            return figures, is_right(model, error, same=mine.same)
         finally:
             for engine in engines:
                 engine.close()
@@ -94,7 +106,7 @@ def rows(model: str, figures: dict[str, dict[int, dict[str, float]]]) -> list[st
     return lines
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--clients", default="1,2,4,8")
@@ -103,7 +115,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     counts = [int(count) for count in arguments.clients.split(",")]
-    results = {}
+    results, right = {}, True
     print(f"{cpu_name()}; weft's throughput over its own with the first number of clients and over the best rival's;")
     print(
         "the best rival's p99 latency over weft's (above 1: weft is better); threads that weft added beside the clients"
@@ -112,11 +124,13 @@ def main() -> None:
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for model in arguments.models or build.all_models():
         name = Path(model).stem
-        results[name] = compare(model, counts, arguments.rounds, arguments.seconds)
+        results[name], is_model_right = compare(model, counts, arguments.rounds, arguments.seconds)
+        right = right and is_model_right
         print("\n".join(rows(name, results[name])), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

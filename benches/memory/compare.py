@@ -5,7 +5,8 @@
 Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a process
 of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for memory, the
 quickest for time. weft's first load compiles into an empty cache folder, later ones find the compiled form there.
-Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named.
+Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named. Fails if
+weft's outputs are far from ONNX Runtime's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from typing import Any
 
 from benches.memory.engines import ENGINES
 from benches.models import build
-from benches.rivals.compare import cpu_name, random_inputs, write_inputs
+from benches.rivals.compare import REFERENCE, cpu_name, random_inputs, write_inputs
+from benches.rivals.outputs import is_right, relative_error, saved
 
 WORKER = Path(__file__).with_name("worker.py")
 RIVALS = ("onnxruntime", "openvino")
@@ -33,7 +35,7 @@ Figures = dict[str, Any]
 
 def measure(engine: str, model: str, inputs: Path, folder: Path) -> Figures:
     """What one process of `engine` measures; weft's cache, and everybody's compiled Python, lie in `folder`."""
-    command = [sys.executable, str(WORKER), engine, model, str(inputs)]
+    command = [sys.executable, str(WORKER), engine, model, str(inputs), str(folder / f"{engine}.npz")]
     environment = os.environ | {"WEFT_CACHE": str(folder / "cache"), "PYTHONPYCACHEPREFIX": str(folder / "python")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
@@ -57,7 +59,10 @@ def compare(model: str, rounds: int) -> Figures:
             order = list(ENGINES) if round_ % 2 else list(ENGINES)[::-1]
             for engine in order:
                 found.setdefault(engine, []).append(measure(engine, model, inputs, folder))
-    return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found}
+        reference = folder / f"{REFERENCE}.npz"
+        error = relative_error(saved(folder / "weft.npz"), saved(reference)) if reference.exists() else None
+        right = is_right(model, error)
+    return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found, "right": right}
 
 
 def highest(found: list[Figures], field: str) -> float:
@@ -111,7 +116,7 @@ def table(titles: str) -> None:
     print(f"|{' --- |' * (titles.count('|') + 1)}")
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--rounds", type=int, default=5)
@@ -137,7 +142,8 @@ def main() -> None:
     print("\n" + ", ".join(f"{name} {version or 'is not installed'}" for name, version in versions.items()))
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "versions": versions, "results": results}, indent=1))
+    return 0 if all(result["right"] for result in results) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,8 +1,9 @@
-"""One engine in a process of its own: `worker.py ENGINE MODEL INPUTS.npz`. Prints what it measured as JSON.
+"""One engine in a process of its own: `worker.py ENGINE MODEL INPUTS.npz OUTPUTS.npz`. Prints what it measured as JSON.
 
 Sizes are in MB (10^6 bytes): resident memory after each step, and the peak (VmHWM) after loading and three runs; `helper`
 is the peak of the largest process that the engine started, 0 if it started none. Times are in seconds: `import` of the
 engine's package, and `load`, after which a run finds everything in place. CPU time is that of all these processes.
+The outputs of the last run are written when everything is measured.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def shares(session: Any, *, first: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    engine, model, inputs = sys.argv[1:]
+    engine, model, inputs, outputs = sys.argv[1:]
     found: dict[str, Any] = {"interpreter": megabytes("VmRSS")}
     import numpy as np
 
@@ -76,11 +77,14 @@ def main() -> None:
     found["helper"] = helper()
     found["loaded"], found["load_peak"] = megabytes("VmRSS"), megabytes("VmHWM")
     for _ in range(RUNS):
-        run(feed)
+        result = run(feed)
     found["after"], found["peak"] = megabytes("VmRSS"), megabytes("VmHWM")
     session = getattr(run, "__self__", None)
     if session is not None:
         found["shares"] = shares(session, first=found["helper"] > 0)
+    from benches.rivals.outputs import arrays
+
+    np.savez(outputs, *arrays(result))
     print(json.dumps(found))
 
 

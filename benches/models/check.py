@@ -23,8 +23,8 @@ import numpy as np
 import weft
 from benches.models import build
 from benches.rivals.compare import random_inputs
+from benches.rivals.outputs import is_right, relative_error
 
-LARGEST_ERROR = 1e-4
 COUNTS = (1, 2, 4)
 LOAD = "import sys, time, weft; weft.Session; t = time.perf_counter(); weft.Session(sys.argv[1]); print(time.perf_counter() - t)"
 
@@ -38,14 +38,6 @@ def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | N
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     results: list[np.ndarray] = session.run(None, inputs)
     return results
-
-
-def distance(got: list[np.ndarray], wanted: list[np.ndarray]) -> float:
-    """The largest relative L2 distance of an output."""
-    return max(
-        float(np.linalg.norm(a.astype(np.float64) - b) / max(float(np.linalg.norm(b)), 1e-30))
-        for a, b in zip(got, wanted, strict=True)
-    )
 
 
 def load_seconds(model: str) -> tuple[float, float]:
@@ -70,7 +62,7 @@ def check(model: str) -> bool:
         results.add(tuple(array.tobytes() for array in session.run(inputs).values()))
     weft.threads.set(intra_op=0, inter_op=0)
     wanted = reference(model, inputs)
-    error = None if wanted is None else distance(got, wanted)
+    error = None if wanted is None else relative_error(got, wanted)
     cold, warm = load_seconds(model)
     cells = (
         Path(model).stem,
@@ -81,7 +73,7 @@ def check(model: str) -> bool:
         f"{warm:.2f}",
     )
     print("| " + " | ".join(cells) + " |", flush=True)
-    return native == len(calls) and len(results) == 1 and (error is None or error < LARGEST_ERROR)
+    return is_right(model, error, same=len(results) == 1) and native == len(calls)
 
 
 def main() -> int:

@@ -32,15 +32,11 @@ from benches.models import build
 from benches.models.cost import cost
 from benches.rivals.engines import BY_GROUP, BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
+from benches.rivals.outputs import is_right, relative_error, saved
 from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")
 REFERENCE = "onnxruntime"
-
-LARGEST_ERROR = {"f32": 1e-4, "bf16": 5e-2, "quantized": 5e-2}
-"""The relative L2 distance from ONNX Runtime's outputs that is accepted, at a precision or of quantized models. Where one
-number is rounded to 8 bits the other way, many that follow are too: ONNX Runtime without its optimisations comes as far as
-0.04 from itself, and the quantized models 0.02 to 0.08 from those that they were made of."""
 
 
 @dataclass(slots=True)
@@ -75,17 +71,6 @@ def random_inputs(model: str) -> dict[str, np.ndarray[Any, Any]]:
         else:
             inputs[value.name] = rng.integers(0, 100, shape).astype(dtype)
     return inputs
-
-
-def relative_error(got: Path, wanted: Path) -> float:
-    """The largest relative L2 distance between the outputs saved in two files."""
-    worst = 0.0
-    with np.load(got) as one, np.load(wanted) as other:
-        for name in other.files:
-            norm = float(np.linalg.norm(other[name].astype(np.float64)))
-            distance = float(np.linalg.norm(one[name].astype(np.float64) - other[name]))
-            worst = max(worst, distance / max(norm, 1e-30))
-    return worst
 
 
 def start(name: str, model: str, threads: int, inputs: Path, folder: Path, precision: str = "f32") -> Engine | None:
@@ -138,7 +123,7 @@ def compare(
                     "load_seconds": engine.load_seconds,
                     "median_ns": statistics.median(engine.medians[1:]),
                     "round_medians_ns": engine.medians[1:],
-                    "error": relative_error(engine.outputs, reference.outputs) if reference else None,
+                    "error": relative_error(saved(engine.outputs), saved(reference.outputs)) if reference else None,
                 }
             return result
         finally:
@@ -195,15 +180,6 @@ def cpu_name() -> str:
     return platform.processor()
 
 
-def is_close(result: dict[str, Any], kind: str) -> bool:
-    """Whether weft's outputs are as near to ONNX Runtime's as they should be, which is told on stderr if not."""
-    error = result["engines"]["weft"]["error"]
-    if error is None or error <= LARGEST_ERROR[kind]:
-        return True
-    print(f"{result['model']}: error {error:.1e}, wanted {LARGEST_ERROR[kind]:.0e} at most", file=sys.stderr)
-    return False
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
@@ -233,8 +209,8 @@ def main() -> int:
         print(f"threads {threads}: geometric mean over the best rival {statistics.geometric_mean(ratios):.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
-    close = [is_close(result, kind) for result in results]
-    return 0 if all(close) else 1
+    right = [is_right(result["model"], result["engines"]["weft"]["error"], kind) for result in results]
+    return 0 if all(right) else 1
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
     python -m benches.settings.sweep [MODEL.onnx ...] [--group GROUP] [--rounds 9] [--seconds 0.2] [--json FILE]
 
 One session; the settings take turns within each round, given to single runs. `automatic / best` is the latency at
-automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1).
+automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1). Fails if outputs
+are far from ONNX Runtime's, where that is installed, or not the same at every setting, bit for bit.
 """
 
 from __future__ import annotations
@@ -12,23 +13,35 @@ import argparse
 import json
 import os
 import statistics
+import sys
 import time
 from itertools import product
 from pathlib import Path
 
 import weft
 from benches.models import build
+from benches.models.check import reference
 from benches.rivals.compare import cpu_name, random_inputs
+from benches.rivals.outputs import is_right, relative_error
 
 Setting = tuple[int, int]
 AUTOMATIC: Setting = (0, 0)
 
 
-def sweep(model: str, counts: list[int], rounds: int, seconds: float) -> dict[Setting, float]:
-    """The median over rounds of the median latency in ns, by (intra_op, inter_op)."""
-    session = weft.Session(model)
+def check(model: str, session: weft.Session, settings: list[Setting]) -> bool:
+    """Whether outputs are right, and the same at each of `settings`."""
     inputs = random_inputs(model)
-    settings = [AUTOMATIC, *product(counts, counts)]
+    results = [list(session.run(inputs, intra_op=intra, inter_op=inter).values()) for intra, inter in settings]
+    same = len({tuple(output.tobytes() for output in outputs) for outputs in results}) == 1
+    wanted = reference(model, inputs)
+    return is_right(model, None if wanted is None else relative_error(results[0], wanted), same=same)
+
+
+def sweep(
+    model: str, session: weft.Session, settings: list[Setting], rounds: int, seconds: float
+) -> dict[Setting, float]:
+    """The median over rounds of the median latency in ns, by (intra_op, inter_op)."""
+    inputs = random_inputs(model)
     medians: dict[Setting, list[float]] = {setting: [] for setting in settings}
     for round_ in range(rounds + 1):
         for intra, inter in settings if round_ % 2 else settings[::-1]:
@@ -43,7 +56,7 @@ def sweep(model: str, counts: list[int], rounds: int, seconds: float) -> dict[Se
     return {setting: statistics.median(values) for setting, values in medians.items()}
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--group", default="models", choices=build.GROUPS)
@@ -53,12 +66,15 @@ def main() -> None:
     arguments = parser.parse_args()
     cpus = len(os.sched_getaffinity(0))
     counts = sorted({1, 2, cpus})
-    results = {}
+    settings = [AUTOMATIC, *product(counts, counts)]
+    results, right = {}, True
     print(f"{cpu_name()}, {cpus} CPUs")
     print("| model | automatic / best | best (intra, inter) | inter on / off |")
     print("| --- | --- | --- | --- |")
     for model in arguments.models or build.all_models(arguments.group):
-        figures = sweep(model, counts, arguments.rounds, arguments.seconds)
+        session = weft.Session(model)
+        right = check(model, session, settings) and right
+        figures = sweep(model, session, settings, arguments.rounds, arguments.seconds)
         best = min((setting for setting in figures if setting != AUTOMATIC), key=figures.__getitem__)
         on_off = figures[cpus, cpus] / figures[cpus, 1]
         name = Path(model).stem
@@ -66,7 +82,8 @@ def main() -> None:
         results[name] = {f"{intra},{inter}": value for (intra, inter), value in figures.items()}
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+    return 0 if right else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
