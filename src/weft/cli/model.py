@@ -59,8 +59,8 @@ def begin_and_end(command: Command) -> Command:
 def arithmetic(command: Command) -> Command:
     """Options for how kernels may compute: `math` and `precision`."""
     for option, choices, what in (
-        ("--precision", ["f32", "bf16"], "What factors of products may be rounded to, where the CPU gains by it."),
-        ("--math", ["fast", "exact"], "What mathematics kernels may use."),
+        ("--precision", ["f32", "bf16"], "bf16 lets factors of products be rounded, on CPUs with AVX512_BF16."),
+        ("--math", ["fast", "exact"], "exact forbids algorithms that round differently."),
     ):
         command = click.option(option, type=click.Choice(choices), default=choices[0], show_default=True, help=what)(
             command

@@ -52,6 +52,11 @@ def shorten(text: str, limit: int) -> str:
     return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
+def shape(dims: Sequence[int | str | None] | None) -> str:
+    """A shape in brackets, sizes that are open by their names or as "?"; "?" if even the rank is open."""
+    return "?" if dims is None else f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"
+
+
 def duration(ns: float) -> str:
     """A time in the unit that suits it: 350 ns, 12.3 us, 4.56 ms, 1.20 s."""
     for limit, unit, scale in ((1e3, "ns", 1.0), (1e6, "us", 1e3), (1e9, "ms", 1e6)):

@@ -99,7 +99,10 @@ def test_inspect_says_how_each_op_runs(model: str) -> None:
     assert all(step["native"] for step in report["steps"])
     assert report["flops"] > 0
     assert report["arena_bytes"] > 0
-    assert weft("inspect", model).returncode == 0
+    shown = weft("inspect", model)
+    assert shown.returncode == 0
+    assert "x     float32  [" in shown.stdout
+    assert "'" not in shown.stdout
 
 
 def test_threads_shows_each_value_with_its_source() -> None:

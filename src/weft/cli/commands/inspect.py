@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from weft.cli.model import arithmetic, begin_and_end, given_inputs, make_inputs, open_session, parse_dims, parse_pairs
-from weft.cli.output import duration, number, print_json, shorten, size, table, width
+from weft.cli.output import duration, number, print_json, shape, shorten, size, table, width
 from weft.plan.call import Call
 from weft.plan.plan import Home, Plan
 from weft.provider import FAMILY
@@ -89,7 +89,7 @@ def print_report(report: dict[str, Any]) -> None:
     """The report as text on stdout."""
     for kind in ("inputs", "outputs"):
         click.echo(kind)
-        rows = [[t["name"], t["dtype"], "?" if t["shape"] is None else str(list(t["shape"]))] for t in report[kind]]
+        rows = [[t["name"], t["dtype"], shape(t["shape"])] for t in report[kind]]
         click.echo(table(["name", "dtype", "shape"], rows))
         click.echo()
     click.echo("ops of the model: " + ", ".join(f"{op} {count}" for op, count in report["model_ops"].items()))

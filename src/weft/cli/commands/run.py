@@ -12,7 +12,7 @@ import numpy as np
 
 import weft
 from weft.cli.model import arithmetic, begin_and_end, given_inputs, make_inputs, open_session, parse_dims, parse_pairs
-from weft.cli.output import duration, number, print_json, shorten, size, table, width
+from weft.cli.output import duration, number, print_json, shape, shorten, size, table, width
 from weft.cli.timeline import draw
 from weft.tracing.record import Event, record, trace
 
@@ -156,7 +156,7 @@ def print_report(report: dict[str, Any], events: list[Event]) -> None:
         [
             name,
             facts["dtype"],
-            str(list(facts["shape"])),
+            shape(facts["shape"]),
             *(f"{facts[key]:.4g}" if key in facts else "-" for key in ("min", "mean", "max")),
         ]
         for name, facts in report["outputs"].items()
