@@ -45,16 +45,18 @@ def within_a_step(content: bytes, x: Array, found: Array) -> None:
 
 
 def conv_model(
-    channels: int, outputs: int, kernel: int, groups: int, taken: str, *, per_channel: bool
+    channels: int, outputs: int, kernel: int, groups: int, taken: str, *, per_channel: bool, zero: int | None = None
 ) -> tuple[bytes, Array]:
-    """QuantizeLinear(Relu(Conv(x, w, bias))) of an f32 image that is quantized first."""
+    """QuantizeLinear(Relu(Conv(x, w, bias))) of an f32 image that is quantized first, around `zero`."""
     dtype, _ = KINDS[taken]
+    if zero is None:
+        zero = -5 if taken == "i8" else 121
     rng = np.random.default_rng(0)
     w = some((outputs, channels // groups, kernel, kernel), np.int8, 1)
     w_scale = (rng.random(outputs if per_channel else ()) * 0.01 + 0.001).astype(np.float32)
     held = {
         "xs": X_SCALE,
-        "xz": np.array(-5 if taken == "i8" else 121, dtype),
+        "xz": np.array(zero, dtype),
         "w": w,
         "ws": w_scale,
         "wz": np.zeros(w_scale.shape, np.int8),
@@ -96,6 +98,15 @@ def test_a_conv_between_quantized_tensors_multiplies_bytes(
     (conv,) = products(session)
     assert conv.reads[0].dtype in (dtypes.u8, dtypes.i8)
     assert conv.writes[0].dtype in (dtypes.u8, dtypes.i8)
+
+
+def test_a_depthwise_conv_takes_the_least_zero_point() -> None:
+    """
+    -128, as of what a Relu gave: the bytes are taken as unsigned ones then, which have none to subtract.
+    """
+    content, x = conv_model(32, 32, 3, 32, "i8", per_channel=True, zero=-128)
+
+    within_a_step(content, x, weft.Session(content).run({"x": x})["y"])
 
 
 def test_results_of_quantized_models_do_not_depend_on_threads() -> None:
@@ -167,6 +178,8 @@ def test_a_residual_block_keeps_its_roundings() -> None:
     assert apart.max() <= 2
     assert (apart > 0).mean() < 0.02
     assert [call.reads[0].dtype for call in products(session)] == [dtypes.i8] * 2
+    first, second = products(session)
+    assert first.reads[0] in second.reads, "what is added is read as the bytes that it is"
 
 
 @pytest.mark.parametrize(

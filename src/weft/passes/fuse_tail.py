@@ -21,7 +21,7 @@ from weft.graph.value import Value
 from weft.ops.matmul import operand_shape
 from weft.ops.operands import BYTES
 from weft.passes.base import Limits, PassContext
-from weft.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
+from weft.passes.build_expr import as_step_constant, build_expr, count_steps, is_scalar, outer_operands
 from weft.passes.match import Edit, join_names, sweep
 from weft.passes.track_dependence import Dependence
 
@@ -58,8 +58,10 @@ class FuseTail:
             region = _region(graph, producer, dependence, place, context.limits, rivals)
             if not region:
                 continue
-            _fuse(graph, producer, region, dependence)
+            sources = _sources(producer, region, context.limits)
+            _fuse(graph, producer, region, sources, dependence)
             removed.update(region)
+            removed.update(_drop_unread(graph, sources))
         if removed:
             graph.rebuild(topological([node for node in graph.nodes if node not in removed]))
         return changed or bool(removed)
@@ -136,6 +138,45 @@ def _region(
     return inside[:best]
 
 
+def _sources(producer: Node, region: Sequence[Node], limits: Limits) -> list[Node]:
+    """What dequantizes operands of `region`, so that a tail of bytes reads these as bytes, a quarter of the memory."""
+    if not _sums_bytes(producer):
+        return []
+    found: list[Node] = []
+    steps = sum(map(count_steps, region))
+    for value in outer_operands(region):
+        chain = _dequantization(value) if value.shape == region[-1].output.shape else []
+        if steps + len(chain) <= 2 * limits.expr_steps:
+            found += [node for node in chain if node not in found]
+            steps += len(chain)
+    return found
+
+
+def _dequantization(value: Value) -> list[Node]:
+    """The nodes, in order, that make `value` of bytes by a cast and constants of one element; none if it is not made so."""
+    chain: list[Node] = []
+    while value.producer is not None and value.producer.op in ("cast", "sub", "mul") and value.dtype == f32:
+        chain.insert(0, value.producer)
+        varying = [each for each in value.producer.inputs if each is not None and as_step_constant(each) is None]
+        if len(varying) != 1:
+            return []
+        (value,) = varying
+        if chain[0].op == "cast":
+            return chain if value.dtype in BYTES else []
+    return []
+
+
+def _drop_unread(graph: Graph, sources: Sequence[Node]) -> list[Node]:
+    """Unlink and return those of `sources` that nothing reads any more."""
+    dropped = []
+    for node in reversed(sources):
+        if not node.output.users and not graph.is_output(node.output):
+            for index in range(len(node.inputs)):
+                graph.set_input(node, index, None)
+            dropped.append(node)
+    return dropped
+
+
 def _fits(node: Node, producer: Node, inner: set[Value], dependence: Dependence, rivals: int) -> bool:
     if not is_scalar(node) or len(node.outputs) != 1:
         return False
@@ -161,10 +202,14 @@ def _broadcasts_to(value: Value, shape: tuple[int, ...]) -> bool:
         return False
 
 
-def _fuse(graph: Graph, producer: Node, region: Sequence[Node], dependence: Dependence) -> None:
-    """Move `region` into the tail of `producer`, which makes the region's last value from now on."""
+def _fuse(
+    graph: Graph, producer: Node, region: Sequence[Node], sources: Sequence[Node], dependence: Dependence
+) -> None:
+    """Move `region`, and copies of `sources`, into the tail of `producer`, which makes the region's last value from now on."""
     start, result = producer.output, region[-1].output
-    expr, operands = build_expr(region, [result], first=[start])
+    made = {node.output for node in sources}
+    before = next((i for i, node in enumerate(region) if made.intersection(node.inputs)), 0)
+    expr, operands = build_expr([*region[:before], *sources, *region[before:]], [result], first=[start])
     extra = operands[1:]
     own = [*producer.inputs, *[None] * (_OWN_INPUTS[producer.op] - len(producer.inputs))]
     for node in (producer, *region):
