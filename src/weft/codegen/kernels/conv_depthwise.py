@@ -15,10 +15,11 @@ from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.memory import load
 from weft.codegen.emit.types import scalar
-from weft.codegen.emit.vectors import constant, multiply_add, take
+from weft.codegen.emit.vectors import constant, like, multiply_add, take
 from weft.codegen.kernels.conv_block import opaque
 from weft.codegen.kernels.conv_rows import Columns, segment_blocks, taps_inside
 from weft.codegen.kernels.conv_tail import Tail
+from weft.dtypes import i8, u8
 from weft.plan.kernel_spec import KernelSpec
 
 ARGS = (
@@ -38,6 +39,7 @@ ARGS = (
 )
 """The int64 arguments in order; then (first pixel, number of blocks) of each segment."""
 
+_LEAST = -128
 _WEIGHTS_HELD = 8
 """Kernel columns whose weights a pass over a block's pixels holds in registers."""
 
@@ -94,6 +96,15 @@ def _kernel_row(
     return values
 
 
+def _pixel(k: Kernel, spec: KernelSpec, value: ir.Value) -> ir.Value:
+    """`value` as it is multiplied, less the zero point: where that is the least i8, the bytes are those of an u8."""
+    source, zero = spec["source"], spec["zero"]
+    if source == i8 and zero == _LEAST:
+        value, source, zero = k.b.xor(value, like(value, _LEAST)), u8, 0
+    value = convert(k, value, source, spec["dtype"])
+    return k.b.fsub(value, constant(spec["dtype"], zero, spec["lanes"])) if zero else value
+
+
 def _columns(
     k: Kernel,
     spec: KernelSpec,
@@ -115,9 +126,7 @@ def _columns(
     needed = sorted({column for pairs in users.values() for _, column in pairs})
     factors = {column: load(k, weights, (column * width + member) * lanes, dtype, lanes) for column in needed}
     for position in sorted(users):
-        value = convert(k, load(k, x, position * lanes, spec["source"], lanes), spec["source"], dtype)
-        if spec["zero"]:
-            value = k.b.fsub(value, constant(dtype, spec["zero"], lanes))
+        value = _pixel(k, spec, load(k, x, position * lanes, spec["source"], lanes))
         if width > 1:
             value = take(k, value, [lane - lane % width + member for lane in range(lanes)])
         for p, column in users[position]:

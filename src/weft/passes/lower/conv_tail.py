@@ -31,11 +31,25 @@ class TailOperands:
 
     def of_exact_sums(self, ctx: LowerContext) -> TailOperands:
         """The same for sums of integers that come as f32, and so does the bias they begin with."""
-        expr = cast_operand(self.expr or Expr((i32,), (), (0,)), 0, f32)
+        expr = _of_floats(self.expr or Expr((i32,), (), (0,)))
         bias = self.bias
         if bias is not None and bias.data is not None:
             bias = ctx.constant(bias.data.astype(np.float32), f"{bias.name}.f32")
         return replace(self, bias=bias, expr=expr)
+
+
+def _of_floats(expr: Expr) -> Expr:
+    """`expr` of an i32 for whole numbers that come as f32: it may cast them to f32 first, which they are already."""
+    readers = [step for step in expr.steps if 0 in step.args]
+    if readers != [Step("cast", (0,), f32)] or 0 in expr.results:
+        return cast_operand(expr, 0, f32)
+    gone = len(expr.operands) + expr.steps.index(readers[0])
+
+    def number(old: int) -> int:
+        return 0 if old == gone else old - (old > gone)
+
+    steps = tuple(Step(s.op, tuple(map(number, s.args)), s.dtype, s.value) for s in expr.steps if s is not readers[0])
+    return Expr((f32, *expr.operands[1:]), steps, tuple(map(number, expr.results)))
 
 
 _QUANTIZED = (i32, f32, u8, i8, bf16)
