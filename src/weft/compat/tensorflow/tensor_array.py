@@ -16,6 +16,7 @@ from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor, call
 from weft.dtypes import i32, string
 from weft.errors import KernelError
+from weft.frontends.tensorflow.items import Items
 from weft.frontends.tensorflow.list_ops import LISTS, parts, rows
 from weft.frontends.tensorflow.lists import TensorList
 from weft.frontends.tensorflow.node import Node
@@ -290,7 +291,7 @@ class TensorArray(nest.Composite):
     def _refill(self, held: TensorList, items: Sequence[Array | None]) -> None:
         if len(items) > len(held.items) and not self._grows:
             raise ValueError(f"Cannot unstack {len(items)} tensors into a TensorArray of static size {len(held.items)}")
-        held.items, held.cleared = [], set()
+        held.items = Items([])
         for item in items:
             assert item is not None
             held.push(item)
@@ -300,7 +301,7 @@ class TensorArray(nest.Composite):
         assert self._held is not None
         _told(change, self._held)
         if self._infers:
-            written = next((item for item in self._held.items if item is not None), None)
+            written = next((item for item in self._held.items.listed() if item is not None), None)
             self._shape = self._shape if written is None else self._shape.merge_with(written.shape)
             self._held.dims = self._shape.dims
         return self

@@ -134,23 +134,27 @@ def get_item(_: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def set_item(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    made = held_in(arrays[0]).copy()
-    made.set(_index(arrays[1]), arrays[2], resize=bool(node.attr("resize_if_index_out_of_bounds", False)))
+    index = _index(arrays[1])
+    made = held_in(arrays[0]).handed_on(index)
+    made.set(index, arrays[2], resize=bool(node.attr("resize_if_index_out_of_bounds", False)))
     return [wrapped(made)]
 
 
 def push_back(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    made = held_in(arrays[0]).copy()
+    held = held_in(arrays[0])
+    made = held.handed_on(len(held.items))
     made.push(arrays[1])
     return [wrapped(made)]
 
 
 def pop_back(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    made = held_in(arrays[0]).copy()
-    if not made.items:
+    held = held_in(arrays[0])
+    last = len(held.items) - 1
+    if last < 0:
         raise KernelError("Trying to pop from an empty list.")
-    found = made.get(len(made.items) - 1, dims_in(arrays[1]))
-    made.items.pop()
+    made = held.handed_on(last)
+    found = made.get(last, dims_in(arrays[1]))
+    made.items.drop()
     return [wrapped(made), found]
 
 
@@ -165,10 +169,9 @@ def element_shape(node: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def resize(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    made = held_in(arrays[0]).copy()
-    count = _count(arrays[1])
-    made.items = made.items[:count] + [None] * (count - len(made.items))
-    return [wrapped(made)]
+    held, count = held_in(arrays[0]), _count(arrays[1])
+    items = held.items.listed()[:count]
+    return [wrapped(held.of(items + [None] * (count - len(items))))]
 
 
 def stack(node: Node, arrays: Sequence[Array]) -> list[Array]:
@@ -253,7 +256,11 @@ def array_split(_: Node, arrays: Sequence[Array]) -> list[Array]:
 
 def concat_lists(node: Node, arrays: Sequence[Array]) -> list[Array]:
     first, second = held_in(arrays[0]), held_in(arrays[1])
-    return [wrapped(TensorList(_dtype(node), agreed(first.dims, second.dims), [*first.items, *second.items]))]
+    return [
+        wrapped(
+            TensorList(_dtype(node), agreed(first.dims, second.dims), [*first.items.listed(), *second.items.listed()])
+        )
+    ]
 
 
 def _item(_: Node, values: Sequence[Value]) -> Dims:

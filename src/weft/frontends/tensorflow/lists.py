@@ -1,7 +1,8 @@
 """Lists of tensors: what TensorFlow's TensorList holds, and its TensorArray of TensorFlow 1.
 
 A list goes through a graph as an array of rank 0 whose one element is a TensorList; its element type is that of text,
-the one whose elements are Python objects. A changed list is a new one; the old one stays as it is.
+the one whose elements are Python objects. A changed list is a new one, which takes the items over where one of them is changed
+(`items`); the old one stays as it is.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import KernelError
+from weft.frontends.tensorflow.items import Items
 from weft.ops.op import Array
 
 Dims = Sequence[int | None] | None
@@ -37,8 +39,10 @@ def agreed(a: Dims, b: Dims) -> Dims:
 
 def fits(dims: Dims, shape: Sequence[int]) -> bool:
     """Whether `shape` is one that `dims` allows."""
-    return dims is None or (
-        len(dims) == len(shape) and all(dim in (None, size) for dim, size in zip(dims, shape, strict=True))
+    return (
+        dims is None
+        or dims == shape
+        or (len(dims) == len(shape) and all(dim in (None, size) for dim, size in zip(dims, shape, strict=True)))
     )
 
 
@@ -49,13 +53,13 @@ class TensorList:
     items are gone when read if it `clears`. Writes behind the end make it longer if it `grows`.
     """
 
-    __slots__ = ("cleared", "clears", "dims", "dtype", "grows", "infers", "items", "once")
+    __slots__ = ("_numpy", "clears", "dims", "dtype", "grows", "infers", "items", "once")
 
     def __init__(
         self,
         dtype: DType,
         dims: Dims,
-        items: list[Array | None],
+        items: list[Array | None] | Items,
         *,
         once: bool = False,
         clears: bool = False,
@@ -64,26 +68,32 @@ class TensorList:
     ) -> None:
         self.dtype = dtype
         self.dims: Dims = None if dims is None else tuple(dims)
-        self.items = items
+        self.items = items if isinstance(items, Items) else Items(items)
         self.once = once
         self.clears = clears
         self.grows = grows
         self.infers = infers
-        self.cleared: set[int] = set()
+        self._numpy = dtype.numpy
 
     def copy(self) -> TensorList:
         """A list of the same items, which may be changed."""
-        made = TensorList(
+        return self.of(self.items.copy())
+
+    def handed_on(self, index: int) -> TensorList:
+        """A list of the same items, of which that at `index` alone may be changed, once, added or dropped."""
+        return self.of(self.items.handed_on(index))
+
+    def of(self, items: list[Array | None] | Items) -> TensorList:
+        """A list like this of other items."""
+        return TensorList(
             self.dtype,
             self.dims,
-            list(self.items),
+            items,
             once=self.once,
             clears=self.clears,
             grows=self.grows,
             infers=self.infers,
         )
-        made.cleared = set(self.cleared)
-        return made
 
     def get(self, index: int, dims: Dims = None) -> Array:
         """An item, which is gone then if the list `clears`; zeros for one that was never written, if its shape is known.
@@ -92,8 +102,7 @@ class TensorList:
         """
         item = self._at(index, dims)
         if self.clears:
-            self.items[index] = None
-            self.cleared.add(index)
+            self.items.take(index)
         return item
 
     def _at(self, index: int, dims: Dims = None) -> Array:
@@ -106,7 +115,7 @@ class TensorList:
             )
         item = self.items[index]
         if item is None:
-            if index in self.cleared:
+            if self.items.is_gone(index):
                 raise KernelError(
                     f"Could not read index {index} twice because it was cleared after a previous read "
                     "(perhaps try setting clear_after_read = false?)"
@@ -121,14 +130,14 @@ class TensorList:
         self._must_take(item, index)
         count = len(self.items)
         if index >= count and (resize or self.grows) and index < MOST_ITEMS:
-            self.items.extend([None] * (index + 1 - count))
+            self.items.lengthen(index + 1)
         elif not 0 <= index < count:
             raise KernelError(
                 f"Tried to write to index {index} but array is not resizeable and size is: {count}"
                 if self.once
                 else f"Trying to modify element {index} in a list with {count} elements."
             )
-        if self.once and (self.items[index] is not None or index in self.cleared):
+        if self.once and (self.items[index] is not None or self.items.is_gone(index)):
             raise KernelError(f"Could not write to TensorArray index {index} because it has already been written to.")
         self.items[index] = item
         if self.infers:
@@ -151,7 +160,7 @@ class TensorList:
                 )
             return np.zeros((0, *dims), self.dtype.numpy)
         if dims is None or None in dims:
-            written = next((item for item in self.items if item is not None), None)
+            written = next((item for item in self.items.listed() if item is not None), None)
             known = dims if written is None else written.shape
         else:
             known = dims
@@ -203,8 +212,8 @@ class TensorList:
         return np.zeros(tuple(dim for dim in known if dim is not None), self.dtype.numpy)
 
     def _must_take(self, item: Array, index: int) -> None:
-        if item.dtype != self.dtype.numpy:
-            raise KernelError(f"Invalid data types; op elements {item.dtype} but list elements {self.dtype.numpy}")
+        if item.dtype != self._numpy:
+            raise KernelError(f"Invalid data types; op elements {item.dtype} but list elements {self._numpy}")
         if not fits(self.dims, item.shape):
             raise KernelError(
                 f"Could not write to index {index} because the value shape is {shown(item.shape)} which is incompatible "
