@@ -193,6 +193,8 @@ def test_state_goes_from_one_module_to_another() -> None:
     assert {"conv.weight", "norm.running_var", "head.1.bias", "table.0.weight"} <= set(a.state_dict())
     with pytest.raises(RuntimeError, match=r"Missing key.*'conv.weight'"):
         b.load_state_dict({})
+    assert b.load_state_dict({"more": torch.zeros(1)}, strict=False).unexpected_keys == ["more"]
+    assert {tensor.dtype for tensor in b.half().cpu().parameters()} == {torch.float16}
 
 
 def test_layers_that_only_training_needs_say_so() -> None:

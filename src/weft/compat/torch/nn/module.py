@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.compat.torch import dtypes
 from weft.compat.torch.functions.creation import to
 from weft.compat.torch.tensor import Tensor
 
@@ -22,6 +23,13 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Keys(NamedTuple):
+    """What load_state_dict gives back: names that the state lacks, and names that the module lacks."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 class Module:
@@ -100,16 +108,17 @@ class Module:
         """Parameters and buffers by dotted names."""
         return OrderedDict([*self.named_parameters(), *self.named_buffers()])
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Keys:
         """Write tensors or arrays (those of a PyTorch state_dict too) into parameters and buffers of those names.
 
         Raises RuntimeError that lists names missing or unknown (if `strict`) and shapes that differ.
         """
         own = self.state_dict()
+        keys = Keys([name for name in own if name not in state_dict], [name for name in state_dict if name not in own])
         faults = []
         if strict:
-            faults += [f"Missing key(s) in state_dict: {name!r}" for name in own if name not in state_dict]
-            faults += [f"Unexpected key(s) in state_dict: {name!r}" for name in state_dict if name not in own]
+            faults += [f"Missing key(s) in state_dict: {name!r}" for name in keys.missing_keys]
+            faults += [f"Unexpected key(s) in state_dict: {name!r}" for name in keys.unexpected_keys]
         for name in own.keys() & state_dict.keys():
             given = state_dict[name]
             array = np.asarray(given.detach().numpy() if hasattr(given, "detach") else given)
@@ -119,6 +128,7 @@ class Module:
                 own[name].array = array.astype(own[name].dtype.numpy)
         if faults:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(faults))
+        return keys
 
     def train(self, mode: bool = True) -> Module:
         """Training mode, in which layers that only training needs refuse to run."""
@@ -139,6 +149,26 @@ class Module:
         for tensor in self.state_dict().values():
             if tensor.is_floating_point():
                 tensor.array = to(tensor, *args, **kwargs).numpy()
+        return self
+
+    def float(self) -> Module:
+        """Floating-point parameters and buffers as float32."""
+        return self.to(dtypes.float32)
+
+    def double(self) -> Module:
+        """Floating-point parameters and buffers as float64."""
+        return self.to(dtypes.float64)
+
+    def half(self) -> Module:
+        """Floating-point parameters and buffers as float16."""
+        return self.to(dtypes.float16)
+
+    def bfloat16(self) -> Module:
+        """Floating-point parameters and buffers as bfloat16."""
+        return self.to(dtypes.bfloat16)
+
+    def cpu(self) -> Module:
+        """Nothing to do: weft runs on CPUs."""
         return self
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:
