@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -22,6 +23,9 @@ from weft.tracing.registry import PROGRAMS, StepLabel
 Array = np.ndarray[Any, Any]
 PythonStep = Callable[[tuple[int, ...]], None]
 """Called with the addresses of a step's buffers, outputs first."""
+
+_ENDLESS = math.nan
+"""Seconds to the end of a run that has none."""
 
 ALONE_NS = 100_000.0
 """What a Python function on its own is taken to cost: there is nothing that it could be weighed against."""
@@ -133,18 +137,16 @@ class Executable:
             outputs, buffers = self._outputs.make()
         except MemoryError as error:
             raise self._without_memory(error) from None
-        self._run([*inputs, *buffers], team, request, self._layout)
+        self.run_at([*inputs, *buffers], team, request, self._layout)
         return outputs
 
-    def run_at(self, addresses: list[int], team: _native.Team, request: Request, keep: object) -> None:
-        """Run once, from inputs that begin at these addresses into outputs that begin at those behind them.
+    def run_at(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
+        """Run once, from the memory of inputs into that of outputs behind them: addresses, or what lends its buffer.
 
-        All are contiguous, of the dtypes and shapes that the graph was compiled for, and have elements. `keep` is whatever
-        must live as long as their memory is used. Raises what run() does.
+        All are contiguous, of the dtypes and shapes that the graph was compiled for, and have elements. `keep` is what must
+        live as long as their memory is used, and what the executable was made of. Raises what run() does.
         """
-        self._run(addresses, team, request, (keep, self._layout))
-
-    def _run(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
+        left = _ENDLESS if request.deadline is None else request.left()
         try:
             self._program.run(
                 team,
@@ -152,7 +154,7 @@ class Executable:
                 request.intra_op,
                 request.inter_op,
                 request.priority,
-                request.left(),
+                left,
                 request.cancel,
                 request.own,
                 request.common,

@@ -242,8 +242,8 @@ class SessionBase:
         executable = getattr(self._plan_of(inputs), "executable", None)
         if executable is None or not executable.takes_addresses:
             return None
-        run_at = executable.run_at
-        return lambda addresses, keep: run_at(addresses, self._threads.team(), self._request, keep)
+        run_at, team, request, layout = executable.run_at, self._threads.team, self._request, executable.layout
+        return lambda addresses, keep: run_at(addresses, team(), request, (keep, layout))
 
     def _plan_of(self, inputs: Mapping[str, Any]) -> Runnable:
         return self._plans.get(self._signature.forms(self._signature.arrays(inputs)), self._signature.select(None))

@@ -165,7 +165,7 @@ class _Group:
         mine = self._constants
         if len(mine) != len(constants) or not all(map(is_, mine, constants)):
             return False
-        return list(map(_version, mine)) == self._versions
+        return not mine or list(map(_version, mine)) == self._versions
 
 
 class _Run:
