@@ -1,9 +1,9 @@
 """Times weft as a backend of torch.compile beside PyTorch's own ways to run the same module.
 
-    python -m benches.torch.compare [MODEL ...] [--threads 1,2] [--rounds 7] [--seconds 0.5] [--json FILE]
+    python -m benches.torch.compare [MODEL ...] [--group models|small] [--threads 1,2] [--rounds 7] [--seconds 0.5] [--json FILE]
 
 Each way runs in a process of its own; rounds are interleaved, and the processes that are not being timed are stopped.
-The figure is the median over rounds of the round's median latency; columns are latencies in ms, and each rival's over
+The figure is the median over rounds of the round's median latency; columns are latencies in us, and each rival's over
 weft's (above 1: weft is faster). `error` is the largest distance from eager, over the largest element of eager's output.
 Fails if weft's error exceeds 1e-4 or a part of the model did not run on weft.
 """
@@ -25,9 +25,11 @@ from benches.rivals.compare import Engine, cpu_name
 from benches.rivals.process import open_process
 from benches.torch.engines import ENGINES
 from benches.torch.models import MODELS
+from benches.torch.small import SMALL
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_ERROR = 1e-4
+GROUPS = {"models": MODELS, "small": SMALL}
 
 
 def start(name: str, model: str, threads: int, folder: Path) -> Engine | None:
@@ -43,10 +45,10 @@ def start(name: str, model: str, threads: int, folder: Path) -> Engine | None:
 
 
 def distance(got: Path, wanted: Path) -> float:
-    """The largest distance between two saved outputs, over the largest element of the second."""
+    """The largest distance between two saved outputs, over the largest element of the second; the largest of all outputs."""
     with np.load(got) as one, np.load(wanted) as other:
-        first, second = one["arr_0"].astype(np.float64), other["arr_0"].astype(np.float64)
-    return float(np.abs(first - second).max() / max(np.abs(second).max(), 1e-30))
+        pairs = [(one[name].astype(np.float64), other[name].astype(np.float64)) for name in other]
+    return max(float(np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30)) for got, wanted in pairs)
 
 
 def compare(model: str, threads: int, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
@@ -85,18 +87,19 @@ def row(result: dict[str, Any]) -> str:
     """A row of the table."""
     engines = result["engines"]
     mine = engines["weft"]["median_ns"]
-    cells = [f"{mine / 1e6:.2f}"]
+    cells = [f"{mine / 1e3:.1f}"]
     for name in list(ENGINES)[1:]:
         figures = engines.get(name)
         cells.append(
-            "-" if figures is None else f"{figures['median_ns'] / 1e6:.2f} ({figures['median_ns'] / mine:.2f}x)"
+            "-" if figures is None else f"{figures['median_ns'] / 1e3:.1f} ({figures['median_ns'] / mine:.2f}x)"
         )
     return f"| {result['model']} | {result['threads']} | {' | '.join(cells)} | {engines['weft']['error']:.0e} |"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", choices=[[], *MODELS], default=[])
+    parser.add_argument("models", nargs="*", choices=[[], *MODELS, *SMALL], default=[])
+    parser.add_argument("--group", choices=list(GROUPS), default="models")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--rounds", type=int, default=7)
@@ -104,10 +107,10 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results = []
-    print(f"{cpu_name()}, {os.cpu_count()} CPUs; latency in ms (a rival's over weft's: above 1, weft is faster)")
+    print(f"{cpu_name()}, {os.cpu_count()} CPUs; latency in us (a rival's over weft's: above 1, weft is faster)")
     print(f"| model | threads | {' | '.join(ENGINES)} | error |")
     print(f"| --- | --- | {' | '.join('---' for _ in ENGINES)} | --- |")
-    for model in arguments.models or list(MODELS):
+    for model in arguments.models or list(GROUPS[arguments.group]):
         for threads in map(int, arguments.threads.split(",")):
             names = arguments.engines.split(",")
             results.append(compare(model, threads, names, arguments.rounds, arguments.seconds))

@@ -7,10 +7,11 @@ from typing import Any
 
 import torch
 
-Call = Callable[[torch.Tensor], torch.Tensor]
+Call = Callable[..., Any]
+Inputs = tuple[torch.Tensor, ...]
 
 
-def weft(module: torch.nn.Module, x: torch.Tensor, threads: int) -> tuple[Call, str]:
+def weft(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
     """torch.compile(backend="weft"). A graph that fell back to eager would not be weft's figure: it is an error."""
     import weft as library
     from weft.compat import dynamo
@@ -18,35 +19,35 @@ def weft(module: torch.nn.Module, x: torch.Tensor, threads: int) -> tuple[Call, 
     library.threads.set(intra_op=threads, inter_op=threads)
     compiled = torch.compile(module, backend="weft")
     with torch.inference_mode():
-        compiled(x)
+        compiled(*inputs)
     report = dynamo.report()
     if report.fallbacks or not report.compiled:
         raise RuntimeError(f"weft did not run the whole model: {report}")
     return compiled, library.__version__
 
 
-def eager(module: torch.nn.Module, x: torch.Tensor, threads: int) -> tuple[Call, str]:
+def eager(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
     """The module as it is."""
     return module, torch.__version__
 
 
-def torchscript(module: torch.nn.Module, x: torch.Tensor, threads: int) -> tuple[Call, str]:
+def torchscript(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
     """Traced, frozen, torch.jit.optimize_for_inference (oneDNN fusions)."""
-    traced: Any = torch.jit.trace(module, x)
+    traced: Any = torch.jit.trace(module, inputs)
     return torch.jit.optimize_for_inference(torch.jit.freeze(traced)), torch.__version__
 
 
-def inductor(module: torch.nn.Module, x: torch.Tensor, threads: int) -> tuple[Call, str]:
+def inductor(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
     """torch.compile with its default backend."""
     return torch.compile(module), torch.__version__
 
 
-def inductor_frozen(module: torch.nn.Module, x: torch.Tensor, threads: int) -> tuple[Call, str]:
+def inductor_frozen(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
     """torch.compile with its default backend, parameters as constants (packed for oneDNN)."""
     return torch.compile(module, options={"freezing": True}), torch.__version__
 
 
-ENGINES: dict[str, Callable[[torch.nn.Module, torch.Tensor, int], tuple[Call, str]]] = {
+ENGINES: dict[str, Callable[[torch.nn.Module, Inputs, int], tuple[Call, str]]] = {
     "weft": weft,
     "eager": eager,
     "torchscript": torchscript,

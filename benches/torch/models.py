@@ -104,16 +104,16 @@ def seeded(make: Callable[[], nn.Module]) -> nn.Module:
     return module
 
 
-def resnet50() -> tuple[nn.Module, torch.Tensor]:
-    return seeded(ResNet50), torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+def resnet50() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return seeded(ResNet50), (torch.randn(1, 3, 224, 224, generator=torch.Generator().manual_seed(0)),)
 
 
-def bert_base_s128() -> tuple[nn.Module, torch.Tensor]:
-    return seeded(Bert), torch.randint(0, 30522, (1, 128), generator=torch.Generator().manual_seed(0))
+def bert_base_s128() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    return seeded(Bert), (torch.randint(0, 30522, (1, 128), generator=torch.Generator().manual_seed(0)),)
 
 
-MODELS: dict[str, Callable[[], tuple[nn.Module, torch.Tensor]]] = {
+MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
     "resnet50": resnet50,
     "bert_base_s128": bert_base_s128,
 }
-"""Name -> a module in evaluation mode and an input for it."""
+"""Name -> a module in evaluation mode and inputs for it."""

@@ -16,6 +16,7 @@ import torch
 from benches.rivals.worker import answer_rounds
 from benches.torch.engines import ENGINES
 from benches.torch.models import MODELS
+from benches.torch.small import SMALL
 
 
 def main() -> None:
@@ -23,20 +24,20 @@ def main() -> None:
     torch.set_num_threads(int(threads))
     torch.set_num_interop_threads(1)
     warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript's own
-    module, x = MODELS[model]()
+    module, inputs = {**MODELS, **SMALL}[model]()
     start = time.perf_counter()
     with torch.inference_mode():
         try:
-            run, version = ENGINES[engine](module, x, int(threads))
-            y = run(x)
+            run, version = ENGINES[engine](module, inputs, int(threads))
+            y = run(*inputs)
         except Exception as error:
             if engine == "weft":
                 raise
             print(json.dumps({"missing": f"it cannot run {model}: {str(error)[:200]}"}), flush=True)
             return
         loaded = time.perf_counter() - start
-        np.savez(output, y.numpy())
-        answer_rounds(lambda: run(x), {"ready": version, "load_seconds": loaded})
+        np.savez(output, *([y] if isinstance(y, torch.Tensor) else y))
+        answer_rounds(lambda: run(*inputs), {"ready": version, "load_seconds": loaded})
 
 
 if __name__ == "__main__":
