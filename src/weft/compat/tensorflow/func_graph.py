@@ -144,7 +144,7 @@ class Subgraph:
             return bool(tensor.op.attrs.get("resize_if_index_out_of_bounds", False))
 
         results, extra = graph.results[:count], graph.results[count:]
-        return peeled(Step(given, lists, results, reader, needed, resizes, extra))
+        return peeled(Step(given, lists, results, reader, needed, resizes, constant_value, extra))
 
     def run_apart(self, parts: Peeled[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
         """What `parts` want, from arrays of what they are given."""

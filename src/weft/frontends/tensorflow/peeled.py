@@ -1,8 +1,8 @@
 """Loops over lists: a step that reads and writes items of its lists, taken apart into the items and what is computed of them.
 
 What is left of the step has tensors alone, and is compiled as a whole; the loop itself reads the items before the step and
-writes what the step made. It works where no item is read in the step that writes it, as map_fn, scan and recurrent networks
-have it.
+writes what the step made. It works where no item is read in the step that writes it, and the numbers of those read are known
+before the step (a variable, or one and a constant), as map_fn, scan and recurrent networks have it.
 """
 
 from __future__ import annotations
@@ -27,18 +27,22 @@ SIZES = ("TensorListLength", "TensorArraySizeV3")
 WRITES = ("TensorListSetItem", "TensorArrayWriteV3")
 PUSHES = ("TensorListPushBack",)
 _SAME = ("Identity", "StopGradient", "identity")
+_SIGNS = {"Add": 1, "AddV2": 1, "add": 1, "Sub": -1, "subtract": -1}
+"""What becomes of the second operand."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """An item that a step reads or writes: of which of its lists, and where its number is (None: behind the end, or a size).
+    """An item that a step reads or writes: of which of its lists, and where its number is (None: behind the end, or a size),
+    to which `offset` is added.
 
-    Numbers are counted through what is given to the step, then through what it computes.
+    Where numbers are is counted through what is given to the step, then through what it computes.
     """
 
     place: int
     index: int | None = None
     resize: bool = False
+    offset: int = 0
 
 
 @dataclass(slots=True)
@@ -72,8 +76,8 @@ class _WholeError(Exception):
 class Step(Generic[T]):
     """A step from `parameters`, of which some are `lists`, to `results`, the next values of the first of them.
 
-    `reader` tells what makes a tensor, `resizes` whether a write may make its list longer; `needed` gives every tensor that
-    some depend on if others are given, None if it cannot tell.
+    `reader` tells what makes a tensor, `resizes` whether a write may make its list longer, `constant` what a tensor
+    always is, if that is known; `needed` gives every tensor that some depend on if others are given, None if it cannot tell.
     """
 
     parameters: Sequence[T]
@@ -82,6 +86,7 @@ class Step(Generic[T]):
     reader: Reader[T]
     needed: Callable[[Sequence[T], Sequence[T]], Sequence[T] | None]
     resizes: Callable[[T], bool]
+    constant: Callable[[T], Array | None]
     extra: Sequence[T] = ()
     """What is computed besides, behind everything else."""
 
@@ -180,11 +185,25 @@ class _Taking(Generic[T]):
         held = self._at.get(self._source(inputs[0]), -1)
         if held < 0 or not self._step.lists[held]:
             raise _WholeError
-        index = None if op in SIZES else self._at.get(self._source(inputs[1]), -1)
-        if index is not None and (index < 0 or self._step.lists[index]):
-            raise _WholeError
-        self._found.reads.append(Item(held, index))
+        item = Item(held) if op in SIZES else self._at_sum(held, inputs[1])
+        self._found.reads.append(item)
         self._found.given.append(tensor)
+
+    def _at_sum(self, held: int, number: T) -> Item:
+        """The item of a list whose number is a variable, or the sum of one and a constant. Raises _WholeError for others."""
+        variable, offset = self._source(number), 0
+        made = None if variable in self._at else self._step.reader(variable)
+        if made is not None and made[0] in _SIGNS:
+            left, right = made[1][:2]
+            swapped = _SIGNS[made[0]] > 0 and self._step.constant(left) is not None
+            variable, known = (right, self._step.constant(left)) if swapped else (left, self._step.constant(right))
+            if known is None or known.ndim or known.dtype.kind not in "iu":
+                raise _WholeError
+            variable, offset = self._source(variable), _SIGNS[made[0]] * int(known)
+        place = self._at.get(variable)
+        if place is None or self._step.lists[place]:
+            raise _WholeError
+        return Item(held, place, offset=offset)
 
     def _number(self, index: T) -> int:
         """Where the number of an item is, computed if it must be."""
@@ -220,7 +239,7 @@ class State:
             if item.index is None:
                 found.append(np.array(len(held.items), np.int32))
             else:
-                found.append(held.get(int(arrays[item.index])))
+                found.append(held.get(int(arrays[item.index]) + item.offset))
         return found
 
     def take(self, made: Sequence[Array]) -> None:

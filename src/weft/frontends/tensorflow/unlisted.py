@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from weft.frontends.faults import Fault
 from weft.frontends.tensorflow.body import Body, needed
 from weft.frontends.tensorflow.node import Ref
 from weft.frontends.tensorflow.peeled import Peeled, Step, peeled
+from weft.ops.op import Array
 
 
 def taken_apart(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted: Sequence[Ref]) -> Peeled[Ref] | None:
@@ -29,4 +32,9 @@ def taken_apart(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted:
     def resizes(ref: Ref) -> bool:
         return bool(body.nodes[ref[0]].attr("resize_if_index_out_of_bounds", False))
 
-    return peeled(Step(given, lists, wanted, reader, behind, resizes))
+    def constant(ref: Ref) -> Array | None:
+        node = body.nodes.get(ref[0])
+        value = None if node is None or node.op != "Const" else node.attr("value", None)
+        return value if isinstance(value, np.ndarray) else None
+
+    return peeled(Step(given, lists, wanted, reader, behind, resizes, constant))

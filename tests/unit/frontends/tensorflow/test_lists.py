@@ -206,6 +206,35 @@ def test_a_loop_over_lists_gives_what_it_should(count: int) -> None:
     assert isinstance(loop_of(mapped()), ListLoop)
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs"), [("Sub", ["n", "one"]), ("AddV2", ["n", "minus"]), ("Add", ["minus", "n"]), ("Sub", ["one", "n"])]
+)
+def test_items_beside_a_variable_are_read_by_the_loop(op: str, inputs: list[str]) -> None:
+    """
+    Their number is a variable and a constant, in either order of a sum; a constant less a variable is computed by the step.
+    """
+    w = mapped()
+    step = next(function for function in w.graph.library.function if function.signature.name == "step")
+    number = step.node_def.add(
+        name="number", op=op, input=[each if each == "n" else f"{each}:output:0" for each in inputs]
+    )
+    number.attr["T"].type = 3
+    minus = step.node_def.add(name="minus", op="Const")
+    minus.attr["value"].CopyFrom(next(node for node in step.node_def if node.name == "any").attr["value"])
+    last = step.node_def.add(name="last", op="TensorListGetItem", input=["rows", "number:z:0", "any:output:0"])
+    last.attr["element_dtype"].type = 1
+    next(node for node in step.node_def if node.name == "add").input[1] = "last:item:0"
+    session = weft.Session(w.bytes(), outputs=["y"])
+
+    if inputs[0] != "one":
+        np.testing.assert_array_equal(session.run({"x": X})["y"], 2 * X + X[3])
+        assert isinstance(loop_of(w), ListLoop)
+    else:
+        with pytest.raises(RunError, match="Trying to access element -3 in a list with 4 elements"):
+            session.run({"x": X})
+        assert isinstance(loop_of(w), Loop)
+
+
 def test_a_step_that_reads_what_it_wrote_runs_too() -> None:
     """
     The loop cannot take such a step apart, and runs it whole.
