@@ -182,6 +182,11 @@ def _gather_reduce(case: Case) -> Array:
     return np.asarray(reduce(rows, axis=case.attrs["axes"], keepdims=case.attrs["keepdims"]))
 
 
+def _pick_channels(case: Case) -> Array:
+    starts = np.cumsum([0, *(x.shape[1] for x in case.inputs)])
+    return np.concatenate(case.inputs, axis=1)[:, [starts[number] + channel for number, channel in case.attrs["picks"]]]
+
+
 def _trees(case: Case) -> Array:
     x, nodes, thresholds, firsts, ids, weights, roots = _wide(case)
     y = np.zeros((len(x), case.attrs["targets"]))
@@ -221,6 +226,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "pad": _cropped,
     "gather_elements": _gather_elements,
     "gather_reduce": _gather_reduce,
+    "pick_channels": _pick_channels,
     "transpose": lambda case: case.inputs[0],
     "reduce_sum": lambda case: case.inputs[0],
     "reduce_max": lambda case: np.full(case.inputs[0].shape[0], -np.inf),

@@ -20,6 +20,7 @@ from weft.passes.fuse_tail import FuseTail
 from weft.passes.group_elementwise import GroupElementwise
 from weft.passes.manager import Manager, Steps
 from weft.passes.merge_common import MergeCommon
+from weft.passes.pick_channels import PickChannels
 from weft.passes.remove_dead import RemoveDead
 from weft.passes.simplify_arithmetic import SimplifyArithmetic
 from weft.passes.simplify_broadcasts import SimplifyBroadcasts
@@ -62,6 +63,7 @@ FUSE: Steps = [
 LAYOUT: Steps = [
     (ChoosePrecision(), "once it is known what reads every value; before layouts, which ask for dtypes"),
     (ChooseLayouts(), "the loops it carries blocked values through must stand"),
+    (PickChannels(), "between the reorders that layouts made necessary"),
     (FuseHead(), "last: those that reductions take over are none any more"),
 ]
 

@@ -72,6 +72,8 @@ FAULTS = [
     ("one_hot", {"axis": -1}, (known(1), known(3), of(3)), "values must be [off, on], got shape [3]"),
     ("top_k", {"axis": 0, "largest": True, "sorted": True}, (of(2), known(3)), "k is 3, but axis 0 of x [2] has 2"),
     ("concat", {"axis": 1}, (of(2, 3), of(3, 3)), "operand 1 [3, 3] does not fit operand 0 [2, 3] outside axis 1"),
+    ("pick_channels", {"picks": ()}, (of(2, 3), of(3, 3)), "operand 1 [3, 3] does not fit operand 0 [2, 3] outside"),
+    ("pick_channels", {"picks": ((0, 3),)}, (of(2, 3),), "there is no channel 3 of operand 0 to pick"),
     ("split", {"axis": 0, "parts": 2}, (of(5), known(2, 2)), "sizes [2, 2] must be 0 or more and sum to 5"),
     ("slice", {}, (of(5), known(0), known(1), known(0), known(0)), "a step of 0 never ends"),
     ("slice", {}, (of(5), known(0), known(1, 2)), "must be equally long, got 1, 2, 1, 1"),

@@ -23,6 +23,7 @@ from weft.codegen.kernels.gemv import emit_gemv
 from weft.codegen.kernels.lookup import emit_lookup
 from weft.codegen.kernels.norm import emit_norm_rows
 from weft.codegen.kernels.one_hot import emit_one_hot
+from weft.codegen.kernels.pick_channels import emit_pick_channels
 from weft.codegen.kernels.pool import emit_pool_blocked
 from weft.codegen.kernels.pool_plain import emit_pool_plain
 from weft.codegen.kernels.recurrent import emit_recurrent
@@ -42,6 +43,7 @@ KERNELS: dict[str, Generator] = {
     "pool_blocked": emit_pool_blocked,
     "pool_plain": emit_pool_plain,
     "reorder": emit_reorder,
+    "pick_channels": emit_pick_channels,
     "conv": emit_conv,
     "conv_depthwise": emit_conv_depthwise,
     "conv_plain": emit_conv_plain,

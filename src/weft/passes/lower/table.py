@@ -25,6 +25,7 @@ from weft.passes.lower.norm import (
 )
 from weft.passes.lower.one_hot import lower_one_hot
 from weft.passes.lower.pad import lower_pad
+from weft.passes.lower.pick_channels import lower_pick_channels
 from weft.passes.lower.pool import lower_avg_pool, lower_max_pool
 from weft.passes.lower.recurrent import lower_gru, lower_lstm, lower_rnn
 from weft.passes.lower.reduce import lower_reduce
@@ -51,6 +52,7 @@ LOWERINGS: dict[str, Lowering] = {
     "slice": lower_slice,
     "split": lower_split,
     "concat": lower_concat,
+    "pick_channels": lower_pick_channels,
     "expand": lower_expand,
     "tile": lower_tile,
     "depth_to_space": lower_depth_to_space,

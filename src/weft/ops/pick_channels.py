@@ -1,0 +1,29 @@
+"""pick_channels: a tensor made of channels of others, as shuffles, slices and concatenations of channels make one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from weft.errors import ShapeError
+from weft.graph.shape import text
+from weft.ops.op import Array, Attrs, Info
+from weft.ops.operands import dims, operand, present, rank_at_least, result, same_dtype
+
+
+def infer_pick_channels(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """attrs: picks, (operand, channel) for each channel of the result. Operands [N, C, *S] agree in all but C."""
+    named = [(f"operand {index}", operand(inputs, index, "operand")) for index in range(len(inputs))]
+    dtype = same_dtype(*named)
+    shapes = [dims(info) for _, info in named]
+    images, _, *places = rank_at_least(named[0][1], 2, "operand 0")
+    for index, shape in enumerate(shapes):
+        if len(shape) != len(places) + 2 or (shape[0], *shape[2:]) != (images, *places):
+            raise ShapeError(f"operand {index} {text(shape)} does not fit operand 0 {text(shapes[0])} outside axis 1")
+    for index, channel in attrs["picks"]:
+        if not (0 <= index < len(shapes) and 0 <= channel < shapes[index][1]):
+            raise ShapeError(f"there is no channel {channel} of operand {index} to pick")
+    return [result(dtype, (images, len(attrs["picks"]), *places))]
+
+
+def evaluate_pick_channels(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    return [np.stack([present(arrays, index)[:, channel] for index, channel in attrs["picks"]], axis=1)]
