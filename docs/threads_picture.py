@@ -20,7 +20,7 @@ SETTINGS = [
     (1, 1, "one op at a time, on one worker"),
     (2, 1, "two workers share each op"),
     (1, 2, "two ops at once, one worker each"),
-    (2, 2, "two ops at once; who has none of its own helps the other"),
+    (2, 2, "two ops at once; a worker without an op helps the other"),
 ]
 COLOURS = {"a": "#3b6fb6", "b": "#d9822b", "j": "#4c9a5b"}
 ROUNDS = 25
@@ -78,13 +78,14 @@ def panel(top: int, title: str, events: list[Event], scale: float) -> Iterator[s
         x, y = LEFT + (event.start - origin) * scale, top + 8 + event.worker * LANE
         width = max(1.0, (event.end - event.start) * scale)
         yield (
-            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LANE - 3}" fill="{COLOURS[event.node[0]]}">'
+            f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LANE - 3}" class="op" '
+            f'fill="{COLOURS[event.node[0]]}">'
             f"<title>{escape(event.node)}: {(event.end - event.start) / 1000:.0f} us, {event.chunks} chunks</title></rect>"
         )
         if width > 8 * len(event.node):
             yield f'<text x="{x + width / 2:.1f}" y="{y + 16}" class="node">{escape(event.node)}</text>'
     end = LEFT + length(events) * scale
-    yield f'<text x="{end + 6:.1f}" y="{top + LANE + 10}" class="time">{length(events) / 1e6:.2f} ms</text>'
+    yield f'<text x="{end + 6:.1f}" y="{top + LANE - 2}" class="time">{length(events) / 1e6:.2f} ms</text>'
 
 
 def draw(traces: list[list[Event]]) -> str:
@@ -94,7 +95,7 @@ def draw(traces: list[list[Event]]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">',
         "<style>text{font:12px sans-serif;fill:#333} .title{font-weight:bold} .node{fill:#fff;text-anchor:middle}",
-        ".lane{fill:#f0f0f0} .time{fill:#666}</style>",
+        ".lane{fill:#f0f0f0} .time{font-weight:bold} .op{stroke:#fff}</style>",
         '<rect width="100%" height="100%" fill="#fff"/>',
     ]
     for number, ((intra, inter, words), events) in enumerate(zip(SETTINGS, traces, strict=True)):
