@@ -182,6 +182,34 @@ def test_a_residual_block_keeps_its_roundings() -> None:
     assert first.reads[0] in second.reads, "what is added is read as the bytes that it is"
 
 
+def test_an_activation_between_quantized_tensors_is_read_from_a_table() -> None:
+    """
+    Whatever stands between two tensors of 8 bits and computes from one of them: here Gelu with a rounding in the middle.
+    """
+    held = {
+        name: np.asarray(np.float32(value)) for name, value in {"s": 0.03, "es": 0.008, "h": 0.5, "r": 2**-0.5}.items()
+    }
+    nodes = [
+        dequantize("x", "f", "s", "z"),
+        helper.make_node("Mul", ["f", "r"], ["scaled"]),
+        helper.make_node("Erf", ["scaled"], ["e"]),
+        quantize("e", "eq", "es", "z"),
+        dequantize("eq", "ef", "es", "z"),
+        helper.make_node("Mul", ["ef", "f"], ["product"]),
+        helper.make_node("Add", ["product", "f"], ["sum"]),
+        helper.make_node("Mul", ["sum", "h"], ["g"]),
+        quantize("g", "y", "s", "z"),
+    ]
+    x = np.arange(3 * 1001).astype(np.int8).reshape(3, 1001)
+    content = model(nodes, {"x": x}, ["y"], z=np.array(-11, np.int8), **held)
+    session = weft.Session(content, math="exact")
+
+    within_a_step(content, x, session.run({"x": x})["y"])
+
+    (plan,) = session.plans()
+    assert [call.spec.family for call in plan.calls if call.spec is not None] == ["byte_table"]
+
+
 @pytest.mark.parametrize(
     "move",
     [

@@ -164,6 +164,14 @@ _MIXED = Expr(
     (Step("cast", (0,), dtypes.f32), _f32("mul", 3, 1), _f32("where", 2, 4, 1), _f32("sigmoid", 5)),
     (6,),
 )
+_OF_A_BYTE = Expr(
+    (dtypes.i8,),
+    (Step("cast", (0,), dtypes.f32), _f32("const", value=0.05), _f32("mul", 1, 2), _f32("sigmoid", 3),
+     _f32("const", value=255.0), _f32("mul", 4, 5), _f32("round", 6), Step("cast", (7,), dtypes.u8)),
+    (8,),
+)  # fmt: skip
+"""As of a quantized activation, which is read from a table."""
+
 _PASSED_THROUGH = Expr((dtypes.f32, dtypes.f32), (_f32("neg", 1),), (0, 2))
 
 
@@ -172,6 +180,10 @@ def _expressions() -> list[Case]:
     mixed = (integers("expr", -9, 9, 4, 1), floats("expr", 4, 19), random("expr").random(19) > 0.5)
     return [
         *(Case(f"elementwise/gelu{n}", "elementwise", {"expr": _GELU}, (floats("gelu", n),)) for n in (0, 1, 17, 300)),
+        *(
+            Case(f"elementwise/of_a_byte{n}", "elementwise", {"expr": _OF_A_BYTE}, (np.arange(n).astype(np.int8),))
+            for n in (300, 1091, 70_000)
+        ),
         Case("elementwise/two_results", "elementwise", {"expr": _TWO_RESULTS}, (x, row), outputs=2),
         Case("elementwise/mixed_dtypes", "elementwise", {"expr": _MIXED}, mixed),
         Case("elementwise/passed_through", "elementwise", {"expr": _PASSED_THROUGH}, (row, x), outputs=2),

@@ -10,9 +10,13 @@ from weft.graph.node import Node
 from weft.graph.order import topological
 from weft.graph.shape import StaticShape
 from weft.graph.value import Value
+from weft.ops.operands import BYTES
 from weft.passes.base import Limits, PassContext
 from weft.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
 from weft.passes.match import join_names
+
+_OF_A_BYTE = 4
+"""So many times as long may be what computes from one byte: at its end it may be a byte again, to be read from a table."""
 
 
 class GroupElementwise:
@@ -91,9 +95,11 @@ class _Grouping:
         if maker.before & group.bit or self._by_detour(maker, group):
             return False
         nodes = [*maker.nodes, *group.nodes]
+        operands = outer_operands(nodes)
+        tabulable = len(operands) == 1 and operands[0].dtype in BYTES
         return (
-            sum(count_steps(node) for node in nodes) <= self.limits.expr_steps
-            and len(outer_operands(nodes)) <= self.limits.expr_operands
+            sum(count_steps(node) for node in nodes) <= self.limits.expr_steps * (_OF_A_BYTE if tabulable else 1)
+            and len(operands) <= self.limits.expr_operands
             and len(_results(self.graph, nodes)) <= self.limits.expr_results
         )
 

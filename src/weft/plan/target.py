@@ -38,6 +38,11 @@ class Target:
         needed = {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(self.isa)
         return needed is not None and needed in self.features.split(",")
 
+    @property
+    def has_byte_permutes(self) -> bool:
+        """Whether one instruction takes 64 bytes, in any order, out of two registers (AVX512_VBMI)."""
+        return self.isa == "avx512" and "+avx512vbmi" in self.features.split(",")
+
     def lanes(self, dtype: DType) -> int:
         """How many elements of `dtype` fill one vector register."""
         return self.vector_bytes // dtype.size

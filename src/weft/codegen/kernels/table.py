@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.kernels.arg_reduce import emit_arg_reduce
 from weft.codegen.kernels.attention import emit_attention
+from weft.codegen.kernels.byte_table import emit_byte_table
 from weft.codegen.kernels.conv import emit_conv
 from weft.codegen.kernels.conv_depthwise import emit_conv_depthwise
 from weft.codegen.kernels.conv_plain import emit_conv_plain
@@ -19,6 +20,7 @@ from weft.codegen.kernels.gather import emit_gather, emit_gather_elements, emit_
 from weft.codegen.kernels.gather_reduce import emit_gather_reduce
 from weft.codegen.kernels.gemm import emit_gemm
 from weft.codegen.kernels.gemm_pack import emit_gemm_pack
+from weft.codegen.kernels.gemm_strassen import emit_gemm_strassen, emit_strassen_left
 from weft.codegen.kernels.gemv import emit_gemv
 from weft.codegen.kernels.lookup import emit_lookup
 from weft.codegen.kernels.norm import emit_norm_rows
@@ -56,7 +58,10 @@ KERNELS: dict[str, Generator] = {
     "recurrent": emit_recurrent,
     "gemm": emit_gemm,
     "gemm_pack": emit_gemm_pack,
+    "gemm_strassen": emit_gemm_strassen,
+    "strassen_left": emit_strassen_left,
     "gemv": emit_gemv,
+    "byte_table": emit_byte_table,
     "elementwise": emit_elementwise,
     "elementwise_flat": emit_elementwise_flat,
     "gather": emit_gather,
@@ -87,6 +92,7 @@ EFFORTS: dict[str, Effort] = {
     "conv_winograd": "tidy",
     "winograd_input": "tidy",
     "gemm": "tidy",
+    "gemm_strassen": "tidy",
     "pool_blocked": "tidy",
 }
 """What LLVM's optimiser does for families whose code is as fast without all of it, which takes longer than the code generator.

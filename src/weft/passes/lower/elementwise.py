@@ -7,6 +7,7 @@ from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, cut, nbytes
 from weft.passes.lower.broadcast import Access, place_operands
+from weft.passes.lower.byte_table import lower_byte_table
 from weft.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -51,6 +52,9 @@ def lower_expr(
     elements = 1
     for size in access.sizes:
         elements *= size
+    tabulated = lower_byte_table(node, expr, results, placed, elements, ctx) if len(access.sizes) == 1 else None
+    if tabulated is not None:
+        return [tabulated]
     each = max(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
     steady = tuple(strides[-1] == 0 for strides in access.strides[1:])
     if len(access.sizes) == 1:
