@@ -49,7 +49,7 @@ class Request(NamedTuple):
         if self.timeout is None:
             return RunTimeoutError("the run around this one did not end within its timeout")
         return RunTimeoutError(
-            f"the run did not end within timeout={self.timeout:g} s (waiting its turn included); "
+            f"the run did not end within timeout={self.timeout:g} s (compiling and waiting its turn included); "
             "nothing was returned, and the session may be used again"
         )
 
