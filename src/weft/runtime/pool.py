@@ -85,7 +85,7 @@ def _must_agree(pool: Pool, asked: dict[str, int | None]) -> None:
         has = pool.threads.setting(setting)
         if (value or pool.threads.topology().available) != has.value:
             raise ThreadSettingError(
-                f"{setting} from Pool({pool.name!r}, {setting}=): the pool lives already with {has.value} "
+                f"{setting} from Pool({pool.name!r}, {setting}=): the pool already has {has.value} "
                 f"({has.source}), got {value}; leave the number out, or change it with the pool's set()"
             )
 
