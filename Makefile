@@ -10,7 +10,8 @@ run: $(STAMP)
 	$(BIN)/python examples/digits/classify.py
 
 test: $(STAMP) native-test
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -m "not alone" -n auto --maxprocesses 4 --dist worksteal
+	$(BIN)/python -m pytest -q -m alone
 
 native-test: $(STAMP)
 	scripts/native_test

@@ -3,11 +3,28 @@
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from weft.codegen import target as targets
 from weft.plan.target import Target
+
+ALONE = [
+    "unit/runtime",
+    "models/test_runnable_threads.py",
+    "compat/tensorflow/test_processes.py",
+    "compat/tensorflow/test_sessions.py",
+    "compat/tensorflow/test_threads.py",
+]
+"""Tests that watch threads at work: each has the CPUs to itself where the others run several at a time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    folders = [Path(__file__).parent / name for name in ALONE]
+    for item in items:
+        if any(item.path.is_relative_to(folder) for folder in folders):
+            item.add_marker("alone")
 
 
 @pytest.fixture(params=targets.available_isas())
@@ -18,9 +35,12 @@ def target(request: pytest.FixtureRequest) -> Target:
 
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither use nor fill the user's cache of kernels; they share one of their own."""
+    """Tests neither use nor fill the user's cache of kernels; they share one, also with pytest's other processes."""
     before = os.environ.get("WEFT_CACHE")
-    os.environ["WEFT_CACHE"] = str(tmp_path_factory.mktemp("kernels") / "cache")
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    os.environ["WEFT_CACHE"] = str(folder / "kernels")
     yield
     if before is None:
         del os.environ["WEFT_CACHE"]
