@@ -25,8 +25,10 @@ from weft.compat.torch.functions import (
     pool,
     reduction,
     resize,
+    selection,
     shape,
     statistics,
+    writing,
 )
 from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.tensor import METHODS, Tensor
@@ -85,7 +87,10 @@ MATRICES = {
     "unfold": of_op("unfold", lambda input, dimension, size, step: (input, dimension, size, step)),
 }
 DISTANCES = _of(distance, "cdist cosine_similarity")
-INDEXING = _of(indexing, "argwhere index_select gather scatter scatter_add nonzero masked_select take_along_dim")
+INDEXING = {
+    **_of(indexing, "masked_select"),
+    **_of(selection, "argwhere index_select gather scatter scatter_add nonzero take_along_dim"),
+}
 ACTIVATIONS = _of(activation, "relu sigmoid tanh softmax log_softmax celu prelu selu threshold")
 CONVOLUTIONS = _of(conv, "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")
 NORMS = _of(norm, "batch_norm layer_norm rms_norm group_norm instance_norm")
@@ -129,7 +134,7 @@ FUNCTIONAL: dict[str, Function] = {
         "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss "
         "smooth_l1_loss",
     ),
-    **_of(indexing, "embedding one_hot"),
+    **_of(selection, "embedding one_hot"),
     **_of(bags, "embedding_bag"),
     **_of(arrangement, "pad"),
     **_of(norm, "normalize"),
@@ -182,7 +187,7 @@ FUNCTIONS: dict[str, Function] = {
     "dropout": FUNCTIONAL["dropout"],
     "bitwise_left_shift": arithmetic.shift_left,
     "bitwise_right_shift": arithmetic.shift_right,
-    "embedding": lambda weight, indices, padding_idx=-1: indexing.embedding(indices, weight, padding_idx),
+    "embedding": lambda weight, indices, padding_idx=-1: selection.embedding(indices, weight, padding_idx),
     "finfo": dtypes.finfo,
     "iinfo": dtypes.iinfo,
     "promote_types": dtypes.promote_types,
@@ -228,7 +233,7 @@ METHODS.update(
         },
         **_of(shape, "expand expand_as repeat contiguous view_as"),
         **_of(creation, "type type_as new_empty new_full new_ones new_tensor new_zeros"),
-        **_of(indexing, "copy_ fill_ zero_"),
+        **_of(writing, "copy_ fill_ zero_"),
         "view": shape.view,
         "reshape_as": shape.view_as,
         "shift_left": arithmetic.shift_left,

@@ -185,7 +185,7 @@ def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:
     """`where`; of a condition alone, where it holds: a tensor for each axis."""
     if values or named:
         return where(condition, *values, **named)
-    from weft.compat.torch.functions.indexing import nonzero
+    from weft.compat.torch.functions.selection import nonzero
 
     return nonzero(condition, as_tuple=True)
 

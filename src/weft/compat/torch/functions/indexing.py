@@ -1,4 +1,4 @@
-"""Elements by position: brackets, gather, scatter, embedding, and writing in place."""
+"""Brackets: elements by position, read and written."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, cast
-from weft.compat.torch.functions.reduction import axis_of
-from weft.compat.torch.functions.rule import of_op
-from weft.compat.torch.functions.shape import expand, ints, permute, reshape, transpose
+from weft.compat.torch.functions.selection import nonzero
+from weft.compat.torch.functions.shape import ints, permute, reshape
+from weft.compat.torch.functions.writing import copy_
 from weft.compat.torch.memory import Step
 from weft.compat.torch.recording import emit
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
-from weft.ops.op import Array
 
 
 def _plain(index: Any) -> tuple[Any, ...]:
@@ -227,85 +226,11 @@ def _together(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[Tensor, 
 
 
 @tensor_function
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The entries along `dim` at the positions `index` [n]."""
-    return emit("gather", input, index, axis=axis_of(input, dim))
-
-
-@tensor_function
-def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """result[i, j] = input[index[i, j], j] for dim 0."""
-    return emit("gather_elements", input, index, axis=axis_of(input, dim))
-
-
-take_along_dim = of_op("take_along_dim", lambda input, indices, dim=None: (input, indices, dim))
-
-
-@tensor_function
-def scatter(input: Tensor, dim: int, index: Tensor, src: Any) -> Tensor:
-    """A copy of input with result[index[i, j], j] = src[i, j] for dim 0."""
-    return emit(
-        "scatter_elements", input, index, _source(input, index, src), axis=axis_of(input, dim), reduction="none"
-    )
-
-
-@tensor_function
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """As scatter, but what is written is added."""
-    return emit("scatter_elements", input, index, _source(input, index, src), axis=axis_of(input, dim), reduction="add")
-
-
-def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
-    if isinstance(src, Tensor):
-        return src
-    return emit("expand", cast(as_tensor(src), x.dtype), ints(index.shape))
-
-
-@tensor_function
-def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The positions of the elements that are not 0, [count, axes]; with `as_tuple` a tensor [count] for each axis."""
-    found = transpose(emit("non_zero", input), 0, 1)
-    return tuple(found[:, axis] for axis in range(input.ndim)) if as_tuple else found
-
-
-def argwhere(input: Tensor) -> Tensor:
-    """The positions of the elements that are not 0, [count, axes]."""
-    found: Tensor = nonzero(input)
-    return found
-
-
-@tensor_function
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where the mask holds, [count]."""
     shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)))
     wide = emit("expand", input, shape)
     return _gathered(wide, _positioned(wide, ((0, emit("expand", mask, shape)),)))
-
-
-@tensor_function
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """The rows of weight [n, width] at `input`. `padding_idx` matters for training alone."""
-    return emit("gather", weight, input, axis=0)
-
-
-@tensor_function
-def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """1 at each position of `tensor`, 0 elsewhere, along a new last axis."""
-    depth = int(tensor.numpy().max()) + 1 if num_classes == -1 else num_classes
-    return emit("one_hot", tensor, np.asarray([depth], np.int64), ints([0, 1]), axis=-1)
-
-
-def _memory(x: Tensor) -> Array:
-    """The array of `x`, to write to."""
-    array = x.numpy()
-    if array.flags.writeable:
-        return array
-    if 0 in array.strides:
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
-    raise RuntimeError("this tensor is read-only, as the array it was made of is; write to x.clone()")
 
 
 def set_index(input: Tensor, index: Any, value: Any) -> None:
@@ -331,55 +256,3 @@ def set_index(input: Tensor, index: Any, value: Any) -> None:
 @tensor_function
 def _chosen(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
     return emit("where", mask, cast(value, x.dtype), x)
-
-
-def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write `src` into the tensor's memory, as its element type. Raises RuntimeError if shapes do not fit."""
-    source = as_tensor(src)
-    recording = current()
-    if recording is None:
-        array = _memory(input)
-        _fits(input, source)
-        with np.errstate(invalid="ignore"):
-            np.copyto(array, source.numpy(), casting="unsafe")
-        return input
-    _fits(input, source)
-    recording.memory.write(recording, input, _copy_of(source, input))
-    return input
-
-
-@tensor_function
-def _copy_of(source: Tensor, like: Tensor) -> Tensor:
-    narrow = source if source.ndim <= like.ndim else reshape(source, source.shape[source.ndim - like.ndim :])
-    return expand(cast(narrow, like.dtype), like.shape)
-
-
-def _fits(target: Tensor, source: Tensor) -> None:
-    have, want = tuple(source.shape), tuple(target.shape)
-    extra = len(have) - len(want)
-    if extra > 0 and not any(size != 1 for size in have[:extra]):
-        have = have[extra:]
-    at = len(want) - len(have)
-    if at < 0:
-        raise RuntimeError(
-            f"expand(torch.FloatTensor{{{list(source.shape)}}}, size={list(want)}): the number of sizes provided "
-            f"({len(want)}) must be greater or equal to the number of dimensions in the tensor ({source.ndim})"
-        )
-    for axis, size in enumerate(have):
-        if size not in (1, want[at + axis]):
-            raise RuntimeError(
-                f"The expanded size of the tensor ({want[at + axis]}) must match the existing size ({size}) at "
-                f"non-singleton dimension {at + axis}.  Target sizes: {list(want)}.  Tensor sizes: {list(source.shape)}"
-            )
-
-
-def fill_(input: Tensor, value: Any) -> Tensor:
-    """Write one number everywhere."""
-    if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    return copy_(input, value)
-
-
-def zero_(input: Tensor) -> Tensor:
-    """Write 0 everywhere."""
-    return copy_(input, 0)

@@ -8,8 +8,8 @@ from typing import Any
 
 from weft.compat.torch.functions import creation
 from weft.compat.torch.functions.arithmetic import add, mul
-from weft.compat.torch.functions.indexing import copy_
 from weft.compat.torch.functions.reduction import SCALARS
+from weft.compat.torch.functions.writing import copy_
 from weft.compat.torch.tensor import Tensor
 
 

@@ -6,8 +6,8 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.activation import log_softmax, softplus
 from weft.compat.torch.functions.arithmetic import abs_, add, cast, clamp, div, eq, lt, mul, ne, neg, pow_, sub, where
 from weft.compat.torch.functions.elementary import exp, log
-from weft.compat.torch.functions.indexing import gather, index_select
 from weft.compat.torch.functions.reduction import mean, sum_
+from weft.compat.torch.functions.selection import gather, index_select
 from weft.compat.torch.functions.shape import reshape, unsqueeze
 from weft.compat.torch.tensor import Tensor
 

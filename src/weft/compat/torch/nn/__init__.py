@@ -5,6 +5,7 @@ from typing import Any
 from weft.compat.torch.absent import refuse
 from weft.compat.torch.nn import attention as _attention
 from weft.compat.torch.nn import container as _container
+from weft.compat.torch.nn import conv as _conv
 from weft.compat.torch.nn import functional as functional
 from weft.compat.torch.nn import init as init
 from weft.compat.torch.nn import layers as _layers
@@ -15,7 +16,7 @@ from weft.compat.torch.nn.module import Parameter as Parameter
 
 _MODULES = {
     name: kind
-    for source in (_container, _layers, _recurrent, _attention, _loss)
+    for source in (_container, _conv, _layers, _recurrent, _attention, _loss)
     for name, kind in vars(source).items()
     if isinstance(kind, type) and issubclass(kind, Module) and not name.startswith("_")
 }

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from weft.compat.torch.functions.indexing import copy_, fill_
 from weft.compat.torch.functions.inplace import normal_ as _normal
 from weft.compat.torch.functions.inplace import uniform_ as _uniform
+from weft.compat.torch.functions.writing import copy_, fill_
 from weft.compat.torch.tensor import Tensor
 
 __all__ = [

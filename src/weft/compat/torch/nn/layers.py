@@ -10,14 +10,13 @@ from weft.compat.torch.functions import (
     activation,
     arrangement,
     bags,
-    conv,
     creation,
-    indexing,
     inplace,
     matmul,
     norm,
     pool,
     resize,
+    selection,
 )
 from weft.compat.torch.functions import shape as shapes
 from weft.compat.torch.nn.module import Module, Parameter
@@ -45,117 +44,6 @@ class Linear(Module):
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-
-
-def _form(layer: _Conv | _ConvTranspose) -> str:
-    """What a convolution prints of itself: channels, kernel and stride, and the rest where it is not the default."""
-    parts = [f"{layer.in_channels}, {layer.out_channels}, kernel_size={layer.kernel_size}"]
-    parts.append(f"stride={per_axis(layer.stride, layer.rank)}")
-    for name, default in (("padding", 0), ("output_padding", 0), ("dilation", 1)):
-        given: Sizes | str = getattr(layer, name, default)
-        sizes = given if isinstance(given, str) else per_axis(given, layer.rank)
-        if sizes != (default,) * layer.rank:
-            parts.append(f"{name}={sizes}")
-    if layer.groups != 1:
-        parts.append(f"groups={layer.groups}")
-    if layer.bias is None:
-        parts.append("bias=False")
-    return ", ".join(parts)
-
-
-class _Conv(Module):
-    rank = 2
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes | str = 0,
-        dilation: Sizes = 1,
-        groups: int = 1,
-        bias: bool = True,
-    ) -> None:
-        super().__init__()
-        kernel = per_axis(kernel_size, self.rank)
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
-        fan_in = in_channels // groups * math.prod(kernel)
-        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
-        self.weight = uniform(fan_in, out_channels, in_channels // groups, *kernel)
-        self.bias = uniform(fan_in, out_channels) if bias else None
-
-    def forward(self, input: Tensor) -> Tensor:
-        function = {1: conv.conv1d, 2: conv.conv2d, 3: conv.conv3d}[self.rank]
-        return function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
-
-    def extra_repr(self) -> str:
-        return _form(self)
-
-
-class Conv1d(_Conv):
-    """Convolution over one axis."""
-
-    rank = 1
-
-
-class Conv2d(_Conv):
-    """Convolution over two axes."""
-
-
-class Conv3d(_Conv):
-    """Convolution over three axes."""
-
-    rank = 3
-
-
-class _ConvTranspose(Module):
-    rank = 2
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: Sizes,
-        stride: Sizes = 1,
-        padding: Sizes = 0,
-        output_padding: Sizes = 0,
-        groups: int = 1,
-        bias: bool = True,
-        dilation: Sizes = 1,
-    ) -> None:
-        super().__init__()
-        kernel = per_axis(kernel_size, self.rank)
-        self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, kernel
-        fan_in = out_channels // groups * math.prod(kernel)
-        self.stride, self.padding, self.output_padding = stride, padding, output_padding
-        self.dilation, self.groups = dilation, groups
-        self.weight = uniform(fan_in, in_channels, out_channels // groups, *kernel)
-        self.bias = uniform(fan_in, out_channels) if bias else None
-
-    def forward(self, input: Tensor) -> Tensor:
-        function = {1: conv.conv_transpose1d, 2: conv.conv_transpose2d, 3: conv.conv_transpose3d}[self.rank]
-        args = (self.stride, self.padding, self.output_padding, self.groups, self.dilation)
-        return function(input, self.weight, self.bias, *args)
-
-    def extra_repr(self) -> str:
-        return _form(self)
-
-
-class ConvTranspose1d(_ConvTranspose):
-    """The transpose of a convolution over one axis."""
-
-    rank = 1
-
-
-class ConvTranspose2d(_ConvTranspose):
-    """The transpose of a convolution over two axes."""
-
-
-class ConvTranspose3d(_ConvTranspose):
-    """The transpose of a convolution over three axes."""
-
-    rank = 3
 
 
 class PReLU(Module):
@@ -209,7 +97,7 @@ class Embedding(Module):
         self.weight = Parameter(creation.randn(num_embeddings, embedding_dim))
 
     def forward(self, input: Tensor) -> Tensor:
-        return indexing.embedding(input, self.weight)
+        return selection.embedding(input, self.weight)
 
 
 class EmbeddingBag(Module):
