@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -44,6 +45,8 @@ class Factors:
     b: ir.Value
     b_depth: Index
     ahead: Ahead = Ahead(0, 0)
+    row: Callable[[ir.Value], list[ir.Value]] | None = None
+    """Makes the vectors of a row of the right factor, given its place in b; None: they are loaded."""
 
 
 class RegisterBlock:
@@ -99,7 +102,10 @@ class RegisterBlock:
         row_bytes = k.mul(factors.a_row, dtype.size)
         for step in range(steps):
             b_row = k.at(b, k.mul(factors.b_depth, step), dtype)
-            right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
+            if factors.row is None:
+                right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
+            else:
+                right = factors.row(b_row)
             quads = [right_quads(k, value) for value in right] if self.quads else []
             along = k.mul(factors.a_depth, step)
             for row in range(self.rows):

@@ -25,6 +25,13 @@ class Matrices:
     def transposed(self) -> Matrices:
         return replace(self, row=self.column, column=self.row)
 
+    @property
+    def kind(self) -> str:
+        """Which of rows and columns count: `scalar` (neither), `row`, `column` or `full`, as tails call it."""
+        return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
+            self.row != 0, self.column != 0
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class Operands:

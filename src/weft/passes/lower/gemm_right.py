@@ -81,7 +81,7 @@ def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
     how = f"panels {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
     packed = ctx.packed(b.value, how)
     if packed is None:
-        panels = pack_panels(_matrices(b, (*sizes, depth, columns)), width)
+        panels = pack_panels(matrices_of(b, (*sizes, depth, columns)), width)
         packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.panels"))
     return _constant_panels(packed, sizes, product, width)
 
@@ -94,7 +94,7 @@ def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
     how = f"pairs {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
     packed = ctx.packed(b.value, how)
     if packed is None:
-        matrices = _matrices(b, (*sizes, depth, columns))
+        matrices = matrices_of(b, (*sizes, depth, columns))
         panels = pack_panels(joined_pairs(matrices, axis=1), width)
         packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.pairs"))
     return _constant_panels(packed, sizes, product, width)
@@ -109,14 +109,14 @@ def packed_quads(ctx: LowerContext, product: Operands, width: int) -> Right:
     how = f"quads {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
     packed = ctx.packed(b.value, how)
     if packed is None:
-        matrices = _matrices(b, (*sizes, depth, columns))
+        matrices = matrices_of(b, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
         panels = pack_panels(np.concatenate([start, joined_quads(matrices, axis=1)], axis=1), width)
         packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.quads"))
     return _constant_panels(packed, sizes, product, width, first=1)
 
 
-def _matrices(b: Matrices, sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
+def matrices_of(b: Matrices, sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
     """The constant `b`, which has batch, row and column `sizes`, as [batch, rows, columns]."""
     data = np.ascontiguousarray(b.value.data)
     strides = tuple(step * data.itemsize for step in (*b.batch, b.row, b.column))

@@ -9,8 +9,9 @@ from weft.graph.node import Node
 from weft.ops.operands import BYTES
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
 from weft.passes.lower.conv_tiles import sum_registers
-from weft.passes.lower.gemm_operands import Matrices, Operands, operands_of
+from weft.passes.lower.gemm_operands import Operands, operands_of
 from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
+from weft.passes.lower.gemm_strassen import lower_strassen_product
 from weft.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_tile, panels_ahead
 from weft.passes.lower.quads import kind_of
 from weft.plan.call import Call
@@ -22,8 +23,8 @@ _FLOPS_PER_LANE_NS = 6.0
 
 
 def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """A call of `gemm`, or of `gemv` for a vector times a matrix whose rows it runs along; None for other dtypes
-    and for results of which neither rows nor columns are contiguous."""
+    """Calls of `gemm` or `gemm_strassen`, or of `gemv` for a vector times a matrix whose rows it runs along; None for
+    other dtypes and for results of which neither rows nor columns are contiguous."""
     dtype = node.operand(0).known_dtype
     if dtype == bf16:
         pairs = pairs_of(node) if ctx.target.has_bf16_products else None
@@ -91,6 +92,9 @@ def _oriented(product: Operands) -> Operands | None:
 
 
 def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, each: int = 1) -> list[Call]:
+    fewer = lower_strassen_product(node, ctx, product, dtype) if each == 1 else None
+    if fewer is not None:
+        return fewer
     lanes, depth = ctx.target.lanes(dtype), product.depth
     registers = sum_registers(ctx.target, quads=True) if each == 4 else ctx.target.registers
     tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
@@ -130,7 +134,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         batch_rank=len(product.batch),
         ahead=panels_ahead(grid, width * dtype.size) if product.b.value.is_constant else (0, 0),
         tail=node.attrs.get("tail"),
-        kinds=tuple(_kind(operand) for operand in product.tail),
+        kinds=tuple(operand.kind for operand in product.tail),
     )
     scratch = tile.heights[0] * width * dtype.size
     if right.copies or (right.source == "rows" and edge):
@@ -147,12 +151,6 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         scratch=scratch,
     )
     return [*calls, product_call]
-
-
-def _kind(operand: Matrices) -> str:
-    return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
-        operand.row != 0, operand.column != 0
-    ]
 
 
 def _args(product: Operands, tile: Tile, grid: Grid, panels: int, b_panel: int) -> tuple[int, ...]:
@@ -193,7 +191,7 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
         vectors=1,
         batch_rank=len(product.batch),
         tail=node.attrs.get("tail"),
-        kinds=tuple(_kind(operand) for operand in product.tail),
+        kinds=tuple(operand.kind for operand in product.tail),
     )
     return ctx.call(
         node,

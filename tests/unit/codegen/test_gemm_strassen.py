@@ -1,0 +1,160 @@
+"""Matrix products by Strassen's algorithm against float64, on every instruction set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.kernel_runner import lower_graph
+from tests.single_node import SingleNode
+from tests.unit.codegen.conv_case import FAST_LIMIT
+
+from weft.codegen import target as targets
+from weft.dtypes import f32
+from weft.graph.expr import Expr, Step
+from weft.ops.matmul import evaluate_matmul
+from weft.passes.lower import gemm_strassen, gemm_strassen_cut
+from weft.passes.lower.gemm_strassen import pack_blocks
+from weft.passes.lower.gemm_strassen_cut import Cut, choose_cut, cuts
+from weft.plan.target import Target
+
+Array = np.ndarray[Any, Any]
+PLAIN: dict[str, Any] = {"transpose_a": False, "transpose_b": False}
+
+BIAS_GELU = Expr(
+    (f32, f32),
+    (Step("add", (0, 1), f32), Step("erf", (2,), f32), Step("mul", (2, 3), f32)),
+    (4,),
+)
+BIAS_RESIDUAL = Expr((f32, f32, f32), (Step("add", (0, 1), f32), Step("add", (3, 2), f32)), (4,))
+
+
+def numbers(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def product(
+    matrices: int,
+    rows: int,
+    depth: int,
+    columns: int,
+    attrs: dict[str, Any] | None = None,
+    more: tuple[Array, ...] = (),
+) -> SingleNode:
+    """[matrices, rows, depth] @ [depth, columns], the right factor and vectors of the tail being constant."""
+    attrs = {**PLAIN, **(attrs or {})}
+    right = numbers(columns, depth, seed=1) if attrs["transpose_b"] else numbers(depth, columns, seed=1)
+    arrays = [numbers(matrices, rows, depth), right, *more]
+    return SingleNode("matmul", arrays, attrs, constants=(1,))
+
+
+def families(node: SingleNode, target: Target, math: str = "fast") -> list[str]:
+    return [call.spec.family for call in lower_graph(node.graph, target, math)[0] if call.spec is not None]
+
+
+def check(node: SingleNode, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels of `cut` agree with float64, and give the same bits in both orders of chunks, memory unaligned."""
+    monkeypatch.setattr(gemm_strassen, "choose_cut", lambda *_: cut)
+    assert families(node, target) == ["strassen_left", "gemm_strassen"]
+    (found,), (backwards,) = node.run(target), node.run(target, reverse_chunks=True, guard=72)
+    assert found.tobytes() == backwards.tobytes()
+    if "tail" in node.attrs:
+        (expected,) = node.expected()
+    else:
+        (expected,) = evaluate_matmul(
+            node.attrs, [array.astype(np.float64) for array in node.arrays if array is not None]
+        )
+    assert np.linalg.norm(found - expected) <= FAST_LIMIT / 4 * np.linalg.norm(expected)
+
+
+SHAPES = {
+    "whole blocks": (1, 32, 128, 384),
+    "rows of two heights": (1, 58, 64, 192),
+    "an odd number of rows": (1, 67, 64, 192),
+    "several matrices": (3, 40, 64, 192),
+    "several tiles, the last one smaller": (1, 259, 64, 192),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name: str, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that make no whole halves, blocks or tiles are computed as if the last one were there again, and not stored."""
+    matrices, rows, depth, columns = SHAPES[name]
+    first, *_ = cuts(matrices, rows, columns, depth, target)
+    check(product(matrices, rows, depth, columns), target, first, monkeypatch)
+
+
+@pytest.mark.parametrize("vectors", [2, 3, 4])
+def test_parts_of_the_depth_add_up(vectors: int, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of which the last one is smaller, for chunks of one and of several pairs of panels of every width."""
+    lanes = target.lanes(f32)
+    columns = 2 * vectors * lanes * 3
+    monkeypatch.setattr(gemm_strassen_cut, "_PART", 4 * lanes)
+    found = [cut for cut in cuts(1, 34, columns, 10 * lanes, target) if cut.tile.vectors == vectors]
+    assert {cut.pairs_per_chunk for cut in found} == {1, 2, 3}
+    for cut in found:
+        assert cut.parts == 3
+        check(product(1, 34, 10 * lanes, columns), target, cut, monkeypatch)
+
+
+@pytest.mark.parametrize("tail", [BIAS_GELU, BIAS_RESIDUAL], ids=["bias and gelu", "bias and residual"])
+def test_tails(tail: Expr, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tails are applied to finished sums of both halves of a tile, long ones and those that read a whole matrix."""
+    more = (numbers(192, seed=2), numbers(1, 67, 192, seed=3))[: len(tail.operands) - 1]
+    first, *_ = cuts(1, 67, 192, 64, target)
+    check(product(1, 67, 64, 192, {"tail": tail}, more), target, first, monkeypatch)
+
+
+def test_a_right_factor_that_is_stored_transposed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *_ = cuts(1, 40, 192, 64, target)
+    check(product(1, 40, 64, 192, {"transpose_b": True}), target, first, monkeypatch)
+
+
+@pytest.mark.parametrize("shape", [(64, 768, 768), (128, 3072, 768)], ids=str)
+def test_error_of_real_layers(shape: tuple[int, int, int]) -> None:
+    """Layers as transformers have them stay far below the limit of math="fast"."""
+    target = targets.detect()
+    rows, depth, columns = shape
+    node = product(1, rows, depth, columns)
+    (found,) = node.run(target)
+    (expected,) = evaluate_matmul(PLAIN, [numbers(1, rows, depth).astype(np.float64), node.arrays[1]])
+    assert np.linalg.norm(found - expected) <= FAST_LIMIT / 4 * np.linalg.norm(expected)
+
+
+def test_where_it_is_taken(target: Target) -> None:
+    """Where there are registers enough, but not for math="exact", nor where rows may be samples, are few, or save little."""
+    taken = product(1, 128, 768, 3072)
+    gains = choose_cut(1, 128, 3072, 768, target) is not None
+    assert gains == (target.registers == 32)
+    assert families(taken, target) == (["strassen_left", "gemm_strassen"] if gains else ["gemm"])
+    assert families(taken, target, "exact") == ["gemm"]
+    arrays = [numbers(128, 768), numbers(768, 3072)]
+    assert families(SingleNode("matmul", arrays, PLAIN, constants=(1,)), target) == ["gemm"]
+    assert families(product(128, 1, 768, 3072), target) == ["gemm"]
+    assert families(product(1, 16, 768, 3072), target) == ["gemm"]
+    assert families(product(1, 128, 64, 64), target) == ["gemm"]
+    assert families(product(1, 128, 764, 3072), target) == ["gemm"], "halves of the depth are no whole vectors"
+
+
+def test_what_is_not_finite_stays_in_its_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is added to one of the same matrix only, so other samples never see what is infinite in it."""
+    target = targets.detect()
+    first, *_ = cuts(3, 40, 192, 64, target)
+    monkeypatch.setattr(gemm_strassen, "choose_cut", lambda *_: first)
+    a = numbers(3, 40, 64)
+    a[1, 7, 3] = np.inf
+    (found,) = SingleNode("matmul", [a, numbers(64, 192, seed=1)], PLAIN, constants=(1,)).run(target)
+    assert np.isfinite(found[[0, 2]]).all()
+    assert not np.isfinite(found[1]).all()
+
+
+def test_blocks_of_the_right_factor() -> None:
+    """Each part of each pair of panels becomes its blocks b11, b21, b22 - b12 + b11 and b22."""
+    b = np.arange(6 * 8, dtype=np.float32).reshape(6, 8)
+    packed = pack_blocks(b, 2, 4)
+    pair = packed.reshape(2, -1)[1]
+    upper, lower = b[0:2, 4:8], b[2:4, 4:8]
+    wide = lower[:, 2:] - upper[:, 2:] + upper[:, :2]
+    np.testing.assert_array_equal(pair[:16].reshape(4, 2, 2), [upper[:, :2], lower[:, :2], wide, lower[:, 2:]])
+    np.testing.assert_array_equal(pair[16:].reshape(4, 1, 2)[0], b[4:5, 4:6])
