@@ -1,5 +1,7 @@
 # Everything a fresh clone needs: python3 (>= 3.11, with venv and pip), make and g++.
 PYTHON ?= python3
+# More for pip, e.g. -Ccmake.define.WEFT_WERROR=ON
+INSTALL_OPTIONS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
@@ -27,7 +29,7 @@ lint: $(STAMP)
 $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check scikit-build-core nanobind cmake ninja 'tbb-devel; sys_platform == "linux" and platform_machine == "x86_64"'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable '.[test,dev]' $(INSTALL_OPTIONS)
 	touch $(STAMP)
 
 clean:
