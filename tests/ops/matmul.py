@@ -24,6 +24,7 @@ _SHAPES = {
     "tile": ((28, 64), (64, 96)),
     "batch": ((4, 9, 10), (4, 10, 11)),
     "batch_shared_right": ((2, 3, 5, 8), (8, 6)),
+    "sequence": ((1, 64, 384), (384, 1536)),
     "batch_shared_left": ((5, 8), (2, 3, 8, 6)),
     "batch_broadcast": ((2, 1, 5, 8), (3, 8, 6)),
     "heads": ((2, 4, 19, 16), (2, 4, 16, 19)),
@@ -34,7 +35,7 @@ _SHAPES = {
 }
 _WITH_WEIGHTS = (
     "vector_matrix", "row", "column", "inner_one", "square16", "odd", "tall", "wide", "deep", "tile",
-    "batch_shared_right", "empty_rows", "empty_columns", "empty_inner",
+    "batch_shared_right", "sequence", "empty_rows", "empty_columns", "empty_inner",
 )  # fmt: skip
 
 
