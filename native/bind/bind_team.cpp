@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "bind.h"
 #include "interpreter.h"
@@ -42,6 +43,19 @@ nb::dict status(PyTeam& team) {
     return facts;
 }
 
+// weft::Resting for a with statement.
+class PyResting {
+public:
+    void enter() { resting_.emplace(); }
+    void exit(const nb::args&) {
+        const ReleasedGil released;
+        resting_.reset();
+    }
+
+private:
+    std::optional<weft::Resting> resting_;
+};
+
 PyTeam* make_team(std::string name, int intra_op, int inter_op, double spin_us) {
     return new PyTeam(std::move(name), {intra_op, inter_op}, to_spin(spin_us));
 }
@@ -74,6 +88,10 @@ void bind_team(nb::module_& m) {
                 return std::pair(now.intra_op, now.inter_op);
             },
             "(intra_op, inter_op)");
+    nb::class_<PyResting>(m, "Resting", "Around waiting, inside a step, for a run in another thread: that keeps nobody from working.")
+        .def(nb::init<>())
+        .def("__enter__", &PyResting::enter, nb::call_guard<ReleasedGil>())
+        .def("__exit__", &PyResting::exit);
     nb::class_<PyTeam>(m, "Team",
                        "A team of threads: at most intra_op workers inside one op, at most inter_op ops in progress,\n"
                        "callers included. Threads are started when they first pay.")

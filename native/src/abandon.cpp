@@ -34,6 +34,7 @@ void Scheduler::abandon(Context& run) {
             member->stray = shared_from_this();
             pthread_detach(member->thread);
             if (member->place >= 0) ++stray_places_;
+            if (std::exchange(member->rests, false)) resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
             strays_.push_back(std::move(member));
         }
         std::erase(*threads, nullptr);

@@ -106,7 +106,6 @@ void Program::take_steps(std::vector<StepSpec> steps) {
         }
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
         take_pointers(where, spec.pointers);
-        has_host_ = has_host_ || spec.host;
         steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
                           pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
         step_costs_.push_back(spec.cost_ns);

@@ -29,9 +29,28 @@ double left_to_share_ns(const Context& run) {
 
 }  // namespace
 
-bool Scheduler::can_start(const Context& run) const {
+// Where all who hold places rest, or are strays, there is one place more.
+int Scheduler::most_places() const {
+    return std::max(places_cap_, stray_places_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
+}
+
+// How many hold places and do not rest.
+int Scheduler::working() const {
+    return places_.used() - stray_places_ - resting_.load(std::memory_order_relaxed);  // see resting_
+}
+
+int Scheduler::working_beside(const Member& member) const {
+    return working() - (member.holder->scheduler == this && member.holder->place >= 0 ? 1 : 0);
+}
+
+// Where nobody else works, the tokens are held by who waits for others: so there is one more.
+bool Scheduler::has_token_for(const Context& run, int others_working) const {
+    return run.lent_free || ops_ < ops_cap_ || others_working <= 0;
+}
+
+bool Scheduler::can_start(const Context& run, int others_working) const {
     if (run.ready.empty()) return false;
-    return run.ops < limits_of(run).inter_op && (run.lent_free || ops_ < ops_cap_);
+    return run.ops < limits_of(run).inter_op && has_token_for(run, others_working);
 }
 
 Op* Scheduler::start(Context& run, std::uint32_t task) {
@@ -84,7 +103,7 @@ void Scheduler::end_turn_if_over(Context& run) {
 // A caller leaves its place to an older run that nobody works for, and when places have become fewer.
 bool Scheduler::must_yield(const Member& member) const {
     if (member.guest) return false;
-    if (places_.used() > places_cap_) return true;
+    if (places_.used() > most_places()) return true;
     if (member.own == nullptr || runs_.front() == member.own) return false;
     for (const Context* run : runs_) {
         if (run == member.own) return false;
@@ -119,14 +138,15 @@ bool Scheduler::may_help(const Context& run, double gain_ns, int free_places) {
 // The run whose next task a member takes: its own; else the first that has one, but among equals first one that nobody
 // works for, since a second worker for a run gains less than a first one for another.
 Context* Scheduler::run_to_serve(const Member& member) {
-    if (member.own != nullptr) return can_start(*member.own) ? member.own : nullptr;
+    const int others = working_beside(member);
+    if (member.own != nullptr) return can_start(*member.own, others) ? member.own : nullptr;
     Context* first = nullptr;
     for (Context* run : runs_) {
         if (first != nullptr && run->priority < first->priority) break;
-        if (!can_start(*run)) continue;
+        if (!can_start(*run, others)) continue;
         if (run->workers == 0) return run;
         if (first != nullptr || !run->program.tasks()[run->ready.front()].worth_sharing) continue;
-        if (may_help(*run, run->ready_ns / 2, places_cap_ - places_.used() + 1)) first = run;
+        if (may_help(*run, run->ready_ns / 2, most_places() - places_.used() + 1)) first = run;
     }
     return first;
 }
@@ -138,7 +158,7 @@ Op* Scheduler::pick(Member& member) {
         if (member.own != nullptr && run != member.own) continue;
         Op* const op = best_to_join(*run, kWorthSharingNs);
         if (op == nullptr) continue;
-        if (member.own == nullptr && !may_help(*run, saved_ns(*op), places_cap_ - places_.used() + 1)) continue;
+        if (member.own == nullptr && !may_help(*run, saved_ns(*op), most_places() - places_.used() + 1)) continue;
         ++op->workers;
         ++run->workers;
         return op;
@@ -253,7 +273,7 @@ void Scheduler::dispatch(Section& section) {
 }
 
 bool Scheduler::dispatch_start(Section& section, Context& run) {
-    if (!can_start(run)) return false;
+    if (!can_start(run, working())) return false;
     double gain = 0;
     if (run.workers > 0) {
         if (!run.program.tasks()[run.ready.front()].worth_sharing) return false;
@@ -302,7 +322,7 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     }
     Member* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
     if (caller != nullptr && is_spinning(*caller)) return caller;
-    const int free_places = places_cap_ - places_.used();
+    const int free_places = most_places() - places_.used();
     const bool free_place = must ? free_places > 0 : may_help(run, gain_ns, free_places);
     Member* parked = caller;
     if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
@@ -318,7 +338,7 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     if (!free_place || gain_ns < kWorthCallingSpinnerNs) return nullptr;
     // Ops that are each too short to pay for a thread may do so together.
     if (gain_ns < kWorthStartingNs && !(left_to_share_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
-    if (static_cast<int>(workers_.size()) + stray_places_ >= places_cap_ - 1) return nullptr;
+    if (static_cast<int>(workers_.size()) + stray_places_ >= most_places() - 1) return nullptr;
     return start_thread_for(section, run, Role::worker);
 }
 
@@ -334,12 +354,10 @@ Member* Scheduler::idle_worker() const {
 }
 
 // Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
-// team of one place has no workers, and so no crowd. Nor is there one where host steps are: what these wait for may need
-// a place that a worker would hold.
+// team of one place has no workers, and so no crowd.
 bool Scheduler::is_crowded(const Context& run) {
-    if (places_cap_ == 1 || places_.used() >= places_cap_ || run.nested || run.program.has_host()) return false;
-    if (std::any_of(runs_.begin(), runs_.end(), [](const Context* other) { return other->in_host > 0; })) return false;
-    return static_cast<int>(runs_.size()) + kept_places() > places_cap_;
+    return places_cap_ > 1 && !run.nested && places_.used() < most_places() &&
+           static_cast<int>(runs_.size()) + kept_places() > places_cap_;
 }
 
 // In a crowd workers hold the places, and go from run to run. Else a caller whose run has ended would have to wake the
@@ -347,10 +365,10 @@ bool Scheduler::is_crowded(const Context& run) {
 // result would come a run late. Null if there is no thread for it: then callers do it after all.
 Member* Scheduler::worker_for_crowd() {
     if (Member* const idle = idle_worker()) return idle;
-    if (static_cast<int>(workers_.size()) + stray_places_ >= places_cap_) return nullptr;
+    if (static_cast<int>(workers_.size()) + stray_places_ >= most_places()) return nullptr;
     try {
         Member* const worker = start_thread(Role::worker);
-        workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_));
+        workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(most_places()));
         return worker;
     } catch (const std::runtime_error&) {
         return nullptr;
@@ -362,7 +380,7 @@ Member* Scheduler::worker_for_crowd() {
 void Scheduler::call_up(Section& section, const Context& run) {
     if (!(left_to_share_ns(run) >= 2 * kWorthWakingNs)) return;
     const Limits limits = limits_of(run);
-    const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), places_cap_);
+    const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), most_places());
     int missing = wanted - places_.used() - kept_places() - spinners_;
     for (auto it = idle_.rbegin(); it != idle_.rend() && missing > 0; ++it) {
         if ((*it)->role != Role::worker) continue;

@@ -69,7 +69,6 @@ void Scheduler::update_caps() {
         places_cap_ = std::max({places_cap_, limits.intra_op, limits.inter_op});
         ops_cap_ = std::max(ops_cap_, limits.inter_op);
     }
-    places_cap_ = std::max(places_cap_, stray_places_ + 1);  // else nothing could run until a stray has ended
     workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_ - 1));
 }
 
@@ -119,6 +118,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     caller.traced_team = id_;
     caller.guest = false;
     caller.place = -1;
+    caller.holder = &caller;
     if (const Member* outer = current_member()) {
         run.nested = true;
         if (const Context* around = outer->running) {
@@ -130,6 +130,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
         if (outer->role != Role::blocking) {
             caller.guest = run.lent_free = true;
             caller.place = outer->place;
+            caller.holder = outer->holder;
             caller.traced_team = outer->traced_team;
         }
     }
@@ -164,8 +165,7 @@ bool Scheduler::may_walk(const Context& run, const Member& caller) const {
     const Limits limits = limits_of(run);
     const bool alone = limits.intra_op == 1 && limits.inter_op == 1;
     if (!alone && run.program.shareable_ns() >= 2 * kWorthCallingSpinnerNs) return false;
-    const bool token = run.lent_free || ops_ < ops_cap_;
-    return token && (caller.place >= 0 || has_place_for(caller)) && !must_yield(caller);
+    return has_token_for(run, working_beside(caller)) && (caller.place >= 0 || has_place_for(caller)) && !must_yield(caller);
 }
 
 // The fast path: the caller walks through the program's order, without the lock and without counters, on one place

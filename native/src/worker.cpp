@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "weft/affinity.h"
 #include "weft/chaos.h"
@@ -129,7 +130,7 @@ Member* Scheduler::take_caller_member() {
     return member;
 }
 
-bool Scheduler::has_place_for(const Member& member) const { return member.guest || places_.used() < places_cap_; }
+bool Scheduler::has_place_for(const Member& member) const { return member.guest || places_.used() < most_places(); }
 
 // Keeps one for a caller whose run has just finished.
 void Scheduler::keep_place() {
@@ -164,7 +165,7 @@ void Scheduler::give_back_place(Member& member) {
 bool Scheduler::may_spin(const Member& member, int places_used) const {
     if (member.role == Role::blocking) return false;
     if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // a setting
-    return member.guest || places_used + spinners_ < places_cap_;
+    return member.guest || places_used + spinners_ < most_places();
 }
 
 void Scheduler::go_idle(Section& section, Member& member) {
@@ -172,6 +173,7 @@ void Scheduler::go_idle(Section& section, Member& member) {
     (member.role == Role::blocking ? idle_blocking_ : idle_).push_back(&member);
     const bool spins = may_spin(member, places_.used());
     if (spins && !member.guest) ++spinners_;
+    if (!spins) fall_asleep(member);
     set_state(section, member, spins ? State::spinning : State::parked);
     if (workers_.size() > workers_wanted_) retire_surplus(section);
 }
@@ -180,8 +182,53 @@ void Scheduler::stop_idling(Member& member) {
     if (!member.idle) return;
     member.idle = false;
     std::erase(member.role == Role::blocking ? idle_blocking_ : idle_, &member);
-    // Relaxed: written under the lock we hold.
-    if (!member.guest && member.state.load(std::memory_order_relaxed) == State::spinning) --spinners_;
+    const State state = member.state.load(std::memory_order_relaxed);  // written under the lock we hold
+    if (!member.guest && state == State::spinning) --spinners_;
+    if (state == State::parked) wake_up(member);
+}
+
+// A guest that is parked rests. To be called before it is, as it goes to see_to_others() then.
+void Scheduler::fall_asleep(const Member& member) {
+    if (member.guest) member.holder->scheduler->resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
+}
+
+void Scheduler::wake_up(const Member& member) {
+    if (!member.guest) return;
+    Scheduler& its = *member.holder->scheduler;
+    its.resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
+    its.epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
+}
+
+// For who has begun to rest: what may go on because of that does.
+void Scheduler::see_to_others() {
+    if (!is_here()) return;
+    Section section(*this);
+    dispatch(section);
+}
+
+void Scheduler::rest(Member& holder) {
+    if (!is_here()) return;
+    Section section(*this);
+    if (holder.place < 0 || holder.stray) return;
+    holder.rests = true;
+    resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
+    dispatch(section);
+}
+
+void Scheduler::go_on(Member& holder) {
+    if (!is_here()) return;
+    const Section section(*this);
+    if (!std::exchange(holder.rests, false)) return;
+    resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
+    epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
+}
+
+Resting::Resting() : holder_(current_member() == nullptr ? nullptr : current_member()->holder) {
+    if (holder_ != nullptr) holder_->scheduler->rest(*holder_);
+}
+
+Resting::~Resting() {
+    if (holder_ != nullptr) holder_->scheduler->go_on(*holder_);
 }
 
 void Scheduler::give(Section& section, Member& member, Op* op) {
@@ -200,11 +247,13 @@ void Scheduler::give(Section& section, Member& member, Op* op) {
 bool Scheduler::take_back(Member& member) {
     const int without_it = places_.used() - (member.guest ? 0 : 1);
     const bool spins = may_spin(member, without_it);
+    if (!spins) fall_asleep(member);
     chaos_point();
     State given = State::given;
     // Relaxed: the member has written nothing, and reads what the next gift holds by its own exchange in take_up().
     if (!member.state.compare_exchange_strong(given, spins ? State::spinning : State::parked,
                                               std::memory_order_relaxed)) {
+        if (!spins) wake_up(member);
         return false;
     }
     give_back_place(member);
@@ -237,7 +286,7 @@ void Scheduler::set_state(Section& section, Member& member, State state) {
 
 // Runnable threads, spinning ones included, are never more than the places.
 void Scheduler::calm_spinners() {
-    for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && places_.used() + spinners_ > places_cap_; ++i) {
+    for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && places_.used() + spinners_ > most_places(); ++i) {
         Member& member = *idle_[i];
         // Both relaxed: read and written under the lock; the spinning member takes it before it believes this.
         if (member.guest || member.state.load(std::memory_order_relaxed) != State::spinning) continue;
@@ -277,6 +326,7 @@ void Scheduler::wait(Member& member) {
                 lie_down(member);
                 break;
             case State::parked:
+                if (member.guest) member.holder->scheduler->see_to_others();
                 sleep_while_parked(member, until_look(member, member.watch.on ? Clock::now() : Clock::time_point()));
                 began = Clock::now();
                 break;
@@ -314,6 +364,7 @@ void Scheduler::lie_down(Member& member) {
             if (!runs_.empty()) ++member.futile_spins;
             [[fallthrough]];
         case State::lying_down:
+            fall_asleep(member);
             member.state.store(State::parked, std::memory_order_relaxed);
             break;
         default:

@@ -34,6 +34,13 @@ class CancelToken:
     @property
     def cancelled(self) -> bool: ...
 
+class Resting:
+    """Around waiting, inside a step, for a run in another thread: that keeps nobody from working."""
+
+    def __init__(self) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
+
 class RunLimits:
     """Limits of all runs that refer to them, those in progress included."""
 

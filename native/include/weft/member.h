@@ -62,11 +62,13 @@ struct Member {
     bool guest = false;       // caller inside a step of another run: brings the place it holds, gives it up never
     bool comes_back = false;  // caller: called this run right after its last one
     int place = -1;           // held while working; blocking threads have -1 - index
+    Member* holder = this;    // whose place it is: for a guest that of the first member around it which is none
     int traced_team = 0;      // team of `place`: not the scheduler's own for a guest
     // On a line of their own, as a spinning member reads them all the time.
     alignas(64) std::atomic<State> state{State::parked};
     Op* op = nullptr;         // written before state becomes `given`; read by the member once it is `working`
     bool awaited = false;     // listed in Scheduler::given_
+    bool rests = false;       // inside a step that only waits: see Resting
     const Context* in_host = nullptr;   // the run whose host step the thread is in
     std::shared_ptr<Scheduler> stray;   // not null once that run has been abandoned: the thread ends with the step
 
@@ -81,6 +83,19 @@ struct Member {
 
 // current_member() is what the calling thread is while it runs a step; null outside steps.
 Member*& current_member();
+
+// Resting tells the team whose place the calling thread holds, if any, that it only waits, for as long as this lives: for
+// steps that wait for a run in another thread.
+class Resting {
+public:
+    Resting();
+    ~Resting();
+    Resting(const Resting&) = delete;
+    Resting& operator=(const Resting&) = delete;
+
+private:
+    Member* const holder_;
+};
 
 // cpu_relax() tells the core that this is a spin loop.
 void cpu_relax();

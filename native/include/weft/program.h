@@ -131,8 +131,6 @@ public:
     // cost_ns() estimates all of its work.
     double cost_ns() const { return cost_ns_; }
     bool has_blocking() const { return has_blocking_; }
-    // has_host() is whether any step is a call into the host language.
-    bool has_host() const { return has_host_; }
 
 private:
     struct BoundPointer {
@@ -163,7 +161,6 @@ private:
     double independent_ns_ = 0;  // what tasks could do beside the longest path
     std::atomic<double> shareable_ns_{0};
     bool has_blocking_ = false;
-    bool has_host_ = false;
 
     std::vector<SlotSpec> slots_;
     std::vector<PointerSpec> pointers_;

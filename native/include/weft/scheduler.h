@@ -86,6 +86,9 @@ public:
     // may.
     void set_cpus(std::vector<int> cpus, std::vector<int> base);
     Status status();
+    // rest() and go_on() are for Resting, called by the thread of `holder`.
+    void rest(Member& holder);
+    void go_on(Member& holder);
     // is_here() is false in a child made by fork(), where its threads do not exist.
     bool is_here() const;
 
@@ -118,7 +121,11 @@ private:
     bool is_only_in_host_steps() const;
 
     // schedule.cpp: who does what; all need the lock
-    bool can_start(const Context& run) const;
+    int most_places() const;
+    int working() const;
+    int working_beside(const Member& member) const;
+    bool has_token_for(const Context& run, int others_working) const;
+    bool can_start(const Context& run, int others_working) const;
     Op* start(Context& run, std::uint32_t task);
     bool may_help(const Context& run, double gain_ns, int free_places);
     Context* run_to_serve(const Member& member);
@@ -158,6 +165,9 @@ private:
     void give_back_place(Member& member);
     bool may_spin(const Member& member, int places_used) const;
     void go_idle(Section& section, Member& member);
+    static void fall_asleep(const Member& member);
+    static void wake_up(const Member& member);
+    void see_to_others();
     void stop_idling(Member& member);
     void give(Section& section, Member& member, Op* op);
     bool take_back(Member& member);
@@ -191,7 +201,7 @@ private:
     void work_as_guest(Op& op);
 
     Mutex mutex_;
-    // Everything below is guarded by mutex_, but for constants, epoch_ and spin_ns_.
+    // Everything below is guarded by mutex_, but for constants and atomics.
     const std::string name_;
     const int id_;
     const std::uint64_t generation_;
@@ -206,6 +216,10 @@ private:
     int blocking_ops_ = 0;
     int spinners_ = 0;       // idle members that watch their word
     int stray_places_ = 0;   // held by strays_
+    // Places whose holders rest, without stray ones but for the guests of strays, which end soon. Changed under the lock of
+    // the team that the holder waits in, and relaxed everywhere: who has added to it takes this team's lock next, in
+    // see_to_others(), so what it allows is not missed; who sees it too late when it falls lets one more work for an op.
+    std::atomic<int> resting_{0};
     std::deque<std::int64_t> returns_;  // until when places are kept for callers whose runs have ended; earliest first
     bool closing_ = false;
     bool left_ = false;      // threads were left behind at the end of the process: there is nothing more to close
@@ -223,8 +237,8 @@ private:
     std::vector<std::unique_ptr<Member>> joined_;    // ended; kept because a late wake() may still name one
     std::size_t workers_wanted_ = 0;                 // more than these end when idle
     std::condition_variable_any quieter_;  // a run, or a stray, has ended
-    // Bumped under the lock when serial walks must come and look: limits changed, or a run starves. They load it
-    // relaxed as a hint and then take the lock, which orders the rest.
+    // Bumped when serial walks must come and look: limits changed, a run starves, who rested goes on. They load it relaxed
+    // as a hint and then take the lock, which orders the rest, as but for the last it is bumped under it too.
     std::atomic<std::uint64_t> epoch_{0};
     // How long the idle spin. Relaxed everywhere: a setting.
     std::atomic<std::int64_t> spin_ns_;

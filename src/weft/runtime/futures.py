@@ -129,7 +129,7 @@ class Background:
             finish(*entry)
             yield
         else:
-            with self._lent():
+            with self._lent(), _native.Resting():
                 with self._wake:
                     if len(self._queue) > self._idle:  # all who serve may be waiting in tasks
                         self._start(self._serve, f"weft-{self._name}-async")

@@ -153,6 +153,32 @@ def test_a_task_may_wait_for_runs_in_the_background(where):
     assert pool.threads.team().limits == (1, 1)
 
 
+@pytest.mark.timeout(60)
+def test_limits_may_fall_while_a_task_waits_for_a_run_that_another_thread_helps():
+    """
+    The helper waits for a run in the background. Of the two places there were, both are held by who waits.
+    """
+    pool = Pool(intra_op=2, inter_op=2)
+    caller, helped, waited = threading.get_ident(), threading.Event(), []
+    leaf = python_tasks([lambda: None], pool=pool)
+
+    def meet():
+        if threading.get_ident() == caller:
+            assert helped.wait(30)
+        elif not helped.is_set():
+            helped.set()
+            future = leaf.run_async(X)
+            pool.set(intra_op=1, inter_op=1)
+            while pool.threads.status()["runs"] < 3:
+                time.sleep(0.001)
+            waited.append(future.result(20)["task0"].tolist())
+
+    inner = python_tasks([meet] * 24, pool=pool)
+    python_tasks([lambda: inner.run(X)], pool=pool).run(X)
+
+    assert waited == [[1.0]]
+
+
 def test_blocking_tasks_take_no_compute_place():
     """
     As many as inter_op wait at once while the only place computes.
