@@ -223,9 +223,15 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
     for (const nb::handle each : bound) addresses.push_back(address_of(each));
+    end_thread_if_parted();
     raising([&] {
-        const ReleasedGil released;
-        team.run(program, addresses, request);
+        try {
+            const ReleasedGil released;
+            team.run(program, addresses, request);
+        } catch (...) {
+            end_thread_if_parted();
+            throw;
+        }
     });
 }
 

@@ -73,6 +73,13 @@ void hang_if_left_behind() {
     for (;;) pause();
 }
 
+void end_thread_if_parted() {
+    notice_fork();
+    if (!parted || pthread_equal(pthread_self(), ender) != 0) return;
+    PyErr_SetNone(PyExc_SystemExit);
+    throw nb::python_error();
+}
+
 bool part_from_other_threads(bool (*before_waiting)()) {
     notice_fork();
     parted = true;

@@ -61,6 +61,10 @@ private:
 // which must let the others come back, and says whether any is left. Returns whether any is.
 bool part_from_other_threads(bool (*before_waiting)());
 
+// end_thread_if_parted() is for calls from Python, with the GIL: after part_from_other_threads() it raises SystemExit in any
+// other thread. That ends a Python thread without a word, and who joins it at the end of the process waits for nothing.
+void end_thread_if_parted();
+
 // signal_poll() is the function that raises pending Python signals (Ctrl-C) as nb::python_error, or null on threads
 // where Python handles none.
 void (*signal_poll())();

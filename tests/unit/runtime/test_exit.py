@@ -96,7 +96,7 @@ CASES = [(doing, "the last line") for doing in DOING] + [
 @pytest.mark.parametrize(("doing", "ending"), CASES)
 def test_a_process_ends_whatever_goes_on(doing: str, ending: str) -> None:
     """
-    With its own exit code, soon; a thread that Python cuts off in a run may say that its team is closed.
+    With its own exit code, soon and without a word: a daemon thread in a run ends like one in any other library.
     """
     statement, code = ENDINGS[ending]
     done = subprocess.run(
@@ -105,8 +105,45 @@ def test_a_process_ends_whatever_goes_on(doing: str, ending: str) -> None:
     )  # fmt: skip
 
     assert done.returncode == code, done.stderr
-    assert "Fatal" not in done.stderr
-    assert "leaked" not in done.stderr
+    if ending == "an exception":
+        assert done.stderr.count("Traceback") == 1
+        assert done.stderr.endswith("SystemError: mine\n")
+    else:
+        assert done.stderr == ""
+
+
+JOINED = """
+import atexit, threading, time
+def end():
+    global stopped
+    stopped = True
+    client.join()
+    print("joined")
+stopped = False
+atexit.register(end)  # before weft is imported: called after the end of its runs
+from tests.unit.runtime.slow_models import X, long_kernels
+session, inputs = long_kernels(60)
+inside = threading.Event()
+def serve():
+    while not stopped:
+        inside.set()
+        session.run(inputs)
+client = threading.Thread(target=serve, daemon=True)
+client.start()
+inside.wait()
+"""
+
+
+def test_a_daemon_thread_in_a_run_can_be_joined_at_the_end() -> None:
+    """
+    By who registered for the end of the process before weft did.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", JOINED], cwd=Path(__file__).parents[3],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "joined\n", "")
 
 
 def test_a_process_ends_while_daemon_threads_begin_and_end_runs_without_a_pause() -> None:
@@ -136,6 +173,7 @@ time.sleep(0.02)
         )  # fmt: skip
 
         assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
 
 
 @pytest.mark.parametrize("backend", ["openmp", "tbb"])
