@@ -100,8 +100,8 @@ def tables(attrs: Attrs, shape: StaticShape, found: Resizing) -> dict[int, AxisW
 def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """x, roi, scales, sizes (the last three may be absent; one of scales and sizes must not be).
 
-    attrs: mode, coordinate_mode, nearest_mode, cubic_coeff, exclude_outside, extrapolation, antialias,
-    axes, keep_aspect.
+    attrs: mode, coordinate_mode, nearest_mode (round_prefer_floor), cubic_coeff (-0.75), exclude_outside (False),
+    extrapolation (0), antialias (False), axes (all), keep_aspect (stretch); those with a default may be absent.
     """
     x = operand(inputs, 0, "x")
     for name, allowed in (

@@ -69,10 +69,4 @@ def _upsampled(node: OnnxNode, scales: Value, b: Builder) -> Value:
         mode="nearest" if mode == "nearest" else "linear",
         coordinate_mode="asymmetric",
         nearest_mode="floor",
-        cubic_coeff=-0.75,
-        exclude_outside=False,
-        extrapolation=0.0,
-        antialias=False,
-        axes=None,
-        keep_aspect="stretch",
     )

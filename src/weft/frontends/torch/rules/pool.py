@@ -157,12 +157,6 @@ def upsample(mode: str, *, corners: bool) -> Rule:
             mode=mode,
             coordinate_mode="asymmetric" if mode == "nearest" else "align_corners" if align else _HALF[mode],
             nearest_mode="floor",
-            cubic_coeff=-0.75,
-            exclude_outside=False,
-            extrapolation=0.0,
-            antialias=False,
-            axes=None,
-            keep_aspect="stretch",
         )
 
     return rule
