@@ -62,6 +62,14 @@ def broadcast(*shapes: StaticShape) -> StaticShape:
     return tuple(result)
 
 
+def around(shape: StaticShape, axis: int) -> tuple[int, int, int]:
+    """(elements of the axes before, the size of the axis, elements of those behind): the shape as three axes.
+
+    `axis` counts from the front. Raises as `elements`.
+    """
+    return elements(shape[:axis]), shape[axis], elements(shape[axis + 1 :])
+
+
 def normalize_axis(axis: int, rank: int) -> int:
     """`axis` counted from the front. Raises ShapeError unless -rank <= axis < rank."""
     if not -rank <= axis < rank:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft import dtypes
 from weft.graph.node import Node
-from weft.graph.shape import elements, normalize_axis
+from weft.graph.shape import around, elements, normalize_axis
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
 from weft.plan.call import Call
@@ -22,7 +22,7 @@ def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     shape = x.static_shape
     axis = normalize_axis(node.attrs["axis"], len(shape))
-    outer, size, inner = elements(shape[:axis]), shape[axis], elements(shape[axis + 1 :])
+    outer, size, inner = around(shape, axis)
     if size > _MAX_SIZE:
         return None
     units = outer if inner else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft import dtypes
 from weft.graph.node import Node
-from weft.graph.shape import elements, normalize_axis
+from weft.graph.shape import around, elements, normalize_axis
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
 from weft.plan.call import Call
@@ -19,7 +19,7 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None
     shape = x.static_shape
     axis = normalize_axis(node.attrs["axis"], len(shape))
-    outer, size, inner = elements(shape[:axis]), shape[axis], elements(shape[axis + 1 :])
+    outer, size, inner = around(shape, axis)
     units = outer if size * inner else 0
     cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(shape) if inner == 1 else 0)
     chunks, per_chunk = cut(units, cost / max(units, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.dtypes import i32, i64
 from weft.graph.node import Node
-from weft.graph.shape import elements, normalize_axis, strides_of
+from weft.graph.shape import around, elements, normalize_axis, strides_of
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable
@@ -48,7 +48,7 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
             rest = [dim for at, dim in enumerate(shape) if at != axis]
             kept = [stride for at, stride in enumerate(strides) if at != axis]
             return alias_or_copy(node, ctx, y, x, dense_target(tuple(rest), kept), index * strides[axis])
-    outer, length = elements(shape[:axis]), elements(shape[axis + 1 :])
+    outer, _, length = around(shape, axis)
     units = outer * picks if length else 0
     row = length * x.known_dtype.size
     lines, ahead = prefetched(x, row, row, ctx) if length > 1 else (0, 0)

@@ -7,7 +7,7 @@ import numpy as np
 from weft.dtypes import f32, f64
 from weft.graph.layout import physical_shape
 from weft.graph.node import Node
-from weft.graph.shape import elements
+from weft.graph.shape import around
 from weft.graph.value import Value
 from weft.ops.interpolation import AxisWeights
 from weft.ops.resize import resizing, tables
@@ -64,7 +64,7 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     dtype = target.known_dtype
     shape = physical_shape(source.static_shape, source.layout)
     out, taps = table.indices.shape
-    length, outer = elements(shape[axis + 1 :]), elements(shape[:axis])
+    outer, _, length = around(shape, axis)
     indices = ctx.constant(table.indices.astype(np.int64), f"{target.name}.indices")
     weights = ctx.constant(table.weights.astype(dtype.numpy), f"{target.name}.weights")
     units = outer * out if length else 0

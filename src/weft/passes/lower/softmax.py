@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft import dtypes
 from weft.graph.node import Node
-from weft.graph.shape import elements
+from weft.graph.shape import around, elements
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -23,7 +23,7 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     if 0 in shape:
         return []
     axis = node.attrs["axis"] % len(shape)
-    outer, n, width = elements(shape[:axis]), shape[axis], elements(shape[axis + 1 :])
+    outer, n, width = around(shape, axis)
     lanes = ctx.target.lanes(dtype)
     each = _ELEMENT_NS * dtype.size / 4 * 64 / ctx.target.vector_bytes
     common = {"dtype": dtype, "lanes": lanes, "log": node.op == "log_softmax"}
