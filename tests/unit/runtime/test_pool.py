@@ -54,9 +54,7 @@ def test_the_same_name_is_the_same_pool_while_it_lives():
     pool = weft.Pool("shared", intra_op=3)
     assert weft.Pool("shared") is pool
     assert weft.Pool("shared", intra_op=3) is pool
-    with pytest.raises(
-        ThreadSettingError, match=r"intra_op from Pool\('shared', intra_op=\): the pool already has 3"
-    ):
+    with pytest.raises(ThreadSettingError, match=r"intra_op from Pool\('shared', intra_op=\): the pool already has 3"):
         weft.Pool("shared", intra_op=2)
     pool.set(intra_op=2)
     assert weft.Pool("shared", intra_op=2) is pool
