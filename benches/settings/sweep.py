@@ -2,9 +2,10 @@
 
     python -m benches.settings.sweep [MODEL.onnx ...] [--group GROUP] [--rounds 9] [--seconds 0.2] [--json FILE]
 
-One session; the settings take turns within each round, given to single runs. `automatic / best` is the latency at
-automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1). Fails if outputs
-are far from ONNX Runtime's, where that is installed, or not the same at every setting, bit for bit.
+One session; the settings take turns within each round, given to single runs. Their order differs from round to round, and the
+first run of a turn does not count, as another CPU may have to wake up. `automatic / best` is the latency at automatic settings
+over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1). Fails if outputs are far from ONNX
+Runtime's, where that is installed, or not the same at every setting, bit for bit.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import statistics
 import sys
 import time
@@ -43,8 +45,10 @@ def sweep(
     """The median over rounds of the median latency in ns, by (intra_op, inter_op)."""
     inputs = random_inputs(model)
     medians: dict[Setting, list[float]] = {setting: [] for setting in settings}
+    order = random.Random(0)
     for round_ in range(rounds + 1):
-        for intra, inter in settings if round_ % 2 else settings[::-1]:
+        for intra, inter in order.sample(settings, len(settings)):
+            session.run(inputs, intra_op=intra, inter_op=inter)
             latencies: list[int] = []
             end = time.perf_counter_ns() + int(seconds * 1e9)
             while len(latencies) < 3 or time.perf_counter_ns() < end:
