@@ -19,6 +19,7 @@ from weft.codegen.emit.ranges import coordinates
 from weft.codegen.emit.types import I64
 from weft.codegen.kernels.gemm_block import Ahead, Factors, RegisterBlock
 from weft.codegen.kernels.gemm_panel import copy_panel
+from weft.codegen.kernels.gemm_rows import RowBlocks
 from weft.codegen.kernels.gemm_tail import Operand, Tail
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import LINE
@@ -94,6 +95,7 @@ class Product:
         self.spec = spec
         self.arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
         self.dtype = spec["dtype"]
+        self.blocks = RowBlocks(k, spec["rows"], self.arg["large_blocks"])
         self.tail = Tail(k, spec)
         self.width = self.tail.width
 
@@ -166,29 +168,17 @@ class Product:
         span: tuple[Index, Index],
     ) -> None:
         """Block `number` of the panel `right`, whose (first column, columns) are `span`."""
-        k, arg, heights = self.k, self.arg, self.spec["rows"]
+        k, arg = self.k, self.arg
         column, columns = span
-        row = k.mul(number, heights[-1])
-        if len(heights) > 1:
-            row = k.add(row, k.min(number, arg["large_blocks"]))
+        row = self.blocks.first_row(number)
         a_row: Index = 1 if self.spec["unit_row"] else arg["a_row"]
         a_depth: Index = 1 if self.spec["unit_depth"] else arg["a_depth"]
         left = k.at(a, k.mul(row, a_row), self.dtype)
         target = k.at(c, k.add(k.mul(row, arg["c_row"]), column), self.tail.result)
         factors = Factors(left, a_row, a_depth, *right)
-        is_large = k.less(number, arg["large_blocks"])
-        if len(heights) == 1:
-            self._sums(heights[0], factors, target, operands, row, span)
-        else:
-            with either(k, is_large) as (large, small):
-                with large:
-                    self._sums(heights[0], factors, target, operands, row, span)
-                with small:
-                    self._sums(heights[1], factors, target, operands, row, span)
+        self.blocks.emit(number, lambda height: self._sums(height, factors, target, operands, row, span))
         if self.tail.is_long or self.spec["edge"]:
-            rows: Index = heights[0]
-            if len(heights) > 1:
-                rows = k.b.select(is_large, I64(heights[0]), I64(heights[1]))
+            rows = self.blocks.height(number)
             spilled = ir.Constant(ir.IntType(1), 1) if self.tail.is_long else k.less(columns, self.width)
             with when(k, spilled):
                 self.tail.store_spilled(

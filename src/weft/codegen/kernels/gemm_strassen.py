@@ -20,6 +20,7 @@ from weft.codegen.emit.types import I8, I64
 from weft.codegen.emit.vectors import constant
 from weft.codegen.kernels.conv_strassen_sums import left_sums, results
 from weft.codegen.kernels.gemm_block import UNROLL, Ahead, Factors, RegisterBlock
+from weft.codegen.kernels.gemm_rows import RowBlocks
 from weft.codegen.kernels.gemm_tail import Operand, Tail
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import LINE
@@ -127,6 +128,7 @@ class _Product:
         self.spec = spec
         self.arg: dict[str, Index] = {name: k.arg(number) for number, name in enumerate(ARGS)}
         self.dtype = spec["dtype"]
+        self.blocks = RowBlocks(k, spec["rows"], self.arg["large_blocks"])
         self.tail = Tail(k, spec)
         self.lanes, self.width = self.tail.lanes, self.tail.width
         self.block_size = spec["rows"][0] * self.width
@@ -144,7 +146,7 @@ class _Product:
         results_at = k.at(k.scratch, _PRODUCTS * self.block_size, dtype)
         result = k.at(results_at, k.mul(k.sub(here.pair, here.first), arg["result_step"]), dtype)
         with loop(k, 0, arg["blocks"], name="block") as block:
-            row = self._first_row(block.index)
+            row = self.blocks.first_row(block.index)
             with loop(k, 0, _PRODUCTS, name="product") as product:
                 number = product.index
                 at = k.add(k.mul(number, size), k.mul(row, arg["sums_row"]))
@@ -161,30 +163,13 @@ class _Product:
 
                 with either(k, self._digit(_DIFFERENCES, number, 1)) as (difference, plain):
                     with difference:
-                        self._heights(block.index, lambda height: block_of(height, True))
+                        self.blocks.emit(block.index, lambda height: block_of(height, True))
                     with plain:
-                        self._heights(block.index, lambda height: block_of(height, False))
+                        self.blocks.emit(block.index, lambda height: block_of(height, False))
             place = k.at(result, k.mul(row, self.width), dtype)
-            self._heights(block.index, lambda height: self._add_up(height, place, k.less(here.part, 1)))
+            self.blocks.emit(block.index, lambda height: self._add_up(height, place, k.less(here.part, 1)))
             with when(k, k.less(k.sub(arg["parts"], 2), here.part)):
                 self._finish(here, place, row, block.index)
-
-    def _first_row(self, block: Index) -> Index:
-        k, heights = self.k, self.spec["rows"]
-        row = k.mul(block, heights[-1])
-        return row if len(heights) == 1 else k.add(row, k.min(block, self.arg["large_blocks"]))
-
-    def _heights(self, block: Index, body: Callable[[int], None]) -> None:
-        """`body` with the height of a register block."""
-        heights = self.spec["rows"]
-        if len(heights) == 1:
-            body(heights[0])
-            return
-        with either(self.k, self.k.less(block, self.arg["large_blocks"])) as (large, small):
-            with large:
-                body(heights[0])
-            with small:
-                body(heights[1])
 
     def _right(self, pair: Index, begin: Index) -> ir.Value:
         """Where the part of the depth from `begin` on of a pair of panels lies."""
@@ -261,14 +246,12 @@ class _Product:
 
     def _finish(self, here: _Place, result: ir.Value, row: Index, block: Index) -> None:
         """Store the rows of a register block of both halves of the tile, for both panels."""
-        k, arg, heights = self.k, self.arg, self.spec["rows"]
+        k, arg = self.k, self.arg
         operands = [
             Operand(k.pointer(3 + number), k.arg(len(ARGS) + number), kind)
             for number, kind in enumerate(self.spec["kinds"])
         ]
-        height: Index = heights[0]
-        if len(heights) > 1:
-            height = k.b.select(k.less(block, arg["large_blocks"]), I64(heights[0]), I64(heights[1]))
+        height = self.blocks.height(block)
         start = k.mul(here.tile, arg["tile_rows"])
         end = k.min(k.add(start, arg["tile_rows"]), arg["rows"])
         with loop(k, 0, 4, name="quarter") as quarter:
