@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.dtypes import f32
 from weft.errors import ShapeError
-from weft.graph.graph import Graph
+from weft.graph.graph import Graph, unlink
 from weft.graph.node import Node
 from weft.graph.order import topological
 from weft.graph.shape import broadcast, elements
@@ -171,8 +171,7 @@ def _drop_unread(graph: Graph, sources: Sequence[Node]) -> list[Node]:
     dropped = []
     for node in reversed(sources):
         if not node.output.users and not graph.is_output(node.output):
-            for index in range(len(node.inputs)):
-                graph.set_input(node, index, None)
+            unlink(node)
             dropped.append(node)
     return dropped
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import chain
 
 from weft.dtypes import f32, f64
 from weft.graph.graph import Graph
@@ -10,9 +10,9 @@ from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, normalize_axis
 from weft.graph.value import Value
-from weft.ops.slice import resolved
 from weft.passes.base import PassContext
 from weft.passes.lower.pick_channels import can_pick
+from weft.passes.lower.slice import constant_ranges
 from weft.passes.match import drop_dead
 
 Channels = tuple[tuple[Value, int], ...]
@@ -73,7 +73,7 @@ def _channels(node: Node, known: dict[Value, Channels]) -> Channels | None:
         return tuple((x, channel) for channel in range(x.static_shape[1]))
     if node.op == "concat" and normalize_axis(node.attrs["axis"], len(node.output.static_shape)) == 1:
         parts = [known[value] for value in node.inputs if value in known]
-        return sum(parts, ()) if len(parts) == len(node.inputs) else None
+        return tuple(chain.from_iterable(parts)) if len(parts) == len(node.inputs) else None
     if node.op == "slice":
         return _sliced(node, known)
     return _shuffled(node, known) if node.op == "reshape" else None
@@ -82,11 +82,9 @@ def _channels(node: Node, known: dict[Value, Channels]) -> Channels | None:
 def _sliced(node: Node, known: dict[Value, Channels]) -> Channels | None:
     """The channels of a slice along the channels alone."""
     x = node.operand(0)
-    bounds = [None if value is None else value.data for value in (*node.inputs[1:], None, None)[:4]]
-    if x not in known or any(value is not None and value.data is None for value in node.inputs[1:]):
+    ranges = constant_ranges(node) if x in known else None
+    if ranges is None:
         return None
-    starts, ends, axes, steps = (None if data is None else [int(i) for i in np.ravel(data)] for data in bounds)
-    ranges = resolved(x.static_shape, starts or (), ends or (), axes, steps)
     whole = [(0, 1, size) for size in x.static_shape]
     if (ranges[0], *ranges[2:]) != (whole[0], *whole[2:]):
         return None

@@ -28,7 +28,6 @@ _CHUNK_NS = 30_000.0
 _EFFICIENCY = 0.9
 """The part of the arithmetic limit that kernels are assumed to reach."""
 _CACHE_BYTES_PER_NS = 16.0
-"""Bytes of a cache line."""
 _FEW_UNITS = 20
 """So many units or fewer wait noticeably for weights that come from memory."""
 _PANEL_SHARE = 0.5

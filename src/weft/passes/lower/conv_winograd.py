@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import prod
 
 from weft.dtypes import bf16, f32
@@ -58,19 +59,16 @@ def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     return [_input_call(node, shape, cut, tiles, ctx), _product_call(node, shape, cut, tiles, tail, ctx)]
 
 
+def _spec(family: str, cut: Cut, source: Value, lanes: int, **more: Hashable) -> KernelSpec:
+    """The kernel of `family` for tiles of `cut`."""
+    tile = {"strides": cut.strides, "points": cut.points, "reach": cut.reach, "side": cut.side}
+    return KernelSpec.of(family, dtype=f32, source=source.known_dtype, lanes=lanes, **tile, **more)
+
+
 def _input_call(node: Node, shape: ConvShape, cut: Cut, tiles: Value, ctx: LowerContext) -> Call:
     """The call that transforms the input into `tiles`."""
     x, lanes = node.operand(0), ctx.target.lanes(f32)
-    spec = KernelSpec.of(
-        "winograd_input",
-        dtype=f32,
-        source=x.known_dtype,
-        lanes=lanes,
-        strides=cut.strides,
-        points=cut.points,
-        reach=cut.reach,
-        side=cut.side,
-    )
+    spec = _spec("winograd_input", cut, x, lanes)
     block_chunks = -(-cut.in_blocks // cut.blocks_per_chunk)
     return ctx.call(
         node,
@@ -93,16 +91,12 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
     if cut.fused:
         cost += input_cost(cut, ctx.target) * group_chunks
     product_point = odd(group.size * group.vectors) * lanes
-    spec = KernelSpec.of(
+    spec = _spec(
         "conv_winograd",
-        dtype=f32,
-        source=source.known_dtype,
-        lanes=lanes,
+        cut,
+        source,
+        lanes,
         vectors=group.vectors,
-        strides=cut.strides,
-        points=cut.points,
-        reach=cut.reach,
-        side=cut.side,
         factors=cut.factors,
         heights=group.heights,
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
