@@ -30,14 +30,12 @@ def saved(path: Path) -> list[Array]:
 
 
 def relative_error(got: Iterable[Array], wanted: Iterable[Array]) -> float:
-    """The largest relative L2 distance of an output."""
-    return max(
-        float(
-            np.linalg.norm(mine.astype(np.float64) - other)
-            / max(float(np.linalg.norm(other.astype(np.float64))), 1e-30)
-        )
-        for mine, other in zip(got, wanted, strict=True)
-    )
+    """The largest relative L2 distance of an output; NaN if one is NaN."""
+    errors = []
+    for mine, other in zip(got, wanted, strict=True):
+        wide = other.astype(np.float64)
+        errors.append(np.linalg.norm(mine.astype(np.float64) - wide) / max(float(np.linalg.norm(wide)), 1e-30))
+    return float(np.max(errors))
 
 
 def is_right(model: str, error: float | None, kind: str = "f32", *, same: bool = True) -> bool:
