@@ -55,6 +55,7 @@ SHAPES = {
 def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) -> Iterator[Cut]:
     """The cuts of `case` with these points, a few of each kind."""
     found = [cut for cut in cuts(case.shape(target), target) if cut.points == points]
+    assert found, f"no cut of {points}"
     seen: set[tuple[bool, int]] = set()
     for cut in found[::2] + found[1::2]:
         if (cut.fused, cut.group.vectors) not in seen:
