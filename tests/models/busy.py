@@ -17,7 +17,7 @@ from tests.unit.runtime.slow_models import X, python_tasks
 from weft import Pool, Session, threads
 
 CLIENTS = 3
-ROWS, WIDTH = 1536, 1024
+ROWS, WIDTH = 6144, 1024
 
 
 def towers(count: int) -> ModelProto:

@@ -51,23 +51,33 @@ def runnable(*processes: int) -> dict[str, int]:
     return found
 
 
-def steadily_runnable(*processes: int) -> int:
-    """How many threads are runnable at every one of some looks, and work meanwhile."""
+def looks_at(*processes: int) -> list[dict[str, int]]:
+    """Some looks at the runnable threads, each shortly after the last."""
     looks = []
     for _ in range(LOOKS):
         looks.append(runnable(*processes))
         time.sleep(BETWEEN)
-    steady = set.intersection(*map(set, looks))
-    return sum(looks[-1][thread] - looks[0][thread] > WORKED_NS for thread in steady)
+    return looks
 
 
-def samples(process: int) -> list[int]:
-    """Counts taken for the time that the load is on."""
+def steady(looks: list[dict[str, int]]) -> int:
+    """How many threads were runnable at every look, and worked meanwhile."""
+    threads = set.intersection(*map(set, looks))
+    return sum(looks[-1][thread] - looks[0][thread] > WORKED_NS for thread in threads)
+
+
+def most_threads(process: int) -> tuple[int, int]:
+    """
+    The most threads that were runnable at one look, and the most that were steadily so, while the load is on. The
+    first counts threads that change hands too, so it is the one that shows that the load wants all it was given.
+    """
     end = time.monotonic() + SECONDS - 0.5
-    counts = []
+    at_once = steadily = 0
     while time.monotonic() < end:
-        counts.append(steadily_runnable(process))
-    return counts
+        looks = looks_at(process)
+        at_once = max(at_once, *map(len, looks))
+        steadily = max(steadily, steady(looks))
+    return at_once, steadily
 
 
 @pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
@@ -77,9 +87,9 @@ def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) 
     on data: no more run than max(intra_op, inter_op).
     """
     with busy(intra_op, inter_op, own_teams=0) as process:
-        counts = samples(process)
+        at_once, steadily = most_threads(process)
 
-    assert max(counts) == max(intra_op, inter_op)
+    assert steadily <= max(intra_op, inter_op) <= at_once
 
 
 def test_a_team_of_ones_own_adds_its_own_places() -> None:
@@ -87,6 +97,6 @@ def test_a_team_of_ones_own_adds_its_own_places() -> None:
     Two teams of two places keep four threads busy: each has what it was given (and the count can see it).
     """
     with busy(2, 2, own_teams=1) as process:
-        counts = samples(process)
+        at_once, steadily = most_threads(process)
 
-    assert max(counts) == 4
+    assert 2 < steadily <= 4 <= at_once
