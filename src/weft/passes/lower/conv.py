@@ -8,7 +8,8 @@ from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.ops.operands import BYTES
 from weft.passes.lower.base import LowerContext
-from weft.passes.lower.conv_blocked import lower_depthwise, lower_direct
+from weft.passes.lower.conv_blocked import lower_direct
+from weft.passes.lower.conv_depthwise import lower_depthwise
 from weft.passes.lower.conv_plain import lower_plain
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_strassen import lower_strassen

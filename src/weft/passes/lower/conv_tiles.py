@@ -13,6 +13,9 @@ from weft.plan.target import Target
 
 Columns = tuple[Pair, ...]
 
+EFFICIENCY = 0.9
+"""The part of the arithmetic limit that kernels of register blocks are assumed to reach."""
+
 _MAX_PIXELS = 16
 """Wider blocks gain nothing and take long to compile."""
 

@@ -1,0 +1,93 @@
+"""Convolutions of narrow groups, which lie within single blocks of channels: the call of their kernel, and its chunks."""
+
+from __future__ import annotations
+
+from weft.dtypes import DType, f32
+from weft.graph.layout import Blocked
+from weft.graph.node import Node
+from weft.graph.shape import elements
+from weft.graph.value import Value
+from weft.ops.operands import BYTES
+from weft.passes.lower.base import LowerContext, nbytes, wanted_chunks
+from weft.passes.lower.conv_pack import pack_within_blocks
+from weft.passes.lower.conv_shape import ConvShape, Pair
+from weft.passes.lower.conv_tail import tail_operands
+from weft.passes.lower.conv_tiles import EFFICIENCY, depthwise_tile
+from weft.passes.lower.evenness import loss
+from weft.plan.call import Call
+from weft.plan.kernel_spec import KernelSpec
+
+
+def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """A call of the kernel for groups within one block. None if it cannot read the bias or a tail operand."""
+    x, weights, out = node.operand(0), node.operand(1), node.output
+    assert isinstance(out.layout, Blocked), "this kernel writes blocked"
+    quads = x.dtype in BYTES
+    dtype, lanes = f32 if quads else weights.known_dtype, out.layout.block
+    blocks = -(-shape.outputs // lanes)
+    tail = tail_operands(node, ctx, blocks * lanes)
+    if tail is None or not weights.is_constant:
+        return None
+    if quads:
+        tail = tail.of_exact_sums(ctx)
+    tile = depthwise_tile(shape, ctx.target.registers)
+    packed = _packed(weights, shape, dtype, lanes, ctx)
+    spec = KernelSpec.of(
+        "conv_depthwise",
+        dtype=dtype,
+        source=x.known_dtype,
+        zero=node.attrs.get("zero", 0),
+        lanes=lanes,
+        width=shape.group_channels,
+        kernel=shape.kernel,
+        strides=shape.strides,
+        dilations=shape.dilations,
+        pad_left=shape.pads[1],
+        segments=tile.segments,
+        clamp_rows=shape.rows_leave_input,
+        bias=tail.bias is not None,
+        tail=tail.expr,
+        kinds=tail.kinds,
+    )
+    planes, rows = shape.images * blocks, shape.out_size[0]
+    flops = 2.0 * shape.multiply_adds
+    total = ctx.flops_ns(flops, nbytes(x) + nbytes(out), EFFICIENCY)
+    planes_per_chunk, rows_per_chunk = _plane_cut(planes, rows, wanted_chunks(total))
+    row_chunks = -(-rows // rows_per_chunk)
+    args = (
+        planes,
+        planes_per_chunk,
+        blocks,
+        rows,
+        rows_per_chunk,
+        row_chunks,
+        elements(shape.size) * lanes,
+        shape.size[1] * lanes,
+        shape.size[0],
+        shape.pads[0],
+        elements(shape.out_size) * lanes,
+        shape.out_size[1] * lanes,
+        shape.outputs,
+        *(number for span in tile.spans for number in span),
+    )
+    reads = tuple(value for value in (x, packed, tail.bias) if value is not None) + tail.values
+    chunks = -(-planes // planes_per_chunk) * row_chunks
+    scratch = max(map(len, tile.segments)) * lanes * dtype.size if out.dtype != dtype else 0
+    return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops, scratch=scratch)]
+
+
+def _plane_cut(planes: int, rows: int, wanted: float) -> Pair:
+    """(planes, rows) of a chunk, one of them whole, so that about `wanted` chunks come out evenly."""
+    cuts = [(each, rows) for each in range(1, planes + 1)] + [(1, each) for each in range(rows - 1, 0, -1)]
+    return min(cuts, key=lambda cut: loss((planes, cut[0]), (rows, cut[1]), wanted))
+
+
+def _packed(weights: Value, shape: ConvShape, dtype: DType, lanes: int, ctx: LowerContext) -> Value:
+    how = f"depthwise {lanes}"
+    found = ctx.packed(weights, how)
+    if found is not None:
+        return found
+    assert weights.data is not None, "only constant weights are packed"
+    four = weights.data.astype(dtype.numpy, copy=False).reshape(shape.outputs, shape.group_channels, *shape.kernel)
+    data = pack_within_blocks(four, lanes)
+    return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.packed"))
