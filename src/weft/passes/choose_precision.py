@@ -11,7 +11,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
-from weft.passes.lower.attention import can_pair
+from weft.passes.lower.attention_operands import can_pair
 from weft.passes.lower.conv import blocked_output, multiplies_pairs, prefers_winograd
 from weft.passes.lower.conv_tail import has_readable_tail
 from weft.passes.lower.expr import is_native

@@ -6,7 +6,7 @@ from tests.kernel_runner import run_graph
 from tests.ops.attention import CASES
 from tests.ops.case import graph_of
 
-from weft.passes.lower.attention import choose_tiles
+from weft.passes.lower.attention_tiles import choose_tiles
 from weft.plan.target import Target
 
 
