@@ -1,6 +1,6 @@
 """A process that keeps its budget of threads as busy as it can, to be watched from outside.
 
-Arguments: intra_op, inter_op, teams of its own, seconds. Prints `ready` when the load is on, then runs for the seconds.
+Arguments: intra_op, inter_op, teams of its own. Prints `ready` when the load is on, which lasts until its stdin is closed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def nested(session: Session, inputs: dict) -> Session:
     )
 
 
-def main(intra_op: int, inter_op: int, own_teams: int, seconds: float) -> None:
+def main(intra_op: int, inter_op: int, own_teams: int) -> None:
     """Load the process's team from sessions, clients, nested and background runs and NumPy; pools likewise.
 
     All is compiled before the load begins: that is work of the thread which makes a session, beside the team's.
@@ -96,11 +96,11 @@ def main(intra_op: int, inter_op: int, own_teams: int, seconds: float) -> None:
         thread.start()
     time.sleep(0.3)
     print("ready", flush=True)  # noqa: T201
-    time.sleep(seconds)
+    sys.stdin.read()
     end.set()
     for thread in clients:
         thread.join()
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:4]), float(sys.argv[4]))
+    main(*map(int, sys.argv[1:4]))

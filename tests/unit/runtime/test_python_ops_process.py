@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.models.test_runnable_threads import steadily_runnable
+from tests.models.runnable import SUPPORTED, most_threads
 
 PROGRAM = """
 import os, sys, threading, time
@@ -150,26 +150,27 @@ def client():
 
 for _ in range(3):
     threading.Thread(target=client, daemon=True).start()
-time.sleep(0.5)
+while len(crew.pids()) < INTER: time.sleep(0.01)
 print(*crew.pids(), flush=True)
-time.sleep(3)
+sys.stdin.read()
 """
 
 
-@pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="threads are counted through Linux's /proc")
+@pytest.mark.skipif(not SUPPORTED, reason="threads are counted through Linux's /proc")
 @pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (1, 2), (2, 2)])
 def test_workers_count_in_the_budget(intra_op: int, inter_op: int) -> None:
     """
     Threads of the program and of its workers that want a CPU, together: never more than max(intra_op, inter_op).
     """
-    with run(BUSY.replace("INTRA", str(intra_op)).replace("INTER", str(inter_op))) as process:
+    budget = max(intra_op, inter_op)
+    text = BUSY.replace("INTRA", str(intra_op)).replace("INTER", str(inter_op))
+    with run(text, stdin=subprocess.PIPE) as process:
         assert process.stdout is not None
+        assert process.stdin is not None
         workers = [int(word) for word in process.stdout.readline().split()]
-        end = time.monotonic() + 2.3
-        counts = []
-        while time.monotonic() < end:
-            counts.append(steadily_runnable(process.pid, *workers))
+        at_once, steadily = most_threads(budget, process.pid, *workers)
+        process.stdin.close()
         assert process.wait(20) == 0
 
     assert len(workers) == inter_op
-    assert max(counts) == max(intra_op, inter_op)
+    assert steadily <= budget <= at_once
