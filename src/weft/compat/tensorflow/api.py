@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from weft.compat.tensorflow import context, eager
+from weft.compat.tensorflow import context, eager, recall
 from weft.compat.tensorflow.convert import array_of, constant_value, convert_to_tensor
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.graph import Graph
@@ -17,6 +17,7 @@ from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.parameters import Parameters
 from weft.graph.value import Value
+from weft.ops.op import Array
 
 SPELLINGS = {
     "keep_dims": "keepdims", "reduction_indices": "axis", "dim": "axis", "dimension": "axis", "squeeze_dims": "axis",
@@ -47,11 +48,27 @@ class Op:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The result: a tensor, or a list of them. `name=` names the operation."""
         name = kwargs.pop("name", None)
+        if context.current_graph() is not None:
+            return self._apply(*self._planned(args, kwargs, name))
+        arrays: list[Array] = []
+        form = recall.form_of(self.name, args, kwargs, arrays)
+        known = None if form is None else recall.CALLS.get(form)
+        if type(known) is recall.Call and known.fits():
+            return self._given(known.run(arrays), known.many)
+        result = self._apply(*self._planned(args, dict(kwargs), name))
+        if form is not None:
+            recall.learn(form, args, kwargs, arrays, self._executed)
+        return result
+
+    def _planned(
+        self, args: Sequence[Any], kwargs: dict[str, Any], name: str | None
+    ) -> tuple[tuple[Part, ...], list[tuple[str, Any]], str | None]:
+        """What the parameters are, the tensors among them with what they are for, and the name of the operation."""
         for old, new in SPELLINGS.items():
             if old in kwargs and old not in self._kinds and new in self._kinds:
                 kwargs[new] = kwargs.pop(old)
         if len(args) > len(self._kinds) and self._spread is None and isinstance(args[-1], str):
-            *args, name = args  # type: ignore[assignment]  # TensorFlow's last parameter is the name
+            *args, name = args  # TensorFlow's last parameter is the name
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
@@ -77,17 +94,26 @@ class Op:
                 plan.append((parameter, len(operands), None if several or parameter == self._spread else "one"))
                 wanted = hint if kind == "Same" else None
                 tensors.extend((kind, convert_to_tensor(operand, dtype_hint=wanted)) for operand in operands)
-        return self._apply(tuple(plan), tensors, name)
+        return tuple(plan), tensors, name
+
+    def _executed(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, eager.Emit, eager.Operands]:
+        """A call that is made eagerly, as eager.execute() takes it."""
+        plan, tensors, _ = self._planned(args, kwargs, None)
+        return self._executable(plan, tensors)
+
+    def _executable(
+        self, plan: tuple[Part, ...], tensors: list[tuple[str, Any]]
+    ) -> tuple[Any, eager.Emit, eager.Operands]:
+        operands = [(np.asarray(tensor), kind == "Shape") for kind, tensor in tensors]
+        return (self.name, plan), self._emitter(plan), operands
 
     def _apply(self, plan: tuple[Part, ...], tensors: list[tuple[str, Any]], name: str | None) -> Any:
         symbolic = [tensor for _, tensor in tensors if isinstance(tensor, Tensor)]
         graph = context.current_graph()
-        emit = self._emitter(plan)
         if graph is None and not symbolic:
-            arrays = [(np.asarray(tensor), kind == "Shape") for kind, tensor in tensors]
-            results = eager.execute((self.name, plan), emit, arrays)
-            many = isinstance(results, list)
-            return self._formed([EagerTensor(array) for array in results]) if many else EagerTensor(results)
+            results, many = eager.execute(*self._executable(plan, tensors))
+            return self._given(results, many)
+        emit = self._emitter(plan)
         graph = symbolic[0].graph if graph is None else graph
         inputs = [t if isinstance(t, Tensor) else _in_graph(graph, t) for _, t in tensors]
         attrs = _attrs(plan, inputs)
@@ -138,6 +164,10 @@ class Op:
             return None if first is None else array_of(first).dtype
         except (TypeError, ValueError):
             return None  # told where it is converted
+
+    def _given(self, results: Sequence[Array], many: bool) -> Any:
+        """Arrays as eager tensors: one, or `many` in the form in which TensorFlow returns them."""
+        return self._formed(list(map(EagerTensor, results))) if many else EagerTensor(results[0])
 
     def _formed(self, results: list[Any]) -> Any:
         """Several results in the form in which TensorFlow returns them."""

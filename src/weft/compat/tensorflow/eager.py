@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 from weft import dtypes, forking
+from weft.compat.calls import MULTIPLY
 from weft.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
 from weft.compile import Session
 from weft.errors import WeftError
@@ -22,42 +23,68 @@ MOST_KEPT = 512
 MOST_CONSTANT = 1024
 """Shape-like operands of so many elements at most are constants of the compiled op."""
 
-_kept: OrderedDict[Any, tuple[Session, list[str], list[str], bool]] = OrderedDict()
+Emit = Callable[[Emitter, Sequence[Value]], Any]
+Operands = Sequence[tuple[Array, bool]]
+"""Arrays, and whether each is shape-like."""
+
+
+class Compiled(NamedTuple):
+    """A compiled op: the names of the operands that are not constants of it, those of its results, whether these are a
+    list, and who multiplies its matrices (None: it has none)."""
+
+    session: Session
+    inputs: list[str]
+    outputs: list[str]
+    many: bool
+    provider: str | None
+
+
+_kept: OrderedDict[Any, Compiled] = OrderedDict()
 _lock = forking.lock()
 
 
-def execute(op: Any, emit: Callable[[Emitter, Sequence[Value]], Any], operands: list[tuple[Array, bool]]) -> Any:
-    """The result of the op on (array, whether it is shape-like) operands: an array, or a list if it gives several.
+def execute(op: Any, emit: Emit, operands: Operands) -> tuple[list[Array], bool]:
+    """The results of the op on `operands`, which nobody can change, and whether they are a list even if there is one.
 
     Raises InvalidArgumentError if they do not fit it.
     """
-    fixed = [shape_like and array.size <= MOST_CONSTANT for array, shape_like in operands]
     try:
-        try:
-            session, inputs, outputs, many = _compiled(op, emit, [array for array, _ in operands], fixed)
-        except NeedsShapeError:
-            fixed = [True] * len(operands)
-            session, inputs, outputs, many = _compiled(op, emit, [array for array, _ in operands], fixed)
-        varying = [array for (array, _), constant in zip(operands, fixed, strict=True) if not constant]
-        found = session.run(dict(zip(inputs, varying, strict=True)))
-    except WeftError as error:
-        raise translated(error) from python_cause(error)
-    except ValueError as error:
-        raise InvalidArgumentError(None, None, str(error)) from error
-    results = [found[name] for name in outputs]
+        compiled, varying = prepare(op, emit, operands)
+        found = compiled.session.run(dict(zip(compiled.inputs, varying, strict=True)))
+    except (WeftError, ValueError) as error:
+        fail(error)
+    results = [found[name] for name in compiled.outputs]
     for result in results:
         result.flags.writeable = False
-    return results if many else results[0]
+    return results, compiled.many
 
 
-def _compiled(
-    op: Any, emit: Callable[[Emitter, Sequence[Value]], Any], arrays: list[Array], fixed: list[bool]
-) -> tuple[Session, list[str], list[str], bool]:
+def fail(error: WeftError | ValueError) -> NoReturn:
+    """Raise what went wrong when an op was compiled or run, as one of TensorFlow's errors."""
+    if isinstance(error, WeftError):
+        raise translated(error) from python_cause(error)
+    raise InvalidArgumentError(None, None, str(error)) from error
+
+
+def prepare(op: Any, emit: Emit, operands: Operands) -> tuple[Compiled, list[Array]]:
+    """The op, compiled for `operands`, and those of them that are not constants of it. Raises WeftError or ValueError."""
+    arrays = [array for array, _ in operands]
+    fixed = [shape_like and array.size <= MOST_CONSTANT for array, shape_like in operands]
+    try:
+        compiled = _compiled(op, emit, arrays, fixed)
+    except NeedsShapeError:
+        fixed = [True] * len(operands)
+        compiled = _compiled(op, emit, arrays, fixed)
+    return compiled, [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
+
+
+def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool]) -> Compiled:
     forms = tuple(
         (array.dtype.str, array.shape, array.tobytes() if constant else None)
         for array, constant in zip(arrays, fixed, strict=True)
     )
-    key = (op, forms, providers.current().name)
+    provider: str | None = providers.current().name
+    key = (op, forms, provider)
     with _lock:
         if key in _kept:
             _kept.move_to_end(key)
@@ -73,9 +100,12 @@ def _compiled(
     many = isinstance(found, (list, tuple))
     results = list(found) if many else [found]
     graph.outputs = list(dict.fromkeys(results))
-    entry = (Session(graph), [value.name for value in graph.inputs], [value.name for value in results], many)
+    if MULTIPLY.isdisjoint(node.op for node in graph.nodes):
+        provider = None
+    inputs = [value.name for value in graph.inputs]
+    compiled = Compiled(Session(graph), inputs, [value.name for value in results], many, provider)
     with _lock:
-        _kept[key] = entry
+        _kept[key] = compiled
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
-    return entry
+    return compiled

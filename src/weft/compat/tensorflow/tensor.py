@@ -190,18 +190,18 @@ def text_of(value: Any) -> str:
 
 
 class EagerTensor(TensorLike):
-    """A tensor that has its value. Immutable."""
+    """A tensor that has its value: the array `held`, which nobody writes into."""
 
     def __init__(self, array: Array) -> None:
-        self._array = array
+        self.held = array
 
     @property
     def dtype(self) -> DType:
-        return as_dtype(self._array.dtype)
+        return as_dtype(self.held.dtype)
 
     @property
     def shape(self) -> TensorShape:
-        return TensorShape(self._array.shape)
+        return TensorShape(self.held.shape)
 
     @property
     def device(self) -> str:
@@ -209,30 +209,30 @@ class EagerTensor(TensorLike):
 
     @property
     def ndim(self) -> int:
-        return self._array.ndim
+        return self.held.ndim
 
     def numpy(self) -> Any:
         """A NumPy array; a NumPy scalar for rank 0."""
-        return self._array.copy() if self._array.ndim else self._array[()]
+        return self.held.copy() if self.held.ndim else self.held[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        array = self._array if dtype is None else self._array.astype(dtype)
+        array = self.held if dtype is None else self.held.astype(dtype)
         return array.copy() if copy else array
 
     def __bool__(self) -> bool:
-        return bool(self._array)
+        return bool(self.held)
 
     def __int__(self) -> int:
-        return int(self._array)
+        return int(self.held)
 
     def __float__(self) -> float:
-        return float(self._array)
+        return float(self.held)
 
     def __index__(self) -> int:
-        return self._array.__index__()
+        return self.held.__index__()
 
     def __format__(self, spec: str) -> str:
-        return str(self) if self._array.ndim and not spec else format(self.numpy(), spec)
+        return str(self) if self.held.ndim and not spec else format(self.numpy(), spec)
 
     def __repr__(self) -> str:
         return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={text_of(self.numpy())}>"

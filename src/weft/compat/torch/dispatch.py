@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from weft import forking
+from weft.compat.calls import Calls, Met
 from weft.compat.torch.forms import aliases, described
 from weft.compat.torch.recording import Recording
 from weft.compat.torch.replay import Replay, UnfitError
@@ -18,14 +18,13 @@ from weft.compat.torch.state import STATE, recording_into
 from weft.compat.torch.tensor import Tensor
 
 MOST_CALLS = 4096
-"""How many forms of calls are kept; the first met go first."""
+"""How many forms of calls are kept."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CALLS: dict[tuple[Any, ...], Replay | None] = {}
-"""By function and form; None where the result does not follow from these alone."""
-_LOCK = forking.lock()
+_CALLS: Calls[Replay | Met] = Calls(MOST_CALLS)
+"""By function and form."""
 
 
 def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
@@ -41,8 +40,8 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
             if not described(args, kwargs, key, tensors):
                 return cast(R, _recorded(function, name, args, kwargs, Recording()))
             form = (*key, aliases(tensors))
-            replay = _CALLS.get(form)
-            result = NotImplemented if replay is None else replay.run(tensors)
+            known = _CALLS.get(form)
+            result = known.run(tensors) if type(known) is Replay else NotImplemented
             return cast(R, _met(function, name, args, kwargs, form, tensors) if result is NotImplemented else result)
         if recording.function:
             return function(*args, **kwargs)
@@ -64,7 +63,7 @@ def _met(
     tensors: list[Tensor],
 ) -> Any:
     """The result of a call that has no replay, or none that fits any more."""
-    if _CALLS.get(form, form) is None:
+    if _CALLS.get(form) is Met.NEVER:
         return _recorded(function, name, args, kwargs, Recording())
     recording = Recording(watch=True)
     result = _recorded(function, name, args, kwargs, recording)
@@ -83,13 +82,10 @@ def _recorded(
 
 
 def _keep(form: tuple[Any, ...], recording: Recording, tensors: list[Tensor], result: Any) -> None:
-    replay = None
+    known: Replay | Met = Met.NEVER
     if not recording.spoilt and len(recording.ran) < 2:
         try:
-            replay = Replay(recording.ran[0] if recording.ran else None, tensors, {}, result)
+            known = Replay(recording.ran[0] if recording.ran else None, tensors, {}, result)
         except UnfitError:
-            replay = None
-    with _LOCK:
-        _CALLS[form] = replay
-        while len(_CALLS) > MOST_CALLS:
-            _CALLS.pop(next(iter(_CALLS)))
+            known = Met.NEVER
+    _CALLS.keep(form, known)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
-from operator import is_
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
+from weft.compat.forms import PLAIN, mapped, number, parts
 from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.tensor import Tensor
 
-_VALUES = frozenset({int, bool, str, bytes, type(None), type(Ellipsis), dtype, type})
+_VALUES = PLAIN | {dtype}
 """Types of values that stand for themselves."""
 
 
@@ -38,29 +35,18 @@ def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objec
         elif kind in _VALUES:
             key.append(value)
         elif kind is float:
-            key.append(value if value and value == value else repr(value))  # noqa: PLR0124 - not a number
+            key.append(number(value))
         else:
-            parts = _parts(value)
-            if parts is None:
+            consists_of = parts(value)
+            if consists_of is None:
                 if objects is None:
                     return False
                 objects.append(value)
-                parts = (id(value),)
-            key.append(len(parts))
-            if not describe(parts, key, tensors, objects):
+                consists_of = (id(value),)
+            key.append(len(consists_of))
+            if not describe(consists_of, key, tensors, objects):
                 return False
     return True
-
-
-def _parts(value: Any) -> Sequence[Any] | None:
-    """What a value consists of that is told by its parts."""
-    if isinstance(value, tuple) or type(value) is list:
-        return value
-    if type(value) in (dict, OrderedDict):
-        return [*value, *value.values()]
-    if isinstance(value, slice):
-        return (value.start, value.stop, value.step)
-    return (value.tobytes(),) if isinstance(value, np.generic) else None
 
 
 def described(
@@ -83,22 +69,6 @@ def aliases(tensors: Sequence[Tensor]) -> tuple[int, ...]:
         return ()
     ids = list(map(id, tensors))
     return () if len(set(ids)) == len(ids) else tuple(map(ids.index, ids))
-
-
-def mapped(structure: Any, function: Callable[[Any], Any], kind: type) -> Any:
-    """`structure` of tuples, lists and dicts with `function` applied to what is of `kind`."""
-    if isinstance(structure, kind):
-        return function(structure)
-    if isinstance(structure, tuple):
-        parts = [mapped(each, function, kind) for each in structure]
-        if all(map(is_, parts, structure)):
-            return structure
-        return type(structure)(*parts) if hasattr(structure, "_fields") else tuple(parts)
-    if isinstance(structure, list):
-        return [mapped(each, function, kind) for each in structure]
-    if isinstance(structure, dict):
-        return {key: mapped(each, function, kind) for key, each in structure.items()}
-    return structure
 
 
 def leaves(structure: Any) -> list[Tensor]:

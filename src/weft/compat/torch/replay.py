@@ -9,17 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from weft.compat.calls import MULTIPLY
+from weft.compat.forms import mapped
 from weft.compat.torch import bounds
 from weft.compat.torch.dtypes import dtype
-from weft.compat.torch.forms import mapped
 from weft.compat.torch.recording import Ran
 from weft.compat.torch.tensor import Tensor
 from weft.errors import KernelError
 from weft.ops.op import Array
 from weft.runtime import providers
-
-MULTIPLY = frozenset({"matmul", "einsum", "attention", "conv", "conv_transpose", "lstm", "gru", "rnn"})
-"""Ops that the provider of matrix products may have a part in."""
 
 _PLAIN = (int, float, str, bytes, type(None), dtype, np.generic)
 

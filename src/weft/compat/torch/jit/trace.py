@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from weft import forking
-from weft.compat.torch.forms import described, leaves, mapped
+from weft.compat.forms import mapped
+from weft.compat.torch.forms import described, leaves
 from weft.compat.torch.jit.script import _plainly, name_of
 from weft.compat.torch.recording import Recording
 from weft.compat.torch.replay import Replay, UnfitError
