@@ -19,6 +19,8 @@ RAW: dict[str, tuple[Callable[[], Any], Any]] = {
     "an array in a list": (lambda: tf.concat([tf.ones([1]), np.zeros(1)], 0), np.float32([1, 0])),
     "numbers of two kinds": (lambda: tf.stack([1, 2.5]), np.float32([1, 2.5])),
     "an array alone": (lambda: tf.add(np.array([1.0]), 2), np.float64([3])),
+    "a float beside doubles": (lambda: tf.constant([3.0], tf.float64) * 0.1, np.float64([0.30000000000000004])),
+    "a list of doubles": (lambda: tf.constant([0.1, 1 / 3], tf.float64), np.float64([0.1, 1 / 3])),
     "bits": (lambda: (tf.constant([5, 6]) & 3) | ~tf.constant([0]), np.int32([-1, -1])),
     "a range of floats": (lambda: tf.range(0, 1, 0.25), np.float32([0, 0.25, 0.5, 0.75])),
     "a range with a dtype": (lambda: tf.range(2, dtype=tf.float32), np.float32([0, 1])),

@@ -37,7 +37,7 @@ def array_of(value: Any, dtype: DType | None = None) -> Array:
     elif isinstance(value, (np.ndarray, np.generic)):
         array = _encoded(np.asarray(value))
     else:
-        array = _natural(value)
+        array = _natural(value, wide=dtype is not None and dtype.core is core.f64)
         if dtype is not None and _loses(array, dtype):
             raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
     if dtype is None or as_dtype(array.dtype) == dtype:
@@ -47,17 +47,22 @@ def array_of(value: Any, dtype: DType | None = None) -> Array:
     return array.astype(dtype.core.numpy)
 
 
-def _natural(value: Any) -> Array:
-    """Python numbers and text, which NumPy makes 64 bits wide; arrays in lists keep their dtype. Raises ValueError."""
+def _natural(value: Any, *, wide: bool) -> Array:
+    """Python numbers and text, which NumPy makes 64 bits wide, and floats stay if `wide`; arrays in lists keep their dtype.
+
+    Raises ValueError for what is neither.
+    """
     if value is None:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
     array = np.asarray(value)
+    if type(value) is float:
+        return array if wide else array.astype(np.float32)
     leaves = list(_leaves(value))
     if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
         raise ValueError(f"Cannot convert {value!r}, of mixed types, to a tensor")
     if any(isinstance(leaf, np.ndarray) for leaf in leaves):
         return _encoded(array)
-    if array.dtype == np.float64 and not (leaves and all(isinstance(leaf, np.float64) for leaf in leaves)):
+    if array.dtype == np.float64 and not (wide or (leaves and all(isinstance(leaf, np.float64) for leaf in leaves))):
         return array.astype(np.float32)
     if array.dtype == np.int64 and (not array.size or abs(array).max() < 1 << 31):
         return array.astype(np.int32)
@@ -156,7 +161,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         if array.size not in (1, math.prod(dims)):
             raise TypeError(f"Expected Tensor's shape: {dims}, but got {array.shape}.")
         array = np.full(dims, array) if array.size == 1 else array.reshape(dims)
-    return convert_to_tensor(array, name=name)
+    graph = context.current_graph()
+    return EagerTensor(frozen(array)) if graph is None else constant_in(graph, frozen(array), name)
 
 
 def constant_value(tensor: Any) -> Array | None:

@@ -74,6 +74,8 @@ class DType:
         return self
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         try:
             return as_dtype(other).core == self.core
         except TypeError:
@@ -104,6 +106,7 @@ _NAMES = {
 }  # fmt: skip
 BY_NAME: dict[str, DType] = {name: DType(name, dtype) for name, dtype in _NAMES.items()}
 _BY_CORE: dict[core.DType, DType] = {dtype.core: dtype for dtype in BY_NAME.values()}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {dtype.core.numpy: dtype for dtype in BY_NAME.values()}
 _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "str": "string"}
 
 
@@ -111,12 +114,15 @@ def as_dtype(value: Any) -> DType:
     """The type that `value` stands for: a tf.DType, a name, or a NumPy or Python type. Raises TypeError."""
     if isinstance(value, DType):
         return value
-    if isinstance(value, core.DType):
-        return _BY_CORE[value]
-    if isinstance(value, str):
+    found = None
+    if isinstance(value, np.dtype):
+        found = _BY_NUMPY.get(value)
+    elif isinstance(value, core.DType):
+        found = _BY_CORE.get(value)
+    elif isinstance(value, str):
         found = BY_NAME.get(_ALIASES.get(value, value))
-        if found is not None:
-            return found
+    if found is not None:
+        return found
     if value is None:
         raise TypeError("Cannot convert value None to a TensorFlow DType.")
     if value is float:

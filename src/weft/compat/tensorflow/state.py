@@ -55,7 +55,10 @@ class Store:
 
     def _lock_of(self, variable: Any) -> threading.RLock:
         with self._finding:
-            return self._changing.setdefault(variable, forking.lock())
+            found = self._changing.get(variable)
+            if found is None:
+                found = self._changing[variable] = forking.lock()
+            return found
 
     def generator(self, key: Operation, seed: int | None) -> np.random.Generator:
         """The generator of an op: its numbers go on from run to run, and start again with a new session."""
