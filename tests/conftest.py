@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from weft.codegen import target as targets
 from weft.plan.target import Target
@@ -18,6 +19,9 @@ ALONE = [
     "compat/tensorflow/test_threads.py",
 ]
 """Tests that watch threads at work: each has the CPUs to itself where the others run several at a time."""
+
+settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("weft")  # no verdict depends on the machine's speed, nor on which examples came up
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

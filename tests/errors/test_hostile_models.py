@@ -60,6 +60,36 @@ def test_tiles_no_tensor_can_have() -> None:
         tile.run({"x": ONE, "r": np.array([-1])})
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge"])
+def test_pads_that_take_away_more_than_there_is(mode: str) -> None:
+    """
+    Whether the model states them or an input does: an error, and no tensor that is larger or smaller than they say.
+    """
+    graph = f'(float[2, 3] x, int64[4] p) => (float[n, m] y) {{ y = Pad <mode = "{mode}"> (x, p) }}'
+    with pytest.raises(ModelError, match="pads -5 and 0 take away more than axis 0 of x"):
+        session(f"g {graph.replace(', int64[4] p', '')}", p=[-5, 0, 0, 0])
+    with pytest.raises(RunError, match="pads -5 and 0 take away more than axis 0 of x"):
+        session(f"g {graph}").run({"x": np.ones((2, 3), np.float32), "p": np.array([-5, 0, 0, 0])})
+    with pytest.raises(RunError, match="has 13194139533312 elements"):
+        session(f"g {graph}").run({"x": np.ones((2, 3), np.float32), "p": np.array([2**42 - 2, 0, 0, 0])})
+
+
+@pytest.mark.parametrize("known", ["x", "p", "x and p", "none"])
+def test_pads_that_take_away_a_part_of_what_others_add(known: str) -> None:
+    """
+    Three rows off the beginning of two and three at the end: two rows of zeros, by the kernel, the reference and while folding.
+    """
+    values = {"x": np.ones((2, 3), np.float32), "p": np.array([-3, 0, 3, 0])}
+    constants = {name: values[name] for name in values if name in known.split()}
+    types = {"x": "float[2, 3]", "p": "int64[4]"}
+    inputs = ", ".join(f"{types[name]} {name}" for name in values if name not in constants)
+    pad = session(f"g ({inputs}) => (float[n, m] y) {{ y = Pad (x, p) }}", **constants)
+
+    found = pad.run({name: value for name, value in values.items() if name not in constants})["y"]
+
+    assert found.tolist() == [[0.0] * 3] * 2
+
+
 def test_more_of_the_largest_than_there_are() -> None:
     """
     TopK with a k that only the run knows says what k is, not where NumPy ran out.
@@ -109,6 +139,18 @@ def test_results_and_intermediate_values_there_is_no_memory_for() -> None:
         assert found.shape == shape
 
     assert issubclass(MemoryLimitError, MemoryError)
+
+
+@pytest.mark.usefixtures("little_memory")
+def test_references_there_is_no_memory_for_name_their_node() -> None:
+    """
+    NumPy's MemoryError in a step is weft's error as any other want of memory is.
+    """
+    zeros = session("g (int64[2] s) => (float[n, m] y) { y = ConstantOfShape (s) }")
+
+    with pytest.raises(MemoryLimitError, match=re.escape("node 'ConstantOfShape_0' (constant_of_shape): ")):
+        zeros.run({"s": np.array([2**20, 2**18])})
+    assert zeros.run({"s": np.array([1, 2])})["y"].shape == (1, 2)
 
 
 def test_intermediate_values_larger_than_any_memory() -> None:

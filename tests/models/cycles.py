@@ -18,6 +18,8 @@ import weft
 from tests.models import small
 
 WARM_UP = 50
+MOST_WORKERS = 4
+"""Of the team at the limits of these sessions: they are started when it helps, perhaps after the warm-up."""
 SLACK_MIB = 8
 """Memory may grow by this much: allocators keep some."""
 
@@ -76,7 +78,7 @@ def main(count: int) -> None:
     """Run the cycles and judge."""
     before, after = cycle(count)
     sys.stdout.write(f"{count} sessions: {before} -> {after}\n")
-    assert after.threads <= before.threads + 1, "threads were left behind"
+    assert after.threads <= before.threads + MOST_WORKERS, "threads were left behind"
     assert after.mib <= before.mib + SLACK_MIB, "memory was left behind"
 
 

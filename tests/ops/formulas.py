@@ -166,7 +166,12 @@ def _conv_transpose(case: Case) -> Array:
 def _cropped(case: Case) -> Array:
     x, pads = case.inputs[0], case.inputs[1]
     begins, ends = pads[: x.ndim], pads[x.ndim :]
-    return x[tuple(slice(-b, dim + e) for dim, b, e in zip(x.shape, begins, ends, strict=True))]
+    found = np.zeros(np.array(x.shape) + begins + ends, x.dtype)
+    for place in np.ndindex(found.shape):
+        source = np.array(place) - begins
+        if (source >= 0).all() and (source < x.shape).all():
+            found[place] = x[tuple(source)]
+    return found
 
 
 def _gather_elements(case: Case) -> Array:

@@ -24,6 +24,8 @@ CASES = [
     _case("wrap", _IMAGE, _SPATIAL, "wrap"),
     _case("axes", _IMAGE, (1, 2, 3, 4), axes=(1, -1)),
     _case("crop", _IMAGE, (0, 0, -1, 0, 0, 0, -2, -3)),
+    _case("crop_and_add", floats("pad", 4, 5), (-3, 2, 1, -4)),
+    _case("crop_more_than_there_is", floats("pad", 2, 5), (-3, 0, 4, 0)),
     _case("nothing", _IMAGE, (0,) * 8),
     _case("all_axes", floats("pad", 3, 17), (1, 2, 3, 4), value=9.0),
     _case("begin_only", floats("pad", 35), (5, 0)),

@@ -192,7 +192,7 @@ def test_interrupting_a_run_exits_with_130(model: str) -> None:
         try:
             wait_until_busy(process.pid)
             process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=10)
+            stdout, stderr = process.communicate(timeout=60)
         finally:
             process.kill()
 

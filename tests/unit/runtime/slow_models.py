@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto, helper
 from tests.models import small
 
 import weft
@@ -20,6 +21,23 @@ def long_kernels(count: int = 1200) -> tuple[weft.Session, dict[str, np.ndarray]
     w.nodes[-1].output[0] = "y"
     model = w.model({"x": (small.FLOAT, [512, 512])}, {"y": (small.FLOAT, [512, 512])})
     return weft.Session(model), {"x": np.zeros((512, 512), np.float32)}
+
+
+def endless_loop():
+    """A session of an ONNX Loop without an end."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["going"], ["on"]), helper.make_node("Identity", ["carried"], ["next"])],
+        "body",
+        [helper.make_tensor_value_info("step", TensorProto.INT64, []),
+         helper.make_tensor_value_info("going", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("carried", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("next", TensorProto.FLOAT, [1])],
+    )  # fmt: skip
+    w = small.ModelWriter()
+    w.op("Loop", "", w.constant(np.array(True)), "x", body=body)
+    w.nodes[-1].output[0] = "y"
+    return weft.Session(w.model({"x": (small.FLOAT, [1])}, {"y": (small.FLOAT, [1])}))
 
 
 def python_tasks(functions, *, chained=False, blocking=False, **options) -> weft.Session:

@@ -99,11 +99,11 @@ def test_a_waiting_task_helps():
     While a task waits for the session it runs, its thread works there, and others come to help.
     """
     pool = Pool(intra_op=3, inter_op=3)
-    seen = []
+    seen, meet = [], threading.Barrier(3)
 
     def look():
         seen.append(threading.get_ident())
-        time.sleep(0.002)
+        meet.wait(60)
 
     inner = python_tasks([look] * 24, pool=pool)
     waited = []
@@ -112,7 +112,7 @@ def test_a_waiting_task_helps():
 
     assert len(seen) == 24
     assert waited[0] in seen
-    assert len(set(seen)) > 1
+    assert len(set(seen)) == 3
 
 
 @pytest.mark.timeout(60)

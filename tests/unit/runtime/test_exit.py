@@ -42,9 +42,11 @@ def dwell():
         inside.set()
         while True:
             time.sleep(0.001)
+token = weft.CancelToken()
+threading.Thread(target=lambda: (inside.wait(), token.cancel())).start()
 try:
-    python_tasks([dwell] * 200).run(X, timeout=0.3)
-except weft.errors.RunTimeoutError:
+    python_tasks([dwell] * 200).run(X, cancel=token)
+except weft.errors.RunCancelledError:
     pass
 """,
     "a task for ever on a daemon thread": """

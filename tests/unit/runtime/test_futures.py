@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 from tests.models import small
-from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
+from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python_tasks
 
 import weft
 from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError
@@ -79,74 +79,67 @@ def test_cancelling_a_future_ends_its_run(long):
     session, inputs = long
     pool = weft.Pool(intra_op=1, inter_op=1)
     running = session.run_async(inputs, pool=pool)
-    while not running.running():
+    while not pool.threads.status()["runs"]:
         time.sleep(0.001)
-    time.sleep(0.05)
     waiting = session.run_async(inputs, pool=pool)
     assert waiting.cancel()
     assert running.cancel()
 
     with pytest.raises(RunCancelledError):
-        running.result(5)
+        running.result(60)
     with pytest.raises(concurrent.futures.CancelledError):
-        waiting.result(5)
+        waiting.result(60)
     assert not running.cancel()
 
 
-def test_cancelling_the_task_that_awaits_cancels_the_run(long):
+def test_cancelling_the_task_that_awaits_cancels_the_run():
     """
     asyncio.timeout works as one hopes.
     """
-    session, inputs = long
+    session = endless_loop()
     pool = weft.Pool(intra_op=1, inter_op=1)
 
     async def main():
         async with asyncio.timeout(0.1):
-            await session.run_async(inputs, pool=pool)
+            await session.run_async(X, pool=pool)
 
-    start = time.monotonic()
     with pytest.raises(TimeoutError):
         asyncio.run(main())
     while pool.threads.status()["runs"]:
-        assert time.monotonic() - start < 2
-        time.sleep(0.005)
+        time.sleep(0.001)
 
 
-def test_timeouts_count_while_a_run_waits_in_the_queue(long):
+def test_timeouts_count_while_a_run_waits_in_the_queue():
     """
     The deadline of what has not begun is kept as well.
     """
-    session, inputs = long
+    session = endless_loop()
     pool = weft.Pool(intra_op=1, inter_op=1)
     token = weft.CancelToken()
-    first = session.run_async(inputs, pool=pool, cancel=token)
-    start = time.monotonic()
+    first = session.run_async(X, pool=pool, cancel=token)
     with pytest.raises(RunTimeoutError):
-        session.run_async(inputs, pool=pool, timeout=0.1).result(10)
+        session.run_async(X, pool=pool, timeout=0.1).result(60)
 
-    assert time.monotonic() - start < 1
+    assert not first.done()
     token.cancel()
     with pytest.raises(RunCancelledError):
-        first.result(10)
+        first.result(60)
 
 
 def test_background_threads_end_when_there_is_nothing_to_do():
     """
     No more than the places of the pool are started, and none stays.
     """
-    pool = weft.Pool("few", intra_op=2, inter_op=1)
-    session = python_tasks([lambda: time.sleep(0.01)], pool=pool)
+    pool, go = weft.Pool("few", intra_op=2, inter_op=1), threading.Event()
+    session = python_tasks([lambda: go.wait(60)], pool=pool)
 
     def serving():
         return sum("weft-few" in thread.name for thread in threading.enumerate())
 
     futures = [session.run_async(X) for _ in range(10)]
-    most = serving()
+    assert serving() == 2
+    go.set()
     for future in futures:
-        future.result(20)
-    end = time.monotonic() + 5
-    while serving() and time.monotonic() < end:
-        time.sleep(0.01)
-
-    assert 1 <= most <= 2
-    assert serving() == 0
+        future.result(60)
+    while serving():
+        time.sleep(0.001)

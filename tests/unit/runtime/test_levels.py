@@ -25,27 +25,38 @@ def automatic_threads():
 
 
 class Gauge:
-    """How many of its tasks were in progress at once, at most."""
+    """How many of its tasks were in progress at once, at most; each takes some `seconds`."""
 
     def __init__(self):
-        self.inside = self.most = 0
-        self.lock = threading.Lock()
+        self.inside = self.most = self.ended = 0
+        self.seconds = 0.004
+        self.changed = threading.Condition()
 
     def __call__(self):
-        with self.lock:
+        with self.changed:
             self.inside += 1
             self.most = max(self.most, self.inside)
-        time.sleep(0.004)
-        with self.lock:
+        if self.seconds:
+            time.sleep(self.seconds)
+        with self.changed:
             self.inside -= 1
+            self.ended += 1
+            self.changed.notify_all()
+
+    def wait_for(self, count, most=0, inside=1 << 30):
+        """Wait until `count` more tasks have ended, `most` were in progress at once, and no more than `inside` are."""
+        with self.changed:
+            ended = self.ended + count
+            self.changed.wait_for(lambda: self.ended >= ended and self.most >= most and self.inside <= inside)
 
 
-def most_at_once(session, gauge, **arguments):
-    """The most of several runs: on a busy machine one alone may see few of its workers come."""
-    gauge.most = 0
-    for _ in range(4):
+def reaches(wanted, session, gauge, **arguments):
+    """Whether `wanted` of a session's tasks are in progress at once sooner or later, and never more."""
+    gauge.most = runs = 0
+    while gauge.most < wanted or runs < 4:  # on a busy machine one run may see few of its workers come
         session.run(X, **arguments)
-    return gauge.most
+        runs += 1
+    return gauge.most == wanted
 
 
 def test_run_goes_before_session_before_process():
@@ -57,12 +68,12 @@ def test_run_goes_before_session_before_process():
     free = python_tasks([gauge] * 24)
     confined = python_tasks([gauge] * 24, inter_op=2)
 
-    assert 2 < most_at_once(free, gauge) <= 4
-    assert most_at_once(confined, gauge) == 2
-    assert most_at_once(confined, gauge, inter_op=1) == 1
-    assert 2 < most_at_once(confined, gauge, inter_op=3) <= 3
-    assert most_at_once(free, gauge, inter_op=2) == 2
-    assert 2 < most_at_once(free, gauge) <= 4
+    assert reaches(4, free, gauge)
+    assert reaches(2, confined, gauge)
+    assert reaches(1, confined, gauge, inter_op=1)
+    assert reaches(3, confined, gauge, inter_op=3)
+    assert reaches(2, free, gauge, inter_op=2)
+    assert reaches(4, free, gauge)
 
 
 def test_a_pool_has_limits_below_those_of_sessions_and_runs():
@@ -73,10 +84,10 @@ def test_a_pool_has_limits_below_those_of_sessions_and_runs():
     pool = weft.Pool(intra_op=1, inter_op=2)
     session = python_tasks([gauge] * 16, pool=pool)
 
-    assert most_at_once(session, gauge) == 2
-    assert most_at_once(session, gauge, inter_op=1) == 1
+    assert reaches(2, session, gauge)
+    assert reaches(1, session, gauge, inter_op=1)
     pool.set(inter_op=1)
-    assert most_at_once(session, gauge) == 1
+    assert reaches(1, session, gauge)
 
 
 def test_a_sessions_limits_have_their_sources_and_may_change():
@@ -88,10 +99,10 @@ def test_a_sessions_limits_have_their_sources_and_may_change():
     session = python_tasks([gauge] * 16, inter_op=1)
     assert (session.get().intra_op, session.get().inter_op) == (4, 1)
     assert (session.get().intra_source, session.get().inter_source) == ("set(intra_op=4)", "Session(inter_op=1)")
-    assert most_at_once(session, gauge) == 1
+    assert reaches(1, session, gauge)
     session.set(inter_op=2)
     assert session.get().inter_source == "Session.set(inter_op=2)"
-    assert most_at_once(session, gauge) == 2
+    assert reaches(2, session, gauge)
     with pytest.raises(ThreadSettingError, match=r"inter_op from Session.set\(inter_op=\)"):
         session.set(intra_op=1, inter_op=-1)
     assert (session.get().intra_op, session.get().inter_op) == (4, 2)
@@ -108,7 +119,7 @@ def test_limits_change_in_the_middle_of_a_run(of):
     threads = weft.threads if pool is None else pool
     threads.set(intra_op=1, inter_op=1)
     gauge = Gauge()
-    session = python_tasks([gauge] * 600, pool=pool)
+    session = python_tasks([gauge] * 1500, pool=pool)
     results = []
     if of in {"session", "run"}:
         threads.set(intra_op=4, inter_op=4)
@@ -117,23 +128,25 @@ def test_limits_change_in_the_middle_of_a_run(of):
     change = {"session": session.set, "run": getattr(future, "set_limits", None)}.get(of, threads.set)
     client = threading.Thread(target=lambda: results.append(future.result() if future else session.run(X)))
     client.start()
-    time.sleep(0.15)
+    gauge.wait_for(20)
     before = gauge.most
     if of == "block":
         with weft.threads.limit(intra_op=3, inter_op=3):
-            time.sleep(0.3)
-            during = gauge.most
+            gauge.wait_for(20, most=3)
     else:
         change(intra_op=3, inter_op=3)
-        time.sleep(0.3)
-        during = gauge.most
+        gauge.wait_for(20, most=3)
         change(intra_op=1, inter_op=1)
-    time.sleep(0.05)
+    during = gauge.most
+    gauge.wait_for(20, inside=1)
     gauge.most = 0
+    gauge.wait_for(20)
+    after = gauge.most
+    gauge.seconds = 0
     client.join()
 
-    assert (before, during, gauge.most) == (1, 3, 1)
-    assert len(results[0]) == 600
+    assert (before, during, after) == (1, 3, 1)
+    assert len(results[0]) == 1500
 
 
 def test_limits_of_a_run_in_progress_go_before_those_of_its_session():
@@ -220,8 +233,8 @@ def test_limit_reaches_runs():
     gauge = Gauge()
     session = python_tasks([gauge] * 24)
     with weft.threads.limit(inter_op=1, intra_op=1):
-        assert most_at_once(session, gauge) == 1
-    assert most_at_once(session, gauge) > 2
+        assert reaches(1, session, gauge)
+    assert reaches(4, session, gauge)
 
 
 def test_blocks_of_several_threads_may_overlap():

@@ -31,15 +31,18 @@ def test_workers_are_named_and_end_with_their_team():
     """
     result = run("""
         team = _native.Team("red", 4, 4)
-        build([lambda _: time.sleep(0.01) for _ in range(12)]).run(team, [])
-        def names():
-            return sorted(open(f"/proc/self/task/{t}/comm").read().strip() for t in os.listdir("/proc/self/task"))
-        print([n for n in names() if n.startswith("weft")])
+        meet = threading.Barrier(4)
+        build([lambda _: meet.wait(30) for _ in range(12)]).run(team, [])
+        def name(thread):
+            try: return open(f"/proc/self/task/{thread}/comm").read().strip()
+            except OSError: return "ended"
+        def names(): return sorted(n for n in map(name, os.listdir("/proc/self/task")) if n.startswith("weft"))
+        print(names())
         team.close()
-        print([n for n in names() if n.startswith("weft")])
+        while names(): time.sleep(0.001)  # threads that were joined are listed a moment longer
     """)
 
-    assert result.stdout.splitlines() == ["['weft-red-1', 'weft-red-2', 'weft-red-3']", "[]"], result.stderr
+    assert result.stdout == "['weft-red-1', 'weft-red-2', 'weft-red-3']\n", result.stderr
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (2, 2)])
@@ -50,25 +53,29 @@ def test_ctrl_c_ends_a_run_within_100_ms(limits, blocking):
     """
     result = run(f"""
         team = _native.Team("t", *{limits})
-        program = build([lambda _: time.sleep(0.01)] * 1000, blocking={blocking})
+        begun = threading.Event()
+        program = build([lambda _: begun.set() or time.sleep(0.01)] * 1000, blocking={blocking})
         def seconds():
             sent = []
+            begun.clear()
             def interrupt():
-                time.sleep(0.2)
+                begun.wait()
+                time.sleep(0.1)
                 sent.append(time.monotonic())
                 os.kill(os.getpid(), signal.SIGINT)
-            threading.Thread(target=interrupt).start()
+            interrupter = threading.Thread(target=interrupt)
             try:
+                interrupter.start()
                 program.run(team, [])
             except KeyboardInterrupt:
                 return time.monotonic() - sent[0]
-        print(min(seconds() for _ in range(3)))  # other load on the machine is not weft's
+            finally:
+                interrupter.join()
+        print(any(seconds() < 0.1 for _ in range(10)))  # other load on the machine is not weft's
         build([lambda _: print("usable")]).run(team, [])
     """)
 
-    seconds, usable = result.stdout.split()
-    assert float(seconds) < 0.1
-    assert usable == "usable"
+    assert result.stdout.split() == ["True", "usable"], result.stderr
 
 
 def test_a_forked_child_gets_a_fresh_team():
@@ -77,10 +84,12 @@ def test_a_forked_child_gets_a_fresh_team():
     """
     result = run("""
         team = _native.Team("t", 3, 3)
-        program = build([lambda _: time.sleep(0.001) for _ in range(9)])
+        meet = threading.Barrier(3)
+        program = build([lambda _: meet.wait(30) for _ in range(9)])
         program.run(team, [])
         child = os.fork()
         if child == 0:
+            meet = threading.Barrier(3)
             program.run(team, [])
             os._exit(0 if team.threads == 2 else 3)
         assert os.waitpid(child, 0)[1] == 0

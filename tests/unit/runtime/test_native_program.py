@@ -240,8 +240,11 @@ def test_runs_release_the_gil(team):
 
     @Kernel
     def kernel(_pointers, _args, _chunk, _scratch):
-        sleep(50_000)
-        return 0
+        for _ in range(10_000):
+            sleep(1000)
+            if len(ticks) > 5:
+                return 0
+        return 1
 
     address = ctypes.cast(kernel, ctypes.c_void_p).value
     ticks = []

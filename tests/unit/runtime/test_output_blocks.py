@@ -276,11 +276,14 @@ def test_runs_with_many_outputs_take_no_new_pages(side: int) -> None:
     session = weft.Session(sums([[side, side]] * ((1 << 20) // side**2)))
     for turn in range(3):
         run(session, turn)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for turn in range(20):
-        run(session, turn)
 
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before < 20 * 50
+    def faults() -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for turn in range(20):
+            run(session, turn)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    assert any(faults() < 20 * 50 for _ in range(5)), "once the system may have moved pages about, but not always"
 
 
 def test_results_of_other_outputs_and_plans_share_nothing() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import warnings
 
 import pytest
@@ -139,20 +138,20 @@ def test_workers_are_pinned_and_callers_are_not():
     """
     pool = Pool("pinned", intra_op=3, inter_op=3)
     pool.set(cpus=ALLOWED)
-    masks = {}
+    masks, meet = {}, threading.Barrier(3)
 
     def look():
         masks[threading.get_native_id()] = os.sched_getaffinity(0)
-        time.sleep(0.002)
+        meet.wait(60)
 
     session = python_tasks([look] * 24, pool=pool)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         session.run(X)
-    caller = masks.pop(threading.get_native_id(), None)
+    caller = masks.pop(threading.get_native_id())
 
-    assert caller in (None, set(ALLOWED))
-    assert masks
+    assert caller == set(ALLOWED)
+    assert len(masks) == 2
     assert all(len(mask) == 1 and mask <= set(ALLOWED) for mask in masks.values())
     masks.clear()
     pool.set(cpus=[])

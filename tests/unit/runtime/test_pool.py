@@ -18,6 +18,12 @@ import weft
 from weft.errors import ThreadSettingError
 
 
+def wait_until(condition):
+    """For what comes soon: a thread that was joined is listed a moment longer."""
+    while not condition():
+        time.sleep(0.001)
+
+
 def names_of_threads():
     names = []
     for task in Path("/proc/self/task").iterdir():
@@ -69,18 +75,19 @@ def test_threads_end_with_the_pool():
     When nothing refers to it any more the number of threads is what it was.
     """
     before = len(names_of_threads())
+    both = threading.Barrier(2)
     for _ in range(20):
         pool = weft.Pool("brief", intra_op=4, inter_op=4)
-        session = python_tasks([lambda: time.sleep(0.001)] * 24, pool=pool)
+        session = python_tasks([lambda: both.wait(60)] * 24, pool=pool)
         session.run(X)
         assert any(name.startswith("weft-brief") for name in names_of_threads())
         del pool
         assert any(name.startswith("weft-brief") for name in names_of_threads())  # the session holds it
         del session
         gc.collect()
-        assert not any(name.startswith("weft-brief") for name in names_of_threads())
+        wait_until(lambda: not any(name.startswith("weft-brief") for name in names_of_threads()))
 
-    assert len(names_of_threads()) <= before
+    wait_until(lambda: len(names_of_threads()) <= before)
 
 
 def test_a_pool_ends_with_the_last_session_on_it_at_once():

