@@ -31,6 +31,7 @@ def evaluate_one_hot(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array
     if depth < 0:
         raise KernelError(f"depth must be 0 or more, got {depth}")
     axis = normalize_axis(attrs["axis"], indices.ndim + 1)
+    elements((*indices.shape, depth))
     wide = indices.astype(np.int64)
     wide = np.expand_dims(np.where(wide < 0, wide + depth, wide), axis)
     positions = np.arange(depth).reshape(-1, *(1,) * (indices.ndim - axis))

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft import dtypes
 from weft.errors import ShapeError
-from weft.graph.shape import StaticShape, normalize_axis, text
+from weft.graph.shape import StaticShape, elements, normalize_axis, text
 from weft.ops.interpolation import COORDINATE_MODES, MODES, NEAREST_MODES, AxisWeights, axis_weights
 from weft.ops.op import Array, Attrs, Info
 from weft.ops.operands import absent_or, dims, operand, optional, present, result, widened
@@ -126,6 +126,7 @@ def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
 def evaluate_resize(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     x = present(arrays, 0)
     found = resizing(attrs, x.shape, *(absent_or(arrays, index) for index in (1, 2, 3)))
+    elements(found.sizes)
     resized = x if attrs["mode"] == "nearest" else x.astype(np.float64) if x.dtype.kind in "iu" else widened(x)
     outside = np.zeros((1,) * x.ndim, np.bool_)
     for axis, table in tables(attrs, x.shape, found).items():

@@ -165,6 +165,8 @@ class Executable:
             label = self._layout.labels[failure.step]
             reason = self._layout.reasons.get(failure.code, f"status {failure.code}")
             raise KernelError(f"node {label.node!r} ({label.op}): {reason}") from None
+        except MemoryLimitError:
+            raise
         except MemoryError as error:
             raise self._without_memory(error) from None
         except RunTimeoutError:

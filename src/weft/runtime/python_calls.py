@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from weft.errors import KernelError, RunCancelledError, RunError, RunTimeoutError, WeftError, WorkerError
+from weft.errors import (
+    KernelError,
+    MemoryLimitError,
+    RunCancelledError,
+    RunError,
+    RunTimeoutError,
+    WeftError,
+    WorkerError,
+)
 from weft.runtime.numpy_threads import one_thread
 
 P = ParamSpec("P")
@@ -16,7 +24,7 @@ def call_for(where: str, waits: bool, function: Callable[P, R], *args: P.args, *
     """What `function` returns for the node `where`; NumPy's BLAS uses the calling thread alone unless it `waits`.
 
     Raises RunError (KernelError for bad data, WorkerError for a fault of a worker process) with `where` in its message, and the
-    cause chained; the end of the run from outside comes through as it is.
+    cause chained; MemoryLimitError likewise where there is no memory; the end of the run from outside comes through as it is.
     """
     try:
         if waits:
@@ -25,6 +33,8 @@ def call_for(where: str, waits: bool, function: Callable[P, R], *args: P.args, *
             return function(*args, **kwargs)
     except (RunTimeoutError, RunCancelledError):
         raise
+    except MemoryError as error:
+        raise MemoryLimitError(f"{where}: {error}") from error
     except WorkerError as error:
         raise WorkerError(f"{where}: {error}") from error
     except KernelError as error:

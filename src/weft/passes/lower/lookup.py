@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.errors import InternalError
 from weft.graph.node import Node
-from weft.graph.shape import elements, strides_of
+from weft.graph.shape import elements, strides_of, text
 from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from weft.plan.call import Call
@@ -35,6 +36,10 @@ def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Ta
     places = [np.where(t == OUTSIDE, OUTSIDE, t * s).astype(np.int64) for t, s in zip(tables, strides, strict=False)]
     places, run = _merged(places, sizes, run)
     shape = tuple(len(table) for table in places)
+    if elements(shape) * run * y.known_dtype.size != nbytes(y):
+        raise InternalError(
+            f"node {node.name!r} ({node.op}): tables of {shape} places do not fill {text(y.static_shape)}"
+        )
     low, high = _consecutive(places[-1], run)
     units = elements(shape[:-1]) if elements(shape) else 0
     looked_up = (shape[-1] - (high - low)) * max(units, 1)

@@ -7,7 +7,7 @@ import numpy as np
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.ops.operands import numbers
-from weft.ops.pad import resolved
+from weft.ops.pad import pad, resolved
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.lookup import OUTSIDE, Table, lookup_call
 from weft.plan.call import Call
@@ -33,11 +33,7 @@ def lower_pad(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 def _table(size: int, begin: int, end: int, mode: str) -> Table:
     """For each place of a padded axis the place in x that it copies."""
-    kept = np.arange(max(0, -begin), size - max(0, -end), dtype=np.int64)
-    added = (max(0, begin), max(0, end))
-    if mode == "constant":
-        return np.pad(kept, added, constant_values=OUTSIDE)
-    return np.pad(kept, added, mode=mode)  # type: ignore[call-overload,no-any-return]
+    return pad(np.arange(size, dtype=np.int64), [(begin, end)], mode, OUTSIDE)
 
 
 def _fill(node: Node, ctx: LowerContext) -> Value:
