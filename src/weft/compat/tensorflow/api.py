@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from weft.compat.calls import Met
 from weft.compat.tensorflow import context, eager, recall
 from weft.compat.tensorflow.convert import array_of, constant_value, convert_to_tensor
 from weft.compat.tensorflow.dtypes import as_dtype
@@ -55,16 +56,18 @@ class Op:
         known = None if form is None else recall.CALLS.get(form)
         if type(known) is recall.Call and known.fits():
             return self._given(known.run(arrays), known.many)
-        result = self._apply(*self._planned(args, dict(kwargs), name))
-        if form is not None:
-            recall.learn(form, args, kwargs, arrays, self._executed)
+        if form is not None and known is not None and known is not Met.NEVER:
+            return self._given(*recall.learn(form, args, kwargs, arrays, self._executed))
+        result = self._apply(*self._planned(args, kwargs, name))
+        if form is not None and known is None:
+            recall.CALLS.keep(form, Met.ONCE)
         return result
 
     def _planned(
         self, args: Sequence[Any], kwargs: dict[str, Any], name: str | None
     ) -> tuple[tuple[Part, ...], list[tuple[str, Any]], str | None]:
         """What the parameters are, the tensors among them with what they are for, and the name of the operation."""
-        for old, new in SPELLINGS.items():
+        for old, new in SPELLINGS.items() if kwargs else ():
             if old in kwargs and old not in self._kinds and new in self._kinds:
                 kwargs[new] = kwargs.pop(old)
         if len(args) > len(self._kinds) and self._spread is None and isinstance(args[-1], str):

@@ -30,13 +30,14 @@ Operands = Sequence[tuple[Array, bool]]
 
 class Compiled(NamedTuple):
     """A compiled op: the names of the operands that are not constants of it, those of its results, whether these are a
-    list, and who multiplies its matrices (None: it has none)."""
+    list, and who multiplies its matrices (None: it has none). `direct` is Session.prepared() for its operands."""
 
     session: Session
     inputs: list[str]
     outputs: list[str]
     many: bool
     provider: str | None
+    direct: Callable[[Sequence[Array]], list[Array]]
 
 
 _kept: OrderedDict[Any, Compiled] = OrderedDict()
@@ -48,15 +49,20 @@ def execute(op: Any, emit: Emit, operands: Operands) -> tuple[list[Array], bool]
 
     Raises InvalidArgumentError if they do not fit it.
     """
+    compiled, varying = prepare(op, emit, operands)
+    return run(compiled, varying), compiled.many
+
+
+def run(compiled: Compiled, varying: Sequence[Array]) -> list[Array]:
+    """The results for operands that are not constants. Raises what execute() does."""
     try:
-        compiled, varying = prepare(op, emit, operands)
         found = compiled.session.run(dict(zip(compiled.inputs, varying, strict=True)))
     except (WeftError, ValueError) as error:
         fail(error)
     results = [found[name] for name in compiled.outputs]
     for result in results:
         result.flags.writeable = False
-    return results, compiled.many
+    return results
 
 
 def fail(error: WeftError | ValueError) -> NoReturn:
@@ -67,14 +73,17 @@ def fail(error: WeftError | ValueError) -> NoReturn:
 
 
 def prepare(op: Any, emit: Emit, operands: Operands) -> tuple[Compiled, list[Array]]:
-    """The op, compiled for `operands`, and those of them that are not constants of it. Raises WeftError or ValueError."""
+    """The op, compiled for `operands`, and those of them that are not constants of it. Raises what execute() does."""
     arrays = [array for array, _ in operands]
     fixed = [shape_like and array.size <= MOST_CONSTANT for array, shape_like in operands]
     try:
-        compiled = _compiled(op, emit, arrays, fixed)
-    except NeedsShapeError:
-        fixed = [True] * len(operands)
-        compiled = _compiled(op, emit, arrays, fixed)
+        try:
+            compiled = _compiled(op, emit, arrays, fixed)
+        except NeedsShapeError:
+            fixed = [True] * len(operands)
+            compiled = _compiled(op, emit, arrays, fixed)
+    except (WeftError, ValueError) as error:
+        fail(error)
     return compiled, [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
 
 
@@ -102,8 +111,11 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
     graph.outputs = list(dict.fromkeys(results))
     if MULTIPLY.isdisjoint(node.op for node in graph.nodes):
         provider = None
+    session = Session(graph)
     inputs = [value.name for value in graph.inputs]
-    compiled = Compiled(Session(graph), inputs, [value.name for value in results], many, provider)
+    varying = [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
+    direct = session.prepared(dict(zip(inputs, varying, strict=True)))
+    compiled = Compiled(session, inputs, [value.name for value in results], many, provider, direct)
     with _lock:
         _kept[key] = compiled
         while len(_kept) > MOST_KEPT:

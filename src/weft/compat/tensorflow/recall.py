@@ -22,7 +22,8 @@ from weft.ops.op import Array
 from weft.runtime import providers
 
 MOST_CALLS = 1024
-"""How many forms of calls are known at most. Those met once cost their keys alone; the others may share compiled ops."""
+"""How many forms of calls are known at most. Those met once cost their keys alone; others may share a compiled op, of
+about 15 KB."""
 
 MOST_PARTS = 128
 """A call of more values, one in another counted too, or of a longer text, is not told by them."""
@@ -38,7 +39,7 @@ class Call:
     def __init__(self, compiled: eager.Compiled, varying: Sequence[Array], given: Mapping[int, int]) -> None:
         """`given` says at which place among the tensors of a call an array of `varying` is, by its id; the others stay."""
         self._feeds: list[int | Array] = [given.get(id(array), array) for array in varying]
-        self._run = compiled.session.prepared(dict(zip(compiled.inputs, varying, strict=True)))
+        self._run = compiled.direct
         places = {tensor.name: place for place, tensor in enumerate(compiled.session.outputs)}
         self._picks = [places[name] for name in compiled.outputs]
         self._provider = compiled.provider
@@ -88,7 +89,7 @@ def _describe(values: Sequence[Any], key: list[Any], arrays: list[Array]) -> boo
             key.append(array.shape)
             arrays.append(array)
         elif kind in PLAIN:
-            if kind is str and len(value) > MOST_PARTS:
+            if kind in (str, bytes) and len(value) > MOST_PARTS:
                 return False
             key.append(value)
         elif kind is float:
@@ -111,23 +112,20 @@ def learn(
     kwargs: Mapping[str, Any],
     arrays: Sequence[Array],
     planned: Callable[..., tuple[Any, eager.Emit, eager.Operands]],
-) -> None:
-    """Note a call of this form, with tensors that hold `arrays`, which has been made by the op and operands that
-    `planned(args, kwargs)` says.
+) -> tuple[list[Array], bool]:
+    """Make a call of a form that was met before, with tensors that hold `arrays`, so that those that follow are recalled.
 
-    The second of a form is learnt: what follows finds it. It is planned once more, with tensors that are told from one
-    another, to see which operand each of them is. One that is none, but a part of the op or of an operand, has a say in
-    what the op is, so that the form alone does not tell it.
+    `planned(args, kwargs)` gives the arguments of eager.execute(), whose results these are. It is called with tensors that
+    are told from one another, to see which operand each of them is. One that is none, but a part of the op or of an
+    operand, has a say in what the op is, so that the form alone does not tell it.
     """
-    known = CALLS.get(form)
-    if known is not None and known is not Met.NEVER:
-        marks = [array.view() for array in arrays]
-        rest = iter(marks)
-        again = planned(*mapped((tuple(args), dict(kwargs)), lambda _: EagerTensor(next(rest)), _TENSORS))
-        compiled, varying = eager.prepare(*again)
-        given = {id(mark): place for place, mark in enumerate(marks)}
-        plain = all(array.dtype.isnative and not array.dtype.hasobject for array in varying)
-        told = plain and given.keys() <= set(map(id, varying))
-        CALLS.keep(form, Call(compiled, varying, given) if told else Met.NEVER)
-    elif known is None:
-        CALLS.keep(form, Met.ONCE)
+    marks = [array.view() for array in arrays]
+    rest = iter(marks)
+    again = mapped((tuple(args), dict(kwargs)), lambda _: EagerTensor(next(rest)), _TENSORS)
+    compiled, varying = eager.prepare(*planned(*again))
+    results = eager.run(compiled, varying)
+    given = {id(mark): place for place, mark in enumerate(marks)}
+    plain = all(array.dtype.isnative and not array.dtype.hasobject for array in varying)
+    told = plain and given.keys() <= set(map(id, varying))
+    CALLS.keep(form, Call(compiled, varying, given) if told else Met.NEVER)
+    return results, compiled.many

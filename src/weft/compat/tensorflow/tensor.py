@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,16 +15,22 @@ from weft.compat.tensorflow.shape import TensorShape
 from weft.ops.op import Info
 
 if TYPE_CHECKING:
+    from weft.compat.tensorflow.api import Op
     from weft.compat.tensorflow.graph import Graph, Operation
 
 Array = np.ndarray[Any, Any]
 
 
+@cache
+def _table() -> dict[str, Op]:
+    from weft.compat.tensorflow.table import OPS  # which needs tensors
+
+    return OPS
+
+
 def call(op: str, *args: Any, **kwargs: Any) -> Any:
     """The result of the op of the table that is called `op`."""
-    from weft.compat.tensorflow.table import OPS
-
-    return OPS[op](*args, **kwargs)
+    return _table()[op](*args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
