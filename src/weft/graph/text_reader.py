@@ -5,67 +5,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.errors import GraphError
 from weft.graph.expr import Expr, Step
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked, Layout
 from weft.graph.shape import Dim, Shape, elements
 from weft.graph.text import content_hash, elements_array
+from weft.graph.text_tokens import Cursor, number, unquoted
 from weft.graph.value import Value
 
 Array = np.ndarray[Any, Any]
 
-_TOKEN = re.compile(
-    r"""(?P<space>[ \t\r]+|\#[^\n]*)
-      | (?P<newline>\n)
-      | (?P<value>%(?:[A-Za-z0-9_./$-]+|"(?:[^"\\\n]|\\.)*"))
-      | (?P<label>@(?:[A-Za-z0-9_./$-]+|"(?:[^"\\\n]|\\.)*"))
-      | (?P<string>"(?:[^"\\\n]|\\.)*")
-      | (?P<hash>sha256:[0-9a-f]+)
-      | (?P<opaque><[^>\n]*>+)
-      | (?P<number>-?(?:\d+(?:\.\d+)?(?:e[+-]?\d+)?|inf\b|nan\b))
-      | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
-      | (?P<mark>[?\[\](){},:;=])
-    """,
-    re.VERBOSE,
-)
 _MAX_DEPTH = 32
 
 _ELEMENT_TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "bool": (bool,), "float": (int, float)}
 
 _PLAIN = {"None": None, "True": True, "False": False}
-
-_Item = TypeVar("_Item")
-
-
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
-    text: str
-    line: int
-
-
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
-    at, line = 0, 1
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise GraphError(f"line {line}: {text[at : at + 12]!r} is no part of a graph's text form")
-        kind = match.lastgroup or ""
-        if kind == "newline":
-            line += 1
-        elif kind != "space":
-            found.append(_Token(kind, match.group(), line))
-        at = match.end()
-    return [*found, _Token("end", "the end of the text", line)]
 
 
 def parse_graph(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
@@ -75,56 +35,16 @@ def parse_graph(text: str, arrays: Mapping[str, Array] | None = None) -> Graph:
     line, for text that cannot be read, an undefined or doubled value, and an array that is missing or
     does not have the constant's dtype, shape and content hash.
     """
-    return _Reader(_tokens(text), arrays or {}).graph()
+    return _Reader(text, arrays or {}).graph()
 
 
-class _Reader:
-    def __init__(self, tokens: list[_Token], arrays: Mapping[str, Array]) -> None:
-        self.tokens = tokens
-        self.at = 0
+class _Reader(Cursor):
+    """Reads one graph."""
+
+    def __init__(self, text: str, arrays: Mapping[str, Array]) -> None:
+        super().__init__(text)
         self.arrays = arrays
         self.values: dict[str, Value] = {}
-
-    @property
-    def token(self) -> _Token:
-        return self.tokens[self.at]
-
-    def fail(self, message: str) -> NoReturn:
-        raise GraphError(f"line {self.token.line}: {message}")
-
-    def refuse(self, message: str) -> NoReturn:
-        """Complain about the token just taken."""
-        self.at -= 1
-        self.fail(message)
-
-    def take(self, kind: str, wanted: str) -> str:
-        """The text of the next token, which must be of `kind`."""
-        token = self.token
-        if token.kind != kind:
-            self.fail(f"wanted {wanted}, got {token.text!r}")
-        self.at += 1
-        return token.text
-
-    def skip(self, text: str) -> bool:
-        """Pass over the next token if it is `text`."""
-        if self.token.text != text or self.token.kind == "string":
-            return False
-        self.at += 1
-        return True
-
-    def want(self, text: str) -> None:
-        if not self.skip(text):
-            self.fail(f"wanted {text!r}, got {self.token.text!r}")
-
-    def list_of(self, item: Callable[[], _Item], close: str) -> list[_Item]:
-        """Items separated by commas, up to `close`, which is passed over; the last comma may dangle."""
-        found: list[_Item] = []
-        while not self.skip(close):
-            found.append(item())
-            if not self.skip(","):
-                self.want(close)
-                break
-        return found
 
     def graph(self) -> Graph:
         self.want("graph")
@@ -149,11 +69,11 @@ class _Reader:
         if token.kind not in ("string", "word"):
             self.fail(f"wanted a name, got {token.text!r}")
         self.at += 1
-        return _unquoted(token.text)
+        return unquoted(token.text)
 
     def declared(self, graph: Graph) -> Value:
         """A value's name and type."""
-        name = _unquoted(self.take("value", "a value's name such as %x")[1:])
+        name = unquoted(self.take("value", "a value's name such as %x")[1:])
         if name in self.values:
             self.refuse(f"%{name} is defined twice")
         self.want(":")
@@ -162,7 +82,7 @@ class _Reader:
         return value
 
     def known(self) -> Value:
-        name = _unquoted(self.take("value", "a value's name such as %x")[1:])
+        name = unquoted(self.take("value", "a value's name such as %x")[1:])
         if name not in self.values:
             self.refuse(f"%{name} is not defined before it is used")
         return self.values[name]
@@ -181,10 +101,10 @@ class _Reader:
         """A size, or the name of a symbol."""
         if self.token.kind != "number":
             return self.name()
-        number = _number(self.take("number", "a whole number"))
-        if not isinstance(number, int):
-            self.refuse(f"wanted a whole number, got {number}")
-        return number
+        found = number(self.take("number", "a whole number"))
+        if not isinstance(found, int):
+            self.refuse(f"wanted a whole number, got {found}")
+        return found
 
     def layout(self) -> Layout:
         if not self.skip(":"):
@@ -251,13 +171,13 @@ class _Reader:
         attrs = dict(self.list_of(self.attribute, "}")) if self.skip("{") else {}
         name = op
         if self.token.kind == "label":
-            name = _unquoted(self.take("label", "a node's name")[1:])
+            name = unquoted(self.take("label", "a node's name")[1:])
         node = graph.add(op, inputs, attrs, name=name, outputs=results)
         if self.skip("max_workers"):
             node.max_workers = self.cap()
 
     def cap(self) -> int:
-        cap = _number(self.take("number", "a number of workers"))
+        cap = number(self.take("number", "a number of workers"))
         if not isinstance(cap, int) or cap < 1:
             self.refuse(f"wanted a whole number of workers from 1 on, got {cap}")
         return cap
@@ -293,7 +213,7 @@ class _Reader:
         token = self.token
         self.at += 1
         if token.kind == "number":
-            return _number(token.text)
+            return number(token.text)
         return json.loads(token.text) if token.kind == "string" else _PLAIN[token.text]
 
     def array(self) -> Array:
@@ -329,11 +249,3 @@ class _Reader:
         if not re.fullmatch(r"v\d+", word):
             self.refuse(f"wanted a scalar value such as v0, got {word!r}")
         return int(word[1:])
-
-
-def _number(text: str) -> int | float:
-    return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
-
-
-def _unquoted(text: str) -> str:
-    return str(json.loads(text)) if text.startswith('"') else text
