@@ -17,7 +17,8 @@ from weft.compat.tensorflow.tensor import EagerTensor, Tensor, call
 from weft.dtypes import i32, string
 from weft.errors import KernelError
 from weft.frontends.tensorflow.items import Items
-from weft.frontends.tensorflow.list_ops import LISTS, parts, rows
+from weft.frontends.tensorflow.list_ops import parts, rows
+from weft.frontends.tensorflow.list_table import LISTS
 from weft.frontends.tensorflow.lists import TensorList
 from weft.frontends.tensorflow.node import Node
 from weft.ops.op import Array, Info

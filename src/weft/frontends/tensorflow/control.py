@@ -12,7 +12,7 @@ from weft.errors import KernelError, ShapeError
 from weft.frontends.faults import Fault
 from weft.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
 from weft.frontends.tensorflow.forms import Form
-from weft.frontends.tensorflow.list_ops import ListForm
+from weft.frontends.tensorflow.list_table import ListForm
 from weft.frontends.tensorflow.node import Node, Ref
 from weft.frontends.tensorflow.peeled import Peeled, State
 from weft.graph.template import Template

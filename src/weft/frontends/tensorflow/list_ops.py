@@ -6,59 +6,16 @@ has the flow, and no handle (see `flows`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 
 from weft.dtypes import DType
 from weft.errors import KernelError
-from weft.frontends.faults import Fault
-from weft.frontends.tensorflow.calls import add_call
-from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.forms import stated_dtype
 from weft.frontends.tensorflow.lists import MOST_ITEMS, Dims, TensorList, agreed, held_in, wrapped
 from weft.frontends.tensorflow.node import Node
-from weft.graph.shape import is_static
-from weft.graph.value import Value
 from weft.ops.op import Array
-
-LIST = "=string"
-"""The element type of a list: Python objects."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListForm:
-    """An op of lists: what computes its results, how many inputs it has, and of which dtypes the results are (see Form).
-
-    `shape` is what is known of the shape of the first result beforehand; lists and counts have rank 0.
-    """
-
-    function: Callable[[Node, Sequence[Array]], list[Array]]
-    inputs: int
-    dtype: str = LIST
-    results: str = ""
-    shape: Callable[[Node, Sequence[Value]], Dims] | None = None
-
-    def emit(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value]:
-        """The results of `node` on `values`. Raises Fault for a wrong number of them."""
-        if len(values) != self.inputs:
-            raise Fault(f"wanted {self.inputs} inputs, got {len(values)}")
-        kinds = self.dtype.split()
-        found = add_call(e, node, values, partial(self.function, node), [stated_dtype(node, kind) for kind in kinds])
-        for kind, value in zip(kinds, found, strict=True):
-            if kind in (LIST, "=i32"):
-                value.shape = ()
-        dims = None if self.shape is None else self.shape(node, values)
-        if dims is not None and None not in dims:
-            found[0].shape = tuple(dim for dim in dims if dim is not None)
-        return found
-
-    def dtype_of(self, node: Node, index: int) -> DType:
-        """What result `index` of `node` is."""
-        specs = self.dtype.split()
-        return stated_dtype(node, specs[min(index, len(specs) - 1)])
 
 
 def dims_in(array: Array) -> Dims:
@@ -66,11 +23,8 @@ def dims_in(array: Array) -> Dims:
     return None if array.ndim == 0 else tuple(None if size < 0 else int(size) for size in array.tolist())
 
 
-def _described(value: Value) -> Dims:
-    return None if value.data is None else dims_in(value.data)
-
-
-def _stated(node: Node) -> Dims:
+def stated_dims(node: Node) -> Dims:
+    """The shape of items that the node states."""
     found: Dims = node.attr("element_shape", None)
     return found
 
@@ -100,7 +54,7 @@ def new_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
     made = wrapped(
         TensorList(
             _dtype(node, "dtype"),
-            _stated(node),
+            stated_dims(node),
             [None] * _count(arrays[0]),
             once=True,
             clears=bool(node.attr("clear_after_read", True)),
@@ -184,7 +138,7 @@ def stack(node: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def gather(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    dims = dims_in(arrays[2]) if len(arrays) > 2 else _stated(node)
+    dims = dims_in(arrays[2]) if len(arrays) > 2 else stated_dims(node)
     return [held_in(arrays[0]).gathered(arrays[1].reshape(-1).tolist(), dims)]
 
 
@@ -261,56 +215,3 @@ def concat_lists(node: Node, arrays: Sequence[Array]) -> list[Array]:
             TensorList(_dtype(node), agreed(first.dims, second.dims), [*first.items.listed(), *second.items.listed()])
         )
     ]
-
-
-def _item(_: Node, values: Sequence[Value]) -> Dims:
-    return _described(values[2])
-
-
-def _popped(_: Node, __: Sequence[Value]) -> Dims:
-    return ()
-
-
-def _stacked(node: Node, values: Sequence[Value]) -> Dims:
-    dims, count = _described(values[1]), int(node.attr("num_elements", -1))
-    return None if dims is None or count < 0 else (count, *dims)
-
-
-def _gathered(node: Node, values: Sequence[Value]) -> Dims:
-    dims = _described(values[2]) if len(values) > 2 else _stated(node)
-    shape = values[1].shape
-    return (
-        None if dims is None or shape is None or not is_static(shape) else (int(np.prod(values[1].static_shape)), *dims)
-    )
-
-
-LISTS: dict[str, ListForm] = {
-    "EmptyTensorList": ListForm(empty, 2),
-    "TensorArrayConcatV3": ListForm(concat, 1, "dtype =i64", "value lengths"),
-    "TensorArrayGatherV3": ListForm(gather, 2, "dtype", shape=_gathered),
-    "TensorArrayReadV3": ListForm(get_item, 2, "dtype"),
-    "TensorArrayScatterV3": ListForm(array_scatter, 3),
-    "TensorArraySizeV3": ListForm(length, 1, "=i32"),
-    "TensorArraySplitV3": ListForm(array_split, 3),
-    "TensorArrayV3": ListForm(new_array, 1, "=string =string", "handle flow"),
-    "TensorArrayWriteV3": ListForm(set_item, 3),
-    "TensorListConcat": ListForm(concat, 1, "element_dtype =i64", "tensor lengths"),
-    "TensorListConcatLists": ListForm(concat_lists, 2),
-    "TensorListConcatV2": ListForm(concat, 3, "element_dtype =i64", "tensor lengths"),
-    "TensorListElementShape": ListForm(element_shape, 1, "shape_type"),
-    "TensorListFromTensor": ListForm(from_tensor, 2),
-    "TensorListGather": ListForm(gather, 3, "element_dtype", shape=_gathered),
-    "TensorListGetItem": ListForm(get_item, 3, "element_dtype", shape=_item),
-    "TensorListLength": ListForm(length, 1, "=i32"),
-    "TensorListPopBack": ListForm(pop_back, 2, "=string element_dtype", "output_handle tensor", _popped),
-    "TensorListPushBack": ListForm(push_back, 2),
-    "TensorListReserve": ListForm(reserve, 2),
-    "TensorListResize": ListForm(resize, 2),
-    "TensorListScatter": ListForm(scatter, 3),
-    "TensorListScatterIntoExistingList": ListForm(scatter_into, 3),
-    "TensorListScatterV2": ListForm(scatter, 4),
-    "TensorListSetItem": ListForm(set_item, 3),
-    "TensorListSplit": ListForm(split, 3),
-    "TensorListStack": ListForm(stack, 2, "element_dtype", shape=_stacked),
-}
-"""Op of a NodeDef -> what it is."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from weft.frontends.tensorflow.forms import Form
-from weft.frontends.tensorflow.list_ops import LISTS, ListForm
+from weft.frontends.tensorflow.list_table import LISTS, ListForm
 
 _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan", "Atanh": "atanh",
