@@ -11,7 +11,7 @@ from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_strassen_cut import Cut, choose_cut, groups_per_chunk, input_cost, product_cost
 from weft.passes.lower.conv_strassen_weights import sum_weights
-from weft.passes.lower.conv_tail import tail_operands
+from weft.passes.lower.conv_tail import TailOperands, tail_operands
 from weft.passes.lower.conv_tile_groups import odd
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -55,32 +55,53 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         return None
     per_chunk = groups_per_chunk(cut, target)
     group_chunks = -(-cut.out_groups // per_chunk)
-    input_point = odd(cut.in_parts * group.size) * lanes
-    product_point = odd(group.size * group.vectors) * lanes
-    x_block, out_block = elements(shape.size) * lanes, elements(shape.out_size) * lanes
-    spec = KernelSpec.of(
+    bias = () if tail.bias is None else (tail.bias,)
+    cost = product_cost(cut, target) + input_cost(cut) * group_chunks
+    points = _input_point(cut, lanes) + _product_point(cut, lanes)
+    return [
+        ctx.call(
+            node,
+            _spec(shape, cut, tail, lanes),
+            (out,),
+            (x, _summed(weights, shape, cut, lanes, ctx), *bias, *tail.values),
+            args=_args(shape, cut, lanes, per_chunk),
+            chunks=cut.units * group_chunks,
+            flops=2.0 * shape.multiply_adds,
+            cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
+            scratch=(side * side * lanes + cut.products * points) * f32.size,
+        )
+    ]
+
+
+def _spec(shape: ConvShape, cut: Cut, tail: TailOperands, lanes: int) -> KernelSpec:
+    return KernelSpec.of(
         "conv_strassen",
         dtype=f32,
         lanes=lanes,
         strides=shape.strides,
-        side=side,
-        vectors=group.vectors,
-        heights=group.heights,
+        side=cut.side,
+        vectors=cut.group.vectors,
+        heights=cut.group.heights,
         unroll=4,
         bias=tail.bias is not None,
         tail=tail.expr,
         kinds=tail.kinds,
     )
-    args = (
+
+
+def _args(shape: ConvShape, cut: Cut, lanes: int, per_chunk: int) -> tuple[int, ...]:
+    """What the kernel is told (ARGS of `codegen/kernels/conv_strassen`)."""
+    x_block, out_block = elements(shape.size) * lanes, elements(shape.out_size) * lanes
+    return (
         elements(shape.out_size),
         shape.out_size[1],
-        group.size,
+        cut.group.size,
         cut.tile_groups,
         cut.units,
         cut.in_parts,
-        input_point,
-        product_point,
-        cut.in_parts * side * x_block,
+        _input_point(cut, lanes),
+        _product_point(cut, lanes),
+        cut.in_parts * cut.side * x_block,
         x_block,
         shape.size[1] * lanes,
         -(-shape.outputs // lanes) * out_block,
@@ -88,24 +109,18 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
         shape.outputs,
         cut.out_groups,
         per_chunk,
-        *group.counts,
+        *cut.group.counts,
     )
-    bias = () if tail.bias is None else (tail.bias,)
-    reads = (x, _summed(weights, shape, cut, lanes, ctx), *bias, *tail.values)
-    cost = product_cost(cut, target) + input_cost(cut) * group_chunks
-    return [
-        ctx.call(
-            node,
-            spec,
-            (out,),
-            reads,
-            args=args,
-            chunks=cut.units * group_chunks,
-            flops=2.0 * shape.multiply_adds,
-            cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
-            scratch=(side * side * lanes + cut.products * (product_point + input_point)) * f32.size,
-        )
-    ]
+
+
+def _input_point(cut: Cut, lanes: int) -> int:
+    """Elements from one product's sums of a group's input to the next's."""
+    return odd(cut.in_parts * cut.group.size) * lanes
+
+
+def _product_point(cut: Cut, lanes: int) -> int:
+    """Elements from one product of a group to the next."""
+    return odd(cut.group.size * cut.group.vectors) * lanes
 
 
 def _summed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
