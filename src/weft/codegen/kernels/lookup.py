@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Index, Kernel
@@ -10,7 +13,7 @@ from weft.codegen.emit.memory import load, store
 from weft.codegen.emit.ranges import coordinates, segments
 from weft.codegen.emit.rows import copy_row, fill_row, word
 from weft.codegen.emit.types import I64
-from weft.dtypes import i64
+from weft.dtypes import DType, i64
 from weft.plan.kernel_spec import KernelSpec
 
 
@@ -23,43 +26,19 @@ def emit_lookup(k: Kernel, spec: KernelSpec) -> None:
     length of a run, begin and end of the middle; then the `rank` >= 1 sizes. params: size (bytes), rank,
     single (runs of one element).
     """
-    dtype, rank = word(spec["size"]), spec["rank"]
     units, per_chunk, run, low, high = (k.arg(i) for i in range(5))
-    sizes = [k.arg(5 + i) for i in range(rank)]
-    y, x, tables, value = (k.pointer(i) for i in range(4))
+    sizes = [k.arg(5 + i) for i in range(spec["rank"])]
+    y, x, entries, value = (k.pointer(i) for i in range(4))
     begin, end = k.chunk_range(units, per_chunk)
-    starts: list[Index] = [0]
-    for size in sizes[:-1]:
-        starts.append(k.add(starts[-1], size))
-    inner = sizes[-2] if rank > 1 else 1
-    fill = load(k, value, 0, dtype)
-
-    def entry(axis: int, at: Index) -> ir.Value:
-        return load(k, tables, k.add(starts[axis], at), i64)
-
-    def places(target: Index, base: Index, first: Index, last: Index) -> None:
-        """One place of the last axis after another."""
-        with loop(k, first, last, name="place") as place:
-            offset = entry(rank - 1, place.index)
-            here = k.add(target, k.mul(place.index, run))
-            with either(k, k.less(offset, 0)) as (outside, inside):
-                with outside:
-                    if spec["single"]:
-                        store(k, fill, y, here, dtype)
-                    else:
-                        fill_row(k, k.at(y, here, dtype), fill, run, dtype)
-                with inside:
-                    source = k.add(base, offset)
-                    if spec["single"]:
-                        store(k, load(k, x, source, dtype), y, here, dtype)
-                    else:
-                        copy_row(k, k.at(y, here, dtype), k.at(x, source, dtype), run, dtype)
-
+    tables = _Tables.of(k, entries, sizes)
+    dtype = word(spec["size"])
+    rows = _Rows(k, tables, y, x, load(k, value, 0, dtype), run, dtype, spec["single"])
+    inner = sizes[-2] if len(sizes) > 1 else 1
     with segments(k, begin, end, inner) as (outer, first, last):
         at = coordinates(k, outer, sizes[:-2])
-        fixed = [entry(axis, coordinate) for axis, coordinate in enumerate(at)]
+        fixed = [tables.entry(axis, coordinate) for axis, coordinate in enumerate(at)]
         with loop(k, first, last, name="row") as row:
-            offsets = [*fixed, entry(rank - 2, row.index)] if rank > 1 else []
+            offsets = [*fixed, tables.entry(len(sizes) - 2, row.index)] if len(sizes) > 1 else []
             sign: ir.Value = I64(0)
             base: ir.Value = I64(0)
             for offset in offsets:
@@ -68,11 +47,87 @@ def emit_lookup(k: Kernel, spec: KernelSpec) -> None:
             target = k.mul(k.mul(number, sizes[-1]), run)
             with either(k, k.less(sign, 0)) as (outside, inside):
                 with outside:
-                    fill_row(k, k.at(y, target, dtype), fill, k.mul(sizes[-1], run), dtype)
+                    rows.fill(target, k.mul(sizes[-1], run))
                 with inside:
-                    places(target, base, 0, low)
-                    count = k.mul(k.sub(high, low), run)
-                    # An empty middle may stand at the end of the table: entry 0 is always there.
-                    source = k.add(base, entry(rank - 1, k.b.select(k.less(low, high), low, I64(0))))
-                    copy_row(k, k.at(y, k.add(target, k.mul(low, run)), dtype), k.at(x, source, dtype), count, dtype)
-                    places(target, base, high, sizes[-1])
+                    rows.places(target, base, 0, low)
+                    rows.middle(target, base, low, high)
+                    rows.places(target, base, high, sizes[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """The tables of all axes, one after another in memory, of `sizes` entries from `starts` on."""
+
+    k: Kernel
+    entries: ir.Value
+    sizes: Sequence[Index]
+    starts: Sequence[Index]
+
+    @staticmethod
+    def of(k: Kernel, entries: ir.Value, sizes: Sequence[Index]) -> _Tables:
+        """Those of `sizes`, the first one at `entries`."""
+        starts: list[Index] = [0]
+        for size in sizes[:-1]:
+            starts.append(k.add(starts[-1], size))
+        return _Tables(k, entries, sizes, starts)
+
+    def entry(self, axis: int, at: Index) -> ir.Value:
+        """What the place `at` of `axis` adds to the place in x; negative outside of x."""
+        return load(self.k, self.entries, self.k.add(self.starts[axis], at), i64)
+
+    def along_row(self, at: Index) -> ir.Value:
+        """The same of the last axis."""
+        return self.entry(len(self.sizes) - 1, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Moves rows of y, whose places are runs of `run` elements of `dtype`, with `single` of one element.
+
+    `value` is put into places outside of x.
+    """
+
+    k: Kernel
+    tables: _Tables
+    y: ir.Value
+    x: ir.Value
+    value: ir.Value
+    run: Index
+    dtype: DType
+    single: bool
+
+    def fill(self, target: Index, count: Index) -> None:
+        """Fill `count` elements of y from `target` on."""
+        fill_row(self.k, self.k.at(self.y, target, self.dtype), self.value, count, self.dtype)
+
+    def places(self, target: Index, base: Index, first: Index, last: Index) -> None:
+        """One place of the last axis after another, of the row of y at `target` and of x at `base`."""
+        k = self.k
+        with loop(k, first, last, name="place") as place:
+            offset = self.tables.along_row(place.index)
+            here = k.add(target, k.mul(place.index, self.run))
+            with either(k, k.less(offset, 0)) as (outside, inside):
+                with outside:
+                    if self.single:
+                        store(k, self.value, self.y, here, self.dtype)
+                    else:
+                        self.fill(here, self.run)
+                with inside:
+                    source = k.add(base, offset)
+                    if self.single:
+                        store(k, load(k, self.x, source, self.dtype), self.y, here, self.dtype)
+                    else:
+                        self.copy(here, source, self.run)
+
+    def middle(self, target: Index, base: Index, low: Index, high: Index) -> None:
+        """The places `low` to `high`, which follow each other in x, as one run."""
+        k = self.k
+        count = k.mul(k.sub(high, low), self.run)
+        # An empty middle may stand at the end of the table: entry 0 is always there.
+        source = k.add(base, self.tables.along_row(k.b.select(k.less(low, high), low, I64(0))))
+        self.copy(k.add(target, k.mul(low, self.run)), source, count)
+
+    def copy(self, target: Index, source: Index, count: Index) -> None:
+        """Copy `count` elements from `source` on in x to `target` on in y."""
+        k, dtype = self.k, self.dtype
+        copy_row(k, k.at(self.y, target, dtype), k.at(self.x, source, dtype), count, dtype)
