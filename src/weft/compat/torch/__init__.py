@@ -15,13 +15,13 @@ from weft.compat.torch import linalg as linalg
 from weft.compat.torch import nn as nn
 from weft.compat.torch import threads as _threads
 from weft.compat.torch.absent import refuse as _refuse
+from weft.compat.torch.devices import device as device
 from weft.compat.torch.dtypes import NAMES as _DTYPES
 from weft.compat.torch.dtypes import dtype as dtype
 from weft.compat.torch.functions.arithmetic import common_type as _common_type
+from weft.compat.torch.sizes import Size as Size
 from weft.compat.torch.table import FUNCTIONS as _FUNCTIONS
-from weft.compat.torch.tensor import Size as Size
 from weft.compat.torch.tensor import Tensor as Tensor
-from weft.compat.torch.tensor import device as device
 from weft.compat.torch.threads import get_num_interop_threads as get_num_interop_threads
 from weft.compat.torch.threads import get_num_threads as get_num_threads
 from weft.compat.torch.threads import set_num_interop_threads as set_num_interop_threads

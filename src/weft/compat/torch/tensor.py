@@ -10,8 +10,10 @@ import numpy as np
 
 from weft.compat.torch import dtypes
 from weft.compat.torch.absent import refuse
+from weft.compat.torch.devices import device
 from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.printing import text
+from weft.compat.torch.sizes import Size
 from weft.compat.torch.state import current
 from weft.ops.op import Array
 
@@ -24,51 +26,6 @@ METHODS: dict[str, Callable[..., Any]] = {}
 
 _INNER = {"array", "frozen", "number", "of", "pending", "recording", "settle", "settled"}
 """Attributes of Tensor that are weft's own affair."""
-
-
-class Size(tuple[int, ...]):
-    """A shape."""
-
-    __slots__ = ()
-
-    def numel(self) -> int:
-        """The number of elements."""
-        return int(np.prod(self, dtype=np.int64))
-
-    def __eq__(self, other: object) -> bool:
-        """As a tuple; in scripts, where shapes are lists, as a list too."""
-        return super().__eq__(tuple(other) if isinstance(other, list) and current() is not None else other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = tuple.__hash__
-
-    def __repr__(self) -> str:
-        return f"torch.Size({list(self)})"
-
-
-class device:  # noqa: N801 - PyTorch's name
-    """Where tensors are: the CPU."""
-
-    def __init__(self, name: str | device = "cpu", index: int | None = None) -> None:
-        text = str(name)
-        if text.split(":", maxsplit=1)[0] != "cpu":
-            raise RuntimeError(f"device {text!r}: weft runs on CPUs; write device='cpu', or leave it out")
-        self.type = "cpu"
-        self.index = index
-
-    def __str__(self) -> str:
-        return "cpu"
-
-    def __repr__(self) -> str:
-        return "device(type='cpu')"
-
-    def __eq__(self, other: object) -> bool:
-        return str(other) == "cpu"
-
-    def __hash__(self) -> int:
-        return hash("cpu")
 
 
 class Tensor:

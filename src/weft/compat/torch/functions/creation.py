@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch import dtypes
+from weft.compat.torch.devices import device
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import cast
 from weft.compat.torch.functions.shape import sizes
 from weft.compat.torch.state import current
-from weft.compat.torch.tensor import Tensor, device
+from weft.compat.torch.tensor import Tensor
 from weft.ops.op import Array
 
 _RANDOM = np.random.default_rng()

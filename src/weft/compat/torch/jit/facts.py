@@ -18,11 +18,12 @@ from typing import Any
 
 import numpy as np
 
+from weft.compat.torch.devices import device
 from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.jit.code import names_of
 from weft.compat.torch.jit.pure import plain_package
 from weft.compat.torch.nn.module import Module
-from weft.compat.torch.tensor import Tensor, device
+from weft.compat.torch.tensor import Tensor
 
 MOST = 10_000
 """More facts than this are not gathered: looking at them would take longer than the script."""

@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any
 
 from weft.compat.torch.nn.module import Module
+from weft.compat.torch.sizes import Size
 from weft.compat.torch.table import FUNCTIONAL, FUNCTIONS
-from weft.compat.torch.tensor import METHODS, Size, Tensor
+from weft.compat.torch.tensor import METHODS, Tensor
 
 PLAIN = {"weft", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 """Packages whose functions are called as they are."""
