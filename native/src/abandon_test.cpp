@@ -1,4 +1,5 @@
 // Runs that are left by their callers while host steps of them go on, limits that change during a run, and the end.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -292,12 +293,14 @@ WEFT_TEST_WORKERS(runs_may_be_left_at_any_moment) {
 WEFT_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
     static std::atomic<int> inside{0};
     static std::atomic<int> most{0};
+    static std::atomic<int> hoped{0};
     const Kernel doze = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
         const int now = ++inside;
         int before = most.load();
         while (before < now && !most.compare_exchange_weak(before, now)) {
         }
-        std::this_thread::sleep_for(200us);
+        do std::this_thread::sleep_for(200us);
+        while (most < hoped);  // somebody comes to help, on a busy machine late
         --inside;
         return 0;
     };
@@ -310,11 +313,11 @@ WEFT_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
         int changes = 0;
         Builder builder;
         builder.slots = {{SlotKind::arena, 0}};
-        const auto change = [&](Limits to, int wanted) {
-            const auto task = builder.add_host([&, to, wanted](auto) {
+        const auto change = [&](Limits to, int wanted, int next) {
+            const auto task = builder.add_host([&, to, wanted, next](auto) {
                 CHECK(most <= wanted);
-                CHECK(wanted == 1 || most > 1);
                 most = 0;
+                hoped = std::min(next, 2);
                 limits->set(to);
                 ++changes;
             });
@@ -322,11 +325,12 @@ WEFT_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
             builder.link(task, builder.add_kernel(doze, {}, 400));
         };
         builder.add_kernel(doze, {}, 400);
-        change({1, 0}, 4);
-        change({2, 0}, 1);
-        change({0, 0}, 2);
-        change({1, 1}, 4);
-        change({4, 2}, 1);
+        hoped = 2;
+        change({1, 0}, 4, 1);
+        change({2, 0}, 1, 2);
+        change({0, 0}, 2, 4);
+        change({1, 1}, 4, 1);
+        change({4, 2}, 1, 4);
         team.run(*builder.build(), {}, request);
         CHECK_EQUAL(5, changes);
         most = 0;
@@ -339,13 +343,14 @@ struct Gauge {
     static inline std::atomic<int> inside{0};
     static inline std::atomic<int> most{0};
     static inline std::atomic<int> drawn{0};
+    static inline std::atomic<bool> in_haste{false};
 
     static std::int32_t kernel(void* const*, const std::int64_t*, std::int64_t, void*) {
         const int now = ++inside;
         int before = most;
         while (before < now && !most.compare_exchange_weak(before, now)) {
         }
-        std::this_thread::sleep_for(300us);
+        if (!in_haste) std::this_thread::sleep_for(300us);
         --inside;
         ++drawn;
         return 0;
@@ -367,7 +372,7 @@ WEFT_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
     Team team("t", {4, 4});
     Team other("other", {4, 4});
     for (const bool is_part : {true, false}) {
-        const auto inner = Gauge::program(30);
+        const auto inner = Gauge::program(400);
         Builder builder;
         builder.slots.clear();
         builder.add_host([&](auto) {
@@ -380,20 +385,22 @@ WEFT_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
         const auto own = std::make_shared<RunLimits>();
         request.own = own;
         std::thread client([&] { team.run(*outer, {}, request); });
-        wait_until([] { return Gauge::drawn >= 200; });
-        CHECK(is_part ? Gauge::most == 1 : Gauge::most > 1);
+        wait_until([&] { return Gauge::drawn >= 200 && (is_part || Gauge::most > 1); });
+        if (is_part) CHECK_EQUAL(1, Gauge::most.load());
         own->set({3, 1});
-        wait_until([] { return Gauge::drawn >= 400; });
+        wait_until([&] { return Gauge::drawn >= 400 && (!is_part || Gauge::most >= 3); });
         if (is_part) CHECK_EQUAL(3, Gauge::most.load());
+        Gauge::in_haste = true;
         client.join();
-        CHECK_EQUAL(600, Gauge::drawn.load());
+        Gauge::in_haste = false;
+        CHECK_EQUAL(8000, Gauge::drawn.load());
         CHECK(is_part == (other.threads() == 0));
     }
     const auto alone = Gauge::program(2);
     Request request;
     request.is_part = true;
-    team.run(*alone, {}, request);  // of no run: as any other
-    CHECK(Gauge::most > 1);
+    do team.run(*alone, {}, request);  // of no run: as any other
+    while (Gauge::most < 2);
 }
 
 WEFT_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {

@@ -86,7 +86,77 @@ std::int32_t add_one(void* const* pointers, const std::int64_t*, std::int64_t, v
     return 0;
 }
 
+// Another client that comes to the team during a run.
+struct Comer {
+    explicit Comer(Team& its_team) : team(its_team) {}
+
+    Team& team;
+    std::atomic<bool> may_begin{false};
+    std::atomic<bool> has_ended{false};
+};
+
+std::int32_t let_it_wait(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    auto& comer = *static_cast<Comer*>(pointers[0]);
+    comer.may_begin = true;
+    while (comer.team.status().waiting == 0) std::this_thread::sleep_for(100us);
+    return 0;
+}
+
+// Waits for its run to end, though not for ever.
+std::int32_t outlast(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    auto& comer = *static_cast<Comer*>(pointers[0]);
+    comer.may_begin = true;
+    for (int i = 0; i < 10'000 && !comer.has_ended; ++i) std::this_thread::sleep_for(1ms);
+    return comer.has_ended ? 0 : 1;
+}
+
+// Runs `program`, and once it lets another client come, a short run of that.
+void run_with_comer(Team& team, Program& program, int priority = 0) {
+    Comer comer(team);
+    std::thread client([&] {
+        while (!comer.may_begin) std::this_thread::yield();
+        Builder one;
+        one.add_kernel(add_one, {}, 8);
+        std::atomic<int> sum{0};
+        void* bound[] = {&sum};
+        team.run(*one.build(), bound);
+        CHECK_EQUAL(8, sum.load());
+        comer.has_ended = true;
+    });
+    void* bound[] = {&comer};
+    Request request;
+    request.priority = priority;
+    try {
+        team.run(program, bound, request);
+    } catch (...) {
+        client.join();
+        throw;
+    }
+    client.join();
+}
+
 }  // namespace
+
+// Two places: one is held by the first client, one by the helper of its op.
+WEFT_TEST(a_client_gets_the_place_of_a_helper_that_never_comes_to_its_op) {
+    Stoppable stoppable(stand_still);
+    stoppable.hold();
+    Builder builder;
+    builder.add_kernel(outlast, {}, 2);
+    run_with_comer(stoppable.team, *builder.build());
+    CHECK_EQUAL(1, held.load());
+}
+
+// The first client, whose run is more important, takes over the task that the helper was given; the place goes to who came, not to the helper again.
+WEFT_TEST(a_client_that_waits_for_a_place_goes_before_a_helper_that_never_comes) {
+    Stoppable stoppable(stand_still);
+    stoppable.hold();
+    Builder builder;
+    builder.add_kernel(let_it_wait, {}, 1, kCostly, 1);
+    builder.add_kernel(outlast, {});
+    run_with_comer(stoppable.team, *builder.build(), 1);
+    CHECK_EQUAL(1, held.load());
+}
 
 WEFT_TEST(a_run_ends_though_a_helper_never_comes_to_the_op_it_should_share) {
     Stoppable stoppable(stand_still);

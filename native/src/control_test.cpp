@@ -42,6 +42,7 @@ std::unique_ptr<Program> one_step(HostCall host) {
 std::atomic<int> workers_inside{0};
 std::atomic<int> workers_at_once{0};  // the most that were inside since this was set to 0
 std::atomic<int> chunks_done{0};
+std::atomic<bool> in_haste{false};
 
 // A chunk that counts how many workers are in it at once.
 std::int32_t gauge(void* const*, const std::int64_t*, std::int64_t, void*) {
@@ -49,7 +50,7 @@ std::int32_t gauge(void* const*, const std::int64_t*, std::int64_t, void*) {
     int before = workers_at_once;
     while (before < now && !workers_at_once.compare_exchange_weak(before, now)) {
     }
-    std::this_thread::sleep_for(300us);
+    if (!in_haste) std::this_thread::sleep_for(300us);
     --workers_inside;
     ++chunks_done;
     return 0;
@@ -226,9 +227,10 @@ WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
         builder.add_kernel(gauge, {}, 60);
         builder.steps[0].max_workers = cap;
         const auto program = builder.build();
-        team.run(*program, {});
-        CHECK(cap == 0 ? workers_at_once > 3 : workers_at_once <= cap);
-        CHECK(cap == 1 || workers_at_once > 1);
+        const int hoped = cap == 0 ? 4 : cap;
+        do team.run(*program, {});
+        while (workers_at_once < hoped);  // on a busy machine they come late
+        CHECK(cap == 0 || workers_at_once == cap);
     }
     Builder builder;
     builder.add_kernel(gauge, {});
@@ -239,7 +241,7 @@ WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
 WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     workers_at_once = 0;
     chunks_done = 0;
-    constexpr int kSteps = 60;
+    constexpr int kSteps = 200;
     constexpr int kChunks = 20;
     Builder builder;
     builder.slots = {{SlotKind::arena, 0}};
@@ -257,18 +259,22 @@ WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     wait_for(kChunks * 10);
     CHECK_EQUAL(1, workers_at_once.load());
     program->set_caps(std::vector<int>(kSteps, 3));
-    wait_for(kChunks * 30);
+    while (workers_at_once < 3 && chunks_done < kSteps * kChunks) std::this_thread::sleep_for(100us);
+    wait_for(chunks_done + 2 * kChunks);
     CHECK_EQUAL(3, workers_at_once.load());
     program->set_caps(std::vector<int>(kSteps, 1));
     wait_for(chunks_done + 2 * kChunks);  // the op in progress keeps its workers
     workers_at_once = 0;
+    wait_for(chunks_done + 10 * kChunks);
+    in_haste = true;
     client.join();
+    in_haste = false;
     CHECK_EQUAL(1, workers_at_once.load());
     CHECK_EQUAL(kSteps * kChunks, chunks_done.load());
     workers_at_once = 0;
     program->set_caps(std::vector<int>(kSteps, 0));
-    team.run(*program, {});
-    CHECK(workers_at_once > 3);
+    do team.run(*program, {});
+    while (workers_at_once <= 3);
     CHECK_THROWS(std::invalid_argument, program->set_caps(std::vector<int>(kSteps - 1, 1)));
     std::vector<int> wrong(kSteps, 1);
     wrong.back() = -1;
@@ -298,11 +304,9 @@ WEFT_TEST(spinning_may_be_changed_while_threads_spin) {
     Team team("t", {3, 3}, 24h);
     RandomDag dag(5, 60);
     for (int i = 0; i < 5; ++i) dag.run(team);
-    std::this_thread::sleep_for(20ms);
-    CHECK(team.status().spinning > 0);
+    while (team.status().spinning == 0) dag.run(team);
     team.set_spin(0ns);
-    std::this_thread::sleep_for(60ms);
-    CHECK_EQUAL(0, team.status().spinning);
+    while (team.status().spinning > 0) std::this_thread::sleep_for(100us);
     dag.run(team);
     CHECK_EQUAL(0, team.status().spinning);
 }
@@ -330,8 +334,8 @@ WEFT_TEST(pinning_concerns_workers_alone) {
         });
     }
     const auto program = builder.build();
-    team.run(*program, {});
-    CHECK(workers > 0);
+    do team.run(*program, {});
+    while (workers == 0);
     CHECK_EQUAL(0, wrong.load());
     team.set_cpus({});
     wanted = mine;

@@ -192,6 +192,17 @@ Op* Scheduler::recall_op(const Member& for_whom) {
     return before == nullptr ? nullptr : before->op;
 }
 
+// For the caller of a run that finds no place: takes back one from somebody who was to help with an op of a run that is no
+// more important, and has not come yet.
+void Scheduler::recall_help(const Context& for_whom) {
+    const Member* const before = recall([&](const Member& member) {
+        return !member.guest && member.op->workers > 1 && member.op->run->priority <= for_whom.priority;
+    });
+    if (before == nullptr) return;
+    --before->op->workers;
+    --before->op->run->workers;
+}
+
 // For a cancelled run: does not wait for those who have not come yet.
 void Scheduler::recall_all(Section& section, Context& run) {
     while (const Member* member = recall([&](const Member& other) { return other.op->run == &run; })) {
@@ -321,10 +332,10 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
         if (Member* const worker = worker_for_crowd()) return worker;
     }
     Member* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
-    if (caller != nullptr && is_spinning(*caller)) return caller;
+    if (caller != nullptr && (must || is_spinning(*caller))) return caller;
     const int free_places = most_places() - places_.used();
     const bool free_place = must ? free_places > 0 : may_help(run, gain_ns, free_places);
-    Member* parked = caller;
+    Member* parked = caller != nullptr && (free_place || caller->guest) ? caller : nullptr;
     if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
         Member* const worker = idle_worker();
         if (worker != nullptr && is_spinning(*worker)) return worker;

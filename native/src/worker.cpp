@@ -132,10 +132,11 @@ Member* Scheduler::take_caller_member() {
 
 bool Scheduler::has_place_for(const Member& member) const { return member.guest || places_.used() < most_places(); }
 
-// Keeps one for a caller whose run has just finished.
-void Scheduler::keep_place() {
+// Keeps one this long for a caller whose run has just finished.
+void Scheduler::keep_place(std::int64_t ns) {
     kept_places();
-    returns_.push_back(monotonic_ns() + kReturnNs);
+    const std::int64_t until = monotonic_ns() + ns;
+    returns_.insert(std::upper_bound(returns_.begin(), returns_.end(), until), until);
 }
 
 // How many are kept.

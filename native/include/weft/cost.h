@@ -20,9 +20,12 @@ inline constexpr std::int64_t kTurnNs = 5'000'000;
 inline constexpr double kOverdue = 2;
 inline constexpr std::int64_t kEndlessNs = INT64_MAX;
 
-// Who calls runs one right after the other has a place kept for it between them, this long, from those who would only
-// help somebody else and save less than the second number by it.
-inline constexpr std::int64_t kReturnNs = 500'000;
+// Who calls runs one right after the other has a place kept for it between them, from those who would only help somebody
+// else and save less than the last number by it: for this part of what its run should take, but neither less nor more
+// than the next two say.
+inline constexpr double kReturnPart = 1.0 / 8;
+inline constexpr double kReturnNs = 500'000;
+inline constexpr double kLongestReturnNs = 5'000'000;
 inline constexpr double kWorthKeptPlaceNs = 5'000'000;
 
 }  // namespace weft

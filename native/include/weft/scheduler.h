@@ -135,6 +135,7 @@ private:
     template <typename Wanted>
     Member* recall(const Wanted& wanted);
     Op* recall_op(const Member& for_whom);
+    void recall_help(const Context& for_whom);
     void recall_all(Section& section, Context& run);
     Op* after(Section& section, Member& member, Op& op);
     void dispatch(Section& section);
@@ -159,7 +160,7 @@ private:
     void worker_loop(Member& member);
     Member* take_caller_member();
     bool has_place_for(const Member& member) const;
-    void keep_place();
+    void keep_place(std::int64_t ns);
     int kept_places();
     void take_place(Member& member);
     void give_back_place(Member& member);
