@@ -14,31 +14,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from weft import _native, dtypes, knobs
+from weft import _native, knobs
 from weft.codegen.apart import found_or_compiled
 from weft.codegen.digests import find_digest, keep_digest
 from weft.codegen.image import Image, image_key
 from weft.codegen.target import detect
-from weft.dtypes import DType
 from weft.errors import InputError
 from weft.frontends.origin import Origin
 from weft.graph.graph import Graph
-from weft.graph.shape import StaticShape, is_static
+from weft.graph.shape import StaticShape
 from weft.graph.template import Template
-from weft.graph.value import Value
 from weft.runtime.caps import NodeCaps, checked_caps, in_force
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
 from weft.runtime.pool import Pool
 from weft.runtime.providers import WEFT, provider_for
 from weft.runtime.session import Runnable, SessionBase
-from weft.runtime.signature import Form, Signature, Tensor
+from weft.runtime.signature import Form, dtype_of, shape_of, signature_of
 
 if TYPE_CHECKING:
     from weft.codegen.draft import Draft
     from weft.driver import Options
     from weft.passes.base import Math, Precision
     from weft.plan.plan import Plan
+    from weft.plan.target import Target
+    from weft.provider import Provider
 
 Array = np.ndarray[Any, Any]
 _AT_FIRST = "Session(node_intra_op=)"
@@ -86,10 +86,8 @@ class Session(SessionBase):
         matmul_provider: str | None = None,
         progress: Progress | None = None,
     ) -> None:
-        if math not in ("fast", "exact"):
-            raise InputError(f"math: wanted 'fast' or 'exact', got {math!r}")
-        if precision not in ("f32", "bf16"):
-            raise InputError(f"precision: wanted 'f32' or 'bf16', got {precision!r}")
+        _check_choice("math", math, ("fast", "exact"))
+        _check_choice("precision", precision, ("f32", "bf16"))
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, _AT_FIRST))
         self._nodes: tuple[str, ...] | None = None
         self._origin = Origin(
@@ -103,59 +101,31 @@ class Session(SessionBase):
         )
         self._graph: Graph | None = None
         self._draft: Draft | None = None
-        provider = provider_for(matmul_provider)
-        nested = partial(
-            Session,
-            pool=pool,
-            math=math,
-            precision=precision,
-            matmul_provider=WEFT if provider is None else provider.name,
-        )
-        target = detect()
-        self._options = partial(
-            _options,
-            target=target,
-            math=math,
-            progress=progress,
-            nested=nested,
-            precision=precision,
-            provider=provider,
-            caps=self._caps,
-        )
-        digest, path = self._origin.digest, self._origin.path
-        key = kept = None
-        if digest is not None and provider is None and not knobs.get("WEFT_DEBUG"):
-            settings = {"math": math, "precision": precision}
-            key = image_key(digest, settings, target)
-            kept = found_or_compiled(model if path is None else path, key, target, settings, progress)
-        self._kept = kept
-        source = None
-        if kept is None:
-            source = self._origin.load()
-            signature = signature_of(source)
-            if not isinstance(source, Template):
-                self._nodes = names_of(source)
-        else:
-            signature = kept.signature
-            self._nodes = kept.nodes
+        self._means = _Means(detect(), math, precision, provider_for(matmul_provider), progress, pool)
+        key = self._means.key(self._origin)
+        self._kept = None if key is None else self._means.found(model, self._origin, key)
+        source = self._origin.load() if self._kept is None else self._kept
+        signature = source.signature if isinstance(source, Image) else signature_of(source)
+        if not isinstance(source, Template):
+            self._nodes = source.nodes if isinstance(source, Image) else names_of(source)
         checked_caps(self._caps.get(), self._nodes, _AT_FIRST)
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
         super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
-        shapes = tuple(tensor.shape for tensor in signature.inputs)
-        if not isinstance(source, Template) and all(shape is not None and is_static(shape) for shape in shapes):
-            kept_under = None if source is None or source.files else key
-            if kept_under is None:
-                self._plans.get(shapes, signature.select(None))  # type: ignore[arg-type]
-            else:
-                self._compile_and_keep(kept_under, shapes)  # type: ignore[arg-type]
+        shapes = signature.fixed_shapes
+        if shapes is None or isinstance(source, Template):
+            return
+        if key is None or isinstance(source, Image) or source.files:
+            self._plans.get(shapes, signature.select(None))
+        else:
+            self._compile_and_keep(key, shapes)
 
-    def _compile_and_keep(self, key: str, shapes: Sequence[StaticShape]) -> None:
+    def _compile_and_keep(self, key: str, shapes: tuple[StaticShape, ...]) -> None:
         """Compile for the input `shapes`, and keep what came of it on disk under `key`."""
         from weft.codegen.draft import Draft
         from weft.driver import Compiled
 
         with closing(Draft(key)) as self._draft:
-            runnable = self._plans.get(tuple(shapes), self._signature.select(None))
+            runnable = self._plans.get(shapes, self._signature.select(None))
             if isinstance(runnable, Compiled) and self._origin.is_unchanged():
                 self._draft.keep(Image(self._signature, runnable.executable, self._nodes or ()))
         self._draft = None
@@ -211,19 +181,19 @@ class Session(SessionBase):
     def _compile(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for
 
-        options = self._options(draft=self._draft)
-        return compile_for(self.graph, options, [_shape_of(form) for form in forms], outputs)
+        options = self._means.options(self._caps, self._draft)
+        return compile_for(self.graph, options, [shape_of(form) for form in forms], outputs)
 
     def _instantiate(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from weft.driver import compile_for
 
         template = self._origin.load()
         assert isinstance(template, Template)
-        told = [(_dtype_of(form, value), _shape_of(form)) for value, form in zip(template.inputs, forms, strict=True)]
+        told = [(dtype_of(form, value), shape_of(form)) for value, form in zip(template.inputs, forms, strict=True)]
         self._graph = graph = template.build(told)
         self._nodes = names_of(graph)
         checked_caps(self._caps.get(), self._nodes, _AT_FIRST)
-        return compile_for(graph, self._options(), [shape for _, shape in told], outputs)
+        return compile_for(graph, self._means.options(self._caps), [shape for _, shape in told], outputs)
 
     def plans(self) -> list[Plan]:
         """The plans compiled so far, the latest used last; a graph cut by data-dependent shapes has several.
@@ -244,6 +214,55 @@ class Session(SessionBase):
             replace(plan, calls=[replace(call, caps=in_force(call.caps, asked)) for call in plan.calls])
             for plan in plans
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Means:
+    """How a session compiles: for which machine, with which mathematics, by whose matrix products (None: weft's).
+
+    `progress` is told of kernels, and in `pool` run the bodies of branches and loops.
+    """
+
+    target: Target
+    math: Math
+    precision: Precision
+    provider: Provider | None
+    progress: Progress | None
+    pool: Pool | None
+
+    def key(self, origin: Origin) -> str | None:
+        """The name of the compiled form of what `origin` reads; None where none is kept."""
+        if origin.digest is None or self.provider is not None or knobs.get("WEFT_DEBUG"):
+            return None
+        return image_key(origin.digest, self._settings, self.target)
+
+    def found(self, model: Any, origin: Origin, key: str) -> Image | None:
+        """What is kept on disk under `key`; None where `model` is to be compiled in this process."""
+        source = model if origin.path is None else origin.path
+        return found_or_compiled(source, key, self.target, self._settings, self.progress)
+
+    def options(self, caps: NodeCaps, draft: Draft | None = None) -> Options:
+        """The same for the driver."""
+        from weft.driver import Options
+
+        return Options(
+            target=self.target,
+            math=self.math,
+            progress=self.progress,
+            nested=self._session_of_body,
+            precision=self.precision,
+            provider=self.provider,
+            caps=caps,
+            draft=draft,
+        )
+
+    @property
+    def _settings(self) -> dict[str, str]:
+        return {"math": self.math, "precision": self.precision}
+
+    def _session_of_body(self, body: Any) -> Session:
+        provider = WEFT if self.provider is None else self.provider.name
+        return Session(body, pool=self.pool, math=self.math, precision=self.precision, matmul_provider=provider)
 
 
 @dataclass(slots=True)
@@ -269,10 +288,9 @@ class Restored:
         return self._shown
 
 
-def _options(**settings: Any) -> Options:
-    from weft.driver import Options
-
-    return Options(**settings)
+def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:
+    if given not in choices:
+        raise InputError(f"{name}: wanted {' or '.join(map(repr, choices))}, got {given!r}")
 
 
 def plans_of(runnable: Runnable) -> list[Plan]:
@@ -285,23 +303,3 @@ def plans_of(runnable: Runnable) -> list[Plan]:
 def names_of(graph: Graph) -> tuple[str, ...]:
     """The names of the nodes."""
     return tuple(node.name for node in graph.nodes)
-
-
-def _shape_of(form: Form) -> StaticShape:
-    return form[1] if form and isinstance(form[0], np.dtype) else form
-
-
-def _dtype_of(form: Form, value: Value) -> DType:
-    return dtypes.from_numpy(form[0]) if form and isinstance(form[0], np.dtype) else value.known_dtype
-
-
-def signature_of(graph: Graph | Template) -> Signature:
-    """What a session of `graph` takes and gives."""
-
-    def tensor(value: Value) -> Tensor:
-        if value.dtype is None and isinstance(graph, Template):
-            return Tensor(value.name, None, value.shape)
-        dtype = value.dtype if value.dtype is not None else dtypes.f32
-        return Tensor(value.name, dtype.numpy, value.shape)
-
-    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)))

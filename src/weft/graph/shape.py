@@ -1,6 +1,7 @@
 """Shapes: tuples of dimensions, each a number or, before specialisation, a symbol's name."""
 
 from collections.abc import Iterable
+from typing import TypeGuard
 
 from weft.errors import LimitError, ShapeError
 
@@ -13,7 +14,7 @@ _MAX_RANK = 64
 """As many dimensions as NumPy's arrays can have."""
 
 
-def is_static(shape: Shape) -> bool:
+def is_static(shape: Shape) -> TypeGuard[StaticShape]:
     """Whether every dimension is a number."""
     return all(isinstance(dim, int) for dim in shape)
 

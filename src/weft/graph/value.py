@@ -57,7 +57,7 @@ class Value:
         """The shape, all numbers. Raises GraphError while it is unknown or symbolic."""
         if self.shape is None or not is_static(self.shape):
             raise GraphError(f"value {self.name!r} has no static shape yet (it is {self.shape})")
-        return self.shape  # type: ignore[return-value]
+        return self.shape
 
     @property
     def known_dtype(self) -> DType:

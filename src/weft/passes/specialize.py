@@ -85,7 +85,7 @@ def _bind(value: Value, given: StaticShape | None, symbols: dict[str, tuple[int,
                 f"input {value.name!r} needs a concrete shape: it is declared as "
                 f"{'any shape' if declared is None else text(declared)}; give its shape"
             )
-        return declared  # type: ignore[return-value]
+        return declared
     given = tuple(int(dim) for dim in given)
     if declared is None:
         return given

@@ -12,7 +12,10 @@ import numpy as np
 from weft import dtypes
 from weft.dtypes import DType
 from weft.errors import InputError, MemoryLimitError
-from weft.graph.shape import Shape, StaticShape, text
+from weft.graph.graph import Graph
+from weft.graph.shape import Shape, StaticShape, is_static, text
+from weft.graph.template import Template
+from weft.graph.value import Value
 
 Array = np.ndarray[Any, Any]
 Form = StaticShape | tuple[np.dtype[Any], StaticShape]
@@ -41,6 +44,13 @@ class Signature:
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+
+    @property
+    def fixed_shapes(self) -> tuple[StaticShape, ...] | None:
+        """The shapes of the inputs if all of them are numbers."""
+        shapes = [tensor.shape for tensor in self.inputs]
+        fixed = tuple(shape for shape in shapes if shape is not None and is_static(shape))
+        return fixed if len(fixed) == len(shapes) else None
 
     def arrays(self, given: Mapping[str, Any]) -> list[Array]:
         """The arrays of `given` in the order of the inputs, contiguous and in the machine's byte order.
@@ -94,6 +104,28 @@ class Signature:
             if not isinstance(name, str) or name not in known:
                 raise InputError(f"there is no output {name!r}; the outputs are {names(self.outputs)}")
         return tuple(dict.fromkeys(wanted))
+
+
+def signature_of(graph: Graph | Template) -> Signature:
+    """What a session of `graph` takes and gives."""
+
+    def tensor(value: Value) -> Tensor:
+        if value.dtype is None and isinstance(graph, Template):
+            return Tensor(value.name, None, value.shape)
+        dtype = value.dtype if value.dtype is not None else dtypes.f32
+        return Tensor(value.name, dtype.numpy, value.shape)
+
+    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)))
+
+
+def shape_of(form: Form) -> StaticShape:
+    """The shape of an input of that form."""
+    return form[1] if form and isinstance(form[0], np.dtype) else form
+
+
+def dtype_of(form: Form, value: Value) -> DType:
+    """The dtype of an input of that form, which is declared as `value`."""
+    return dtypes.from_numpy(form[0]) if form and isinstance(form[0], np.dtype) else value.known_dtype
 
 
 class Familiar:
