@@ -1,7 +1,7 @@
 """tf.function's view of Python: `if`, `while` and `for` over tensors become tf.cond and tf.while_loop.
 
-A statement becomes functions of the names that it assigns to, called by a helper (`staging`): as Python would where the
-condition is a Python value, in the graph where it is a tensor.
+A statement becomes functions of the names that it assigns to, called by a helper (`staging`; `expressions` for what stands in
+them): as Python would where the condition is a Python value, in the graph where it is a tensor.
 
     if c: y = f(x)                     def then(y): y = f(x); return (y,)
     else: y = g(x)           ->        def other(y): y = g(x); return (y,)
@@ -23,23 +23,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from weft.compat.source import bound, definition_of
-from weft.compat.tensorflow import staging
+from weft.compat.tensorflow import expressions, staging
 from weft.compat.tensorflow.jumps import SCOPES as _SCOPES
 from weft.compat.tensorflow.jumps import Lowering
 from weft.compat.tensorflow.places import Places
 
-_HELPERS = (
-    "if_", "returned_if", "while_", "for_", "chosen", "both", "either", "both_in_turn", "either_in_turn", "negated", "equal",
-    "unequal", "value_of", "undefined",
-)  # fmt: skip
+_STATEMENTS = ("if_", "returned_if", "while_", "for_", "chosen", "value_of", "undefined")
+_EXPRESSIONS = ("both", "either", "both_in_turn", "either_in_turn", "negated", "equal", "unequal")
 _OF_OTHERS = frozenset((*sys.stdlib_module_names, "numpy", "weft")) - {"__main__"}
 _converted: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakKeyDictionary()
 
 
 def called(function: Any) -> Any:
     """What is called in place of `function`: the same with its statements rewritten, if it is a user's."""
-    if isinstance(function, type) and function in staging.BUILTINS:
-        return staging.BUILTINS[function]
+    if isinstance(function, type) and function in expressions.BUILTINS:
+        return expressions.BUILTINS[function]
     if isinstance(function, types.MethodType):
         return types.MethodType(called(function.__func__), function.__self__)
     if not isinstance(function, types.FunctionType) or str(function.__module__).partition(".")[0] in _OF_OTHERS:
@@ -50,7 +48,11 @@ def called(function: Any) -> Any:
     return _converted[function] or function
 
 
-HELPERS: dict[str, Callable[..., Any]] = {f"__weft_{name}": getattr(staging, name) for name in _HELPERS}
+HELPERS: dict[str, Callable[..., Any]] = {
+    f"__weft_{name}": getattr(module, name)
+    for module, names in ((staging, _STATEMENTS), (expressions, _EXPRESSIONS))
+    for name in names
+}
 HELPERS["__weft_called"] = called
 
 _REFUSED = (

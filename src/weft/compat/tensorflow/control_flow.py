@@ -12,12 +12,13 @@ import numpy as np
 from weft.compat.tensorflow import context, nest
 from weft.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
 from weft.compat.tensorflow.func_graph import Subgraph, effects_of
-from weft.compat.tensorflow.graph import Operation, operation_of, placeholder_forms
+from weft.compat.tensorflow.graph import Operation, operation_of
 from weft.compat.tensorflow.partial import common
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.stage import Function
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import Tensor, call
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 from weft.frontends.tensorflow.peeled import State
 from weft.ops.op import Array
 

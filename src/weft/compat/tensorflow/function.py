@@ -16,11 +16,11 @@ from weft.compat.tensorflow.autograph import converted
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
 from weft.compat.tensorflow.errors import python_cause, translated
 from weft.compat.tensorflow.func_graph import FuncGraph
-from weft.compat.tensorflow.graph import placeholder_forms
 from weft.compat.tensorflow.program import Program
 from weft.compat.tensorflow.shape import TensorSpec
 from weft.compat.tensorflow.state import EAGER, Run
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 from weft.errors import WeftError
 
 

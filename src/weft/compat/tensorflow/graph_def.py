@@ -10,10 +10,11 @@ from weft.compat.tensorflow import context, control_flow
 from weft.compat.tensorflow.convert import constant_in, convert_to_tensor
 from weft.compat.tensorflow.errors import UnimplementedError, unplaced
 from weft.compat.tensorflow.func_graph import FuncGraph
-from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
+from weft.compat.tensorflow.graph import Graph, Operation
 from weft.compat.tensorflow.placeholders import placeholder
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import Tensor
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 from weft.dtypes import f32 as float32
 from weft.errors import ModelError
 from weft.frontends.faults import Fault, Faults

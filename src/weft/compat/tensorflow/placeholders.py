@@ -10,9 +10,9 @@ from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import convert_to_tensor
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.errors import InvalidArgumentError
-from weft.compat.tensorflow.graph import placeholder_forms
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import Tensor
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:

@@ -13,10 +13,10 @@ from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
 from weft.compat.tensorflow.errors import of_python
-from weft.compat.tensorflow.graph import placeholder_forms
 from weft.compat.tensorflow.shape import TensorSpec
 from weft.compat.tensorflow.state import Run
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 from weft.ops.op import Array
 from weft.runtime.python_ops.executor import called
 

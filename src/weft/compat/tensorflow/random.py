@@ -12,11 +12,12 @@ from weft import forking
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import as_dtype
-from weft.compat.tensorflow.graph import Operation, placeholder_forms
+from weft.compat.tensorflow.graph import Operation
 from weft.compat.tensorflow.partial import numbers
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import EAGER, Store
 from weft.compat.tensorflow.tensor import EagerTensor
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 from weft.ops.op import Array
 
 

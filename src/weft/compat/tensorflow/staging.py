@@ -1,4 +1,4 @@
-"""What rewritten functions call (see `autograph`): Python's statements where a condition is a value, ops where it is a tensor."""
+"""What rewritten functions call for statements (see `autograph`): Python's where a condition is a value, ops where it is a tensor."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Any
 from weft.compat.tensorflow import context, control_flow, nest
 from weft.compat.tensorflow.convert import convert_to_tensor
 from weft.compat.tensorflow.errors import OperatorNotAllowedInGraphError
+from weft.compat.tensorflow.expressions import both
 from weft.compat.tensorflow.func_graph import FuncGraph
 from weft.compat.tensorflow.jumps import VALUE
 from weft.compat.tensorflow.loop_options import LoopOptions, asked, invariant
 from weft.compat.tensorflow.shape import TensorShape
-from weft.compat.tensorflow.tensor import Tensor, TensorLike, call
+from weft.compat.tensorflow.tensor import Tensor, call
 
 Values = tuple[Any, ...]
 
@@ -241,41 +242,6 @@ def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any]) -> Any:
     return returned_if(test, then, other, ())
 
 
-def both(first: Any, second: Callable[[], Any]) -> Any:
-    """`first and second()`."""
-    return call("logical_and", first, second()) if isinstance(first, Tensor) else first and second()
-
-
-def either(first: Any, second: Callable[[], Any]) -> Any:
-    """`first or second()`."""
-    return call("logical_or", first, second()) if isinstance(first, Tensor) else first or second()
-
-
-def both_in_turn(first: Any, second: Callable[[], Any]) -> Any:
-    """`first and second()`, where the second part is computed only if the first holds."""
-    return control_flow.cond(first, second, lambda: False) if isinstance(first, Tensor) else first and second()
-
-
-def either_in_turn(first: Any, second: Callable[[], Any]) -> Any:
-    """`first or second()`, where the second part is computed only if the first does not hold."""
-    return control_flow.cond(first, lambda: True, second) if isinstance(first, Tensor) else first or second()
-
-
-def negated(value: Any) -> Any:
-    """`not value`."""
-    return call("logical_not", value) if isinstance(value, Tensor) else not value
-
-
-def equal(a: Any, b: Any) -> Any:
-    """`a == b`, element by element in the graph."""
-    return call("equal", a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else a == b
-
-
-def unequal(a: Any, b: Any) -> Any:
-    """`a != b`, element by element in the graph."""
-    return call("not_equal", a, b) if isinstance(a, Tensor) or isinstance(b, Tensor) else a != b
-
-
 def _with(state: Values, kept: Sequence[int], values: Sequence[Any]) -> Values:
     """`state` with other values at the places `kept`."""
     new = dict(zip(kept, values, strict=True))
@@ -291,25 +257,3 @@ def _must_be_tensors(name: str, value: Any, statement: str) -> Any:
         raise TypeError(
             f"'{name}' is {value!r} in an `{statement}` over a tensor, where it must be tensors or numbers"
         ) from error
-
-
-def _range(*arguments: Any) -> Any:
-    return call("range", *arguments) if any(isinstance(item, TensorLike) for item in arguments) else range(*arguments)
-
-
-def _int(*arguments: Any, **how: Any) -> Any:
-    return call("cast", arguments[0], "int32") if isinstance(arguments[0], Tensor) else int(*arguments, **how)
-
-
-def _float(*arguments: Any) -> Any:
-    return call("cast", arguments[0], "float32") if isinstance(arguments[0], Tensor) else float(*arguments)
-
-
-def _length(value: Any) -> Any:
-    if isinstance(value, Tensor) and (value.shape.rank is None or value.shape[0] is None):
-        return call("_index", call("shape", value), [0], (("at", 0),))
-    return len(value)
-
-
-BUILTINS: dict[Any, Callable[..., Any]] = {range: _range, int: _int, float: _float, len: _length}
-"""Functions of Python that take tensors in rewritten functions, and what is called in their place."""

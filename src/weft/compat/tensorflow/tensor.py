@@ -143,7 +143,7 @@ class Tensor(TensorLike):
 
     def set_shape(self, shape: Any) -> None:
         """Promise that every run gives this shape. Raises ValueError if it contradicts what is known."""
-        from weft.compat.tensorflow.graph import placeholder_forms
+        from weft.compat.tensorflow.tensor_forms import placeholder_forms
 
         self._shape = self._shape.merge_with(shape)
         self.forms = placeholder_forms(self.dtype.core, self._shape)

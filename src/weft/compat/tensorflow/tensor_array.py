@@ -11,9 +11,10 @@ from weft.compat.tensorflow import context, control_flow, nest
 from weft.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import DType, as_dtype
 from weft.compat.tensorflow.errors import MisfitError, OutOfRangeError
-from weft.compat.tensorflow.graph import Graph, placeholder_forms
+from weft.compat.tensorflow.graph import Graph
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor, call
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 from weft.dtypes import i32, string
 from weft.errors import KernelError
 from weft.frontends.tensorflow.items import Items

@@ -9,10 +9,11 @@ import numpy as np
 from weft.compat.tensorflow import context
 from weft.compat.tensorflow.convert import constant_value, convert_to_tensor, frozen
 from weft.compat.tensorflow.dtypes import DType, as_dtype
-from weft.compat.tensorflow.graph import Graph, Operation, placeholder_forms
+from weft.compat.tensorflow.graph import Graph, Operation
 from weft.compat.tensorflow.shape import TensorShape
 from weft.compat.tensorflow.state import EAGER
 from weft.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call, text_of
+from weft.compat.tensorflow.tensor_forms import placeholder_forms
 
 GLOBAL = "variables"
 TRAINABLE = "trainable_variables"
