@@ -181,6 +181,7 @@ def test_nothing_is_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch
     With WEFT_OUTPUTS_MB=0 results own their memory, and what is no number is refused when a plan is made.
     """
     monkeypatch.setenv("WEFT_OUTPUTS_MB", "0")
+    gc.collect()
     before = Shelf.idle_bytes()
     session = weft.Session(model())
     assert run(session, 1).flags.owndata
@@ -196,6 +197,7 @@ def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
     What a session keeps ends with trim() or with the session, also where results outlive it.
     """
     session = weft.Session(model())
+    gc.collect()
     before = Shelf.idle_bytes()
     run(session, 1)
     assert Shelf.idle_bytes() == before + BYTES
@@ -300,6 +302,7 @@ def test_many_middling_results_use_the_memory_of_earlier_ones() -> None:
         session = weft.Session(
             w.model({"x": (small.FLOAT, shape)}, {f"y{n}": (small.FLOAT, shape) for n in range(count)})
         )
+        gc.collect()
         before = Shelf.idle_bytes()
         session.run({"x": np.zeros(shape, np.float32)})
         assert Shelf.idle_bytes() - before == kept * (64 << 10)
