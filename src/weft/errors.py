@@ -17,7 +17,8 @@
     │   └── ProviderError             the matmul provider is unknown or its library is missing
     ├── KnobError                     a WEFT_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
-    │   └── MemoryLimitError          a run needs more memory than the system has
+    │   ├── MemoryLimitError          a run needs more memory than the system has
+    │   └── ThreadLimitError          the system lets the process start no more threads
     └── InternalError                 weft's own fault, never the user's
 
 A message says where, what was wanted, what came, and what to do.
@@ -109,6 +110,10 @@ class LimitError(WeftError):
 
 class MemoryLimitError(LimitError, MemoryError):
     """A run needs more memory than there is; the session stays usable."""
+
+
+class ThreadLimitError(LimitError, RuntimeError):
+    """The system lets the process start no more threads; the session stays usable."""
 
 
 class InternalError(WeftError):

@@ -69,7 +69,7 @@ def checked_timeout(value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InputError(f"run(timeout=): wanted seconds, 0 or more, or None, got {value!r}")
+        raise InputError(f"run(timeout=): wanted seconds as an int or float, 0 or more, or None, got {value!r}")
     return math.inf if value > _MOST_SECONDS else float(value)
 
 

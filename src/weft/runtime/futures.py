@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft import _native, forking
+from weft.errors import ThreadLimitError
 from weft.runtime.control import Request
 from weft.runtime.limits import checked, chosen
 from weft.runtime.numpy_threads import one_thread
@@ -106,17 +107,30 @@ class Background:
         self._timekeeper = False
 
     def submit(self, future: RunFuture, request: Request, work: Work, places: int) -> None:
-        """Have `work` done for `future` when its turn comes, by `places` threads in all at most."""
+        """Have `work` done for `future` when its turn comes, by `places` threads in all at most.
+
+        Raises ThreadLimitError, and then nothing will be done, if it needs a thread that cannot be started.
+        """
         with self._wake:
-            heapq.heappush(self._queue, (-request.priority, next(self._numbers), future, request, work))
-            if len(self._queue) > self._idle:
+            timed = request.deadline is not None or any(entry[3].deadline is not None for entry in self._queue)
+            if len(self._queue) >= self._idle:
                 if self._threads < places:
-                    self._start(self._serve, f"weft-{self._name}-async")
-                    self._threads += 1
-                elif not self._timekeeper and any(entry[3].deadline is not None for entry in self._queue):
+                    self._start_serving()
+                elif timed and not self._timekeeper:
                     self._start(self._keep_time, f"weft-{self._name}-timeout")
                     self._timekeeper = True
+            heapq.heappush(self._queue, (-request.priority, next(self._numbers), future, request, work))
             self._wake.notify_all()
+
+    def _start_serving(self) -> None:
+        """One thread more that serves, or those that there are go on alone; it waits for the lock that the caller holds."""
+        try:
+            self._start(self._serve, f"weft-{self._name}-async")
+        except ThreadLimitError:
+            if not self._threads:
+                raise
+        else:
+            self._threads += 1
 
     @contextmanager
     def awaited(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
@@ -148,7 +162,15 @@ class Background:
 
     @staticmethod
     def _start(target: Callable[[], None], name: str) -> None:
-        threading.Thread(target=target, name=name).start()
+        try:
+            threading.Thread(target=target, name=name).start()
+        except (
+            RuntimeError
+        ) as error:  # Python's one word for a system that gives no thread, and for a process that ends
+            raise ThreadLimitError(
+                f"a run in the background needs the thread {name!r}, which cannot be started: {error}; raise the limit on "
+                "threads of the process or its container, or call run()"
+            ) from None
 
     def _serve(self) -> None:
         while True:

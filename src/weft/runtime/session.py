@@ -264,7 +264,8 @@ class SessionBase:
 
         Arguments are checked now; the arrays must not change until the future is done, as they are not copied.
         Cancelling the future cancels the run, and so the token if one is given; its set_limits() changes the limits
-        while the run is in progress. A process ends when its runs have.
+        while the run is in progress. A process ends when its runs have. Raises what run() does for wrong arguments, and
+        ThreadLimitError if there is no thread to run on.
         """
         from weft.runtime.futures import RunFuture
 
@@ -295,7 +296,14 @@ class SessionBase:
         own: _native.RunLimits | None = None,
     ) -> Request:
         """What a run with these arguments asks for."""
-        if intra_op is None and inter_op is None and timeout is None and cancel is None and priority == 0:
+        if (
+            intra_op is None
+            and inter_op is None
+            and timeout is None
+            and cancel is None
+            and type(priority) is int
+            and not priority
+        ):
             return self._request
         seconds = checked_timeout(timeout)
         return Request(

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from weft import _native, forking
-from weft.errors import WeftError
+from weft.errors import InputError, WeftError
 from weft.tracing.registry import PROGRAMS
 
 
@@ -96,13 +97,13 @@ def trace(path: str | os.PathLike[str]) -> Iterator[Recording]:
 
     One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
     are there after the block. What ran before an exception left the block is written too; a child made by fork() inside
-    the block leaves the file alone. Raises WeftError if another trace is being recorded, OSError if `path` cannot be
-    written (found out before the block runs).
+    the block leaves the file alone. Raises, before the block runs, WeftError if another trace is being recorded, InputError
+    if `path` is no path, OSError if it cannot be written.
     """
     from weft.tracing.chrome import write
 
     process = os.getpid()
-    with Path(path).open("w", encoding="utf-8") as file:
+    with _opened(path) as file:
         recording = None
         try:
             with record() as recording:
@@ -110,3 +111,10 @@ def trace(path: str | os.PathLike[str]) -> Iterator[Recording]:
         finally:
             if recording is not None and os.getpid() == process:
                 write(recording.events, file)
+
+
+def _opened(path: str | os.PathLike[str]) -> TextIO:
+    try:
+        return Path(path).open("w", encoding="utf-8")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"trace(path): wanted the path of a file to write, got {path!r}: {error}") from None

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ from tests.models import small
 from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python_tasks
 
 import weft
-from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError
+from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError, ThreadLimitError
+from weft.runtime.control import PLAIN
+from weft.runtime.futures import Background, RunFuture
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +127,44 @@ def test_timeouts_count_while_a_run_waits_in_the_queue():
     token.cancel()
     with pytest.raises(RunCancelledError):
         first.result(60)
+
+
+def no_thread(thread):
+    """Starts none, as where the system, or a container's limit, lets a process have no more."""
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_run_that_gets_no_thread_is_refused_and_forgotten(monkeypatch):
+    """
+    The error says what to do; the run is not done later, behind its caller's back.
+    """
+    done, background = [], Background("lonely", nullcontext)
+    refused, wanted = (RunFuture(None, background, None, None) for _ in range(2))
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(ThreadLimitError, match=r"weft-lonely-async.*can't start new thread.*or call run") as caught:
+        background.submit(refused, PLAIN, lambda: done.append("refused"), 1)
+    monkeypatch.undo()
+    background.submit(wanted, PLAIN, lambda: done.append("wanted"), 1)
+
+    wanted.result(60)
+    assert done == ["wanted"]
+    assert isinstance(caught.value, RuntimeError)
+
+
+def test_a_run_that_gets_no_thread_waits_for_those_at_work(monkeypatch):
+    """
+    Where somebody serves already, no second thread is needed.
+    """
+    go, background = threading.Event(), Background("lonely", nullcontext)
+    first, second = (RunFuture(None, background, None, None) for _ in range(2))
+    background.submit(first, PLAIN, lambda: go.wait(60), 2)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+
+    background.submit(second, PLAIN, lambda: "done", 2)
+    go.set()
+
+    assert second.result(60) == "done"
 
 
 def test_background_threads_end_when_there_is_nothing_to_do():

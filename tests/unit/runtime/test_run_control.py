@@ -230,7 +230,7 @@ def test_more_important_runs_go_first():
 @pytest.mark.parametrize(
     "arguments",
     [{"timeout": -1}, {"timeout": "1"}, {"timeout": float("nan")}, {"timeout": True}, {"cancel": object()},
-     {"priority": 1.5}, {"priority": 1 << 40}],
+     {"priority": 1.5}, {"priority": 0.0}, {"priority": False}, {"priority": X}, {"priority": 1 << 40}],
 )  # fmt: skip
 def test_impossible_arguments_are_refused(arguments):
     """

@@ -112,6 +112,17 @@ def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
     assert not ran
 
 
+@pytest.mark.parametrize("path", [None, 1, b"run.json", "run\0.json"])
+def test_what_is_no_path_is_refused_by_name(path: object) -> None:
+    """
+    By an error of weft's, before anything is recorded.
+    """
+    with pytest.raises(InputError, match=r"trace\(path\): wanted the path of a file"), weft.trace(path):  # type: ignore[arg-type]
+        pass
+    with record():
+        pass
+
+
 def test_a_block_that_fails_leaves_the_timeline_so_far(tmp_path: Path) -> None:
     """
     The exception comes through, and what ran before it is in the file.
