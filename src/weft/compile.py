@@ -88,6 +88,8 @@ class Session(SessionBase):
     ) -> None:
         _check_choice("math", math, ("fast", "exact"))
         _check_choice("precision", precision, ("f32", "bf16"))
+        if progress is not None and not callable(progress):
+            raise InputError(f"progress: wanted a function of (done, total) or None, got {progress!r}")
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, _AT_FIRST))
         self._nodes: tuple[str, ...] | None = None
         self._origin = Origin(

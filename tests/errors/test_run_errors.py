@@ -82,6 +82,14 @@ def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message
         session.run({"a": A, "b": A}, outputs)
 
 
+def test_progress_that_cannot_be_called_is_refused() -> None:
+    """
+    Also where nothing has to be compiled.
+    """
+    with pytest.raises(InputError, match="progress: wanted a function"):
+        weft.Session(small.add(shape=("n",)), progress=1)  # type: ignore[arg-type]
+
+
 def test_a_session_cannot_go_to_another_process(session: weft.Session) -> None:
     """
     The error says what can.
