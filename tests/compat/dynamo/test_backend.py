@@ -151,6 +151,9 @@ class TestParameters:
         torch.testing.assert_close(fast(x), other.eval()(x), rtol=0, atol=1e-5)
 
     def test_layers_that_share_code_keep_their_own(self):
+        """
+        Layers whose graphs are the same are not given each other's parameters.
+        """
         module, x = modules.Stack(), torch.randn(2, 4)
         fast = compiled(module)
         for _ in range(3):
@@ -212,6 +215,9 @@ class TestFallbacks:
         torch.testing.assert_close(got, x.sum(1, keepdim=True) * x)
 
     def test_element_types_weft_has_not(self):
+        """
+        A graph of such tensors stays eager, with a warning that names the type.
+        """
         with pytest.warns(dynamo.FallbackWarning, match="float8"):
             got = compiled(Widened())(torch.ones(2).to(torch.float8_e4m3fn))
         assert got.tolist() == [1, 1]

@@ -60,6 +60,9 @@ class TestArguments:
             torch.testing.assert_close(call(given)[0], given * 2 + 1, rtol=0, atol=0)
 
     def test_what_was_written_into_one_counts(self, way):
+        """
+        An argument that is written between two calls is read anew.
+        """
         x = torch.randn(3, 4)
         call = captured(affine, x)
         for _ in range(3):
@@ -68,6 +71,9 @@ class TestArguments:
 
     @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int16", "uint8", "bool"])
     def test_element_types(self, dtype):
+        """
+        Results have the element type of the arguments, and their bits.
+        """
         x = torch.arange(6).to(getattr(torch, dtype))
         call = captured(lambda x: torch.where(x > 2, x, x.flip(0)), x)
         for given in (x, x.flip(0), x[::2].repeat(2)):
@@ -77,6 +83,9 @@ class TestArguments:
 
     @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1)])
     def test_few_elements(self, shape):
+        """
+        Scalars and tensors without elements are taken as others are.
+        """
         x = torch.randn(shape)
         call = captured(lambda x: (x + 1, x.sum()), x)
         for given in (x, torch.randn(shape)):
@@ -113,6 +122,9 @@ class TestArguments:
                 call(x.int())
 
     def test_the_same_tensor_twice(self):
+        """
+        One tensor may be both arguments, in one call and not in the next.
+        """
         x, y = torch.randn(3), torch.randn(3)
         call = captured(lambda x, y: 2 * x - y, x, y)
         for first, second in ((x, y), (x, x), (y, x)):
@@ -136,6 +148,9 @@ class TestResults:
         assert len({result.data_ptr() for result in kept}) == len(kept)
 
     def test_beside_arguments_and_views_of_them(self):
+        """
+        A view of an argument shares its memory, and the results beside it are right.
+        """
         x = torch.randn(3, 4)
         call = captured(lambda x: (x + 1, x.t(), x.sum(), torch.view_as_complex(x.reshape(3, 2, 2) * 2)), x)
         for given in (x, torch.randn(3, 4)):

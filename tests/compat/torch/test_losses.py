@@ -77,6 +77,9 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name):
+    """
+    Each loss is what its definition, or PyTorch, gives.
+    """
     made, wanted = LOSSES[name]
     np.testing.assert_allclose(made().numpy(), wanted, rtol=2e-5, atol=1e-6)
 
@@ -114,6 +117,9 @@ MATRICES = {
 
 @pytest.mark.parametrize("name", MATRICES)
 def test_matrices(name):
+    """
+    Inverses, determinants and solutions have the values of NumPy's, in f32.
+    """
     made, wanted = MATRICES[name]
     found = made().numpy()
     assert (found.dtype, found.shape) == (np.float32, np.shape(wanted))

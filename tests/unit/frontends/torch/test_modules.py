@@ -43,6 +43,9 @@ MODULES = {
 
 @pytest.mark.parametrize("name", MODULES)
 def test_exported(name: str) -> None:
+    """
+    A module with example inputs gives what PyTorch gives eagerly.
+    """
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():
@@ -53,6 +56,9 @@ def test_exported(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["encoder", "resnet", "bert", "shuffled", "rotary_decoder", "patches", "dense"])
 def test_traced(name: str) -> None:
+    """
+    So does its TorchScript trace.
+    """
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():
@@ -63,6 +69,9 @@ def test_traced(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["shuffled", "rotary_decoder", "patches", "dense"])
 def test_scripted(name: str) -> None:
+    """
+    So does its script, with the control flow that traces leave out.
+    """
     make, args = MODULES[name]
     module = seeded(make)
     with torch.no_grad():

@@ -66,6 +66,9 @@ class TestFile:
             assert any(np.shares_memory(parameter.detach().numpy(), array) for array in constants)
 
     def test_named_results(self, tmp_path):
+        """
+        Outputs in nested tuples are called by their positions.
+        """
         module = scripts.Structured()
         session = weft.Session(saved(module, tmp_path))
         x = torch.randn(3)
@@ -94,6 +97,9 @@ class TestFile:
 
     @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x08\x07"])
     def test_files_that_are_none(self, tmp_path, content):
+        """
+        Empty, damaged and missing files are weft's error, not PyTorch's.
+        """
         path = tmp_path / "model.pt"
         path.write_bytes(content)
         with pytest.raises(ModelFormatError):
@@ -230,6 +236,9 @@ class TestFaults:
             session.run({"x": np.zeros((1, 3, 8), np.float32)})
 
     def test_a_script_that_raises(self):
+        """
+        What a script raises at some shapes says so in its own words, and other shapes run.
+        """
         session = weft.Session(scripted(scripts.Raising()))
         assert session.run({"x": np.zeros((2, 1), np.float32)})["output"].sum() == 2
         with pytest.raises(ModelError, match="two rows at most"):
