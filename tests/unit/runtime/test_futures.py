@@ -171,11 +171,11 @@ def test_background_threads_end_when_there_is_nothing_to_do():
     """
     No more than the places of the pool are started, and none stays.
     """
-    pool, go = weft.Pool("few", intra_op=2, inter_op=1), threading.Event()
+    pool, go = weft.Pool("served", intra_op=2, inter_op=1), threading.Event()
     session = python_tasks([lambda: go.wait(60)], pool=pool)
 
     def serving():
-        return sum("weft-few" in thread.name for thread in threading.enumerate())
+        return sum("weft-served" in thread.name for thread in threading.enumerate())
 
     futures = [session.run_async(X) for _ in range(10)]
     assert serving() == 2
