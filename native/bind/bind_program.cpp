@@ -33,6 +33,7 @@ using PySlot = std::pair<std::string, std::int64_t>;
 PyObject* kernel_failure = nullptr;
 PyObject* run_timeout = nullptr;
 PyObject* run_cancelled = nullptr;
+PyObject* no_thread = nullptr;
 
 PyObject* make_exception(nb::module_& m, const char* name, const char* doc) {
     const std::string full = std::string("weft._native.") + name;
@@ -157,6 +158,8 @@ void raising(const Work& work) {
         raise(run_timeout, failure);
     } catch (const weft::RunCancelled& failure) {
         raise(run_cancelled, failure);
+    } catch (const weft::NoThread& failure) {
+        raise(no_thread, failure);
     }
 }
 
@@ -245,6 +248,7 @@ void bind_program(nb::module_& m) {
     kernel_failure = make_exception(m, "KernelFailure", "A kernel returned a non-zero code. Attributes: step, code.");
     run_timeout = make_exception(m, "RunTimeout", "A run did not end in time.");
     run_cancelled = make_exception(m, "RunCancelled", "A run was cancelled.");
+    no_thread = make_exception(m, "NoThread", "A run needs a thread of its own, and none can be started.");
     m.def("check_run", &check_run, "Raise RunTimeout or RunCancelled if the run around the calling step has ended or should.");
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
                           "An immutable DAG of tasks. Constants' memory must be kept alive by whoever holds the program.")

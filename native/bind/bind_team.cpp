@@ -40,6 +40,7 @@ nb::dict status(PyTeam& team) {
     facts["runs"] = now.runs;
     facts["waiting"] = now.waiting;
     facts["pin_fault"] = now.pin_fault;
+    facts["thread_fault"] = now.thread_fault;
     return facts;
 }
 

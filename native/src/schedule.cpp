@@ -314,7 +314,7 @@ void Scheduler::dispatch_blocking(Section& section) {
         if (!idle_blocking_.empty()) {
             member = idle_blocking_.back();
         } else {
-            member = start_thread_for(section, *run, Role::blocking);
+            member = start_blocking_for(section, *run);
             if (member == nullptr) continue;
         }
         blocking_queue_.pop_front();
@@ -350,7 +350,7 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     // Ops that are each too short to pay for a thread may do so together.
     if (gain_ns < kWorthStartingNs && !(left_to_share_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
     if (static_cast<int>(workers_.size()) + stray_places_ >= most_places() - 1) return nullptr;
-    return start_thread_for(section, run, Role::worker);
+    return start_worker();
 }
 
 // One that spins, else the one that has slept least; null if none is idle.
@@ -377,13 +377,9 @@ bool Scheduler::is_crowded(const Context& run) {
 Member* Scheduler::worker_for_crowd() {
     if (Member* const idle = idle_worker()) return idle;
     if (static_cast<int>(workers_.size()) + stray_places_ >= most_places()) return nullptr;
-    try {
-        Member* const worker = start_thread(Role::worker);
-        workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(most_places()));
-        return worker;
-    } catch (const std::runtime_error&) {
-        return nullptr;
-    }
+    Member* const worker = start_worker();
+    if (worker != nullptr) workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(most_places()));
+    return worker;
 }
 
 // A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
@@ -400,6 +396,24 @@ void Scheduler::call_up(Section& section, const Context& run) {
         ++spinners_;
         --missing;
         set_state(section, **it, State::spinning);
+    }
+}
+
+// Runs that are called one right after the other may each be too short to pay for a wake-up or a new thread, though not for
+// who spins from one to the next. Once what help would have saved them comes to that, a worker is got for them.
+void Scheduler::call_up_for_all(Section& section, const Context& run) {
+    const double saved = left_to_share_ns(run) / 2;
+    const Limits limits = limits_of(run);
+    const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), most_places());
+    if (saved < kWorthAwaitingNs || places_.used() + kept_places() + spinners_ >= wanted) return;
+    forgone_ns_ += saved;
+    if (forgone_ns_ < kWorthStartingNs) return;
+    forgone_ns_ = 0;
+    if (Member* const worker = idle_worker()) {
+        ++spinners_;
+        set_state(section, *worker, State::spinning);
+    } else if (static_cast<int>(workers_.size()) + stray_places_ < most_places() - 1) {
+        if (Member* const started = start_worker()) go_idle(section, *started);
     }
 }
 

@@ -26,7 +26,8 @@ Limits asked_by(const Context& run) {
 // The last run that this thread called.
 struct LastRun {
     int team = 0;
-    std::int64_t return_by_ns = 0;  // who calls the next one until then is expected to do so again
+    std::int64_t end_ns = 0;
+    std::int64_t return_ns = 0;  // who calls the next one within that is expected to do so again
     bool is_place_kept = false;
 };
 
@@ -140,6 +141,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
         }
     }
     run.asked = asked_by(run);
+    caller.comes_at_once = false;
     if (!run.nested) come_back(caller);
     stand_in_line(run);
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
@@ -147,7 +149,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
 
 void Scheduler::end(Section& section, Context& run, Member& caller) {
     give_back_place(caller);
-    if (!run.nested) last_run() = {id_, monotonic_ns() + return_ns(run), caller.comes_back};
+    if (!run.nested) last_run() = {id_, monotonic_ns(), return_ns(run), caller.comes_back};
     std::erase(runs_, &run);
     run.caller = nullptr;
     caller.own = nullptr;
@@ -160,7 +162,9 @@ void Scheduler::end(Section& section, Context& run, Member& caller) {
 // Callers that come back at once are expected to do so again.
 void Scheduler::come_back(Member& caller) {
     const LastRun& last = last_run();
-    caller.comes_back = last.team == id_ && monotonic_ns() < last.return_by_ns;
+    const std::int64_t away_ns = monotonic_ns() - last.end_ns;
+    caller.comes_back = last.team == id_ && away_ns < last.return_ns;
+    caller.comes_at_once = caller.comes_back && away_ns < spin_ns_.load(std::memory_order_relaxed);  // see spin_ns_
     if (caller.comes_back && last.is_place_kept && !returns_.empty()) returns_.pop_front();
 }
 
@@ -219,6 +223,7 @@ void Scheduler::share(Section& section, Context& run, Member& caller) {
     if (op == nullptr) go_idle(section, caller);
     dispatch(section);
     call_up(section, run);
+    if (caller.comes_at_once) call_up_for_all(section, run);
     while (!run.finished) {
         section.unlock();
         if (op == nullptr) {
@@ -349,6 +354,7 @@ Status Scheduler::status() {
     status.spinning = spinners_;
     status.runs = static_cast<int>(runs_.size());
     status.pin_fault = pin_fault_;
+    status.thread_fault = thread_fault_;
     status.waiting = static_cast<int>(std::count_if(runs_.begin(), runs_.end(), [](const Context* run) {
         return !run->finished && !run->serial && run->workers == 0 && run->blocking_ops == 0;
     }));

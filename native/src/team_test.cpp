@@ -187,6 +187,25 @@ WEFT_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
     CHECK_EQUAL(1u, threads_after(64));
 }
 
+// Each saves 40 us at most.
+WEFT_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
+    Team team("t", {2, 1});
+    Builder builder;
+    for (int i = 0; i < 4; ++i) {
+        const auto op = builder.add_kernel(gauge_kernel, {1}, 4, 20'000);
+        if (op > 0) builder.link(op - 1, op);
+    }
+    const auto program = builder.build();
+    Gauge gauge;
+    for (int i = 0; i < 20; ++i) {
+        run_gauged(team, *program, gauge);
+        std::this_thread::sleep_for(1ms);
+    }
+    CHECK_EQUAL(0u, team.threads());
+    while (team.threads() == 0) run_gauged(team, *program, gauge);  // a hang is a failure
+    CHECK_EQUAL(1u, team.threads());
+}
+
 WEFT_TEST(limits_that_cannot_be_are_refused) {
     CHECK_THROWS(std::invalid_argument, Team("t", {0, 1}));
     CHECK_THROWS(std::invalid_argument, Team("t", {1, 4097}));

@@ -26,6 +26,7 @@ constexpr std::chrono::milliseconds kLongestSpin{5};
 // of them, or the full one that is tried now and then, is answered.
 constexpr unsigned kFutileSpinFraction = 16;
 constexpr unsigned kFutileSpinsPerProbe = 8;
+constexpr std::int64_t kRetryStartNs = 1'000'000'000;
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 void name_this_thread(const std::string& name) {
@@ -38,9 +39,26 @@ void name_this_thread(const std::string& name) {
 
 }  // namespace
 
-Member* Scheduler::start_thread_for(Section& section, Context& run, Role role) {
+// Null if none can be started. Workers only help, so runs go on with the threads that there are.
+Member* Scheduler::start_worker() {
+    const std::int64_t now = monotonic_ns();
+    if (now < retry_start_ns_) return nullptr;
     try {
-        return start_thread(role);
+        Member* const worker = start_thread(Role::worker);
+        thread_fault_.clear();
+        return worker;
+    } catch (const std::exception& fault) {
+        retry_start_ns_ = now + kRetryStartNs;
+        if (thread_fault_.empty()) std::fprintf(stderr, "weft: %s; runs go on with fewer\n", fault.what());
+        thread_fault_ = fault.what();
+        return nullptr;
+    }
+}
+
+// Null, and the run cancelled, if none can be started.
+Member* Scheduler::start_blocking_for(Section& section, Context& run) {
+    try {
+        return start_thread(Role::blocking);
     } catch (...) {
         cancel(section, run, std::current_exception(), Cause::own);
         return nullptr;
@@ -80,9 +98,8 @@ Member* Scheduler::start_thread(Role role) {
     pthread_attr_destroy(&attributes);
     if (fault != 0) {
         joined_.push_back(std::move(member));
-        throw std::runtime_error("team '" + name_ + "': cannot start thread " +
-                                 std::to_string(at + 1) + ": " + std::strerror(fault) +
-                                 "; lower intra_op / inter_op or raise the limit on threads");
+        throw NoThread("team '" + name_ + "': cannot start thread " + std::to_string(at + 1) + ": " +
+                       std::strerror(fault) + "; lower intra_op / inter_op or raise the limit on threads");
     }
     Member& made = **threads.insert(threads.begin() + at, std::move(member));
     if (!base_cpus_.empty()) pin(made);

@@ -24,6 +24,9 @@ class RunTimeout(RuntimeError):
 class RunCancelled(RuntimeError):
     """A run was cancelled, or was called from inside one that has ended."""
 
+class NoThread(RuntimeError):
+    """A run needs a thread of its own, for a blocking step, and none can be started."""
+
 class CancelToken:
     """Ends the runs it was given to, those to come included."""
 
@@ -66,6 +69,7 @@ class TeamStatus(TypedDict):
     runs: int
     waiting: int
     pin_fault: str
+    thread_fault: str
 
 class Team:
     """Threads with two limits: workers inside one op, and ops in progress; callers included.

@@ -13,6 +13,8 @@ inline constexpr double kStepElsewhereNs = 100;
 inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;
 inline constexpr double kWorthStartingNs = 80'000;
+// Gain in each of many runs, one right after the other, below which no thread spins between them.
+inline constexpr double kWorthAwaitingNs = 10'000;
 
 // A run that has been served this long lets another of its priority go first that gets nothing and has less left to do;
 // one that has more, when it has also been served so many times as long as it should have taken alone.

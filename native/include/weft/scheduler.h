@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,12 @@ struct Status {
     int runs = 0;      // in progress, waiting ones included
     int waiting = 0;   // runs that nobody works for
     std::string pin_fault;  // why a worker runs unpinned though it should not; empty if all are where they should be
+    std::string thread_fault;  // why there are fewer workers than there should be; empty if there are enough
+};
+
+// NoThread fails a run that needs a thread of its own, for a blocking task, where the system lets none start.
+struct NoThread : std::runtime_error {
+    using std::runtime_error::runtime_error;
 };
 
 // Scheduler is made by Team and used through it. All public functions may be called from any thread; none may be
@@ -147,6 +154,7 @@ private:
     bool is_crowded(const Context& run);
     Member* worker_for_crowd();
     void call_up(Section& section, const Context& run);
+    void call_up_for_all(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
     bool is_starved(const Context& run) const;
     std::int64_t turn_end_ns(const Context& run) const;
@@ -154,7 +162,8 @@ private:
     void end_turn_if_over(Context& run);
 
     // worker.cpp: threads, places, waiting and giving; all but the static ones and wait() need the lock
-    Member* start_thread_for(Section& section, Context& run, Role role);
+    Member* start_worker();
+    Member* start_blocking_for(Section& section, Context& run);
     Member* start_thread(Role role);
     static void* thread_main(void* member);
     void worker_loop(Member& member);
@@ -209,6 +218,8 @@ private:
     std::vector<int> cpus_;       // of workers; empty: unpinned
     std::vector<int> base_cpus_;  // of all others; empty: nothing was ever pinned
     std::string pin_fault_;       // the first since cpus_ were set; empty if there is none
+    std::string thread_fault_;    // of the last worker that was to be started; empty if it could be
+    std::int64_t retry_start_ns_ = 0;  // no worker is started before
     Limits limits_;
     int places_cap_ = 1;  // of limits_ and what active runs ask for, the most
     int ops_cap_ = 1;
@@ -222,6 +233,7 @@ private:
     // see_to_others(), so what it allows is not missed; who sees it too late when it falls lets one more work for an op.
     std::atomic<int> resting_{0};
     std::deque<std::int64_t> returns_;  // until when places are kept for callers whose runs have ended; earliest first
+    double forgone_ns_ = 0;  // what help would have saved runs that were too short to get it, since some last got it so
     bool closing_ = false;
     bool left_ = false;      // threads were left behind at the end of the process: there is nothing more to close
     std::deque<Context*> runs_;  // in the order they are served: by priority, then by whose turn began first

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from weft import _native
-from weft.errors import KernelError, MemoryLimitError, RunTimeoutError
+from weft.errors import KernelError, MemoryLimitError, RunTimeoutError, ThreadLimitError
 from weft.graph.node import smallest_cap
 from weft.runtime.caps import in_force
 from weft.runtime.control import PLAIN, Request
@@ -131,7 +131,8 @@ class Executable:
         """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
 
         Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
-        RunTimeoutError and RunCancelledError as `request` has it, MemoryLimitError where there is no memory for the run.
+        RunTimeoutError and RunCancelledError as `request` has it, MemoryLimitError where there is no memory for the run,
+        ThreadLimitError where a blocking function gets no thread.
         """
         try:
             outputs, buffers = self._outputs.make()
@@ -175,6 +176,10 @@ class Executable:
             raise request.ran_out() from None
         except _native.RunCancelled:
             raise request.was_cancelled() from None
+        except _native.NoThread as failure:
+            raise ThreadLimitError(
+                f"{failure}; a blocking function needs a thread; nothing was returned, and the session may be used again"
+            ) from None
 
     def _without_memory(self, error: MemoryError) -> MemoryLimitError:
         return MemoryLimitError(

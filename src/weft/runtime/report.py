@@ -31,7 +31,8 @@ def report(threads: Threads) -> dict[str, Any]:
     features, and isa, the instruction sets of the kernels loaded at the moment (None if there are none). environment:
     the variables set that are read. build: version, compiler, python, backend and the library that it is. pools: for
     each its name, limits and their sources, threads alive, places in use, runs in progress and waiting, and why a
-    worker could not be pinned (None if all could). threads: workers of this team. Raises ThreadSettingError if an environment variable cannot be used.
+    worker could not be pinned or started (None if all could). threads: workers of this team. Raises ThreadSettingError if
+    an environment variable cannot be used.
     """
     topology = threads.topology()
     facts: dict[str, Any] = {name: _setting(threads, name) for name in SETTINGS}
@@ -71,6 +72,7 @@ def pool(threads: Threads) -> dict[str, Any]:
         "runs": status["runs"],
         "waiting": status["waiting"],
         "pin_fault": status["pin_fault"] or None,
+        "thread_fault": status["thread_fault"] or None,
     }
 
 

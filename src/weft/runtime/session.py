@@ -195,7 +195,8 @@ class SessionBase:
         `priority` goes first; of equal ones the oldest, but a long one gives way to shorter ones, at its next op.
 
         Raises InputError for arguments that do not fit, ThreadSettingError for impossible limits, RunError if a
-        node fails, RunTimeoutError, RunCancelledError, KeyboardInterrupt; the session stays usable.
+        node fails, MemoryLimitError, ThreadLimitError if a blocking function gets no thread, RunTimeoutError,
+        RunCancelledError, KeyboardInterrupt; the session stays usable.
         """
         request = self._asked(intra_op, inter_op, timeout, cancel, priority)
         return self._now(inputs, outputs, self._threads if pool is None else threads_of(pool, "run(pool=)"), request)

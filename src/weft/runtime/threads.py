@@ -186,6 +186,7 @@ class Threads:
                 "runs": 0,
                 "waiting": 0,
                 "pin_fault": "",
+                "thread_fault": "",
             }
         return team.status()
 

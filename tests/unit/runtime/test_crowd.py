@@ -82,4 +82,5 @@ def test_a_crowd_is_served_by_its_clients_where_no_thread_can_be_started():
     workers, wrong = crowd("limited").split(" ", 1)
 
     assert int(workers) < 2
-    assert wrong == "[]\n"
+    assert wrong.startswith("[]\nweft: team 'crowd': cannot start thread ")
+    assert wrong.count("\n") == 2

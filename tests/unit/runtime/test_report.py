@@ -114,6 +114,7 @@ def test_pools_tell_what_they_are_doing():
     assert facts["busy"] == {
         "name": "busy", "intra_op": 1, "inter_op": 1, "intra_source": "Pool(intra_op=1)",
         "inter_source": "Pool(inter_op=1)", "threads": 0, "places": 1, "spinning": 0, "runs": 3, "waiting": 2, "pin_fault": None,
+        "thread_fault": None,
     }  # fmt: skip
     assert "main" in facts
     del pool, session, clients, client
