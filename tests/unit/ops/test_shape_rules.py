@@ -78,7 +78,7 @@ FAULTS = [
     ("slice", {}, (of(5), known(0), known(1), known(0), known(0)), "a step of 0 never ends"),
     ("slice", {}, (of(5), known(0), known(1, 2)), "must be equally long, got 1, 2, 1, 1"),
     ("pad", {"mode": "constant"}, (of(5), known(1)), "wanted 2 pads, a begin and an end"),
-    ("pad", {"mode": "constant"}, (of(5), known(-3, -3)), "pads [-3, -3] take away more than x [5] has"),
+    ("pad", {"mode": "constant"}, (of(5), known(-3, -3)), "pads -3 and -3 take away more than axis 0 of x [5] has"),
     ("pad", {"mode": "edge"}, (of(0), known(1, 1)), "nothing is there to copy"),
     ("transpose", {"perm": (1, 1)}, (of(2, 3),), "perm [1, 1] is no permutation of the 2 axes 0 to 1"),
     ("reshape", {}, (of(2, 3), known(4, -1)), "6 elements do not divide by 4"),
