@@ -382,39 +382,42 @@ Member* Scheduler::worker_for_crowd() {
     return worker;
 }
 
-// A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
-// short to pay for a wake-up alone.
-void Scheduler::call_up(Section& section, const Context& run) {
-    if (!(left_to_share_ns(run) >= 2 * kWorthWakingNs)) return;
-    const Limits limits = limits_of(run);
-    const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), most_places());
-    int missing = wanted - places_.used() - kept_places() - spinners_;
-    for (auto it = idle_.rbegin(); it != idle_.rend() && missing > 0; ++it) {
+// Gets parked workers to their feet, `most` at most. How many.
+int Scheduler::get_up(Section& section, int most) {
+    int count = 0;
+    for (auto it = idle_.rbegin(); it != idle_.rend() && count < most; ++it) {
         if ((*it)->role != Role::worker) continue;
         // Written under the lock we hold.
         if ((*it)->state.load(std::memory_order_relaxed) != State::parked) continue;
         ++spinners_;
-        --missing;
+        ++count;
         set_state(section, **it, State::spinning);
     }
+    return count;
+}
+
+// How many workers more the run could have on places that are neither used nor kept, without those who spin already.
+int Scheduler::missing(const Context& run) {
+    const Limits limits = limits_of(run);
+    return std::min(std::max(limits.intra_op, limits.inter_op), most_places()) - places_.used() - kept_places() - spinners_;
+}
+
+// A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
+// short to pay for a wake-up alone.
+void Scheduler::call_up(Section& section, const Context& run) {
+    if (left_to_share_ns(run) >= 2 * kWorthWakingNs) get_up(section, missing(run));
 }
 
 // Runs that are called one right after the other may each be too short to pay for a wake-up or a new thread, though not for
 // who spins from one to the next. Once what help would have saved them comes to that, a worker is got for them.
 void Scheduler::call_up_for_all(Section& section, const Context& run) {
     const double saved = left_to_share_ns(run) / 2;
-    const Limits limits = limits_of(run);
-    const int wanted = std::min(std::max(limits.intra_op, limits.inter_op), most_places());
-    if (saved < kWorthAwaitingNs || places_.used() + kept_places() + spinners_ >= wanted) return;
+    if (!(saved >= kWorthAwaitingNs) || missing(run) <= 0) return;
     forgone_ns_ += saved;
     if (forgone_ns_ < kWorthStartingNs) return;
     forgone_ns_ = 0;
-    if (Member* const worker = idle_worker()) {
-        ++spinners_;
-        set_state(section, *worker, State::spinning);
-    } else if (static_cast<int>(workers_.size()) + stray_places_ < most_places() - 1) {
-        if (Member* const started = start_worker()) go_idle(section, *started);
-    }
+    if (get_up(section, 1) > 0 || static_cast<int>(workers_.size()) + stray_places_ >= most_places() - 1) return;
+    if (Member* const started = start_worker()) go_idle(section, *started);
 }
 
 }  // namespace weft

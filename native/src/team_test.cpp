@@ -206,6 +206,19 @@ WEFT_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
     CHECK_EQUAL(1u, team.threads());
 }
 
+// They begin with an op that nobody can share, so that who spins is not called at once, and is not got a second time.
+WEFT_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
+    Team team("t", {4, 1});
+    Builder builder;
+    builder.link(builder.add_kernel(gauge_kernel, {1}, 1, 1'000), builder.add_kernel(gauge_kernel, {1}, 4, 60'000));
+    const auto program = builder.build();
+    Gauge gauge;
+    while (team.threads() == 0) run_gauged(team, *program, gauge);  // a hang is a failure
+    for (int i = 0; i < 2000; ++i) run_gauged(team, *program, gauge);
+    while (team.status().spinning > 0) std::this_thread::sleep_for(1ms);
+    CHECK_EQUAL(0, team.status().places);
+}
+
 WEFT_TEST(limits_that_cannot_be_are_refused) {
     CHECK_THROWS(std::invalid_argument, Team("t", {0, 1}));
     CHECK_THROWS(std::invalid_argument, Team("t", {1, 4097}));

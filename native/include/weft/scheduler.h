@@ -153,6 +153,8 @@ private:
     Member* idle_worker() const;
     bool is_crowded(const Context& run);
     Member* worker_for_crowd();
+    int get_up(Section& section, int most);
+    int missing(const Context& run);
     void call_up(Section& section, const Context& run);
     void call_up_for_all(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
