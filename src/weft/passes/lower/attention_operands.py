@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from weft.dtypes import bf16, f32
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, broadcast, strides_of
@@ -110,12 +108,7 @@ def tail_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tuple[l
 
 def _turned_constant(value: Value, shape: StaticShape, ctx: LowerContext) -> Value:
     """The constant `value`, taken as `shape`, with its last two axes swapped."""
-    found = ctx.packed(value, "transposed")
-    if found is not None:
-        return found
-    assert value.data is not None, "only constants are turned at compile time"
-    data = np.ascontiguousarray(value.data.reshape(shape).swapaxes(-1, -2))
-    return ctx.remember_packed(value, "transposed", ctx.constant(data, f"{value.name}.transposed"))
+    return ctx.packed(value, "transposed", "transposed", lambda data: data.reshape(shape).swapaxes(-1, -2))
 
 
 def _factor(node: Node, number: int, name: str) -> tuple[Operand, StaticShape]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil
 from typing import Any
 
@@ -17,6 +18,8 @@ from weft.plan.kernel_spec import KernelSpec
 from weft.plan.packed import held_once
 from weft.plan.target import Target
 from weft.provider import Provider
+
+Array = np.ndarray[Any, Any]
 
 CHUNK_NS = 20_000.0
 """A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
@@ -47,25 +50,26 @@ class LowerContext:
         self.target = target
         self.math = math
         self.aliases: dict[Value, tuple[Value, int]] = {}
-        self._packed: dict[tuple[int, str], Value] = {}
+        self._packed: dict[tuple[Value, str], Value] = {}
 
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:
         """Let `value` lie in the memory of `of`, `offset` bytes from its start; no call is needed for it."""
         self.aliases[value] = (of, offset)
 
-    def constant(self, data: np.ndarray[Any, Any], name: str) -> Value:
-        """A new constant, such as packed weights."""
+    def constant(self, data: Array, name: str) -> Value:
+        """A new constant, such as a row of zeros."""
         return self.graph.constant(np.asarray(data, order="C"), name)
 
-    def packed(self, source: Value, how: str) -> Value | None:
-        """The constant made earlier from `source` by the packing described by `how`, if any."""
-        return self._packed.get((id(source), how))
+    def packed(self, source: Value, how: str, suffix: str, pack: Callable[[Array], Array]) -> Value:
+        """What `pack` makes of the constant `source`, named after it with `suffix`.
 
-    def remember_packed(self, source: Value, how: str, packed: Value) -> Value:
-        """Keep `packed` for other nodes that read `source` packed in the same way, and for other plans."""
-        if packed.data is not None and source.data is not None:
-            packed.data = held_once(packed.data, source.data)
-        self._packed[id(source), how] = packed
+        Made once for all nodes that read `source` packed in the way that `how` describes, and held once for all plans.
+        """
+        packed = self._packed.get((source, how))
+        if packed is None:
+            assert source.data is not None, "only constants are packed at compile time"
+            data = np.asarray(pack(source.data), order="C")
+            packed = self._packed[source, how] = self.constant(held_once(data, source.data), f"{source.name}.{suffix}")
         return packed
 
     def temporary(self, like: str, dtype: Any, shape: tuple[int, ...]) -> Value:

@@ -92,10 +92,5 @@ def _place_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[Va
 
 def _padded(operand: Value, shape: StaticShape, block: int, ctx: LowerContext) -> Value:
     how = f"channels padded to {block}"
-    found = ctx.packed(operand, how)
-    if found is not None:
-        return found
-    assert operand.data is not None
-    data = operand.data.reshape(shape)
     missing = [(0, 0), (0, -shape[1] % block), *[(0, 0)] * (len(shape) - 2)]
-    return ctx.remember_packed(operand, how, ctx.constant(np.pad(data, missing), f"{operand.name}.padded"))
+    return ctx.packed(operand, how, "padded", lambda data: np.pad(data.reshape(shape), missing))

@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.graph.node import Node
 from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext
+from weft.passes.lower.base import Array, LowerContext
 from weft.passes.lower.conv_blocked_cut import Cut
 from weft.passes.lower.conv_blocked_factors import Factors
 from weft.passes.lower.conv_pack import pack_direct, pack_plain_input
@@ -76,14 +76,13 @@ def _padding(shape: ConvShape, factors: Factors, cut: Cut, ctx: LowerContext) ->
 def _packed(shape: ConvShape, factors: Factors, panel: int, ctx: LowerContext) -> Value:
     weights, plain = factors.weights, factors.plain
     how = f"conv {shape.groups} {panel} {factors.block} {plain} {factors.each}"
-    found = ctx.packed(weights, how)
-    if found is not None:
-        return found
-    assert weights.data is not None, "only constant weights are packed"
-    four = weights.data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
-    if factors.quads:
-        four = joined_quads(four, axis=1)
-    elif factors.pairs:
-        four = joined_pairs(four, axis=3 if plain else 1)
-    data = pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, factors.block)
-    return ctx.remember_packed(weights, how, ctx.constant(np.asarray(data), f"{weights.name}.packed"))
+
+    def packed(data: Array) -> Array:
+        four = data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
+        if factors.quads:
+            four = joined_quads(four, axis=1)
+        elif factors.pairs:
+            four = joined_pairs(four, axis=3 if plain else 1)
+        return pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, factors.block)
+
+    return ctx.packed(weights, how, "packed", packed)

@@ -8,7 +8,7 @@ from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.ops.operands import BYTES
-from weft.passes.lower.base import LowerContext, nbytes, wanted_chunks
+from weft.passes.lower.base import Array, LowerContext, nbytes, wanted_chunks
 from weft.passes.lower.conv_pack import pack_within_blocks
 from weft.passes.lower.conv_shape import ConvShape, Pair
 from weft.passes.lower.conv_tail import tail_operands
@@ -84,10 +84,9 @@ def _plane_cut(planes: int, rows: int, wanted: float) -> Pair:
 
 def _packed(weights: Value, shape: ConvShape, dtype: DType, lanes: int, ctx: LowerContext) -> Value:
     how = f"depthwise {lanes}"
-    found = ctx.packed(weights, how)
-    if found is not None:
-        return found
-    assert weights.data is not None, "only constant weights are packed"
-    four = weights.data.astype(dtype.numpy, copy=False).reshape(shape.outputs, shape.group_channels, *shape.kernel)
-    data = pack_within_blocks(four, lanes)
-    return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.packed"))
+
+    def packed(data: Array) -> Array:
+        four = data.astype(dtype.numpy, copy=False).reshape(shape.outputs, shape.group_channels, *shape.kernel)
+        return pack_within_blocks(four, lanes)
+
+    return ctx.packed(weights, how, "packed", packed)

@@ -7,7 +7,7 @@ from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext
+from weft.passes.lower.base import Array, LowerContext
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_strassen_cut import Cut, choose_cut, groups_per_chunk, input_cost, product_cost
 from weft.passes.lower.conv_strassen_weights import sum_weights
@@ -125,9 +125,8 @@ def _product_point(cut: Cut, lanes: int) -> int:
 
 def _summed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
     how = f"strassen {cut.side} {lanes} {cut.group.vectors}"
-    found = ctx.packed(weights, how)
-    if found is not None:
-        return found
-    assert weights.data is not None, "only constant weights are summed"
-    data = sum_weights(weights.data.reshape(shape.outputs, shape.channels), cut.side, lanes, cut.group.vectors)
-    return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.sums"))
+
+    def summed(data: Array) -> Array:
+        return sum_weights(data.reshape(shape.outputs, shape.channels), cut.side, lanes, cut.group.vectors)
+
+    return ctx.packed(weights, how, "sums", summed)

@@ -159,10 +159,7 @@ def channel_constant(value: Value, ctx: LowerContext, padded: int) -> Value | No
     """The constant `value` padded to `padded` elements; None if it is no constant."""
     if value.data is None:
         return None
-    how = f"channels {padded}"
-    return ctx.packed(value, how) or ctx.remember_packed(
-        value, how, ctx.constant(pack_channels(value.data, padded), f"{value.name}.padded")
-    )
+    return ctx.packed(value, f"channels {padded}", "padded", lambda data: pack_channels(data, padded))
 
 
 def _channel_operand(value: Value, ctx: LowerContext, padded: int) -> tuple[Value, str]:

@@ -10,7 +10,7 @@ from weft.graph.layout import Blocked
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext
+from weft.passes.lower.base import Array, LowerContext
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_tail import TailOperands, tail_operands
 from weft.passes.lower.conv_tile_groups import odd
@@ -156,10 +156,9 @@ def _input_point(cut: Cut, ctx: LowerContext) -> int:
 
 def _transformed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
     how = f"winograd {cut.points} {cut.strides} {lanes} {cut.group.vectors}"
-    found = ctx.packed(weights, how)
-    if found is not None:
-        return found
-    assert weights.data is not None, "only constant weights are transformed"
-    four = weights.data.reshape(shape.outputs, shape.channels, *shape.kernel)
-    data = transform_weights(four, cut.points, cut.strides, cut.group.vectors * lanes)
-    return ctx.remember_packed(weights, how, ctx.constant(data, f"{weights.name}.transformed"))
+
+    def transformed(data: Array) -> Array:
+        four = data.reshape(shape.outputs, shape.channels, *shape.kernel)
+        return transform_weights(four, cut.points, cut.strides, cut.group.vectors * lanes)
+
+    return ctx.packed(weights, how, "transformed", transformed)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from weft.graph.node import Node
 from weft.graph.value import Value
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
+from weft.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
 from weft.passes.lower.gemm_operands import Matrices, Operands
 from weft.passes.lower.gemm_pack import pack_panels
 from weft.passes.lower.pairs import joined_pairs
@@ -76,27 +75,26 @@ def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Righ
 
 def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
     b, depth, columns = product.b, product.depth, product.columns
-    assert b.value.data is not None, "only constants are packed at compile time"
     sizes = _own_sizes(product)
     how = f"panels {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
-    packed = ctx.packed(b.value, how)
-    if packed is None:
-        panels = pack_panels(matrices_of(b, (*sizes, depth, columns)), width)
-        packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.panels"))
+
+    def panels(data: Array) -> Array:
+        return pack_panels(matrices_of(b, data, (*sizes, depth, columns)), width)
+
+    packed = ctx.packed(b.value, how, "panels", panels)
     return _constant_panels(packed, sizes, product, width)
 
 
 def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
     """The constant right factor as panels of pairs of bf16, an element of `product.depth` being a pair."""
     b, columns = product.b, product.columns
-    assert b.value.data is not None, "only constants are packed at compile time"
     sizes, depth = _own_sizes(product), 2 * product.depth
     how = f"pairs {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
-    packed = ctx.packed(b.value, how)
-    if packed is None:
-        matrices = matrices_of(b, (*sizes, depth, columns))
-        panels = pack_panels(joined_pairs(matrices, axis=1), width)
-        packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.pairs"))
+
+    def panels(data: Array) -> Array:
+        return pack_panels(joined_pairs(matrices_of(b, data, (*sizes, depth, columns)), axis=1), width)
+
+    packed = ctx.packed(b.value, how, "pairs", panels)
     return _constant_panels(packed, sizes, product, width)
 
 
@@ -104,23 +102,23 @@ def packed_quads(ctx: LowerContext, product: Operands, width: int) -> Right:
     """The constant right factor as panels of quads, an element of `product.depth` being four; each begins with a row of
     what makes up for a's bytes being taken 128 higher."""
     b, columns, offset = product.b, product.columns, offset_of(product.a.value, 0)
-    assert b.value.data is not None, "only constants are packed at compile time"
     sizes, depth = _own_sizes(product), 4 * product.depth
     how = f"quads {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
-    packed = ctx.packed(b.value, how)
-    if packed is None:
-        matrices = matrices_of(b, (*sizes, depth, columns))
+
+    def panels(data: Array) -> Array:
+        matrices = matrices_of(b, data, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
-        panels = pack_panels(np.concatenate([start, joined_quads(matrices, axis=1)], axis=1), width)
-        packed = ctx.remember_packed(b.value, how, ctx.constant(panels, f"{b.value.name}.quads"))
+        return pack_panels(np.concatenate([start, joined_quads(matrices, axis=1)], axis=1), width)
+
+    packed = ctx.packed(b.value, how, "quads", panels)
     return _constant_panels(packed, sizes, product, width, first=1)
 
 
-def matrices_of(b: Matrices, sizes: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """The constant `b`, which has batch, row and column `sizes`, as [batch, rows, columns]."""
-    data = np.ascontiguousarray(b.value.data)
-    strides = tuple(step * data.itemsize for step in (*b.batch, b.row, b.column))
-    view = np.lib.stride_tricks.as_strided(data, sizes, strides, writeable=False)
+def matrices_of(b: Matrices, data: Array, sizes: tuple[int, ...]) -> Array:
+    """`data`, the elements of `b`, which has batch, row and column `sizes`, as [batch, rows, columns]."""
+    dense = np.ascontiguousarray(data)
+    strides = tuple(step * dense.itemsize for step in (*b.batch, b.row, b.column))
+    view = np.lib.stride_tricks.as_strided(dense, sizes, strides, writeable=False)
     return view.reshape(int(np.prod(sizes[:-2])), *sizes[-2:])
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from weft.dtypes import DType, f32
 from weft.graph.node import Node
 from weft.graph.value import Value
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
+from weft.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
 from weft.passes.lower.gemm_operands import Operands
 from weft.passes.lower.gemm_right import matrices_of
 from weft.passes.lower.gemm_strassen_cut import PRODUCTS, Cut, choose_cut, cost
@@ -17,8 +15,6 @@ from weft.passes.lower.gemm_tiles import UNROLL
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import LINE
-
-Array = np.ndarray[Any, Any]
 
 
 def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> list[Call] | None:
@@ -97,12 +93,12 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
 def _blocks(ctx: LowerContext, product: Operands, chosen: Cut, width: int) -> Value:
     b, depth, columns = product.b, product.depth, product.columns
     how = f"strassen {width} {chosen.part} {b.row} {b.column} {depth} {columns}"
-    found = ctx.packed(b.value, how)
-    if found is not None:
-        return found
-    (matrix,) = matrices_of(b, (depth, columns))
-    blocks = pack_blocks(matrix, width, chosen.part)
-    return ctx.remember_packed(b.value, how, ctx.constant(blocks, f"{b.value.name}.blocks"))
+
+    def blocks(data: Array) -> Array:
+        (matrix,) = matrices_of(b, data, (depth, columns))
+        return pack_blocks(matrix, width, chosen.part)
+
+    return ctx.packed(b.value, how, "blocks", blocks)
 
 
 def pack_blocks(matrix: Array, width: int, part: int) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from weft.dtypes import DType, f32, f64
 from weft.graph.node import Node
 from weft.graph.value import Value
-from weft.passes.lower.base import CALL_NS, LowerContext, cut
+from weft.passes.lower.base import CALL_NS, Array, LowerContext, cut
 from weft.passes.lower.gemm_tiles import Tile, cut_rows
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -160,13 +160,12 @@ def _packed(ctx: LowerContext, r: Value, cell: _Cell, tiling: _Tiling) -> Value:
     """r [directions, gates * hidden, hidden] as, for each phase, [directions, tiles, depth, gates, width]."""
     phases, gates, tiles, width, depth = cell.phases, cell.gates, tiling.tiles, tiling.width, tiling.depth
     how = f"recurrent {phases} {tiles} {width} {depth}"
-    found = ctx.packed(r, how)
-    if found is not None:
-        return found
-    assert r.data is not None, "only constants are packed at compile time"
     directions, _, hidden = r.static_shape
-    room = np.zeros((directions, gates, tiles * width, depth), r.data.dtype)
-    room[:, :, :hidden, :hidden] = r.data.reshape(directions, gates, hidden, hidden)
-    tiled = room.reshape(directions, gates, tiles, width, depth).transpose(0, 2, 4, 1, 3)
-    parts = [np.ascontiguousarray(tiled[:, :, :, list(phase)]).reshape(-1) for phase in phases]
-    return ctx.remember_packed(r, how, ctx.constant(np.concatenate(parts), f"{r.name}.tiles"))
+
+    def packed(data: Array) -> Array:
+        room = np.zeros((directions, gates, tiles * width, depth), data.dtype)
+        room[:, :, :hidden, :hidden] = data.reshape(directions, gates, hidden, hidden)
+        tiled = room.reshape(directions, gates, tiles, width, depth).transpose(0, 2, 4, 1, 3)
+        return np.concatenate([np.ascontiguousarray(tiled[:, :, :, list(phase)]).reshape(-1) for phase in phases])
+
+    return ctx.packed(r, how, "tiles", packed)
