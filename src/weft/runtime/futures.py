@@ -112,15 +112,17 @@ class Background:
         Raises ThreadLimitError, and then nothing will be done, if it needs a thread that cannot be started.
         """
         with self._wake:
-            timed = request.deadline is not None or any(entry[3].deadline is not None for entry in self._queue)
             if len(self._queue) >= self._idle:
                 if self._threads < places:
                     self._start_serving()
-                elif timed and not self._timekeeper:
+                elif not self._timekeeper and (request.deadline is not None or self._has_deadlines()):
                     self._start(self._keep_time, f"weft-{self._name}-timeout")
                     self._timekeeper = True
             heapq.heappush(self._queue, (-request.priority, next(self._numbers), future, request, work))
             self._wake.notify_all()
+
+    def _has_deadlines(self) -> bool:
+        return any(entry[3].deadline is not None for entry in self._queue)
 
     def _start_serving(self) -> None:
         """One thread more that serves, or those that there are go on alone; it waits for the lock that the caller holds."""
@@ -164,9 +166,8 @@ class Background:
     def _start(target: Callable[[], None], name: str) -> None:
         try:
             threading.Thread(target=target, name=name).start()
-        except (
-            RuntimeError
-        ) as error:  # Python's one word for a system that gives no thread, and for a process that ends
+        # Python's one word for a system that gives no thread, and for a process that ends.
+        except RuntimeError as error:
             raise ThreadLimitError(
                 f"a run in the background needs the thread {name!r}, which cannot be started: {error}; raise the limit on "
                 "threads of the process or its container, or call run()"
