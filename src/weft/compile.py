@@ -107,7 +107,7 @@ class Session(SessionBase):
         key = self._means.key(self._origin)
         self._kept = None if key is None else self._means.found(model, self._origin, key)
         source = self._origin.load() if self._kept is None else self._kept
-        signature = source.signature if isinstance(source, Image) else signature_of(source)
+        signature = source.signature if isinstance(source, Image) else signature_of(source, objects=source is model)
         if not isinstance(source, Template):
             self._nodes = source.nodes if isinstance(source, Image) else names_of(source)
         checked_caps(self._caps.get(), self._nodes, _AT_FIRST)

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import weft
 from tests.models import small
@@ -80,6 +81,68 @@ def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message
     """
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         session.run({"a": A, "b": A}, outputs)
+
+
+@pytest.fixture(scope="module")
+def text_session() -> weft.Session:
+    made = helper.make_node("Equal", ["x", "c"], ["y"])
+    inputs = [helper.make_tensor_value_info("x", TensorProto.STRING, ["n", 2])]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.BOOL, ["n", 2])]
+    constants = [helper.make_tensor("c", TensorProto.STRING, [1], ["ä".encode()])]
+    graph = helper.make_graph([made], "text", inputs, outputs, constants)
+    return weft.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.array([["a", "b"], ["c", 1]], object), "got int at [1, 1]; say what text it is, as str() does"),
+        (np.array([[None, "b"]], object), "got NoneType at [0, 0]; say what text it is, as str() does"),
+        ([["a", {}]], "got dict at [0, 1]; say what text it is, as str() does"),
+        (
+            np.array([["a", b"\xff"]], object),
+            "got bytes at [0, 1] that are not UTF-8 (invalid start byte at byte 0); decode them with the encoding they have",
+        ),
+    ],
+)
+def test_an_element_that_is_no_text_is_named(text_session: weft.Session, given: object, message: str) -> None:
+    """
+    At every run, also where the same kind of array was run before.
+    """
+    text_session.run({"x": np.array([["a", "b"]] * len(given), object)})  # type: ignore[arg-type]
+    for run in (text_session.run, text_session.run_async):
+        with pytest.raises(
+            InputError, match=re.escape(f"input 'x': wanted strings (str, or bytes in UTF-8), {message}")
+        ):
+            run({"x": given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        np.array([["ä", "b"]], object),
+        np.array([["ä".encode(), "b"]], object),
+        np.array([["ä", "b"]]),
+        np.char.encode(np.array([["ä", "b"]]), "utf-8"),
+        np.array([["ä", "b"]], np.dtypes.StringDType()),
+        [["ä", "b"]],
+    ],
+    ids=["str", "bytes", "U", "S", "StringDType", "list"],
+)
+def test_text_is_the_same_in_every_form(text_session: weft.Session, given: object) -> None:
+    """
+    Bytes are equal to the text that they encode, as the model's own strings are stored.
+    """
+    assert text_session.run({"x": given})["y"].tolist() == [[True, False]]
+
+
+@pytest.mark.parametrize("given", [np.array([[1, 2]]), [[1, 2]], np.array([["2020", "2021"]], "M8[Y]")], ids=str)
+def test_numbers_are_no_strings(text_session: weft.Session, given: object) -> None:
+    """
+    And the message does not speak of arrays of objects, which may hold anything.
+    """
+    with pytest.raises(InputError, match=r"^input 'x': wanted strings, got"):
+        text_session.run({"x": given})
 
 
 def test_progress_that_cannot_be_called_is_refused() -> None:

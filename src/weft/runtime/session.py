@@ -185,7 +185,7 @@ class SessionBase:
     ) -> dict[str, Array]:
         """Compute the named `outputs` (all for None) from `inputs`.
 
-        Inputs are arrays of exactly the declared dtype and a fitting shape. Returns a fresh array for each
+        Inputs are arrays of exactly the declared dtype and a fitting shape; strings are str, or bytes in UTF-8. Returns a fresh array for each
         output, by name. A combination of shapes met for the first time is compiled first.
 
         `intra_op` and `inter_op` limit this run (0: automatic; None: as the session has it), `pool` runs it on
@@ -225,7 +225,7 @@ class SessionBase:
         arrays = self._signature.arrays(inputs)
         plan = self._plans.get(self._signature.forms(arrays), wanted)
         asked = None if outputs is None else list(outputs)
-        self._last = Last(asked, wanted, Familiar(self.inputs, arrays), plan)
+        self._last = Last(asked, wanted, self._signature.familiar(arrays), plan)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
 
     def prepared(self, inputs: Mapping[str, Any]) -> Callable[[Sequence[Array]], list[Array]]:

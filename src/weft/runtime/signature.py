@@ -16,6 +16,7 @@ from weft.graph.graph import Graph
 from weft.graph.shape import Shape, StaticShape, is_static, text
 from weft.graph.template import Template
 from weft.graph.value import Value
+from weft.runtime.text import text_of
 
 Array = np.ndarray[Any, Any]
 Form = StaticShape | tuple[np.dtype[Any], StaticShape]
@@ -40,10 +41,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The inputs and outputs of a session."""
+    """The inputs and outputs of a session.
+
+    Tensors of strings hold text; where `objects` is true they may hold any Python object, and are not looked at.
+    """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+    objects: bool = False
 
     @property
     def fixed_shapes(self) -> tuple[StaticShape, ...] | None:
@@ -71,6 +76,8 @@ class Signature:
                 continue
             try:
                 array = fit(given[tensor.name], tensor)
+                if array.dtype.hasobject and not self.objects:
+                    array = text_of(array, f"input {tensor.name!r}")
                 bind_symbols(tensor, array.shape, symbols)
                 arrays.append(array)
             except InputError as fault:
@@ -81,6 +88,10 @@ class Signature:
         if faults:
             raise InputError("\n".join(faults))
         return arrays
+
+    def familiar(self, arrays: Sequence[Array]) -> Familiar:
+        """Those that are like `arrays`, which fit."""
+        return Familiar(self.inputs, arrays, objects=self.objects)
 
     def forms(self, arrays: Sequence[Array]) -> tuple[Form, ...]:
         """What a plan for `arrays` hangs on: their shapes, and the dtypes of those whose dtype is not declared."""
@@ -106,7 +117,7 @@ class Signature:
         return tuple(dict.fromkeys(wanted))
 
 
-def signature_of(graph: Graph | Template) -> Signature:
+def signature_of(graph: Graph | Template, *, objects: bool = False) -> Signature:
     """What a session of `graph` takes and gives."""
 
     def tensor(value: Value) -> Tensor:
@@ -115,7 +126,7 @@ def signature_of(graph: Graph | Template) -> Signature:
         dtype = value.dtype if value.dtype is not None else dtypes.f32
         return Tensor(value.name, dtype.numpy, value.shape)
 
-    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)))
+    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects)
 
 
 def shape_of(form: Form) -> StaticShape:
@@ -131,14 +142,15 @@ def dtype_of(form: Form, value: Value) -> DType:
 class Familiar:
     """Arrays that were found to fit: what is just like them fits, without a closer look."""
 
-    __slots__ = ("_forms",)
+    __slots__ = ("_closer", "_forms")
 
-    def __init__(self, inputs: Sequence[Tensor], arrays: Sequence[Array]) -> None:
+    def __init__(self, inputs: Sequence[Tensor], arrays: Sequence[Array], *, objects: bool = False) -> None:
+        self._closer = not objects and any(array.dtype.hasobject for array in arrays)  # text is text in its elements
         self._forms = [(tensor.name, array.dtype, array.shape) for tensor, array in zip(inputs, arrays, strict=True)]
 
     def arrays(self, given: object) -> list[Array] | None:
         """The arrays of `given` in the order of the inputs, or None if it needs the closer look."""
-        if type(given) is not dict or len(given) != len(self._forms):
+        if type(given) is not dict or len(given) != len(self._forms) or self._closer:
             return None
         arrays = []
         for name, dtype, shape in self._forms:
@@ -179,9 +191,11 @@ def fit(given: Any, tensor: Tensor) -> Array:
     wanted = dtypes.from_numpy(tensor.dtype)
     if isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__"):
         array = plain(given, where)
-        if wanted is dtypes.string and array.dtype.kind in "US":
+        if wanted is dtypes.string and array.dtype.kind in "UST":
             array = array.astype(object)
-        if array.dtype.newbyteorder("=") != tensor.dtype:
+        if native(array.dtype) != tensor.dtype:
+            if wanted is dtypes.string:
+                raise InputError(f"{where}: wanted strings, got {array.dtype}; convert it with .astype(str)")
             raise InputError(
                 f"{where}: wanted dtype {tensor.dtype}, got {array.dtype}; convert it with .astype({str(tensor.dtype)!r})"
             )
@@ -197,7 +211,7 @@ def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
     if not (isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")):
         raise InputError(f"{where}: wanted an array (its dtype is not declared), got {type(given).__name__}")
     array = plain(given, where)
-    dtype = array.dtype.newbyteorder("=")
+    dtype = native(array.dtype)
     try:
         dtypes.from_numpy(dtype)
     except TypeError as error:
@@ -205,6 +219,11 @@ def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
     if tensor.shape is not None:
         check_shape(array.shape, tensor.shape, where)
     return dense(array, dtype, where)
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """`dtype` in the machine's byte order; those whose elements are of any length (kind "T") have none."""
+    return dtype if dtype.kind == "T" else dtype.newbyteorder("=")
 
 
 def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
@@ -232,7 +251,8 @@ def plain(given: Any, where: str) -> Array:
 def from_python(given: Any, wanted: DType, where: str) -> Array:
     """Numbers or nested lists as an array of the `wanted` dtype."""
     if given is None or (isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string):
-        raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}")
+        kind = "strings" if wanted is dtypes.string else wanted.numpy
+        raise InputError(f"{where}: wanted an array of {kind}, got {type(given).__name__}")
     try:
         natural = np.asarray(given)
         with np.errstate(over="ignore"):
@@ -241,6 +261,8 @@ def from_python(given: Any, wanted: DType, where: str) -> Array:
         raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}: {error}") from None
     kinds = {"float": "fiu", "int": "iu", "uint": "iu", "bool": "b", "string": "OUS"}[wanted.kind]
     if natural.size and natural.dtype.kind not in kinds:
+        if wanted is dtypes.string:
+            raise InputError(f"{where}: wanted strings, got values of {natural.dtype}")
         raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values of {natural.dtype}")
     if wanted.kind == "float" and not np.array_equal(np.isinf(array), np.isinf(natural)):
         raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values beyond its range")

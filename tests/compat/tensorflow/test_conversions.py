@@ -153,6 +153,18 @@ def test_text_stays_alive_however_often_it_is_fetched() -> None:
         assert sys.getrefcount(text) == before
 
 
+def test_objects_that_are_no_text_are_refused() -> None:
+    """
+    In constants and in feeds: an array of objects is one of strings, whatever else it may hold.
+    """
+    with pytest.raises(ValueError, match=r"Unsupported object type int"):
+        tf.constant(np.array(["a", 1], object))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        fed = tf1.placeholder(tf.string, [None])
+        with pytest.raises(ValueError, match=r"Unsupported object type NoneType"):
+            session.run(tf.identity(fed), {fed: np.array([b"a", None], object)})
+
+
 def test_values_print_as_tensorflows_do() -> None:
     """
     Logs look the same.

@@ -66,12 +66,11 @@ def _natural(value: Any, *, wide: bool) -> Array:
         return array.astype(np.float32)
     if array.dtype == np.int64 and (not array.size or abs(array).max() < 1 << 31):
         return array.astype(np.int32)
-    array = _encoded(array)
-    if array.dtype == object and not all(isinstance(item, bytes) for item in array.flat):
+    if array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat):
         raise ValueError(
             f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
         )
-    return array
+    return _encoded(array)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -83,10 +82,13 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _encoded(array: Array) -> Array:
-    """Text as bytes, which is what tensors of strings hold."""
+    """Text as bytes, which is what tensors of strings hold. Raises ValueError for an object that is neither."""
     if array.dtype.kind not in "USO":
         return array
     texts = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+    odd = next((type(item).__name__ for item in texts if not isinstance(item, bytes)), None)
+    if odd is not None:
+        raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {odd}).")
     found = np.empty(len(texts), object)
     found[:] = texts
     return found.reshape(array.shape)
