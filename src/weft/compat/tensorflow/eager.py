@@ -78,16 +78,15 @@ def prepare(op: Any, emit: Emit, operands: Operands) -> tuple[Compiled, list[Arr
     fixed = [shape_like and array.size <= MOST_CONSTANT for array, shape_like in operands]
     try:
         try:
-            compiled = _compiled(op, emit, arrays, fixed)
+            return _compiled(op, emit, arrays, fixed)
         except NeedsShapeError:
-            fixed = [True] * len(operands)
-            compiled = _compiled(op, emit, arrays, fixed)
+            return _compiled(op, emit, arrays, [True] * len(arrays))
     except (WeftError, ValueError) as error:
         fail(error)
-    return compiled, [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
 
 
-def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool]) -> Compiled:
+def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool]) -> tuple[Compiled, list[Array]]:
+    varying = [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
     forms = tuple(
         (array.dtype.str, array.shape, array.tobytes() if constant else None)
         for array, constant in zip(arrays, fixed, strict=True)
@@ -97,7 +96,7 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
     with _lock:
         if key in _kept:
             _kept.move_to_end(key)
-            return _kept[key]
+            return _kept[key], varying
     graph = Graph("eager")
     emitter = Emitter(graph)
     emitter.name = op[0]
@@ -113,11 +112,10 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
         provider = None
     session = Session(graph)
     inputs = [value.name for value in graph.inputs]
-    varying = [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
     direct = session.prepared(dict(zip(inputs, varying, strict=True)))
     compiled = Compiled(session, inputs, [value.name for value in results], many, provider, direct)
     with _lock:
         _kept[key] = compiled
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)
-    return compiled
+    return compiled, varying
