@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ContextDecorator, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import TextIO
 
 from weft import _native, forking
@@ -91,26 +92,54 @@ def _forget() -> None:
 os.register_at_fork(after_in_child=_forget)
 
 
-@contextmanager
-def trace(path: str | os.PathLike[str]) -> Iterator[Recording]:
-    """Record what runs in the block and write it to `path` as a timeline that Perfetto opens.
+def trace(path: str | os.PathLike[str]) -> Trace:
+    """Record what runs in a `with` block and write it to `path` as a timeline that Perfetto opens.
 
     One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
     are there after the block. What ran before an exception left the block is written too; a child made by fork() inside
-    the block leaves the file alone. Raises, before the block runs, WeftError if another trace is being recorded, InputError
-    if `path` is no path, OSError if it cannot be written.
+    the block leaves the file alone. What is returned may be used for any number of blocks, one after another: as with the
+    profilers of PyTorch and TensorFlow each records anew, and writes the file anew. Raises, before the block runs, WeftError
+    if another trace is being recorded, InputError if `path` is no path, OSError if it cannot be written; what `path` named
+    before is then as it was.
     """
+    return Trace(path)
+
+
+class Trace(ContextDecorator):
+    """What trace() returns: records in a `with` block, or, as a decorator, in the calls of a function."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._block: AbstractContextManager[Recording] | None = None
+
+    def __enter__(self) -> Recording:
+        block = _recorded(self._path)
+        recording = block.__enter__()
+        self._block = block
+        return recording
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, place: TracebackType | None
+    ) -> bool | None:
+        block, self._block = self._block, None
+        assert block is not None, "a block ends that has begun"
+        return block.__exit__(kind, fault, place)
+
+
+@contextmanager
+def _recorded(path: str | os.PathLike[str]) -> Iterator[Recording]:
     from weft.tracing.chrome import write
 
-    process = os.getpid()
-    with _opened(path) as file:
-        recording = None
-        try:
-            with record() as recording:
-                yield recording
-        finally:
-            if recording is not None and os.getpid() == process:
-                write(recording.events, file)
+    process, file = os.getpid(), None
+    try:
+        with record() as recording:
+            file = _opened(path)
+            yield recording
+    finally:
+        if file is not None:
+            with file:
+                if os.getpid() == process:
+                    write(recording.events, file)
 
 
 def _opened(path: str | os.PathLike[str]) -> TextIO:

@@ -91,14 +91,39 @@ def test_every_chunk_of_every_run_is_accounted_for(traced: tuple[list[Event], di
 
 def test_two_recordings_at_once_are_refused(tmp_path: Path) -> None:
     """
-    The second gets an error, the first goes on.
+    The second gets an error, and its file stays as it is; the first goes on.
     """
+    (tmp_path / "other.json").write_text("what was there")
     with record() as recording:
         with pytest.raises(WeftError, match="being recorded already"), weft.trace(tmp_path / "other.json"):
             pass
+        assert (tmp_path / "other.json").read_text() == "what was there"
         weft.Session(small.add()).run({name: np.ones((2, 3), np.float32) for name in "ab"})
 
     assert recording.events
+
+
+def test_a_trace_serves_any_number_of_blocks(tmp_path: Path) -> None:
+    """
+    One after another, also after one that failed and as a decorator; each records anew, and the file has the last.
+    """
+    session, inputs = weft.Session(small.add()), {name: np.ones((2, 3), np.float32) for name in "ab"}
+    trace = weft.trace(tmp_path / "run.json")
+    with pytest.raises(InputError), trace:
+        session.run({})
+    with trace as first:
+        session.run(inputs)
+        with pytest.raises(WeftError, match="being recorded already"), trace:
+            pass
+    with trace as second:
+        session.run(inputs)
+        session.run(inputs)
+    assert {event.run for event in first.events}.isdisjoint(event.run for event in second.events)
+    assert len({event.run for event in second.events}) == 2
+
+    trace(session.run)(inputs)
+    slices = [item for item in json.loads((tmp_path / "run.json").read_text())["traceEvents"] if item["ph"] == "X"]
+    assert len({item["args"]["run"] for item in slices}) == 1
 
 
 def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
