@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weft.dtypes import DType, bf16, f32, f64
+from weft.dtypes import DType, f32, f64
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.passes.lower.attention_operands import Operand, Products, can_pair, tail_operands
@@ -22,13 +22,12 @@ _POWER_NS = 5.0
 def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64, and for bf16
     that does not lie in pairs."""
-    pairs = node.operand(0).dtype == bf16
-    if pairs and not (ctx.target.has_bf16_products and can_pair(node, ctx.target)):
+    products = Products.of(node)
+    if products.pairs and not (ctx.target.has_bf16_products and can_pair(node, ctx.target)):
         return None
-    dtype = f32 if pairs else node.operand(0).known_dtype
+    dtype = f32 if products.pairs else node.operand(0).known_dtype
     if dtype not in (f32, f64):
         return None
-    products = Products.of(node)
     out = products.result(node)
     if out.column != 1 and products.width > 1:
         return None
