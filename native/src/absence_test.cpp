@@ -147,7 +147,8 @@ WEFT_TEST(a_client_gets_the_place_of_a_helper_that_never_comes_to_its_op) {
     CHECK_EQUAL(1, held.load());
 }
 
-// The first client, whose run is more important, takes over the task that the helper was given; the place goes to who came, not to the helper again.
+// The first client, whose run is more important, takes over the task that the helper was given; the place goes to who
+// came, not to the helper again.
 WEFT_TEST(a_client_that_waits_for_a_place_goes_before_a_helper_that_never_comes) {
     Stoppable stoppable(stand_still);
     stoppable.hold();

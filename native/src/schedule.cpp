@@ -349,7 +349,7 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     if (!free_place || gain_ns < kWorthCallingSpinnerNs) return nullptr;
     // Ops that are each too short to pay for a thread may do so together.
     if (gain_ns < kWorthStartingNs && !(left_to_share_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
-    if (static_cast<int>(workers_.size()) + stray_places_ >= most_places() - 1) return nullptr;
+    if (has_workers_for(most_places() - 1)) return nullptr;
     return start_worker();
 }
 
@@ -364,6 +364,12 @@ Member* Scheduler::idle_worker() const {
     return parked;
 }
 
+// Whether a worker more would find none of `places` free, some of which strays may hold: all of the team's in a crowd,
+// else those without the one that the run's caller takes.
+bool Scheduler::has_workers_for(int places) const {
+    return static_cast<int>(workers_.size()) + stray_places_ >= places;
+}
+
 // Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
 // team of one place has no workers, and so no crowd.
 bool Scheduler::is_crowded(const Context& run) {
@@ -376,7 +382,7 @@ bool Scheduler::is_crowded(const Context& run) {
 // result would come a run late. Null if there is no thread for it: then callers do it after all.
 Member* Scheduler::worker_for_crowd() {
     if (Member* const idle = idle_worker()) return idle;
-    if (static_cast<int>(workers_.size()) + stray_places_ >= most_places()) return nullptr;
+    if (has_workers_for(most_places())) return nullptr;
     Member* const worker = start_worker();
     if (worker != nullptr) workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(most_places()));
     return worker;
@@ -416,7 +422,7 @@ void Scheduler::call_up_for_all(Section& section, const Context& run) {
     forgone_ns_ += saved;
     if (forgone_ns_ < kWorthStartingNs) return;
     forgone_ns_ = 0;
-    if (get_up(section, 1) > 0 || static_cast<int>(workers_.size()) + stray_places_ >= most_places() - 1) return;
+    if (get_up(section, 1) > 0 || has_workers_for(most_places() - 1)) return;
     if (Member* const started = start_worker()) go_idle(section, *started);
 }
 

@@ -141,7 +141,6 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
         }
     }
     run.asked = asked_by(run);
-    caller.comes_at_once = false;
     if (!run.nested) come_back(caller);
     stand_in_line(run);
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
@@ -223,7 +222,7 @@ void Scheduler::share(Section& section, Context& run, Member& caller) {
     if (op == nullptr) go_idle(section, caller);
     dispatch(section);
     call_up(section, run);
-    if (caller.comes_at_once) call_up_for_all(section, run);
+    if (!run.nested && caller.comes_at_once) call_up_for_all(section, run);
     while (!run.finished) {
         section.unlock();
         if (op == nullptr) {

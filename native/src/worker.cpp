@@ -26,7 +26,10 @@ constexpr std::chrono::milliseconds kLongestSpin{5};
 // of them, or the full one that is tried now and then, is answered.
 constexpr unsigned kFutileSpinFraction = 16;
 constexpr unsigned kFutileSpinsPerProbe = 8;
+
+// After a worker could not be started, none is tried for so long.
 constexpr std::int64_t kRetryStartNs = 1'000'000'000;
+
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
 void name_this_thread(const std::string& name) {

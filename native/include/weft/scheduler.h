@@ -151,6 +151,7 @@ private:
     void dispatch_blocking(Section& section);
     Member* choose(Section& section, Context& run, double gain_ns);
     Member* idle_worker() const;
+    bool has_workers_for(int places) const;
     bool is_crowded(const Context& run);
     Member* worker_for_crowd();
     int get_up(Section& section, int most);
