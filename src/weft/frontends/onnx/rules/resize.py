@@ -6,25 +6,18 @@ from weft.frontends.faults import Fault
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
 from weft.graph.value import Value
+from weft.ops.interpolation import COORDINATE_MODES, NEAREST_MODES
 
-_COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "pytorch_half_pixel",
-    "align_corners",
-    "asymmetric",
-    "tf_crop_and_resize",
-    "tf_half_pixel_for_nn",
-)
-_NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_OLD_COORDINATES = "tf_half_pixel_for_nn"
+"""Opset 11 alone has it; the other modes are named as those of the core op."""
 
 
 def resize(node: OnnxNode, b: Builder) -> Value | None:
     """Resize -> resize. Opset 10 has scales only, and means what Upsample did."""
     if node.version < 11:
         return _upsampled(node, node.input(1), b)
-    coordinates = node.choice("coordinate_transformation_mode", "half_pixel", *_COORDINATES)
-    if coordinates == "tf_half_pixel_for_nn":
+    coordinates = node.choice("coordinate_transformation_mode", "half_pixel", *COORDINATE_MODES, _OLD_COORDINATES)
+    if coordinates == _OLD_COORDINATES:
         return None
     operands = [_or_absent(node, index) for index in (1, 2, 3)]
     axes = node.integers("axes")
@@ -34,7 +27,7 @@ def resize(node: OnnxNode, b: Builder) -> Value | None:
         *operands,
         mode=node.choice("mode", "nearest", "nearest", "linear", "cubic"),
         coordinate_mode=coordinates,
-        nearest_mode=node.choice("nearest_mode", "round_prefer_floor", *_NEAREST),
+        nearest_mode=node.choice("nearest_mode", "round_prefer_floor", *NEAREST_MODES),
         cubic_coeff=node.number("cubic_coeff_a", -0.75),
         exclude_outside=node.flag("exclude_outside", default=False),
         extrapolation=node.number("extrapolation_value", 0.0),
