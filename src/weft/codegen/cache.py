@@ -43,9 +43,8 @@ class KernelCache:
 
     def load(self, key: str) -> bytes | None:
         """The object code kept under `key`; None if there is none, or not as it was written."""
-        try:
-            file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
-        except OSError:
+        file = self._opened(key)
+        if file is None:
             return None
         try:
             with os.fdopen(file, "rb") as stream:
@@ -59,12 +58,16 @@ class KernelCache:
 
     def open(self, key: str) -> int | None:
         """A descriptor of the file kept under `key`, which its reader checks; None if there is none."""
+        file = self._opened(key)
+        if file is not None:
+            _used(file)
+        return file
+
+    def _opened(self, key: str) -> int | None:
         try:
-            file = os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
+            return os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
         except OSError:
             return None
-        _used(file)
-        return file
 
     def has(self, key: str) -> bool:
         """Whether a file is kept under `key`."""
