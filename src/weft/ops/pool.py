@@ -11,6 +11,8 @@ from weft.ops.op import Array, Attrs, Info
 from weft.ops.operands import need_float, operand, present, rank_at_least, result, widened
 from weft.ops.window import Window
 
+POOLS = ("max_pool", "avg_pool")
+
 
 def window_of(attrs: Attrs) -> Window:
     """The window of a pooling node's attributes."""

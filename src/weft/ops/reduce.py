@@ -17,6 +17,8 @@ from weft.ops.elementwise import evaluate_expr, infer_elementwise
 from weft.ops.op import Array, Attrs, Evaluate, Info
 from weft.ops.operands import dims, operand, present, result, widened
 
+REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
+
 
 def reduced_axes(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """The axes to reduce, ascending; None means all. Raises ShapeError for a bad or doubled axis."""

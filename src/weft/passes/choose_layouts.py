@@ -13,6 +13,7 @@ from weft.graph.layout import Blocked, Layout
 from weft.graph.node import Node
 from weft.graph.order import topological
 from weft.graph.value import Value
+from weft.ops.pool import POOLS
 from weft.passes.base import PassContext
 from weft.passes.lower.base import nbytes
 from weft.passes.lower.concat import can_concat_blocked
@@ -21,7 +22,6 @@ from weft.passes.lower.conv_tail import classify, has_readable_tail
 from weft.passes.lower.expr import is_native, may_fail
 from weft.plan.target import Target
 
-_POOLS = ("max_pool", "avg_pool")
 _BLOCKED_AS_F32 = (f32, bf16, i32, u8, i8)
 
 
@@ -156,7 +156,7 @@ def _can_follow(node: Node, block: int) -> bool:
     shape = out.static_shape
     if len(shape) not in (3, 4):
         return False
-    if node.op in _POOLS:
+    if node.op in POOLS:
         return out.dtype in (f32, f64, bf16)
     if node.op == "concat":
         shapes = [value.static_shape for value in node.inputs if value is not None]

@@ -10,6 +10,7 @@ from weft.graph.expr import Expr, Step, cast_operand, cast_result
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
+from weft.ops.pool import POOLS
 from weft.passes.base import PassContext
 from weft.passes.lower.attention_operands import can_pair
 from weft.passes.lower.conv import blocked_output, multiplies_pairs, prefers_winograd
@@ -18,7 +19,6 @@ from weft.passes.lower.expr import is_native
 from weft.passes.lower.matmul import pairs_of
 from weft.plan.target import Target
 
-_POOLS = ("max_pool", "avg_pool")
 _VIEWS = ("reshape", "flatten", "squeeze", "unsqueeze", "identity")
 _ROUND = Expr((f32,), (Step("cast", (0,), bf16),), (1,))
 _WORTH_ROUNDING = 64
@@ -110,7 +110,7 @@ class _Values:
             return (
                 node.output.dtype == f32 and has_readable_tail(node) and blocked_output(node, self.target) is not None
             )
-        if node.op in _POOLS:
+        if node.op in POOLS:
             return node.operand(0) in self.blocked and len(node.outputs) == 1
         full = [v for v in node.inputs if v is not None and v.shape == node.outputs[0].shape] if node.outputs else []
         if node.op == "concat":

@@ -8,7 +8,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, normalize_axis
 from weft.graph.value import Value
-from weft.ops.reduce import reduced_axes
+from weft.ops.reduce import REDUCTIONS, reduced_axes
 from weft.passes.base import PassContext
 from weft.passes.lower.gather_reduce import bag_step
 from weft.passes.match import Edit, Rules, join_names, only_use, produced_by, sweep
@@ -86,4 +86,4 @@ def _shaped(edit: Edit, value: Value, shape: StaticShape) -> Value:
     return edit.add("reshape", [value, edit.constant(np.asarray(shape, np.int64))], {"allowzero": 0 in shape})
 
 
-_RULES: Rules = dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"), (bag,))
+_RULES: Rules = dict.fromkeys(REDUCTIONS, (bag,))

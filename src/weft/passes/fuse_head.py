@@ -6,10 +6,10 @@ from weft import dtypes
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import elements
+from weft.ops.reduce import REDUCTIONS
 from weft.passes.base import PassContext
 from weft.passes.match import join_names
 
-_REDUCTIONS = frozenset({"reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"})
 _MOST_OPERANDS = 4
 """More streams than this are read faster one after the other."""
 
@@ -37,7 +37,7 @@ class FuseHead:
 
 def _head(graph: Graph, node: Node) -> Node | None:
     """The loop that `node` can take over."""
-    if node.op not in _REDUCTIONS or "head" in node.attrs or node.output.layout is not None:
+    if node.op not in REDUCTIONS or "head" in node.attrs or node.output.layout is not None:
         return None
     x = node.operand(0)
     maker = x.producer

@@ -8,6 +8,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape
 from weft.graph.value import Value
+from weft.ops.reduce import REDUCTIONS
 from weft.passes.base import PassContext
 from weft.passes.match import Edit, Rules, produced_by, sweep
 
@@ -79,5 +80,5 @@ def _is_target(value: Value | None, shape: StaticShape) -> bool:
 _RULES: Rules = {
     **dict.fromkeys(_REGROUPING, (canonical,)),
     "transpose": (moves_ones_only,),
-    **dict.fromkeys(("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"), (reduces_ones_only,)),
+    **dict.fromkeys(REDUCTIONS, (reduces_ones_only,)),
 }

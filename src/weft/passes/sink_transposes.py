@@ -11,6 +11,7 @@ from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
 from weft.graph.value import Value
 from weft.ops.elementwise import SCALAR_OPS
+from weft.ops.reduce import REDUCTIONS
 from weft.passes.base import PassContext
 from weft.passes.match import Edit, Rules, produced_by, sweep
 
@@ -177,10 +178,9 @@ def _only_sinks(graph: Graph, value: Value) -> bool:
     )
 
 
-_REDUCTIONS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod")
 _RULES: Rules = {
     **dict.fromkeys((*SCALAR_OPS, "cast"), (elementwise,)),
-    **dict.fromkeys(_REDUCTIONS, (reduction,)),
+    **dict.fromkeys(REDUCTIONS, (reduction,)),
     "concat": (joined,),
     "pad": (padded,),
 }
