@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft import dtypes
 from weft.graph.node import Node
 from weft.graph.shape import around, elements, normalize_axis
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -30,4 +30,4 @@ def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     chunks, per_chunk = cut(units, cost / max(units, 1))
     largest, last = node.op == "argmax", bool(node.attrs["last"])
     spec = KernelSpec.of("arg_reduce", dtype=dtype, largest=largest, last=last, single=inner == 1)
-    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=cost + 60.0)]
+    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=CALL_NS + cost)]

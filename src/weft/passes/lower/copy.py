@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements, strides_of
 from weft.graph.value import Value
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -109,7 +109,7 @@ def copy_call(
         args=(units, per_chunk, *args),
         chunks=chunks,
         traffic=traffic,
-        cost=cost + 60.0,
+        cost=CALL_NS + cost,
     )
 
 

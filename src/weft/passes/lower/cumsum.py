@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft import dtypes
 from weft.graph.node import Node
 from weft.graph.shape import around, elements, normalize_axis
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -25,4 +25,4 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
     chunks, per_chunk = cut(units, cost / max(units, 1))
     exclusive, reverse = bool(node.attrs["exclusive"]), bool(node.attrs["reverse"])
     spec = KernelSpec.of("cumsum", dtype=dtype, exclusive=exclusive, reverse=reverse, single=inner == 1)
-    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=cost + 60.0)]
+    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=CALL_NS + cost)]

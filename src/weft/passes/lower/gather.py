@@ -6,7 +6,7 @@ from weft.dtypes import i32, i64
 from weft.graph.node import Node
 from weft.graph.shape import around, elements, normalize_axis, strides_of
 from weft.graph.value import Value
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -99,5 +99,12 @@ def _call(node: Node, ctx: LowerContext, spec: KernelSpec, units: int, args: tup
     cost = traffic / BYTES_PER_NS + lookups * PICK_NS
     chunks, per_chunk = cut(units, cost / max(units, 1))
     return ctx.call(
-        node, spec, (y,), (x, indices), args=(units, per_chunk, *args), chunks=chunks, traffic=traffic, cost=cost + 60.0
+        node,
+        spec,
+        (y,),
+        (x, indices),
+        args=(units, per_chunk, *args),
+        chunks=chunks,
+        traffic=traffic,
+        cost=CALL_NS + cost,
     )

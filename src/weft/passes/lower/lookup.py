@@ -11,7 +11,7 @@ from weft.errors import InternalError
 from weft.graph.node import Node
 from weft.graph.shape import elements, strides_of, text
 from weft.graph.value import Value
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -49,7 +49,7 @@ def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Ta
     table = ctx.constant(np.concatenate([*places, np.zeros(1, np.int64)]), f"{y.name}.places")
     spec = KernelSpec.of("lookup", size=x.known_dtype.size, rank=len(shape), single=run == 1)
     args = (units, per_chunk, run, low, high, *(max(size, 1) for size in shape))
-    return ctx.call(node, spec, (y,), (x, table, value), args=args, chunks=chunks, traffic=traffic, cost=cost + 60.0)
+    return ctx.call(node, spec, (y,), (x, table, value), args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)
 
 
 def _merged(places: list[Table], sizes: Sequence[int], run: int) -> tuple[list[Table], int]:

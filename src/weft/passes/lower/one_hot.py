@@ -5,7 +5,7 @@ from __future__ import annotations
 from weft.dtypes import i32, i64
 from weft.graph.node import Node
 from weft.graph.shape import elements, normalize_axis
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -23,7 +23,7 @@ def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
     chunks, per_chunk = cut(units, cost / max(units, 1))
     spec = KernelSpec.of("one_hot", size=values.known_dtype.size, wide=indices.known_dtype == i64)
     args = (units, per_chunk, depth, inner)
-    return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=cost + 60.0)]
+    return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=CALL_NS + cost)]
 
 
 def _parts(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:

@@ -11,7 +11,7 @@ from weft.graph.shape import around
 from weft.graph.value import Value
 from weft.ops.interpolation import AxisWeights
 from weft.ops.resize import resizing, tables
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.lookup import OUTSIDE, lookup_call
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -76,5 +76,5 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     args = (units, per_chunk, max(out, 1), shape[axis], taps, length)
     reads = (source, indices, weights)
     return ctx.call(
-        node, spec, (target,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, cost=cost + 60.0
+        node, spec, (target,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, cost=CALL_NS + cost
     )

@@ -6,7 +6,7 @@ from weft import dtypes
 from weft.dtypes import i32, i64
 from weft.graph.node import Node
 from weft.graph.shape import elements, normalize_axis, strides_of
-from weft.passes.lower.base import LowerContext, nbytes
+from weft.passes.lower.base import CALL_NS, LowerContext, nbytes
 from weft.passes.lower.copy import copy_call, dense_target, is_movable
 from weft.passes.lower.gather import PICK_NS, element_strides
 from weft.plan.call import Call
@@ -49,5 +49,5 @@ def _lower(node: Node, ctx: LowerContext, family: str, args: tuple[int, ...], **
     copy = copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))
     cost = elements(indices.static_shape) * PICK_NS + elements(updates.static_shape)
     traffic = float(2 * nbytes(updates) + nbytes(indices))
-    put = ctx.call(node, spec, (y,), (y, indices, updates), args=args, traffic=traffic, cost=cost + 60.0)
+    put = ctx.call(node, spec, (y,), (y, indices, updates), args=args, traffic=traffic, cost=CALL_NS + cost)
     return [copy, put]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from weft.graph.node import Node
 from weft.graph.shape import elements
-from weft.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -24,4 +24,4 @@ def lower_trilu(node: Node, ctx: LowerContext) -> list[Call] | None:
     chunks, per_chunk = cut(units, cost / max(units, 1))
     spec = KernelSpec.of("trilu", size=x.known_dtype.size, upper=bool(node.attrs["upper"]))
     args = (units, per_chunk, max(rows, 1), columns, diagonal)
-    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=cost + 60.0)]
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]
