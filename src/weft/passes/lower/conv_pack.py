@@ -15,37 +15,31 @@ def pack_direct(weights: Array, groups: int, panel: int, block: int) -> Array:
     M is padded with zeros to whole panels; C/g is not padded: the last block of `block` input channels is shorter.
     With several groups, their output channels must be multiples of `panel`.
     """
-    outputs, channels, height, width = weights.shape
-    assert groups == 1 or (outputs // groups) % panel == 0, "a block of outputs would span two groups"
-    blocks = -(-outputs // panel)
-    padded = np.zeros((blocks * panel, channels, height, width), weights.dtype)
-    padded[:outputs] = weights
-    split = padded.reshape(blocks, panel, channels, height, width)
+    assert groups == 1 or (len(weights) // groups) % panel == 0, "a block of outputs would span two groups"
+    split = _in_panels(weights, panel)
     parts = []
-    for begin in range(0, channels, block):
+    for begin in range(0, weights.shape[1], block):
         part = split[:, :, begin : begin + block]
-        parts.append(part.transpose(0, 3, 2, 4, 1).reshape(blocks, -1))
+        parts.append(part.transpose(0, 3, 2, 4, 1).reshape(len(split), -1))
     return np.ascontiguousarray(np.concatenate(parts, axis=1).reshape(-1))
 
 
 def pack_plain_input(weights: Array, panel: int) -> Array:
     """[M, C, KH, KW] -> [M / panel, KH, C, KW, panel], flat; M padded with zeros."""
-    outputs, channels, height, width = weights.shape
-    blocks = -(-outputs // panel)
-    padded = np.zeros((blocks * panel, channels, height, width), weights.dtype)
-    padded[:outputs] = weights
-    split = padded.reshape(blocks, panel, channels, height, width)
-    return np.ascontiguousarray(split.transpose(0, 3, 2, 4, 1).reshape(-1))
+    return np.ascontiguousarray(_in_panels(weights, panel).transpose(0, 3, 2, 4, 1).reshape(-1))
 
 
 def pack_within_blocks(weights: Array, lanes: int) -> Array:
     """[M, c, KH, KW] with M outputs of groups that have c inputs and c outputs -> [M / lanes, KH, KW, c, lanes], flat."""
-    outputs, width, kernel_height, kernel_width = weights.shape
-    blocks = -(-outputs // lanes)
-    padded = np.zeros((blocks * lanes, width, kernel_height, kernel_width), weights.dtype)
-    padded[:outputs] = weights
-    split = padded.reshape(blocks, lanes, width, kernel_height, kernel_width)
-    return np.ascontiguousarray(split.transpose(0, 3, 4, 2, 1).reshape(-1))
+    return np.ascontiguousarray(_in_panels(weights, lanes).transpose(0, 3, 4, 2, 1).reshape(-1))
+
+
+def _in_panels(weights: Array, panel: int) -> Array:
+    """[M, C, KH, KW] -> [M / panel, panel, C, KH, KW]; M padded with zeros."""
+    panels = -(-len(weights) // panel)
+    padded = np.zeros((panels * panel, *weights.shape[1:]), weights.dtype)
+    padded[: len(weights)] = weights
+    return padded.reshape(panels, panel, *weights.shape[1:])
 
 
 def pack_channels(values: Array, padded: int) -> Array:
