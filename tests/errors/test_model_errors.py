@@ -35,18 +35,19 @@ def faults(text):
 class TestFiles:
     def test_a_missing_file(self, tmp_path):
         assert message(tmp_path / "none.onnx", ModelFormatError) == (
-            "the model 'none.onnx' cannot be read: No such file or directory; check the path and its permissions"
+            "the model 'none.onnx' cannot be read: No such file or directory; "
+            f"check the path {str(tmp_path / 'none.onnx')!r} and its permissions"
         )
 
     def test_a_folder(self, tmp_path):
         assert message(tmp_path, ModelFormatError) == (
-            f"the model {tmp_path.name!r} cannot be read: Is a directory; check the path and its permissions"
+            f"the model {tmp_path.name!r} cannot be read: Is a directory; check the path {str(tmp_path)!r} and its permissions"
         )
 
     def test_a_name_too_long_for_the_system(self, tmp_path):
         with pytest.raises(ModelFormatError) as caught:
             weft.Session(tmp_path / ("x" * 5000))
-        assert str(caught.value).endswith(" cannot be read: File name too long; check the path and its permissions")
+        assert " cannot be read: File name too long; check the path " in str(caught.value)
 
     def test_a_pipe_is_refused_at_once(self, tmp_path):
         os.mkfifo(tmp_path / "pipe.onnx")
@@ -254,7 +255,7 @@ class TestExternalData:
     def test_a_name_too_long_for_the_system(self, tmp_path):
         with pytest.raises(ModelFormatError) as caught:
             weft.Session(tmp_path / ("x" * 5000))
-        assert str(caught.value).endswith(" cannot be read: File name too long; check the path and its permissions")
+        assert " cannot be read: File name too long; check the path " in str(caught.value)
 
     def test_a_pipe_is_refused_at_once(self, folder):
         os.mkfifo(folder / "pipe")

@@ -30,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code. Data goes to stdout, everything else to stderr."""
     try:
         result = weft_command.main(args=arguments, prog_name="weft", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # as it is where the shell has closed it
+            sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Abort:
         print("weft: interrupted", file=sys.stderr)

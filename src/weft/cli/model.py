@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +23,9 @@ from weft.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]
 Command = Callable[..., None]
+
+MOST_DIGITS = 100
+"""Of a size; Python reads no number of some thousand digits."""
 
 
 @contextmanager
@@ -107,9 +112,10 @@ def parse_dims(texts: Sequence[str]) -> dict[str, int]:
     """`NAME=SIZE` options. Raises click.BadParameter unless each size is a natural number."""
     dims: dict[str, int] = {}
     for name, value in parse_pairs(texts, "--dim").items():
-        if not value.isdecimal():
+        size = _whole(value)
+        if size is None:
             raise click.BadParameter(f"wanted a size, got {name}={value}", param_hint="--dim")
-        dims[name] = int(value)
+        dims[name] = size
     return dims
 
 
@@ -143,17 +149,11 @@ def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mappi
 
 def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
     form = _FORM.fullmatch(file or "")
-    if form is not None and not Path(form[0]).exists():
-        shape = [int(size) for size in form[2].replace(" ", "").split(",") if size]
+    if form is not None and not _exists(form[0]):
+        shape = [_size(tensor.name, size) for size in form[2].replace(" ", "").split(",") if size]
         return _made_up(tensor, shape, _dtype(tensor.name, form[1]))
     if file is not None:
-        try:
-            array = np.load(file, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"--input {tensor.name}: cannot read {file!r} as a .npy file: {error}") from None
-        if not isinstance(array, np.ndarray):
-            raise InputError(f"--input {tensor.name}: {file!r} is an archive; wanted a .npy file of one array")
-        return array
+        return _loaded(tensor.name, file)
     if tensor.shape is None or tensor.dtype is None:
         lacks = "rank" if tensor.dtype is not None else "rank and dtype"
         raise InputError(
@@ -162,6 +162,38 @@ def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
         )
     shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
     return _made_up(tensor, shape, tensor.dtype)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except OSError:  # too long for a path
+        return False
+
+
+def _size(name: str, text: str) -> int:
+    size = _whole(text)
+    if size is None:
+        raise InputError(f"--input {name}: wanted sizes of up to {MOST_DIGITS} digits, got one of {len(text)}")
+    return size
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+
+
+def _loaded(name: str, file: str) -> Array:
+    """The array in the .npy file."""
+    try:
+        regular = stat.S_ISREG(os.stat(file).st_mode)  # noqa: PTH116 - Path("") is the folder
+        array = np.load(file, allow_pickle=False) if regular else None
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise InputError(f"--input {name}: cannot read {file!r} as a .npy file: {error}") from None
+    if array is None:
+        raise InputError(f"--input {name}: {file!r} is no regular file; wanted a .npy file of one array")
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"--input {name}: {file!r} is an archive; wanted a .npy file of one array")
+    return array
 
 
 def _dtype(name: str, text: str) -> np.dtype[Any]:

@@ -29,7 +29,7 @@ def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
             return file.read(status.st_size)
     except OSError as error:
         raise ModelFormatError(
-            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path and its permissions"
+            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path {os.fsdecode(path)!r} and its permissions"
         ) from None
     except ValueError as error:  # a path with a NUL character
         raise ModelFormatError(f"{title} cannot be read: {error}") from None

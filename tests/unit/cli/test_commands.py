@@ -133,6 +133,9 @@ def test_threads_shows_each_value_with_its_source() -> None:
         (["run", "MODEL", "--dim", "n=1", "--dim", "n=2"], 2, "given twice"),
         (["run", "MODEL", "--dim", "n=99999999999999999999"], 1, "input 'x' cannot be made up"),
         (["run", "MODEL", "--dim", "n=900000000"], 1, "input 'x' cannot be made up"),
+        (["run", "MODEL", "--dim", f"n={'9' * 5000}"], 2, "wanted a size"),
+        (["run", "MODEL", "--input", f"x=f32[{'9' * 5000}]"], 1, "wanted sizes of up to 100 digits"),
+        (["run", "MODEL", "--input", "x=/dev/zero"], 1, "no regular file"),
         (["run", "MODEL", "--trace", "/absent/run.json"], 1, "/absent/run.json"),
         (["run", "MODEL", "--intra", "-1"], 1, "ThreadSettingError"),
         (["run"], 2, "MODEL"),
@@ -149,6 +152,26 @@ def test_wrong_use_has_its_exit_code_and_reason(model: str, arguments: list[str]
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_empty_file_is_no_array_and_no_interruption(model: str, tmp_path: Path) -> None:
+    """
+    NumPy says that the file ended, which is how a terminal says that its user left.
+    """
+    (tmp_path / "empty.npy").touch()
+    done = weft("run", model, "--input", f"x={tmp_path / 'empty.npy'}")
+
+    assert done.returncode == 1
+    assert "as a .npy file" in done.stderr
+
+
+def test_a_closed_stdout_is_written_nothing(model: str) -> None:
+    """
+    As `weft inspect MODEL >&-` has it.
+    """
+    closed = weft("inspect", model, preexec_fn=lambda: os.close(1), pass_fds=())
+
+    assert (closed.returncode, closed.stderr) == (0, "")
 
 
 def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
