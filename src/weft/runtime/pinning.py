@@ -31,7 +31,7 @@ def checked_cpus(value: Any, source: str) -> tuple[int, ...]:
     """CPU numbers in the order of the workers; none unpins. Raises ThreadSettingError naming value and source."""
     if isinstance(value, str):
         return _parse_list(value, source)
-    if not isinstance(value, Iterable):
+    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray):
         raise impossible("cpus", value, source, WANTED + " or a list of ints")
     cpus = tuple(value)
     if not all(isinstance(cpu, int) and not isinstance(cpu, bool) and 0 <= cpu < MOST_CPUS for cpu in cpus):

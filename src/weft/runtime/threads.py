@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -101,25 +101,29 @@ class Threads:
         """The settings that `function` was called with to make this, before anything else has set one."""
         self._settings.update(self._checked(asked, function))
 
-    @contextmanager
-    def limit(self, *, intra_op: int | None = None, inter_op: int | None = None) -> Iterator[ThreadSettings]:
-        """Other limits while the block runs, for every thread of the process: they are the team's.
+    def limit(self, *, intra_op: int | None = None, inter_op: int | None = None) -> Limit:
+        """Other limits while a `with` block runs, for every thread of the process: they are the team's.
 
         Blocks nest, the innermost counting; each takes back its own limits alone when it ends, so blocks of several
-        threads may overlap. Yields the settings in effect. Raises ThreadSettingError as set() does.
+        threads may overlap. Yields the settings in effect. What is returned serves any number of blocks. Raises
+        ThreadSettingError as set() does, before the block runs.
         """
-        scope = self._checked({"intra_op": intra_op, "inter_op": inter_op}, "limit")
+        return Limit(self, {"intra_op": intra_op, "inter_op": inter_op})
+
+    def begin_scope(self, asked: dict[str, int | None]) -> tuple[Settings, ThreadSettings]:
+        """What limit() does when its block begins: what goes before other settings from now on, and those in effect."""
+        scope = self._checked(asked, "limit")
         with self._lock:
             self._limits()
             self._scopes.append(scope)
             self._apply()
-            settings = self.get()
-        try:
-            yield settings
-        finally:
-            with self._lock:
-                self._scopes = [other for other in self._scopes if other is not scope]
-                self._apply()
+            return scope, self.get()
+
+    def end_scope(self, scope: Settings) -> None:
+        """The end of the block that began with `scope`."""
+        with self._lock:
+            self._scopes = [other for other in self._scopes if other is not scope]
+            self._apply()
 
     def get(self) -> ThreadSettings:
         """The limits in effect. Raises ThreadSettingError if an environment variable cannot be used."""
@@ -265,6 +269,23 @@ class Threads:
         self._inherited, self._team = self._team or self._inherited, None
         self._background = None
         self._lent = 0
+
+
+class Limit(ContextDecorator):
+    """What limit() returns: a `with` block, or, as a decorator, the calls of a function."""
+
+    def __init__(self, threads: Threads, asked: dict[str, int | None]) -> None:
+        self._threads = threads
+        self._asked = asked
+        self._scopes: list[Settings] = []  # of the blocks in it now
+
+    def __enter__(self) -> ThreadSettings:
+        scope, settings = self._threads.begin_scope(self._asked)
+        self._scopes.append(scope)
+        return settings
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.end_scope(self._scopes.pop())
 
 
 def __dir__() -> list[str]:

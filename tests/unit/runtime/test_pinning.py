@@ -96,7 +96,7 @@ def test_impossible_values_are_refused(variable, text):
     assert repr(text) in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["x", 3, [-1], [1.0], [True]])
+@pytest.mark.parametrize("value", ["x", 3, b"0", [-1], [1.0], [True]])
 def test_impossible_lists_are_refused_when_set(value):
     """
     And nothing changes.

@@ -134,6 +134,25 @@ def test_impossible_environment_values_are_refused_when_read(variable, text):
         subject.team()
 
 
+def test_one_limit_serves_any_number_of_blocks():
+    """
+    One after another, one in another, and in calls of a function.
+    """
+    subject = threads()
+    one = subject.limit(intra_op=1)
+    for _ in range(2):
+        with one:
+            assert values(subject.get()) == (1, 6)
+            subject.set(intra_op=4)
+            with one as inner:
+                assert values(inner) == (1, 6)
+            assert values(subject.get()) == (4, 6)
+        assert one(subject.get)().intra_op == 1
+        subject.set(intra_op=0)
+
+    assert values(subject.get()) == (6, 6)
+
+
 def test_a_limit_that_is_set_does_not_read_the_environment():
     """
     Setting it mends a bad variable.
