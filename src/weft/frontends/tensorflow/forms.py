@@ -62,19 +62,23 @@ class Form:
 
     def dtype_of(self, node: Node, index: int) -> DType:
         """What result `index` of `node` is; float32 where the node does not say."""
-        specs = self.dtype.split()
-        return stated_dtype(node, specs[min(index, len(specs) - 1)])
+        return result_dtype(node, self.dtype, index)
 
 
 PARAMETERS: dict[str, Parameters] = {name: Parameters.of(rule.function) for name, rule in RULES.items()}
+
+
+def result_dtype(node: Node, specs: str, index: int) -> DType:
+    """What result `index` of `node` is, of `specs` one word a result; the last stands for all that follow too."""
+    kinds = specs.split()
+    return stated_dtype(node, kinds[min(index, len(kinds) - 1)])
 
 
 def stated_dtype(node: Node, spec: str) -> DType:
     """The element type that `spec` (see Form) stands for."""
     if spec.startswith("="):
         return dtypes.BY_NAME[spec[1:]]
-    found = node.attr(spec, dtypes.f32)
-    return found if isinstance(found, DType) else dtypes.f32
+    return node.dtype(spec)
 
 
 def attribute(node: Node, name: str) -> Any:

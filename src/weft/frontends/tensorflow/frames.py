@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from weft.dtypes import DType, f32
+from weft.dtypes import DType
 from weft.frontends.faults import Fault
 from weft.frontends.tensorflow.body import SWITCHES, Body
 from weft.frontends.tensorflow.node import Node, Ref
@@ -72,7 +72,7 @@ def _replace(name: str, enters: list[Node], body: Body, plain: Body, readers: di
         [*((switch.name, 1) for switch in switches), *same],
         loop_condition.inputs[0],
         [node.inputs[0] for node in nexts],
-        [_dtype(node) for node in variables],
+        [node.dtype("T") for node in variables],
     )
     made = f"{name or 'loop'}/frame"
     inputs = [node.inputs[0] for node in (*variables, *fixed)]
@@ -112,11 +112,6 @@ def _next(merge: Node, body: Body, name: str) -> Node:
     if node is None or node.op not in _NEXTS or not node.inputs:
         raise Fault(f"the loop {name!r} has no NextIteration for {merge.name!r}")
     return node
-
-
-def _dtype(node: Node) -> DType:
-    found = node.attr("T", f32)
-    return found if isinstance(found, DType) else f32
 
 
 def inside(node: Node) -> Iterator[tuple[list[Ref], dict[Ref, None]]]:

@@ -13,7 +13,7 @@ from weft.frontends.faults import Fault
 from weft.frontends.tensorflow import list_ops
 from weft.frontends.tensorflow.calls import add_call
 from weft.frontends.tensorflow.emitter import Emitter
-from weft.frontends.tensorflow.forms import stated_dtype
+from weft.frontends.tensorflow.forms import result_dtype, stated_dtype
 from weft.frontends.tensorflow.list_ops import dims_in, stated_dims
 from weft.frontends.tensorflow.lists import Dims
 from weft.frontends.tensorflow.node import Node
@@ -54,8 +54,7 @@ class ListForm:
 
     def dtype_of(self, node: Node, index: int) -> DType:
         """What result `index` of `node` is."""
-        specs = self.dtype.split()
-        return stated_dtype(node, specs[min(index, len(specs) - 1)])
+        return result_dtype(node, self.dtype, index)
 
 
 def _described(value: Value) -> Dims:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.dtypes import DType
+from weft.dtypes import DType, f32
 from weft.frontends.faults import Fault
 from weft.frontends.tensorflow.messages import AttrValue
 from weft.frontends.tensorflow.tensors import NUMBERS, dims_of, dtype_of, shape_message, tensor_message, to_array
@@ -45,6 +45,11 @@ class Node:
         if isinstance(found, Fault):
             raise found
         return found
+
+    def dtype(self, name: str) -> DType:
+        """The element type in an attribute; float32 where the node does not say."""
+        found = self.attr(name, f32)
+        return found if isinstance(found, DType) else f32
 
     def function(self, name: str) -> str:
         """The name of the function in an attribute. Raises Fault if it is none."""

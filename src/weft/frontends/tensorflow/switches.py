@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from weft.dtypes import DType, f32
 from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.tensorflow.body import SWITCHES, Body, known_truth, sorted_nodes
 from weft.frontends.tensorflow.node import Node, Ref
@@ -85,7 +84,7 @@ class _Branch:
 
     def node(self) -> Node:
         """It as a node, which reads all that its Merges take."""
-        dtypes = [_dtype(merge) for merge in self.merges]
+        dtypes = [merge.dtype("T") for merge in self.merges]
         return Node(self.name, SIDES, [self.predicate, *self.no, *self.yes], [], {"T": dtypes})
 
 
@@ -189,11 +188,6 @@ def _close(node: Node, predicate: Ref, plain: Body, guards: dict[str, Guards]) -
                 given[ref] = None
     node.inputs = [node.inputs[0], *given]
     node.attrs = {**node.attrs, "sides": sides}
-
-
-def _dtype(node: Node) -> DType:
-    found = node.attr("T", f32)
-    return found if isinstance(found, DType) else f32
 
 
 def sides(node: Node) -> Iterator[tuple[list[Ref], dict[Ref, None]]]:
