@@ -14,16 +14,13 @@ from weft.compat.tensorflow.errors import MisfitError, unplaced
 from weft.compat.tensorflow.partial import CAREFUL, partial_shape
 from weft.compat.tensorflow.shape import TensorShape
 from weft.errors import KernelError, LimitError, ShapeError
-from weft.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from weft.frontends.tensorflow.emitter import SIZES, Emitter, NeedsShapeError
 from weft.graph.graph import Graph as CoreGraph
 from weft.graph.value import Value
 from weft.ops.op import Array, Info
 
 if TYPE_CHECKING:
     from weft.compat.tensorflow.graph import Operation
-
-SIZES = (120, 240)
-"""What unknown sizes are set to while a graph is built: dimensions that come out equal both times are known."""
 
 _OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
 """What the errors of operands of a wrong element type say."""

@@ -26,6 +26,9 @@ MOST_LISTED = 1 << 22
 MOST_RESULTS = 1 << 16
 """Results of one op."""
 
+SIZES = (120, 240)
+"""What unknown sizes are set to while shapes are looked for: dimensions that come out equal both times are known."""
+
 
 class NeedsShapeError(Exception):
     """A rule cannot go on before a shape, or the value of a shape-like operand, is known."""

@@ -8,6 +8,7 @@ from typing import Any
 from weft.errors import ModelError
 from weft.frontends.faults import Fault, Faults, Unsupported
 from weft.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
+from weft.frontends.tensorflow.emitter import SIZES
 from weft.frontends.tensorflow.frames import FRAME, inside
 from weft.frontends.tensorflow.node import Node, Ref, tensor_ref
 from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
@@ -19,9 +20,6 @@ from weft.graph.template import Form, Template
 from weft.graph.value import Value
 
 PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
-SIZES = (120, 240)
-"""What unknown sizes are set to while the shapes of outputs are looked for."""
-
 VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "AssignVariableOp", "Assign", "RestoreV2")
 FREEZE = "the graph holds variables and not their values; freeze it first (see the guide for users of TensorFlow)"
 
