@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from weft.codegen.emit.kernel import Kernel
-from weft.codegen.emit.types import I32, element_of, lanes_of, with_element
+from weft.codegen.emit.types import DOUBLE, FLOAT, I32, element_of, lanes_of, with_element
 from weft.codegen.emit.vectors import binary_intrinsic, bits_of, like, mangled, take, unary_intrinsic
-
-DOUBLE = ir.DoubleType()
-FLOAT = ir.FloatType()
 
 
 def is_double(value: ir.Value) -> bool:

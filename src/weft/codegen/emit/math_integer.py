@@ -6,8 +6,7 @@ from llvmlite import ir
 
 from weft.codegen.emit.kernel import Kernel
 from weft.codegen.emit.lanes import any_lane, repeat_while
-from weft.codegen.emit.math_base import DOUBLE
-from weft.codegen.emit.types import element_of, lanes_of, with_element
+from weft.codegen.emit.types import DOUBLE, element_of, lanes_of, with_element
 from weft.codegen.emit.vectors import like
 from weft.plan.status import DIVISION_BY_ZERO
 

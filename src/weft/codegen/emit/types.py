@@ -30,9 +30,10 @@ I16 = ir.IntType(16)
 I64 = ir.IntType(64)
 BFLOAT = BFloatType()
 FLOAT = ir.FloatType()
+DOUBLE = ir.DoubleType()
 POINTER = ir.PointerType()
 
-_FLOATS = {8: ir.DoubleType(), 4: FLOAT, 2: ir.HalfType()}
+_FLOATS = {8: DOUBLE, 4: FLOAT, 2: ir.HalfType()}
 
 
 @lru_cache(maxsize=64)

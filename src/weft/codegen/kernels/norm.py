@@ -11,12 +11,11 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.emit.math_base import mad
 from weft.codegen.emit.memory import load, store, store_masked
+from weft.codegen.emit.types import DOUBLE
 from weft.codegen.emit.vectors import splat, unary_intrinsic
 from weft.codegen.kernels.fold import Fold, each_vector, fold_row, reader
 from weft.dtypes import DType, f64
 from weft.plan.kernel_spec import KernelSpec
-
-DOUBLE = ir.DoubleType()
 
 Operand = Callable[[Index, ir.Value | None], ir.Value]
 
