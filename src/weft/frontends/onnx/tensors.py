@@ -6,11 +6,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from weft.errors import LimitError, ShapeError
-from weft.frontends.faults import Fault
+from weft.frontends.faults import Fault, declared_elements
 from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.types import DTYPES, element_type_name
-from weft.graph.shape import elements
 from weft.ops.op import Array
 
 MAX_SPARSE_BYTES = 256 << 20
@@ -37,10 +35,7 @@ def tensor_elements(tensor: TensorProto) -> int:
     """How many elements `tensor` declares. Raises Fault for an unknown element type or an impossible shape."""
     if tensor.data_type not in _BITS:
         raise Fault(f"element type {element_type_name(tensor.data_type)} is unknown")
-    try:
-        return elements(tensor.dims)
-    except (ShapeError, LimitError) as error:
-        raise Fault(str(error)) from None
+    return declared_elements(tensor.dims)
 
 
 def is_external(tensor: TensorProto) -> bool:
@@ -143,10 +138,7 @@ def sparse_to_array(sparse: onnx.SparseTensorProto, external: External) -> Array
     """A sparse tensor as a dense array. Raises Fault if it is malformed or too large to expand."""
     values, indices = to_array(sparse.values, external), to_array(sparse.indices, external)
     shape = tuple(sparse.dims)
-    try:
-        count = elements(shape)
-    except (ShapeError, LimitError) as error:
-        raise Fault(str(error)) from None
+    count = declared_elements(shape)
     if count * values.dtype.itemsize > MAX_SPARSE_BYTES:
         raise Fault(f"expanding the sparse tensor {list(shape)} would take more than {MAX_SPARSE_BYTES >> 20} MiB")
     if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in (values.shape, (values.size, len(shape))):

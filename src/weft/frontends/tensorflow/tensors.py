@@ -8,10 +8,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.errors import LimitError, ShapeError
-from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.faults import Fault, Unsupported, declared_elements
 from weft.frontends.tensorflow.messages import ENUMS, TensorProto, TensorShapeProto
-from weft.graph.shape import elements
 from weft.ops.op import Array
 
 MAX_RANK = 32
@@ -88,10 +86,7 @@ def to_array(tensor: Any) -> Array:
     if dims is None or None in dims:
         raise Fault("the shape of its tensor is not fully known")
     shape = tuple(dim for dim in dims if dim is not None)
-    try:
-        count = elements(shape)
-    except (ShapeError, LimitError) as error:
-        raise Fault(str(error)) from None
+    count = declared_elements(shape)
     content = tensor.tensor_content
     if content:
         if dtype is dtypes.string:
