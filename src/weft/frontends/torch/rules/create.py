@@ -116,7 +116,7 @@ def to_dtype(b: Builder, x: Value, dtype: DType | None = None, *_: Any) -> Value
 
 
 def to_device(b: Builder, x: Value, device: object, dtype: DType | None = None, *_: Any) -> Value:  # noqa: ARG001
-    return x if dtype is None else b.cast(x, dtype)
+    return to_dtype(b, x, dtype)
 
 
 def to_other(b: Builder, x: Value, other: Value, *_: Any) -> Value:

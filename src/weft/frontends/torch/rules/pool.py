@@ -24,17 +24,8 @@ def max_pool(rank: int) -> Rule:
         dilation: Sizes = 1,
         ceil_mode: bool = False,
     ) -> Value:
-        window = per_axis(kernel_size, rank)
-        result = b.add(
-            "max_pool",
-            with_batch(b, input, rank),
-            kernel=window,
-            strides=per_axis(stride, rank) if stride else window,
-            pads=per_axis(padding, rank) * 2,
-            dilations=per_axis(dilation, rank),
-            ceil_mode=ceil_mode,
-        )
-        return batched_like(b, result, input)
+        window = _window(rank, kernel_size, stride, padding, dilation)
+        return batched_like(b, b.add("max_pool", with_batch(b, input, rank), **window, ceil_mode=ceil_mode), input)
 
     return rule
 
@@ -60,20 +51,24 @@ def avg_pool(rank: int) -> Rule:
     ) -> Value:
         if divisor_override is not None:
             raise Unsupported("it overrides the divisor; multiply the result instead")
-        window = per_axis(kernel_size, rank)
-        result = b.add(
-            "avg_pool",
-            with_batch(b, input, rank),
-            kernel=window,
-            strides=per_axis(stride, rank) if stride else window,
-            pads=per_axis(padding, rank) * 2,
-            dilations=(1,) * rank,
-            ceil_mode=ceil_mode,
-            count_include_pad=count_include_pad,
-        )
-        return batched_like(b, result, input)
+        window = _window(rank, kernel_size, stride, padding)
+        how = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+        return batched_like(b, b.add("avg_pool", with_batch(b, input, rank), **window, **how), input)
 
     return rule
+
+
+def _window(
+    rank: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes = 1
+) -> dict[str, tuple[int, ...]]:
+    """The attributes of a pool that say where its windows lie; without a stride they lie side by side."""
+    kernel = per_axis(kernel_size, rank)
+    return {
+        "kernel": kernel,
+        "strides": per_axis(stride, rank) if stride else kernel,
+        "pads": per_axis(padding, rank) * 2,
+        "dilations": per_axis(dilation, rank),
+    }
 
 
 def adaptive(kind: str, rank: int) -> Rule:
