@@ -30,13 +30,9 @@ def dequantize(node: OnnxNode, b: Builder) -> Value | None:
     wide = _aligned(node, 1, scale, b)
     if wide is None:
         return None
-    number = b.add("cast", x, to=dtypes.f32)
-    zero = node.optional(2)
-    if zero is not None:
-        aligned = _aligned(node, 2, b.add("cast", zero, to=dtypes.f32), b)
-        if aligned is None:
-            return None
-        number = b.add("sub", number, aligned)
+    number = _shifted(node, "sub", b.add("cast", x, to=dtypes.f32), b)
+    if number is None:
+        return None
     result = b.add("mul", number, wide)
     _remember(node, result, b)
     return result
@@ -54,7 +50,7 @@ def _remember(node: OnnxNode, result: Value, b: Builder) -> None:
 
 def quantize(node: OnnxNode, b: Builder) -> Value | None:
     """QuantizeLinear(x, scale, zero) -> clip(round(x / scale) + zero), as the zero point's type."""
-    x, scale, zero = node.input(0), node.input(1), node.optional(2)
+    x, scale = node.input(0), node.input(1)
     to = _target(node)
     if x.dtype != dtypes.f32 or scale.dtype != dtypes.f32 or to is None or node.integer("precision", 0):
         return None
@@ -64,13 +60,8 @@ def quantize(node: OnnxNode, b: Builder) -> Value | None:
     found = _same_again(node, x, to, b)
     if found is not None:
         return found
-    number = b.add("round", b.add("div", x, wide))
-    if zero is not None:
-        aligned = _aligned(node, 2, b.add("cast", zero, to=dtypes.f32), b)
-        if aligned is None:
-            return None
-        number = b.add("add", number, aligned)
-    return saturated(number, b, to)
+    number = _shifted(node, "add", b.add("round", b.add("div", x, wide)), b)
+    return None if number is None else saturated(number, b, to)
 
 
 def _repeated(node: OnnxNode, value: Value, dims: Dims, block: int, b: Builder) -> Value | None:
@@ -133,6 +124,15 @@ def _target(node: OnnxNode) -> DType | None:
     stated = node.integer("output_dtype", 0)
     found = node.dtype(2) if node.optional(2) is not None else DTYPES.get(stated) if stated else dtypes.u8
     return found if found in _STORED else None
+
+
+def _shifted(node: OnnxNode, op: str, number: Value, b: Builder) -> Value | None:
+    """`number` with the zero point, if there is one, added or subtracted as `op` says; None for unknown shapes."""
+    zero = node.optional(2)
+    if zero is None:
+        return number
+    aligned = _aligned(node, 2, b.add("cast", zero, to=dtypes.f32), b)
+    return None if aligned is None else b.add(op, number, aligned)
 
 
 def _aligned(node: OnnxNode, index: int, value: Value, b: Builder) -> Value | None:
