@@ -44,6 +44,11 @@ class Node:
         self.max_workers = smallest_cap(origins.values())
 
     @property
+    def place(self) -> str:
+        """How messages call the node."""
+        return f"node {self.name!r} ({self.op})"
+
+    @property
     def output(self) -> Value:
         """The result of a node that has exactly one."""
         (value,) = self.outputs

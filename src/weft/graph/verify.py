@@ -44,16 +44,12 @@ def _values(graph: Graph) -> list[Value]:
     return list(found)
 
 
-def _at(node: Node) -> str:
-    return f"node {node.name!r} ({node.op})"
-
-
 def _input_faults(graph: Graph) -> Iterator[str]:
     for value, count in Counter(graph.inputs).items():
         if count > 1:
             yield f"input %{value.name} is listed {count} times"
         if value.producer is not None:
-            yield f"input %{value.name} is made by {_at(value.producer)}; inputs have no maker"
+            yield f"input %{value.name} is made by {value.producer.place}; inputs have no maker"
         if value.data is not None:
             yield f"input %{value.name} holds data; constants are no inputs"
 
@@ -66,7 +62,7 @@ def _order_faults(graph: Graph) -> Iterator[str]:
         for index, value in enumerate(node.inputs):
             if value is not None and not value.is_constant and value not in defined:
                 late = value in made_somewhere
-                yield f"{_at(node)} reads %{value.name} (operand {index}){' before it is made' if late else ', which nothing makes'}"
+                yield f"{node.place} reads %{value.name} (operand {index}){' before it is made' if late else ', which nothing makes'}"
         for value in node.outputs:
             yield from _result_faults(node, value, made_before=value in defined)
             defined.add(value)
@@ -77,12 +73,12 @@ def _order_faults(graph: Graph) -> Iterator[str]:
 
 def _result_faults(node: Node, value: Value, *, made_before: bool) -> Iterator[str]:
     if made_before:
-        yield f"{_at(node)} makes %{value.name}, which is made already"
+        yield f"{node.place} makes %{value.name}, which is made already"
     if value.producer is not node:
-        maker = "nothing" if value.producer is None else _at(value.producer)
-        yield f"%{value.name} is a result of {_at(node)}, but says that {maker} makes it"
+        maker = "nothing" if value.producer is None else value.producer.place
+        yield f"%{value.name} is a result of {node.place}, but says that {maker} makes it"
     if value.data is not None:
-        yield f"%{value.name} is a result of {_at(node)} and holds data; only constants do"
+        yield f"%{value.name} is a result of {node.place} and holds data; only constants do"
 
 
 def _use_faults(graph: Graph) -> Iterator[str]:
@@ -96,7 +92,7 @@ def _use_faults(graph: Graph) -> Iterator[str]:
         listed = Counter(value.users)
         for node in counts.keys() | listed.keys():
             if counts[node] != listed[node]:
-                yield f"%{value.name} lists {_at(node)} {listed[node]} times as its user, which reads it {counts[node]} times"
+                yield f"%{value.name} lists {node.place} {listed[node]} times as its user, which reads it {counts[node]} times"
 
 
 def _name_faults(graph: Graph) -> Iterator[str]:
@@ -124,14 +120,14 @@ def _value_faults(value: Value, *, typed: bool) -> Iterator[str]:
 
 def _node_faults(node: Node, arity: Arity | None) -> Iterator[str]:
     if not node.outputs:
-        yield f"{_at(node)} has no results"
+        yield f"{node.place} has no results"
     if arity is None:
         return
     allowed = arity(node.op)
     if allowed is None:
-        yield f"{_at(node)}: no core op is called {node.op!r}"
+        yield f"{node.place}: no core op is called {node.op!r}"
         return
     fewest, most = allowed
     if len(node.inputs) < fewest or (most is not None and len(node.inputs) > most):
         wanted = f"{fewest} or more" if most is None else f"{fewest}" if most == fewest else f"{fewest} to {most}"
-        yield f"{_at(node)} takes {wanted} operands, got {len(node.inputs)}"
+        yield f"{node.place} takes {wanted} operands, got {len(node.inputs)}"

@@ -36,12 +36,8 @@ def definition(node: Node) -> OpDef:
     count = len(node.inputs)
     if count < found.min_inputs or (most is not None and count > most):
         wanted = f"{found.min_inputs} or more" if most is None else f"{found.min_inputs} to {most}"
-        raise GraphError(f"wanted {wanted} operands, got {count}", _place(node))
+        raise GraphError(f"wanted {wanted} operands, got {count}", node.place)
     return found
-
-
-def _place(node: Node) -> str:
-    return f"node {node.name!r} ({node.op})"
 
 
 def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
@@ -57,13 +53,13 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
     try:
         found = op.infer(node.attrs, infos, len(node.outputs))
     except ShapeError as error:
-        raise ShapeError(str(error), _place(node)) from error
+        raise ShapeError(str(error), node.place) from error
     except KeyError as error:
-        raise GraphError(f"attribute {error} is missing", _place(node)) from error
+        raise GraphError(f"attribute {error} is missing", node.place) from error
     if not found and all(value.dtype is not None for value in node.outputs):
         return [Info(value.known_dtype, None) for value in node.outputs]
     if found and len(found) != len(node.outputs):
-        raise GraphError(f"gives {len(found)} results, but has {len(node.outputs)} outputs", _place(node))
+        raise GraphError(f"gives {len(found)} results, but has {len(node.outputs)} outputs", node.place)
     return found
 
 
@@ -104,7 +100,7 @@ def results_of(node: Node, arrays: Sequence[Array | None]) -> list[Array]:
     try:
         return op.evaluate(node.attrs, arrays)
     except (ShapeError, KernelError) as error:
-        raise type(error)(str(error), _place(node)) from error
+        raise type(error)(str(error), node.place) from error
 
 
 def evaluate(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -37,9 +37,7 @@ def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Ta
     places, run = _merged(places, sizes, run)
     shape = tuple(len(table) for table in places)
     if elements(shape) * run * y.known_dtype.size != nbytes(y):
-        raise InternalError(
-            f"node {node.name!r} ({node.op}): tables of {shape} places do not fill {text(y.static_shape)}"
-        )
+        raise InternalError(f"{node.place}: tables of {shape} places do not fill {text(y.static_shape)}")
     low, high = _consecutive(places[-1], run)
     units = elements(shape[:-1]) if elements(shape) else 0
     looked_up = (shape[-1] - (high - low)) * max(units, 1)
