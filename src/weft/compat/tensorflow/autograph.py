@@ -25,7 +25,7 @@ from typing import Any
 from weft.compat.source import bound, definition_of
 from weft.compat.tensorflow import expressions, staging
 from weft.compat.tensorflow.jumps import SCOPES as _SCOPES
-from weft.compat.tensorflow.jumps import Lowering
+from weft.compat.tensorflow.jumps import Lowering, named
 from weft.compat.tensorflow.places import Places
 
 _STATEMENTS = ("if_", "returned_if", "while_", "for_", "chosen", "value_of", "undefined")
@@ -156,7 +156,7 @@ class _Rewrite(ast.NodeTransformer):
         names = assigned([*ways[0], *ways[1]])
         none = Places(())
         functions = [self._part(names, none, self.block(way, tail=True), node) for way in ways]
-        call = _call("returned_if", self.visit(node.test), *(_name(f.name) for f in functions), none.values(names))
+        call = _call("returned_if", self.visit(node.test), *(named(f.name) for f in functions), none.values(names))
         return [*functions, ast.copy_location(ast.Return(call), node)]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
@@ -174,7 +174,7 @@ class _Rewrite(ast.NodeTransformer):
         shared = _flags([*(name in first and name in second for name in names), *(False for _ in places.all)])
         ways = [self._function(names, places, way, node) for way in (node.body, node.orelse)]
         values = places.values(names)
-        parts = [self.visit(node.test), *(_name(way.name) for way in ways), places.texts(names), shared, values]
+        parts = [self.visit(node.test), *(named(way.name) for way in ways), places.texts(names), shared, values]
         return [*ways, *_assign(names, places, _call("if_", *parts), node)]
 
     def visit_While(self, node: ast.While) -> Any:
@@ -187,7 +187,7 @@ class _Rewrite(ast.NodeTransformer):
         test = self._part(names, places, [ast.Return(self.visit(node.test))], node)
         body = self._function(names, places, node.body, node)
         how = (places.texts(names), _live(node, names, places), places.values(names))
-        return [test, body, *_assign(names, places, _call("while_", _name(test.name), _name(body.name), *how), node)]
+        return [test, body, *_assign(names, places, _call("while_", named(test.name), named(body.name), *how), node)]
 
     def visit_For(self, node: ast.For) -> Any:
         if jumps(node.body) or node.orelse:
@@ -196,11 +196,11 @@ class _Rewrite(ast.NodeTransformer):
         if keeps(node.body, names):
             return self._in_place(node)
         places = Places.of(node.body, names)
-        step = ast.copy_location(ast.Assign([node.target], _name("__weft_item")), node)
+        step = ast.copy_location(ast.Assign([node.target], named("__weft_item")), node)
         body = self._function(names, places, [step, *node.body], node, first="__weft_item")
         goes_on = self._part(names, places, [ast.Return(self.visit(_going(node)))], node)
         how = (places.texts(names), _live(node, names, places), places.values(names))
-        call = _call("for_", self.visit(node.iter), _name(body.name), _name(goes_on.name), *how)
+        call = _call("for_", self.visit(node.iter), named(body.name), named(goes_on.name), *how)
         return [body, goes_on, *_assign(names, places, call, node)]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
@@ -261,12 +261,8 @@ class _Rewrite(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(made, at))
 
 
-def _name(name: str, *, store: bool = False) -> ast.Name:
-    return ast.Name(name, ast.Store() if store else ast.Load())
-
-
 def _call(helper: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(_name(f"__weft_{helper}"), list(arguments), [])
+    return ast.Call(named(f"__weft_{helper}"), list(arguments), [])
 
 
 def _later(expression: ast.expr) -> ast.Lambda:
@@ -285,7 +281,7 @@ def _live(node: ast.stmt, names: Sequence[str], places: Places) -> ast.expr:
 
 def _going(node: ast.AST) -> ast.expr:
     """Whether a `for` goes on: none of the flags that end it is set."""
-    flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), _name(flag)) for flag in getattr(node, "weft_stops", ())]
+    flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), named(flag)) for flag in getattr(node, "weft_stops", ())]
     return ast.BoolOp(ast.And(), flags) if len(flags) > 1 else flags[0] if flags else ast.Constant(value=True)
 
 
@@ -294,10 +290,10 @@ def _assign(names: Sequence[str], places: Places, call: ast.Call, at: ast.stmt) 
     given = [*names, *places.names]
     if not given:
         return [ast.copy_location(ast.Expr(call), at)]
-    targets = ast.Tuple([_name(name, store=True) for name in given], ast.Store())
+    targets = ast.Tuple([named(name, store=True) for name in given], ast.Store())
     made: list[ast.stmt] = [ast.Assign([targets], call), *places.set()]
     for name in given:
         gone = ast.Delete([ast.Name(name, ast.Del())])
-        unset = ast.Compare(_name(name), [ast.Is()], [_name("__weft_undefined")])
+        unset = ast.Compare(named(name), [ast.Is()], [named("__weft_undefined")])
         made.append(gone if name in places.names else ast.If(unset, [gone], []))
     return [ast.fix_missing_locations(ast.copy_location(statement, at)) for statement in made]

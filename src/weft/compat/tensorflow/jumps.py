@@ -63,7 +63,7 @@ class Lowering:
             if isinstance(statement, (ast.Break, ast.Continue, ast.Return)):
                 return made, flags
             if own and not inside and loop is None:
-                made.append(_at(ast.If(_name(RETURNED), [ast.Return(_name(VALUE))], []), statement))
+                made.append(_at(ast.If(named(RETURNED), [ast.Return(named(VALUE))], []), statement))
                 self.returns, flags = True, set()
             elif own and rest:
                 others, more = self._block(rest, loop, inside=inside)
@@ -77,7 +77,7 @@ class Lowering:
             return [_set(flag, to=True, at=node)], {flag}
         if isinstance(node, ast.Return) and inside:
             value = node.value or ast.Constant(value=None)
-            keep = _at(ast.Assign([_name(VALUE, store=True)], value), node)
+            keep = _at(ast.Assign([named(VALUE, store=True)], value), node)
             return [keep, _set(RETURNED, to=True, at=node)], {RETURNED}
         if isinstance(node, LOOPS) and not _stays(node):
             return self._loop(node, loop, inside=inside)
@@ -110,7 +110,7 @@ class Lowering:
         left = flags - {own.broke, own.skipped}
         if isinstance(node, ast.While) and _always(node) and left and own.broke not in flags and not inside:
             self.returns = True  # nothing but the return ends it
-            return [*before, node, _at(ast.Return(_name(VALUE)), node)], set()
+            return [*before, node, _at(ast.Return(named(VALUE)), node)], set()
         return [*before, node, *otherwise], left | more
 
 
@@ -153,17 +153,18 @@ def _reads(node: ast.AST) -> Counter[str]:
     return Counter(x.id for x in ast.walk(node) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load))
 
 
-def _name(name: str, *, store: bool = False) -> ast.Name:
+def named(name: str, *, store: bool = False) -> ast.Name:
+    """A variable, read or assigned to."""
     return ast.Name(name, ast.Store() if store else ast.Load())
 
 
 def _set(name: str, *, to: bool, at: ast.stmt) -> ast.stmt:
-    return _at(ast.Assign([_name(name, store=True)], ast.Constant(value=to)), at)
+    return _at(ast.Assign([named(name, store=True)], ast.Constant(value=to)), at)
 
 
 def _none_of(flags: Sequence[str] | set[str]) -> ast.expr:
     """not (a or b)."""
-    names: list[ast.expr] = [_name(flag) for flag in sorted(flags)]
+    names: list[ast.expr] = [named(flag) for flag in sorted(flags)]
     return ast.UnaryOp(ast.Not(), names[0] if len(names) == 1 else ast.BoolOp(ast.Or(), names))
 
 
