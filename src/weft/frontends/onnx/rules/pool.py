@@ -13,20 +13,25 @@ def _window(node: OnnxNode) -> Window | None:
     return None if kernel is None else window_of(node, kernel)
 
 
-def max_pool(node: OnnxNode, b: Builder) -> Value | None:
-    """MaxPool -> max_pool; with its second result (indices) it is left to the reference."""
-    window = _window(node)
-    if window is None or len(node.outputs) > 1 or node.dtype() == dtypes.boolean:
-        return None
+def _pool(op: str, node: OnnxNode, window: Window, x: Value, b: Builder, **attrs: bool) -> Value:
     return b.add(
-        "max_pool",
-        node.input(0),
+        op,
+        x,
         kernel=window.kernel,
         strides=window.strides,
         pads=window.pads,
         dilations=window.dilations,
         ceil_mode=node.flag("ceil_mode", default=False),
+        **attrs,
     )
+
+
+def max_pool(node: OnnxNode, b: Builder) -> Value | None:
+    """MaxPool -> max_pool; with its second result (indices) it is left to the reference."""
+    window = _window(node)
+    if window is None or len(node.outputs) > 1 or node.dtype() == dtypes.boolean:
+        return None
+    return _pool("max_pool", node, window, node.input(0), b)
 
 
 def average_pool(node: OnnxNode, b: Builder, x: Value | None = None) -> Value | None:
@@ -34,16 +39,8 @@ def average_pool(node: OnnxNode, b: Builder, x: Value | None = None) -> Value | 
     window = _window(node)
     if window is None:
         return None
-    return b.add(
-        "avg_pool",
-        node.input(0) if x is None else x,
-        kernel=window.kernel,
-        strides=window.strides,
-        pads=window.pads,
-        dilations=window.dilations,
-        ceil_mode=node.flag("ceil_mode", default=False),
-        count_include_pad=node.flag("count_include_pad", default=False),
-    )
+    pooled = node.input(0) if x is None else x
+    return _pool("avg_pool", node, window, pooled, b, count_include_pad=node.flag("count_include_pad", default=False))
 
 
 def global_pool(op: str) -> Rule:
