@@ -13,6 +13,7 @@ from weft import _native, dtypes
 from weft.codegen.assemble import assemble
 from weft.codegen.build import Progress
 from weft.codegen.draft import Draft
+from weft.errors import RunError
 from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape
@@ -169,6 +170,8 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     where = f"node {node.name!r} ({node.attrs.get('label', node.op)})"
     waits = bool(node.attrs.get("blocking"))
     results = call_for(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
+    if len(results) != len(node.outputs):
+        raise RunError(f"{where}: it has {len(node.outputs)} outputs, but what it was given makes {len(results)}")
     known.update(
         (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
     )

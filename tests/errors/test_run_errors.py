@@ -145,6 +145,21 @@ def test_numbers_are_no_strings(text_session: weft.Session, given: object) -> No
         text_session.run({"x": given})
 
 
+def test_a_wrong_number_of_sizes_names_the_node() -> None:
+    """
+    How many pieces a split makes is in its data here, how many it has is in the model.
+    """
+    w = small.ModelWriter()
+    w.nodes.append(helper.make_node("Split", ["x", "sizes"], ["y", "z"], "cut", axis=0))
+    float_, int_ = TensorProto.FLOAT, TensorProto.INT64
+    made = w.model({"x": (float_, [3]), "sizes": (int_, ["n"])}, {"y": (float_, None), "z": (float_, None)})
+    session = weft.Session(made)
+
+    with pytest.raises(RunError, match=r"node 'cut' \(split\): it has 2 outputs, but what it was given makes 3"):
+        session.run({"x": np.ones(3, np.float32), "sizes": np.array([1, 1, 1])})
+    assert session.run({"x": np.ones(3, np.float32), "sizes": np.array([1, 2])})["z"].shape == (2,)
+
+
 def test_progress_that_cannot_be_called_is_refused() -> None:
     """
     Also where nothing has to be compiled.
