@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft import _native, forking
-from weft.errors import ThreadLimitError
+from weft.errors import RunError, ThreadLimitError
 from weft.runtime.control import Request
 from weft.runtime.limits import checked, chosen
 from weft.runtime.numpy_threads import one_thread
@@ -65,7 +65,8 @@ class RunFuture(Future[Outputs]):
             self._limits.set(**now)
 
     def result(self, timeout: float | None = None) -> Outputs:
-        """The outputs. Raises what the run raised, CancelledError, or TimeoutError after `timeout` seconds."""
+        """The outputs. Raises what the run raised, CancelledError, TimeoutError after `timeout` seconds, or RunError in a
+        child made by fork() while the run was in progress."""
         with self._background.awaited(self, timeout):
             return super().result(timeout)
 
@@ -105,6 +106,8 @@ class Background:
         self._numbers = itertools.count()
         self._threads = self._idle = 0
         self._timekeeper = False
+        self.left_behind = False
+        """Whether this is a child made by fork(): the threads are its parent's, and so are the runs."""
 
     def submit(self, future: RunFuture, request: Request, work: Work, places: int) -> None:
         """Have `work` done for `future` when its turn comes, by `places` threads in all at most.
@@ -137,6 +140,10 @@ class Background:
     @contextmanager
     def awaited(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
         """Around waiting for `future`: if the thread is in a Python task, see to it that its place is not missed."""
+        if not future.done() and self.left_behind:
+            raise RunError(
+                "the run was begun by the process that forked this one, which alone gets its outputs; begin another here"
+            )
         if future.done() or not one_thread.is_inside():
             yield
             return

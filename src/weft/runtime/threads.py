@@ -267,6 +267,8 @@ class Threads:
     def forked(self) -> None:
         """For the child after fork(), where other threads do not exist."""
         self._inherited, self._team = self._team or self._inherited, None
+        if self._background is not None:
+            self._background.left_behind = True
         self._background = None
         self._lent = 0
 

@@ -106,6 +106,33 @@ def test_a_child_works_whatever_its_parent_was_doing(state: str) -> None:
     run(STATES[state], WEFT_INTRA_OP_THREADS="3", WEFT_INTER_OP_THREADS="2")
 
 
+def test_a_future_of_the_parent_is_not_waited_for_in_a_child() -> None:
+    """
+    Its run goes on in the parent alone; one that had ended before has its outputs in both.
+    """
+    run("""
+held = threading.Event()
+ended = python_tasks([lambda: None]).run_async(X)
+ended.result()
+future = python_tasks([held.wait]).run_async(X)
+
+def asks():
+    assert len(ended.result()) == 1
+    for ask in (future.result, future.exception):
+        try:
+            ask()
+        except weft.errors.RunError as fault:
+            assert "begin another here" in str(fault)
+        else:
+            raise AssertionError("it came from nowhere")
+
+in_child(asks)
+in_child(lambda: in_child(asks))
+held.set()
+assert len(future.result()) == 1
+""")
+
+
 def test_a_child_works_though_its_parent_was_compiling() -> None:
     """
     Threads of the parent compile all the time: other models, and a session's plan that the child needs as well.
