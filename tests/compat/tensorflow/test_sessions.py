@@ -56,6 +56,8 @@ def test_errors_of_feeds_and_fetches_say_what_is_wrong() -> None:
         session.run(x + 1)
     with pytest.raises(ValueError, match=r"Cannot feed value of shape \(2,\) for Tensor x:0, which has shape \(3,\)"):
         session.run(x + 1, {x: [1, 2]})
+    with pytest.raises(TypeError, match="feed_dict: wanted a dictionary of tensors and values, got list"):
+        session.run(x + 1, [x])
     with tf.Graph().as_default(), pytest.raises(ValueError, match="not an element of this session's graph"):
         session.run(tf.constant(1))
     session.close()

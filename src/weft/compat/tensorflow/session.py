@@ -104,6 +104,8 @@ class Session:
         if not self.graph.get_operations():
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         leaves = [self._resolved(leaf) for leaf in nest.flatten(fetches)]
+        if feed_dict is not None and not isinstance(feed_dict, Mapping):
+            raise TypeError(f"feed_dict: wanted a dictionary of tensors and values, got {type(feed_dict).__name__}")
         feeds = {
             self._fed(part): each
             for key, value in (feed_dict or {}).items()
