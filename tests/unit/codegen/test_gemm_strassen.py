@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernel_runner import lower_graph
+from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import SingleNode
 from tests.unit.codegen.conv_case import FAST_LIMIT
 
 from weft.codegen import target as targets
 from weft.dtypes import f32
 from weft.graph.expr import Expr, Step
+from weft.graph.graph import Graph
 from weft.ops.matmul import evaluate_matmul
 from weft.passes.lower import gemm_strassen, gemm_strassen_cut
 from weft.passes.lower.gemm_strassen import pack_blocks
@@ -135,6 +136,37 @@ def test_where_it_is_taken(target: Target) -> None:
     assert families(product(1, 16, 768, 3072), target) == ["gemm"]
     assert families(product(1, 128, 64, 64), target) == ["gemm"]
     assert families(product(1, 128, 764, 3072), target) == ["gemm"], "halves of the depth are no whole vectors"
+
+
+def test_few_columns_are_cut_into_more_tiles() -> None:
+    """Where pairs of panels are too few for many workers, the rows are cut as well."""
+    target = Target("avx512", "x86_64-linux", "", "", 64, 32, 32 << 10, 1 << 20, 32 << 20)
+    wide, narrow = choose_cut(1, 64, 1536, 384, target), choose_cut(1, 64, 384, 1536, target)
+    assert wide is not None
+    assert (wide.tiles, wide.chunks) == (1, 16)
+    assert narrow is not None
+    assert (narrow.tiles, narrow.tile_rows, narrow.chunks) == (2, 32, 8)
+    assert all(cut.tile_rows >= 32 for cut in cuts(1, 60, 384, 1536, target)), "tiles of fewer rows wait for weights"
+
+
+def test_products_of_one_left_factor_share_its_sums(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sums for queries, keys and values are made once where the products are cut alike."""
+    first, *_ = cuts(1, 40, 192, 64, target)
+    monkeypatch.setattr(gemm_strassen, "choose_cut", lambda *_: first)
+    graph = Graph()
+    x = graph.input("x", f32, (1, 40, 64))
+    weights = [numbers(64, 192, seed=seed) for seed in range(3)]
+    for number, weight in enumerate(weights):
+        out = graph.value(f"product{number}", f32, (1, 40, 192))
+        graph.add("matmul", (x, graph.constant(weight)), PLAIN, outputs=[out])
+        graph.outputs.append(out)
+    given = {"x": numbers(1, 40, 64)}
+    families = [call.spec.family for call in lower_graph(graph, target)[0] if call.spec is not None]
+    assert families == ["strassen_left", *["gemm_strassen"] * 3]
+    found = run_graph(graph, given, target=target)
+    for weight, output in zip(weights, graph.outputs, strict=True):
+        expected = given["x"].astype(np.float64) @ weight
+        assert np.linalg.norm(found[output.name] - expected) <= FAST_LIMIT / 4 * np.linalg.norm(expected)
 
 
 def test_what_is_not_finite_stays_in_its_matrix(monkeypatch: pytest.MonkeyPatch) -> None:

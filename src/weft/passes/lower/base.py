@@ -50,6 +50,8 @@ class LowerContext:
         self.target = target
         self.math = math
         self.aliases: dict[Value, tuple[Value, int]] = {}
+        self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""
         self._packed: dict[tuple[Value, str], Value] = {}
 
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:

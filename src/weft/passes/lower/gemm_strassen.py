@@ -35,24 +35,11 @@ def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dty
 
 
 def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> list[Call]:
-    """The calls that multiply as `chosen` says: sums of the left factor, then the products."""
-    lanes, tile = ctx.target.lanes(f32), chosen.tile
-    width, half, sums_row = tile.vectors * lanes, chosen.half, chosen.sums_row(lanes)
-    shared = (product.rows, chosen.tile_rows, half, product.depth, chosen.part, sums_row)
-    left = ctx.temporary(f"{node.output.name}.sums", f32, (chosen.tiles, chosen.parts, PRODUCTS, half, sums_row))
-    units = chosen.tiles * chosen.parts * half
-    moved = (PRODUCTS + 4) * chosen.part / 2 * f32.size / BYTES_PER_NS
-    chunks, per_chunk = cut(units, moved)
-    summing = ctx.call(
-        node,
-        KernelSpec.of("strassen_left", dtype=f32),
-        (left,),
-        (product.a.value,),
-        args=(*shared, product.a.row, chosen.parts, units, per_chunk),
-        chunks=chunks,
-        cost=units * moved,
-    )
-    result = 4 * half * width
+    """The calls that multiply as `chosen` says: sums of the left factor, unless there are any yet, then the products."""
+    tile, lanes = chosen.tile, ctx.target.lanes(f32)
+    width = tile.vectors * lanes
+    left, summing = _left_sums(node, ctx, product, chosen)
+    result = 4 * chosen.half * width
     turn = UNROLL * width * f32.size // LINE
     spec = KernelSpec.of(
         "gemm_strassen",
@@ -64,7 +51,7 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
         kinds=tuple(operand.kind for operand in product.tail),
     )
     args = (
-        *shared,
+        *_extents(ctx, product, chosen),
         chosen.parts,
         tile.blocks,
         tile.large_blocks,
@@ -87,7 +74,39 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
         cost=ctx.flops_ns(cost(chosen, ctx.target) * 2.0 * lanes, 0.0, 1.0),
         scratch=(PRODUCTS * tile.heights[0] * width + kept * result) * f32.size,
     )
-    return [summing, multiplying]
+    return [*summing, multiplying]
+
+
+def _extents(ctx: LowerContext, product: Operands, chosen: Cut) -> tuple[int, ...]:
+    """What both kernels know of the sums of the left factor: their first arguments."""
+    sums_row = chosen.sums_row(ctx.target.lanes(f32))
+    return product.rows, chosen.tile_rows, chosen.half, product.depth, chosen.part, sums_row
+
+
+def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> tuple[Value, list[Call]]:
+    """The sums of the left factor, and the call that makes them, unless an earlier product has the same ones.
+
+    As queries, keys and values have, whose left factor is one.
+    """
+    factor, extents = product.a.value, _extents(ctx, product, chosen)
+    key = factor, (*extents, product.a.row)
+    if key in ctx.derived:
+        return ctx.derived[key], []
+    left = ctx.temporary(f"{factor.name}.sums", f32, (chosen.tiles, chosen.parts, PRODUCTS, chosen.half, extents[-1]))
+    ctx.derived[key] = left
+    units = chosen.tiles * chosen.parts * chosen.half
+    moved = (PRODUCTS + 4) * chosen.part / 2 * f32.size / BYTES_PER_NS
+    chunks, per_chunk = cut(units, moved)
+    summing = ctx.call(
+        node,
+        KernelSpec.of("strassen_left", dtype=f32),
+        (left,),
+        (factor,),
+        args=(*key[1], chosen.parts, units, per_chunk),
+        chunks=chunks,
+        cost=units * moved,
+    )
+    return left, [summing]
 
 
 def _blocks(ctx: LowerContext, product: Operands, chosen: Cut, width: int) -> Value:

@@ -18,10 +18,10 @@ PRODUCTS = 7
 _MOST_ROWS = 128
 """Rows of a tile."""
 _LEAST_ROWS = 32
-"""Fewer rows wait for the right factor, of which a pair of panels is read ten times instead of eight."""
+"""Fewer rows of a tile wait for the right factor, of which a pair of panels is read ten times instead of eight."""
 _PART = 768
 """Of the depth that is taken at once."""
-_LEFT_COST = 90.0
+_LEFT_COST = 65.0
 """Cost of making seven sums of four vectors of the left factor."""
 _DIFFERENCE_COST = 0.3
 """Cost of making one vector of a difference of the right factor, in each register block."""
@@ -68,32 +68,39 @@ class Cut:
 
 
 def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Iterator[Cut]:
-    """Every cut worth thinking about; none where tiles would reach into the next matrix, or halves are no whole vectors."""
+    """Every cut worth thinking about; none where tiles would reach into the next matrix, or halves are no whole vectors.
+
+    Twice as many tiles as are needed make chunks enough of few columns, and each reads the right factor once more.
+    """
     lanes = target.lanes(f32)
-    tiles = -(-rows // _MOST_ROWS)
-    tile_rows = -(-rows // tiles)
-    if depth % (2 * lanes) or rows < _LEAST_ROWS or (matrices > 1 and rows % tile_rows):
+    if depth % (2 * lanes) or rows < _LEAST_ROWS:
         return
-    half = -(-tile_rows // 2)
     parts = -(-depth // _PART)
     part = -(-depth // (parts * 2 * lanes)) * 2 * lanes
     parts = -(-depth // part)
-    for vectors in range(2, MAX_VECTORS + 1):
-        width = vectors * lanes
-        pairs, rest = divmod(columns, 2 * width)
-        if rest:
+    fewest = -(-rows // _MOST_ROWS)
+    for tiles in (fewest, 2 * fewest):
+        tile_rows = -(-rows // tiles)
+        if (tiles > fewest and tile_rows < _LEAST_ROWS) or (matrices > 1 and rows % tile_rows):
             continue
-        tile = cut_rows(half, min(MAX_ROWS, (target.registers - vectors - 1) // vectors), vectors)
-        most = pairs if parts == 1 else max(1, int(_RESULT_ROOM * target.l2 / (4 * half * width * f32.size)))
-        for each in sorted({-(-pairs // count) for count in range(1, pairs + 1)}):
-            if each <= most:
-                yield Cut(matrices * rows, matrices * tiles, tile_rows, tile, part, parts, pairs, each)
+        half = -(-tile_rows // 2)
+        for vectors in range(2, MAX_VECTORS + 1):
+            width = vectors * lanes
+            pairs, rest = divmod(columns, 2 * width)
+            if rest:
+                continue
+            tile = cut_rows(half, min(MAX_ROWS, (target.registers - vectors - 1) // vectors), vectors)
+            most = pairs if parts == 1 else max(1, int(_RESULT_ROOM * target.l2 / (4 * half * width * f32.size)))
+            for each in sorted({-(-pairs // count) for count in range(1, pairs + 1)}):
+                if each <= most:
+                    yield Cut(matrices * rows, matrices * tiles, tile_rows, tile, part, parts, pairs, each)
 
 
 @lru_cache(maxsize=1024)
 def choose_cut(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Cut | None:
     """The cheapest cut for [matrices, rows, depth] @ [depth, columns] of fp32; None if a plain product should be as fast."""
-    best = min(cuts(matrices, rows, columns, depth, target), key=lambda cut: cost(cut, target), default=None)
+    found = cuts(matrices, rows, columns, depth, target)
+    best = min(found, key=lambda cut: cost(cut, target), default=None)
     if best is None or target.registers < _LEAST_REGISTERS:
         return None
     lanes = target.lanes(f32)
