@@ -12,6 +12,9 @@ from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import LINE
 
+INDEX_DTYPES = (i32, i64)
+"""What kernels read indices as."""
+
 PICK_NS = 2.0
 """What looking up one index is assumed to cost."""
 
@@ -35,7 +38,7 @@ def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[in
 def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; for a single constant index a copy or an alias. None for indices other than i32 and i64."""
     x, indices, y = node.operand(0), node.operand(1), node.output
-    if not is_movable(x, indices, y) or indices.known_dtype not in (i32, i64):
+    if not is_movable(x, indices, y) or indices.known_dtype not in INDEX_DTYPES:
         return None
     shape = x.static_shape
     axis = normalize_axis(node.attrs["axis"], len(shape))
@@ -62,7 +65,7 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
 def lower_gather_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; None for indices other than i32 and i64."""
     x, indices, y = node.operand(0), node.operand(1), node.output
-    if not is_movable(x, indices, y) or indices.known_dtype not in (i32, i64):
+    if not is_movable(x, indices, y) or indices.known_dtype not in INDEX_DTYPES:
         return None
     axis = normalize_axis(node.attrs["axis"], len(x.static_shape))
     shape, strides = indices.static_shape, element_strides(x, axis)
@@ -80,7 +83,7 @@ def element_strides(value: Value, axis: int) -> tuple[int, ...]:
 def lower_gather_nd(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; None for indices other than i32 and i64."""
     x, indices, y = node.operand(0), node.operand(1), node.output
-    if not is_movable(x, indices, y) or indices.known_dtype not in (i32, i64):
+    if not is_movable(x, indices, y) or indices.known_dtype not in INDEX_DTYPES:
         return None
     batch_dims, shape = node.attrs["batch_dims"], x.static_shape
     depth = indices.static_shape[-1]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from weft import dtypes
-from weft.dtypes import i32, i64
+from weft.dtypes import i64
 from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.ops.reduce import reduced_axes
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
-from weft.passes.lower.gather import PICK_NS, prefetched
+from weft.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
 from weft.passes.lower.reduce import HOW, SHORT_COLUMN, Passes, Step, plain_steps
 from weft.plan.call import Call
 
@@ -23,7 +23,7 @@ def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | 
     """
     dtype, length, shape = x.known_dtype, elements(x.static_shape[1:]), indices.static_shape
     usable = dtype in (dtypes.f32, dtypes.f64) or (dtype.is_integer and how != "reduce_mean")
-    if not usable or indices.known_dtype not in (i32, i64) or length < 2 or 0 in (*x.static_shape, *shape):
+    if not usable or indices.known_dtype not in INDEX_DTYPES or length < 2 or 0 in (*x.static_shape, *shape):
         return None
     steps = plain_steps((*shape, length), set(axes))
     return steps[0] if len(steps) == 1 else None

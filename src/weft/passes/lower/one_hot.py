@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from weft.dtypes import i32, i64
+from weft.dtypes import i64
 from weft.graph.node import Node
 from weft.graph.shape import elements, normalize_axis
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from weft.passes.lower.copy import is_movable
+from weft.passes.lower.gather import INDEX_DTYPES
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -14,7 +15,7 @@ from weft.plan.kernel_spec import KernelSpec
 def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One kernel; None for indices other than i32 and i64."""
     indices, values, y = node.operand(0), node.operand(2), node.output
-    if not is_movable(indices, values, y) or indices.known_dtype not in (i32, i64):
+    if not is_movable(indices, values, y) or indices.known_dtype not in INDEX_DTYPES:
         return None
     axis = normalize_axis(node.attrs["axis"], len(y.static_shape))
     outer, depth, inner = (elements(part) for part in _parts(y.static_shape, axis))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from weft import dtypes
-from weft.dtypes import i32, i64
+from weft.dtypes import i64
 from weft.graph.node import Node
 from weft.graph.shape import elements, normalize_axis, strides_of
 from weft.passes.lower.base import CALL_NS, LowerContext, nbytes
 from weft.passes.lower.copy import copy_call, dense_target, is_movable
-from weft.passes.lower.gather import PICK_NS, element_strides
+from weft.passes.lower.gather import INDEX_DTYPES, PICK_NS, element_strides
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -43,7 +43,7 @@ def _lower(node: Node, ctx: LowerContext, family: str, args: tuple[int, ...], **
     x, indices, updates, y = node.operand(0), node.operand(1), node.operand(2), node.output
     dtype, reduction = x.known_dtype, node.attrs["reduction"]
     computes = reduction == "none" or (dtype not in _NARROW_FLOATS and dtype.kind != "bool")
-    if not is_movable(x, indices, updates, y) or indices.known_dtype not in (i32, i64) or not computes:
+    if not is_movable(x, indices, updates, y) or indices.known_dtype not in INDEX_DTYPES or not computes:
         return None
     spec = KernelSpec.of(family, dtype=dtype, wide=indices.known_dtype == i64, reduction=reduction, **params)
     copy = copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))
