@@ -7,14 +7,12 @@ import numpy as np
 from weft.errors import ShapeError
 from weft.graph.shape import normalize_axis, text
 from weft.ops.op import Array, Attrs, Info
-from weft.ops.operands import dims, operand, present, result, same_dtype
+from weft.ops.operands import alike, present, result
 
 
 def infer_concat(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """attrs: axis. Operands agree in dtype and in every dimension but that of `axis`."""
-    named = [(f"operand {index}", operand(inputs, index, "operand")) for index in range(len(inputs))]
-    dtype = same_dtype(*named)
-    shapes = [dims(info) for _, info in named]
+    dtype, shapes = alike(inputs)
     first = shapes[0]
     if not first:
         raise ShapeError("scalars cannot be concatenated; wanted rank 1 or more")

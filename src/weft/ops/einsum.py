@@ -9,7 +9,7 @@ from weft import dtypes
 from weft.errors import ShapeError
 from weft.graph.shape import StaticShape, broadcast, text
 from weft.ops.op import Array, Attrs, Info
-from weft.ops.operands import dims, operand, present, result, same_dtype, widened
+from weft.ops.operands import alike, present, result, widened
 
 
 def parsed(equation: str, operands: int) -> tuple[tuple[str, ...], str]:
@@ -59,12 +59,11 @@ def einsum_shape(terms: Sequence[str], out: str, shapes: Sequence[StaticShape]) 
 
 def infer_einsum(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """attrs: equation."""
-    named = [(f"operand {index}", operand(inputs, index, "operand")) for index in range(len(inputs))]
-    dtype = same_dtype(*named)
+    dtype, shapes = alike(inputs)
     if not (dtype.is_float or dtype.is_integer):
         raise ShapeError(f"einsum multiplies numbers, got {dtype}")
     terms, out = parsed(attrs["equation"], len(inputs))
-    return [result(dtype, einsum_shape(terms, out, [dims(info) for _, info in named]))]
+    return [result(dtype, einsum_shape(terms, out, shapes))]
 
 
 def evaluate_einsum(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:

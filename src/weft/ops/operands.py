@@ -33,6 +33,12 @@ def operand(inputs: Sequence[Info | None], index: int, name: str) -> Info:
     return info
 
 
+def alike(inputs: Sequence[Info | None]) -> tuple[DType, list[StaticShape]]:
+    """The dtype that all operands have, and their shapes. Raises ShapeError if one is absent or of another dtype."""
+    named = [(f"operand {index}", operand(inputs, index, "operand")) for index in range(len(inputs))]
+    return same_dtype(*named), [dims(info) for _, info in named]
+
+
 def optional(inputs: Sequence[Info | None], index: int) -> Info | None:
     """Operand `index`, or None if it is absent."""
     return inputs[index] if index < len(inputs) else None

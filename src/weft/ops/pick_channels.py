@@ -7,15 +7,13 @@ import numpy as np
 from weft.errors import ShapeError
 from weft.graph.shape import text
 from weft.ops.op import Array, Attrs, Info
-from weft.ops.operands import dims, operand, present, rank_at_least, result, same_dtype
+from weft.ops.operands import alike, operand, present, rank_at_least, result
 
 
 def infer_pick_channels(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """attrs: picks, (operand, channel) for each channel of the result. Operands [N, C, *S] agree in all but C."""
-    named = [(f"operand {index}", operand(inputs, index, "operand")) for index in range(len(inputs))]
-    dtype = same_dtype(*named)
-    shapes = [dims(info) for _, info in named]
-    images, _, *places = rank_at_least(named[0][1], 2, "operand 0")
+    dtype, shapes = alike(inputs)
+    images, _, *places = rank_at_least(operand(inputs, 0, "operand"), 2, "operand 0")
     for index, shape in enumerate(shapes):
         if len(shape) != len(places) + 2 or (shape[0], *shape[2:]) != (images, *places):
             raise ShapeError(f"operand {index} {text(shape)} does not fit operand 0 {text(shapes[0])} outside axis 1")
