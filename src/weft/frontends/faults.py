@@ -1,9 +1,6 @@
 """Faults of a model: collected while it is imported, raised together."""
 
-from collections.abc import Iterable
-
-from weft.errors import LimitError, ModelError, ShapeError, UnsupportedModelError
-from weft.graph.shape import elements
+from weft.errors import ModelError, UnsupportedModelError
 
 
 class Fault(Exception):  # noqa: N818 - one fault of the user's model, caught and collected; never reaches the user
@@ -12,14 +9,6 @@ class Fault(Exception):  # noqa: N818 - one fault of the user's model, caught an
 
 class Unsupported(Fault):
     """The model is right, but asks for something weft does not offer."""
-
-
-def declared_elements(shape: Iterable[int]) -> int:
-    """How many elements a tensor of the model has by its `shape`. Raises Fault for an impossible one."""
-    try:
-        return elements(shape)
-    except (ShapeError, LimitError) as error:
-        raise Fault(str(error)) from None
 
 
 class Faults:

@@ -6,9 +6,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from weft.frontends.faults import Fault, declared_elements
+from weft.frontends.faults import Fault
 from weft.frontends.onnx.reader import External
 from weft.frontends.onnx.types import DTYPES, element_type_name
+from weft.frontends.stored import declared_elements, from_bytes
 from weft.ops.op import Array
 
 MAX_SPARSE_BYTES = 256 << 20
@@ -110,8 +111,7 @@ def to_array(tensor: TensorProto, external: External, payload: memoryview | None
     if dtype is None:
         loose = TensorProto(data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(content))
         return np.asarray(numpy_helper.to_array(loose))
-    stored = dtype.numpy if dtype.numpy.kind == "V" else dtype.numpy.newbyteorder("<")
-    return np.frombuffer(content, dtype=stored).astype(dtype.numpy, copy=False).reshape(shape)
+    return from_bytes(content, dtype, shape)
 
 
 def read_external(tensor: TensorProto, external: External) -> bytes | memoryview:

@@ -8,7 +8,8 @@ import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.frontends.faults import Fault, Unsupported, declared_elements
+from weft.frontends.faults import Fault, Unsupported
+from weft.frontends.stored import declared_elements, from_bytes
 from weft.frontends.tensorflow.messages import ENUMS, TensorProto, TensorShapeProto
 from weft.ops.op import Array
 
@@ -95,8 +96,7 @@ def to_array(tensor: Any) -> Array:
             raise Fault(
                 f"{dtype}{list(shape)} needs {count * dtype.size} bytes of tensor_content, but it has {len(content)}"
             )
-        stored = dtype.numpy if dtype.numpy.kind == "V" else dtype.numpy.newbyteorder("<")
-        return np.frombuffer(content, dtype=stored).astype(dtype.numpy, copy=False).reshape(shape)
+        return from_bytes(content, dtype, shape)
     return _frozen(_filled(_listed(tensor, dtype), shape, count))
 
 
