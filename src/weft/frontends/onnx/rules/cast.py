@@ -1,6 +1,7 @@
 """Cast and CastLike."""
 
 from weft import dtypes
+from weft.dtypes import DType
 from weft.frontends.onnx.build import Builder
 from weft.frontends.onnx.node import OnnxNode
 from weft.frontends.onnx.types import DTYPES
@@ -9,16 +10,15 @@ from weft.graph.value import Value
 
 def cast(node: OnnxNode, b: Builder) -> Value | None:
     """Cast -> cast. Texts and element types that weft has not are left to the reference."""
-    to = DTYPES.get(node.integer("to", 0))
-    x = node.input(0)
-    if to is None or x.dtype is None or dtypes.string in (to, x.dtype):
-        return None
-    return x if x.dtype == to else b.add("cast", x, to=to)
+    return _cast(node.input(0), DTYPES.get(node.integer("to", 0)), b)
 
 
 def cast_like(node: OnnxNode, b: Builder) -> Value | None:
     """CastLike(x, y) -> cast of x to the element type of y."""
-    x, to = node.input(0), node.dtype(1)
+    return _cast(node.input(0), node.dtype(1), b)
+
+
+def _cast(x: Value, to: DType | None, b: Builder) -> Value | None:
     if to is None or x.dtype is None or dtypes.string in (to, x.dtype):
         return None
     return x if x.dtype == to else b.add("cast", x, to=to)
