@@ -9,12 +9,11 @@ from weft.graph.node import Node
 from weft.graph.shape import elements
 from weft.passes.lower.attention_operands import Operand, Products, can_pair, tail_operands
 from weft.passes.lower.attention_tiles import Tiles, choose_tiles
-from weft.passes.lower.base import CALL_NS, LowerContext, cut
+from weft.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
 _UNROLL = 4
-_FLOPS_PER_LANE_NS = 6.0
 _POWER_NS = 5.0
 """Time of the softmax of one vector of scores."""
 
@@ -104,7 +103,7 @@ def _spec(
 def _block_ns(products: Products, dtype: DType, vectors: float) -> float:
     """Estimated time of one block of queries, which has `vectors` vectors of scores."""
     width = products.width / 2 if products.pairs else products.width
-    return vectors * (2.0 * (products.depth + width) / _FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4)
+    return vectors * (2.0 * (products.depth + width) / FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4)
 
 
 def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:

@@ -36,6 +36,9 @@ _MANY_CHUNKS = 32
 BYTES_PER_NS = 32.0
 """Memory traffic of one core that the cost model assumes."""
 
+FLOPS_PER_LANE_NS = 6.0
+"""Floating-point operations that the cost model expects of one lane in a ns."""
+
 CALL_NS = 60.0
 """What calling a kernel at all is assumed to cost."""
 
@@ -80,7 +83,7 @@ class LowerContext:
 
     def flops_ns(self, flops: float, bytes_: float, efficiency: float = 0.7) -> float:
         """Estimated time of `flops` fp32 operations and `bytes_` of traffic on one core."""
-        per_ns = self.target.vector_bytes / 4 * 2 * 3.0 * efficiency
+        per_ns = self.target.vector_bytes / 4 * FLOPS_PER_LANE_NS * efficiency
         return CALL_NS + max(flops / per_ns, bytes_ / BYTES_PER_NS)
 
     def call(

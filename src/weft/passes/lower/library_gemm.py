@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from weft.dtypes import DType
 from weft.graph.node import Node
-from weft.passes.lower.base import CALL_NS, LowerContext
+from weft.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext
 from weft.passes.lower.elementwise import lower_expr
 from weft.passes.lower.gemm_operands import Matrices, Operands, operands_of
 from weft.passes.lower.matmul import lower_matmul
@@ -24,7 +24,6 @@ _MAX_CHUNKS = 128
 _STEP = 48
 """Rows and columns of a chunk are multiples of this: of the register blocks that libraries use."""
 
-_FLOPS_PER_LANE_NS = 6.0
 _PACKED_NS_PER_BYTE = 0.1
 _ENOUGH_CHUNKS = 32
 """With fewer chunks, workers may be left without one."""
@@ -139,7 +138,7 @@ def _piece(size: int, chunks: int) -> int:
 
 def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provider: Provider) -> Call:
     flops = 2.0 * product.batches * product.rows * product.columns * product.depth
-    ns = flops / (ctx.target.lanes(dtype) * _FLOPS_PER_LANE_NS)
+    ns = flops / (ctx.target.lanes(dtype) * FLOPS_PER_LANE_NS)
     cut = _cut(product, ns, dtype.size)
     a, b, out = product.a, product.b, product.out
     return ctx.call(

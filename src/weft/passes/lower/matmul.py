@@ -7,7 +7,7 @@ from dataclasses import replace
 from weft.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
 from weft.graph.node import Node
 from weft.ops.operands import BYTES
-from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
+from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from weft.passes.lower.conv_tiles import sum_registers
 from weft.passes.lower.gemm_operands import Operands, operands_of
 from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
@@ -18,8 +18,6 @@ from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
-_FLOPS_PER_LANE_NS = 6.0
-"""Floating-point operations that the cost model expects of one lane in a ns."""
 
 
 def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -105,7 +103,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     else:
         right = packed_pairs(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
     panel_ns = max(
-        tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * _FLOPS_PER_LANE_NS),
+        tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * FLOPS_PER_LANE_NS),
         depth * width * dtype.size / BYTES_PER_NS,
     )
     a_bytes = float(product.rows * depth * dtype.size)
