@@ -1,6 +1,7 @@
 """Tensors as models store them: how many elements there are, and what their bytes say."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from weft.dtypes import DType
 from weft.errors import LimitError, ShapeError
 from weft.frontends.faults import Fault
 from weft.graph.shape import StaticShape, elements
-from weft.ops.op import Array
+
+Array = np.ndarray[Any, Any]
 
 
 def declared_elements(shape: Iterable[int]) -> int:
