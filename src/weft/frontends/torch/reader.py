@@ -46,7 +46,7 @@ def _file(path: Path) -> Any:
             return torch.jit.load(str(path), map_location="cpu").eval()
         if path.suffix == ".pt2" or any("/models/" in name or name.startswith("models/") for name in names):
             return torch.export.load(path)
-    except (RuntimeError, ValueError, AttributeError, TypeError, KeyError) as error:
+    except Exception as error:  # damaged bytes have PyTorch raise anything, IndexError and MemoryError too
         raise ModelFormatError(f"model file {str(path)!r} cannot be read by PyTorch: {error}") from error
     raise ModelFormatError(
         f"model file {str(path)!r} holds pickled objects (a state_dict or a whole module), which weft does not unpickle: "

@@ -107,6 +107,20 @@ class TestFile:
         with pytest.raises(ModelFormatError):
             weft.Session(tmp_path / "absent.pt")
 
+    @pytest.mark.parametrize("fault", [IndexError("not in the map"), MemoryError("std::bad_alloc")])
+    def test_whatever_pytorch_says_of_damage_is_a_fault_of_the_file(self, tmp_path, monkeypatch, fault):
+        """
+        A wrong byte may be a size, or the name of what is looked up.
+        """
+        path = saved(scripts.Forked(4), tmp_path)
+
+        def load(*_, **__):
+            raise fault
+
+        monkeypatch.setattr(torch.jit, "load", load)
+        with pytest.raises(ModelFormatError, match=f"cannot be read by PyTorch: {fault}"):
+            weft.Session(path)
+
     def test_damaged_scripts_raise(self, tmp_path):
         path = Path(saved(scripts.Forked(4), tmp_path))
         content = bytearray(path.read_bytes())
