@@ -155,9 +155,7 @@ class _Rows:
                 stack.enter_context(self._graph.as_default())
             stack.enter_context(self._graph.name_scope(name))
         for tensor in self.tensors:
-            dims = tensor.shape.dims
-            shape = TensorShape(None if dims is None else dims[1:])
-            array = TensorArray(tensor.dtype, self.count, clear_after_read=False, element_shape=shape)
+            array = TensorArray(tensor.dtype, self.count, clear_after_read=False, element_shape=tensor.shape[1:])
             self._arrays.append(array.unstack(tensor))
         return stack
 

@@ -172,8 +172,7 @@ class TensorArray(nest.Composite):
         """All elements one behind the other along their first axis, whose lengths may differ."""
         if self._held is not None:
             return self._result(lambda held: held.joined()[0])
-        dims = self._shape.dims
-        rest = TensorShape(None if dims is None else [None, *dims[1:]])
+        rest = TensorShape([None]).concatenate(self._shape[1:])
         graph = self._graph()
         reads = [self._flow, self._dims(graph, rest), constant_in(graph, np.zeros(0, np.int64))]
         forms = placeholder_forms(self._dtype.core, rest)
@@ -184,8 +183,7 @@ class TensorArray(nest.Composite):
         tensor = self._element(value)
         if self._held is not None:
             return self._eagerly(lambda held: self._refill(held, rows(_array(tensor))))
-        dims = tensor.shape.dims
-        shape = self._fitted(TensorShape(None if dims is None else dims[1:]))
+        shape = self._fitted(tensor.shape[1:])
         flow = self._made("TensorListFromTensor", [tensor, self._dims(None, shape)], name or "TensorArrayUnstack")
         return self._with(flow, shape)
 
@@ -194,8 +192,7 @@ class TensorArray(nest.Composite):
         tensor = self._element(value)
         if self._held is not None:
             return self._eagerly(lambda held: self._place(held, np.asarray(indices).reshape(-1), rows(_array(tensor))))
-        dims = tensor.shape.dims
-        shape = self._fitted(TensorShape(None if dims is None else dims[1:]))
+        shape = self._fitted(tensor.shape[1:])
         reads = [self._flow, tensor, _index(indices)]
         return self._with(self._made("TensorListScatterIntoExistingList", reads, name or "TensorArrayV2Scatter"), shape)
 
