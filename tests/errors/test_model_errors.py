@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import weft
+from tests.models import small
 from tests.unit.frontends.onnx.sample_models import CONVOLUTION, FUNCTION, SEQUENCES, parsed
 from weft import frontends
 from weft.errors import LimitError, ModelError, ModelFormatError, UnsupportedModelError
@@ -43,6 +44,26 @@ class TestFiles:
         assert message(tmp_path, ModelFormatError) == (
             f"the model {tmp_path.name!r} cannot be read: Is a directory; check the path {str(tmp_path)!r} and its permissions"
         )
+
+    def test_a_current_folder_that_is_gone(self, tmp_path, monkeypatch):
+        (tmp_path / "gone").mkdir()
+        monkeypatch.chdir(tmp_path / "gone")
+        (tmp_path / "gone").rmdir()
+        onnx.save(small.add(), tmp_path / "here.onnx")
+
+        with pytest.raises(ModelFormatError, match=r"'here\.onnx' cannot be read: there is no current folder any more"):
+            weft.Session("here.onnx")
+        assert weft.Session(tmp_path / "here.onnx").inputs
+
+    def test_a_path_of_bytes(self, tmp_path):
+        class Bytes(os.PathLike):
+            def __fspath__(self):
+                return os.fsencode(tmp_path / "any.onnx")
+
+        with pytest.raises(ModelFormatError, match=r"'any\.onnx' cannot be read: No such file"):
+            weft.Session(Bytes())
+        onnx.save(small.add(), tmp_path / "any.onnx")
+        assert weft.Session(Bytes()).inputs
 
     def test_a_name_too_long_for_the_system(self, tmp_path):
         with pytest.raises(ModelFormatError) as caught:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from weft import forking
-from weft.errors import ModelError
+from weft.errors import ModelError, ModelFormatError
 from weft.frontends import ONNX, front_end, load
 from weft.frontends.files import MAX_BYTES
 from weft.graph.graph import Graph
@@ -37,8 +37,8 @@ class Origin:
     """
 
     def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
-        if isinstance(model, str | os.PathLike) and isinstance(os.fspath(model), str):
-            model = Path.cwd() / model  # the folder may be another one when the model is read
+        if isinstance(model, str | os.PathLike):
+            model = _absolute(Path(os.fsdecode(model)))
         self.path = model if isinstance(model, Path) else None
         self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
         self._lock = forking.lock()
@@ -71,6 +71,18 @@ class Origin:
             return _stamp(self.path.stat()) == self._stamp or _digest(self.path)[0] == self.digest
         except OSError:
             return False
+
+
+def _absolute(path: Path) -> Path:
+    """`path` from the root: the current folder may be another one when the model is read."""
+    if path.is_absolute():
+        return path
+    try:
+        return Path.cwd() / path
+    except OSError as error:
+        raise ModelFormatError(
+            f"the model {str(path)!r} cannot be read: there is no current folder any more ({error.strerror}); give its whole path"
+        ) from None
 
 
 def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> tuple[str | None, Stamp]:
