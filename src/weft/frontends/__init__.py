@@ -1,7 +1,7 @@
 """Front ends: from what users have to a Graph. One table says which front end takes what."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -73,6 +73,10 @@ def load(
     if wrong:
         owners = " and ".join(TITLES[owner] for owner, names in OPTIONS.items() if wrong[0] in names)
         raise InputError(f"{wrong[0]}= belongs to {owners} models; leave it out for this one")
+    for name in ("inputs", "outputs"):
+        names = given.get(name, ())
+        if isinstance(names, str | bytes | Mapping) or not isinstance(names, Collection):
+            raise InputError(f"{name}=: wanted a list of names of tensors, got {names!r} ({type(names).__name__})")
     if not module:
         assert isinstance(model, Graph | Template)
         return model

@@ -75,6 +75,8 @@ class _Model:
         names = self._terminals() if outputs is None else list(outputs)
         given = {} if inputs is None else {self._found(name, "inputs="): name for name in inputs}
         self._names, self._wanted = names, [self._found(name, "outputs=") for name in names]
+        if not names and outputs is not None:
+            raise Fault("outputs= names no tensor; leave it out for what no node reads")
         if not names:
             raise Fault("every node is read by another, so none is an output; say which with outputs=[...]")
         if len(set(names)) != len(names) or len(given) != len(inputs or given):

@@ -146,6 +146,26 @@ def test_other_models_take_no_tensor_names() -> None:
         weft.Session(load(relu().bytes()), outputs=["y"])
 
 
+@pytest.mark.parametrize("option", ["inputs", "outputs"])
+@pytest.mark.parametrize("given", ["y", b"y", {"y": 1}, 5])
+def test_names_that_are_no_list_are_told_so(tmp_path: Path, option: str, given: object) -> None:
+    """
+    A string is a sequence of names too, of one letter each.
+    """
+    path = tmp_path / "relu.pb"
+    path.write_bytes(relu().bytes())
+    with pytest.raises(InputError, match=f"{option}=: wanted a list of names of tensors, got"):
+        weft.Session(path, **{option: given})
+
+
+def test_no_output_at_all_is_not_what_is_asked_for() -> None:
+    """
+    The list is empty, not the graph without an end.
+    """
+    with pytest.raises(ModelError, match="outputs= names no tensor"):
+        load(relu().bytes(), outputs=[])
+
+
 def broken(change: str) -> Writer:
     w = relu()
     node = w.graph.node[1]
