@@ -267,3 +267,23 @@ def test_errors_are_those_pytorch_users_know(program, text: str) -> None:
     """
     with pytest.raises(RuntimeError, match=text):
         program()
+
+
+def test_new_tensors_are_refused_in_pytorchs_words() -> None:
+    """
+    Nothing is rounded to a size, and a word is no element type; Python's numbers name theirs.
+    """
+    for make, kind, words in (
+        (lambda: torch.ones(1.5), TypeError, "must be tuple of ints"),
+        (lambda: torch.full((2.0,), 1), TypeError, "must be tuple of ints"),
+        (lambda: torch.zeros(2, -1), RuntimeError, r"negative dimension -1: \[2, -1\]"),
+        (lambda: torch.ones(2, dtype="float32"), TypeError, r"ones\(\): argument 'dtype' must be torch.dtype, not str"),
+        (lambda: torch.tensor([1], dtype=np.float32), TypeError, "must be torch.dtype, not type"),
+        (lambda: torch.arange(0, 1, 0), RuntimeError, "step must be nonzero"),
+        (lambda: torch.linspace(0, 1, -1), RuntimeError, "number of steps must be non-negative"),
+    ):
+        with pytest.raises(kind, match=words):
+            make()
+    assert torch.ones(2, dtype=int).dtype is torch.int64
+    assert torch.tensor([1], dtype=bool).dtype is torch.bool
+    assert torch.full([2], 1, dtype=float).dtype is torch.float64

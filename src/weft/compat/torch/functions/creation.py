@@ -37,7 +37,32 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
     given = isinstance(data, Tensor | np.ndarray | np.generic)
     if dtype is None and not given and array.dtype == np.float64:
         dtype = dtypes.float32
-    return Tensor(array if dtype is None else array.astype(dtype.numpy))
+    return Tensor(array if dtype is None else array.astype(_element("tensor", dtype, dtypes.float32)))
+
+
+def _element(function: str, asked: Any, otherwise: DType) -> np.dtype[Any]:
+    """NumPy's name of the element type asked for, which may be a type of Python numbers. Raises TypeError for no type."""
+    if asked is None:
+        return otherwise.numpy
+    found = _OF_PYTHON.get(asked, asked) if isinstance(asked, type) else asked
+    if not isinstance(found, DType):
+        raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
+    return found.numpy
+
+
+_OF_PYTHON = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
+
+
+def _shape(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of a new tensor. Raises TypeError and RuntimeError as PyTorch does, for floats and negative sizes."""
+    listed = size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
+    if any(isinstance(each, float) for each in listed):
+        raise TypeError(f"{function}(): argument 'size' must be tuple of ints, but found element of type float")
+    shape = sizes(size)
+    negative = next((each for each in shape if each < 0), None)
+    if negative is not None:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {list(shape)}")
+    return shape
 
 
 def _allow(where: Any, requires_grad: bool) -> None:
@@ -71,7 +96,7 @@ def _filled(
 ) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
     def new(*size: Any, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
         _allow(device, requires_grad)
-        return Tensor(np.asarray(make(sizes(size), (dtype or dtypes.float32).numpy)))
+        return Tensor(np.asarray(make(_shape(name, size), _element(name, dtype, dtypes.float32))))
 
     def like(input: Tensor, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
         return (
@@ -94,7 +119,7 @@ randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_stream().stan
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
     """One number everywhere."""
     _allow(device, requires_grad=False)
-    return Tensor(np.full(tuple(size), fill_value, (dtype or dtypes.of_number(fill_value)).numpy))
+    return Tensor(np.full(_shape("full", (size,)), fill_value, _element("full", dtype, dtypes.of_number(fill_value))))
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
@@ -106,13 +131,17 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Ten
     """start (0), start + step (1), ... below end."""
     _allow(device, requires_grad=False)
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
+    if len(numbers) == 3 and not numbers[2]:
+        raise RuntimeError("step must be nonzero")
     floats = any(isinstance(number, float) for number in numbers)
-    return Tensor(np.arange(*numbers).astype((dtype or (dtypes.float32 if floats else dtypes.int64)).numpy))
+    return Tensor(np.arange(*numbers).astype(_element("arange", dtype, dtypes.float32 if floats else dtypes.int64)))
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
     """`steps` numbers from start to end, both included."""
-    return Tensor(np.linspace(start, end, steps).astype((dtype or dtypes.float32).numpy))
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return Tensor(np.linspace(start, end, steps).astype(_element("linspace", dtype, dtypes.float32)))
 
 
 def new_zeros(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
