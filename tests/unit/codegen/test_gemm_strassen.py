@@ -112,7 +112,7 @@ def test_a_right_factor_that_is_stored_transposed(target: Target, monkeypatch: p
     check(product(1, 40, 64, 192, {"transpose_b": True}), target, first, monkeypatch)
 
 
-@pytest.mark.parametrize("shape", [(64, 768, 768), (128, 3072, 768)], ids=str)
+@pytest.mark.parametrize("shape", [(64, 768, 768), (128, 3072, 768), (64, 1536, 384)], ids=str)
 def test_error_of_real_layers(shape: tuple[int, int, int]) -> None:
     """Layers as transformers have them stay far below the limit of math="fast"."""
     target = targets.detect()
@@ -146,6 +146,7 @@ def test_few_columns_are_cut_into_more_tiles() -> None:
     assert (wide.tiles, wide.chunks) == (1, 16)
     assert narrow is not None
     assert (narrow.tiles, narrow.tile_rows, narrow.chunks) == (2, 32, 8)
+    assert all((cut.tiles - 1) * cut.tile_rows < 3969 for cut in cuts(1, 3969, 384, 64, target)), "no tile is empty"
     assert all(cut.tile_rows >= 32 for cut in cuts(1, 60, 384, 1536, target)), "tiles of fewer rows wait for weights"
 
 

@@ -20,9 +20,10 @@ from weft.plan.target import LINE
 def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> list[Call] | None:
     """Calls for a product of fp32 with constant weights; None where a plain product is as fast, or must be used.
 
-    Strassen's algorithm rounds differently from a sum of products, so it is for math="fast" only. It adds rows to others: what is
-    infinite or far larger in one is felt in its partner. So partners are rows of one matrix of a batch, as positions of one
-    text are; the rows of a single matrix may be samples that have nothing to do with each other.
+    Strassen's algorithm rounds differently from a sum of products, so it is for math="fast" only. It adds rows to
+    others: what is infinite or far larger in one is felt in its partner. So partners are rows of one matrix of a
+    batch, as positions of one text are; the rows of a single matrix may be samples that have nothing to do with each
+    other.
     """
     takes = ctx.math == "fast" and dtype == f32 and product.b.value.is_constant and not product.batch
     shape = product.a.value.static_shape
@@ -35,7 +36,7 @@ def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dty
 
 
 def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> list[Call]:
-    """The calls that multiply as `chosen` says: sums of the left factor, unless there are any yet, then the products."""
+    """The calls that multiply as `chosen` says: sums of the left factor, if there are none yet, then the products."""
     tile, lanes = chosen.tile, ctx.target.lanes(f32)
     width = tile.vectors * lanes
     left, summing = _left_sums(node, ctx, product, chosen)
@@ -102,7 +103,7 @@ def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) ->
         KernelSpec.of("strassen_left", dtype=f32),
         (left,),
         (factor,),
-        args=(*key[1], chosen.parts, units, per_chunk),
+        args=(*extents, product.a.row, chosen.parts, units, per_chunk),
         chunks=chunks,
         cost=units * moved,
     )

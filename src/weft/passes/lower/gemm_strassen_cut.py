@@ -68,9 +68,10 @@ class Cut:
 
 
 def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Iterator[Cut]:
-    """Every cut worth thinking about; none where tiles would reach into the next matrix, or halves are no whole vectors.
+    """Every cut worth thinking about; none where tiles would reach into the next matrix, or halves are no whole
+    vectors.
 
-    Twice as many tiles as are needed make chunks enough of few columns, and each reads the right factor once more.
+    Twice as many tiles as are needed make chunks enough of few columns; the right factor is then read twice.
     """
     lanes = target.lanes(f32)
     if depth % (2 * lanes) or rows < _LEAST_ROWS:
@@ -79,8 +80,9 @@ def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> 
     part = -(-depth // (parts * 2 * lanes)) * 2 * lanes
     parts = -(-depth // part)
     fewest = -(-rows // _MOST_ROWS)
-    for tiles in (fewest, 2 * fewest):
-        tile_rows = -(-rows // tiles)
+    for wanted in (fewest, 2 * fewest):
+        tile_rows = -(-rows // wanted)
+        tiles = -(-rows // tile_rows)
         if (tiles > fewest and tile_rows < _LEAST_ROWS) or (matrices > 1 and rows % tile_rows):
             continue
         half = -(-tile_rows // 2)
@@ -98,7 +100,7 @@ def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> 
 
 @lru_cache(maxsize=1024)
 def choose_cut(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Cut | None:
-    """The cheapest cut for [matrices, rows, depth] @ [depth, columns] of fp32; None if a plain product should be as fast."""
+    """The cheapest cut for [matrices, rows, depth] @ [depth, columns] of fp32; None if a plain product should do."""
     found = cuts(matrices, rows, columns, depth, target)
     best = min(found, key=lambda cut: cost(cut, target), default=None)
     if best is None or target.registers < _LEAST_REGISTERS:
