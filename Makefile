@@ -1,4 +1,4 @@
-# Everything a fresh clone needs: python3 (>= 3.11, with venv and pip), make and g++.
+# Everything a fresh clone needs: python3 (>= 3.11, with venv and pip), make and g++ (with C++20; tested with 12).
 PYTHON ?= python3
 # More for pip, e.g. -Ccmake.define.WEFT_WERROR=ON
 INSTALL_OPTIONS ?=
