@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ContextDecorator, contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft import _native, forking
@@ -61,7 +62,7 @@ class Threads:
         self._lock = forking.lock()
         self._topology: Topology | None = None
         self._settings: Settings = {}
-        self._scopes: list[Settings] = []  # of limit(), the innermost last
+        self._scopes: list[Scope] = []  # of limit(), the innermost last
         self._team: _native.Team | None = None
         self._inherited: _native.Team | None = None  # of the process that forked, until this one needs it
         self._background: Background | None = None
@@ -94,7 +95,7 @@ class Threads:
             self._settings.update(made)
             for scope in self._scopes:
                 for name in made:
-                    scope.pop(name, None)
+                    scope.settings.pop(name, None)
             self._apply()
 
     def begin(self, asked: dict[str, int | None], function: str) -> None:
@@ -105,24 +106,25 @@ class Threads:
         """Other limits while a `with` block runs, for every thread of the process: they are the team's.
 
         Blocks nest, the innermost counting; each takes back its own limits alone when it ends, so blocks of several
-        threads may overlap. Yields the settings in effect. What is returned serves any number of blocks. Raises
-        ThreadSettingError as set() does, before the block runs.
+        threads may overlap. Yields the settings in effect. What is returned serves any number of blocks, of any
+        threads, and is a decorator. Raises ThreadSettingError as set() does, before the block runs.
         """
         return Limit(self, {"intra_op": intra_op, "inter_op": inter_op})
 
-    def begin_scope(self, asked: dict[str, int | None]) -> tuple[Settings, ThreadSettings]:
-        """What limit() does when its block begins: what goes before other settings from now on, and those in effect."""
-        scope = self._checked(asked, "limit")
+    def begin_scope(self, owner: Limit, asked: dict[str, int | None]) -> ThreadSettings:
+        """A block of `owner` begins: what is asked for goes before other settings. Returns those in effect."""
+        settings = self._checked(asked, "limit")
         with self._lock:
             self._limits()
-            self._scopes.append(scope)
+            self._scopes.append(Scope(owner, get_ident(), settings))
             self._apply()
-            return scope, self.get()
+            return self.get()
 
-    def end_scope(self, scope: Settings) -> None:
-        """The end of the block that began with `scope`."""
+    def end_scope(self, owner: Limit) -> None:
+        """The innermost block of `owner` that this thread has begun ends; another thread's if it has begun none."""
         with self._lock:
-            self._scopes = [other for other in self._scopes if other is not scope]
+            begun = [scope for scope in reversed(self._scopes) if scope.owner is owner]
+            self._scopes.remove(next((scope for scope in begun if scope.thread == get_ident()), begun[0]))
             self._apply()
 
     def get(self) -> ThreadSettings:
@@ -134,8 +136,8 @@ class Threads:
         """The value in effect of intra_op, inter_op, spin_us or cpus, and its source. Raises as get() does."""
         with self._lock:
             for scope in reversed(self._scopes):
-                if name in scope:
-                    return scope[name]
+                if name in scope.settings:
+                    return scope.settings[name]
             return self._base(name)
 
     def team(self) -> _native.Team:
@@ -279,15 +281,21 @@ class Limit(ContextDecorator):
     def __init__(self, threads: Threads, asked: dict[str, int | None]) -> None:
         self._threads = threads
         self._asked = asked
-        self._scopes: list[Settings] = []  # of the blocks in it now
 
     def __enter__(self) -> ThreadSettings:
-        scope, settings = self._threads.begin_scope(self._asked)
-        self._scopes.append(scope)
-        return settings
+        return self._threads.begin_scope(self, self._asked)
 
     def __exit__(self, *_: object) -> None:
-        self._threads.end_scope(self._scopes.pop())
+        self._threads.end_scope(self)
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """What a block of a Limit has set, and the thread that began it."""
+
+    owner: Limit
+    thread: int
+    settings: Settings
 
 
 def __dir__() -> list[str]:

@@ -153,6 +153,42 @@ def test_one_limit_serves_any_number_of_blocks():
     assert values(subject.get()) == (6, 6)
 
 
+def test_one_limit_in_several_threads_ends_the_block_of_the_thread_that_leaves():
+    """
+    Whichever began last; a block that is left elsewhere than it was begun ends too.
+    """
+    subject = threads()
+    one = subject.limit(intra_op=1)
+    leave = {name: threading.Event() for name in "ab"}
+
+    @one
+    def hold(inside, name):
+        inside.set()
+        assert leave[name].wait(60)
+
+    def begin(name):
+        inside = threading.Event()
+        holder = threading.Thread(target=hold, args=(inside, name))
+        holder.start()
+        assert inside.wait(60)
+        return holder
+
+    first = begin("a")
+    with subject.limit(intra_op=2):
+        second = begin("b")
+        leave["a"].set()
+        first.join()
+        assert subject.get().intra_op == 1
+        leave["b"].set()
+        second.join()
+        assert subject.get().intra_op == 2
+    one.__enter__()
+    elsewhere = threading.Thread(target=one.__exit__, args=(None, None, None))
+    elsewhere.start()
+    elsewhere.join()
+    assert values(subject.get()) == (6, 6)
+
+
 def test_a_limit_that_is_set_does_not_read_the_environment():
     """
     Setting it mends a bad variable.
