@@ -96,11 +96,11 @@ def trace(path: str | os.PathLike[str]) -> Trace:
     """Record what runs in a `with` block and write it to `path` as a timeline that Perfetto opens.
 
     One track a worker; slices are named as the nodes of the model. Yields the Recording, whose `events`
-    are there after the block. What ran before an exception left the block is written too; a child made by fork() inside
-    the block leaves the file alone. What is returned may be used for any number of blocks, one after another: as with the
-    profilers of PyTorch and TensorFlow each records anew, and writes the file anew. Raises, before the block runs, WeftError
-    if another trace is being recorded, InputError if `path` is no path, OSError if it cannot be written; what `path` named
-    before is then as it was.
+    are there after the block. What ran before an exception left the block is written too; a child made by fork()
+    inside the block leaves the file alone. What is returned may be used for any number of blocks, one after another,
+    and is a decorator: as with the profilers of PyTorch and TensorFlow each block, or call, records anew and writes
+    the file anew. Raises, before the block runs, WeftError if another trace is being recorded, InputError if `path` is
+    no path, OSError if it cannot be written; what `path` named before is then as it was.
     """
     return Trace(path)
 
@@ -110,20 +110,18 @@ class Trace(ContextDecorator):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = path
-        self._block: AbstractContextManager[Recording] | None = None
+        self._blocks: list[AbstractContextManager[Recording]] = []  # one, and in a child those of its parents
 
     def __enter__(self) -> Recording:
         block = _recorded(self._path)
         recording = block.__enter__()
-        self._block = block
+        self._blocks.append(block)
         return recording
 
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, place: TracebackType | None
     ) -> bool | None:
-        block, self._block = self._block, None
-        assert block is not None, "a block ends that has begun"
-        return block.__exit__(kind, fault, place)
+        return self._blocks.pop().__exit__(kind, fault, place)
 
 
 @contextmanager

@@ -207,3 +207,28 @@ def test_a_child_forked_during_a_trace_records_its_own(tmp_path: Path) -> None:
     with record() as again:
         session.run(inputs)
     assert again.events
+
+
+def test_a_child_may_use_the_trace_it_was_forked_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """
+    In a block of its own, after which it leaves its parent's.
+    """
+    session, inputs = weft.Session(small.add()), {name: np.ones((2, 3), np.float32) for name in "ab"}
+    trace, parent, good = weft.trace("run.json"), os.getpid(), False
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "child").mkdir()
+    try:
+        with trace:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                os.chdir("child")
+                with trace as mine:
+                    session.run(inputs)
+        good = os.getpid() == parent or bool(mine.events and Path("run.json").stat().st_size)
+    finally:
+        if os.getpid() != parent:
+            os._exit(0 if good else 1)
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert json.loads((tmp_path / "run.json").read_text())
