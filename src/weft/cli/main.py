@@ -34,18 +34,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Abort:
-        print("weft: interrupted", file=sys.stderr)
+        click.echo("weft: interrupted", err=True)
         return 130
     except KeyboardInterrupt:
-        print("weft: interrupted", file=sys.stderr)
+        click.echo("weft: interrupted", err=True)
         return 130
     except click.ClickException as error:
-        error.show(file=sys.stderr)
+        if sys.stderr is not None:  # else it would go to stdout
+            error.show(file=sys.stderr)
         return error.exit_code
     except BrokenPipeError:  # whoever reads our output has seen enough, as `head` has
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return 1
     except (WeftError, OSError, MemoryError) as error:
-        print(f"weft: {type(error).__name__}: {error}", file=sys.stderr)
+        click.echo(f"weft: {type(error).__name__}: {error}", err=True)
         return 1

@@ -24,14 +24,14 @@ from weft.runtime.signature import Tensor
 Array = np.ndarray[Any, Any]
 Command = Callable[..., None]
 
-MOST_DIGITS = 100
-"""Of a size; Python reads no number of some thousand digits."""
+_MOST_DIGITS = 100
+"""Digits of a size; Python refuses to read numbers of some thousand."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress | None]:
     """A progress callback that draws on stderr if that is a terminal; None otherwise."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # as it is where the shell has closed it
         yield None
         return
     from rich.console import Console
@@ -174,12 +174,12 @@ def _exists(path: str) -> bool:
 def _size(name: str, text: str) -> int:
     size = _whole(text)
     if size is None:
-        raise InputError(f"--input {name}: wanted sizes of up to {MOST_DIGITS} digits, got one of {len(text)}")
+        raise InputError(f"--input {name}: wanted sizes of up to {_MOST_DIGITS} digits, got one of {len(text)}")
     return size
 
 
 def _whole(text: str) -> int | None:
-    return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _loaded(name: str, file: str) -> Array:

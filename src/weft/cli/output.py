@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import sys
 from collections.abc import Sequence
 from typing import Any
+
+import click
 
 
 def print_json(data: Any) -> None:
     """`data` as JSON on stdout; numbers that JSON has no form for (NaN, infinities) as null."""
-    json.dump(finite(data), sys.stdout, indent=1, default=str, allow_nan=False)
-    sys.stdout.write("\n")
+    click.echo(json.dumps(finite(data), indent=1, default=str, allow_nan=False))
 
 
 def finite(data: Any) -> Any:

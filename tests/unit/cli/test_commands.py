@@ -165,13 +165,32 @@ def test_an_empty_file_is_no_array_and_no_interruption(model: str, tmp_path: Pat
     assert "as a .npy file" in done.stderr
 
 
-def test_a_closed_stdout_is_written_nothing(model: str) -> None:
+@pytest.mark.parametrize("command", [["inspect", "MODEL"], ["run", "MODEL", "--runs", "1"], ["threads"]], ids=" ".join)
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_a_closed_stdout_is_written_nothing(model: str, command: list[str], form: list[str]) -> None:
     """
     As `weft inspect MODEL >&-` has it.
     """
-    closed = weft("inspect", model, preexec_fn=lambda: os.close(1), pass_fds=())
+    arguments = [model if argument == "MODEL" else argument for argument in command]
+    closed = weft(*arguments, *form, preexec_fn=lambda: os.close(1), pass_fds=())
 
     assert (closed.returncode, closed.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["run", "MODEL", "--runs", "1", "--json"], 0), (["run", "absent.onnx"], 1), (["run"], 2)],
+    ids=["good", "failed", "misused"],
+)
+def test_a_closed_stderr_leaves_stdout_to_the_data(model: str, arguments: list[str], code: int) -> None:
+    """
+    As `weft run MODEL 2>&-` has it: what went wrong is told by the exit code alone.
+    """
+    given = [model if argument == "MODEL" else argument for argument in arguments]
+    closed = weft(*given, preexec_fn=lambda: os.close(2), pass_fds=())
+
+    assert closed.returncode == code
+    assert json.loads(closed.stdout)["outputs"] if code == 0 else not closed.stdout
 
 
 def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
