@@ -30,8 +30,8 @@ Work = Callable[[], Outputs]
 class RunFuture(Future[Outputs]):
     """The outputs of a run to come: a concurrent.futures.Future that can also be awaited.
 
-    set_limits() changes its limits at any time. cancel() ends the run wherever it stands; result() then raises CancelledError if it had not begun, else
-    RunCancelledError. Cancelling the task that awaits it cancels the run.
+    set_limits() changes its limits at any time. cancel() ends the run wherever it stands; result() then raises
+    CancelledError if it had not begun, else RunCancelledError. Cancelling the task that awaits it cancels the run.
 
     A Python task may wait for it, on a pool of one place too: a run that has not begun is then done by the task's own
     thread, and one that has begun gets the task's place for as long as the task waits.
@@ -65,13 +65,16 @@ class RunFuture(Future[Outputs]):
             self._limits.set(**now)
 
     def result(self, timeout: float | None = None) -> Outputs:
-        """The outputs. Raises what the run raised, CancelledError, TimeoutError after `timeout` seconds, or RunError in a
-        child made by fork() while the run was in progress."""
+        """The outputs, which await gives too.
+
+        Raises what the run raised, CancelledError, TimeoutError after `timeout` seconds, or RunError in a child made by
+        fork() while the run was in progress.
+        """
         with self._background.awaited(self, timeout):
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the run raised, or None. Raises CancelledError, or TimeoutError after `timeout` seconds."""
+        """What the run raised, or None. Raises CancelledError, TimeoutError and RunError as result() does."""
         with self._background.awaited(self, timeout):
             return super().exception(timeout)
 
@@ -87,6 +90,7 @@ class RunFuture(Future[Outputs]):
     def __await__(self) -> Generator[Any, None, Outputs]:
         import asyncio
 
+        self._background.refuse_left_behind(self)
         return asyncio.wrap_future(self).__await__()
 
 
@@ -137,13 +141,18 @@ class Background:
         else:
             self._threads += 1
 
+    def refuse_left_behind(self, future: RunFuture) -> None:
+        """Raises RunError if nothing in this process will ever end the run of `future`."""
+        if not future.done() and self.left_behind:
+            raise RunError(
+                "the run was begun by the process that forked this one, which alone gets its outputs; "
+                "begin another here"
+            )
+
     @contextmanager
     def awaited(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
         """Around waiting for `future`: if the thread is in a Python task, see to it that its place is not missed."""
-        if not future.done() and self.left_behind:
-            raise RunError(
-                "the run was begun by the process that forked this one, which alone gets its outputs; begin another here"
-            )
+        self.refuse_left_behind(future)
         if future.done() or not one_thread.is_inside():
             yield
             return

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 START = """
-import multiprocessing, os, signal, sys, threading, time
+import asyncio, multiprocessing, os, signal, sys, threading, time
 import numpy as np
 import weft
 from tests.models import small
@@ -118,7 +118,9 @@ future = python_tasks([held.wait]).run_async(X)
 
 def asks():
     assert len(ended.result()) == 1
-    for ask in (future.result, future.exception):
+    async def waits():
+        return await future
+    for ask in (future.result, future.exception, lambda: asyncio.run(waits())):
         try:
             ask()
         except weft.errors.RunError as fault:
