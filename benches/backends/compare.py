@@ -34,7 +34,7 @@ def measure(backend: str, intra_op: int, seconds: float) -> dict[str, Any]:
 
 def main() -> None:
     """Measure all, print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--intra-op", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=3)

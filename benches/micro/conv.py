@@ -175,7 +175,7 @@ def measure(name: str, target: Target, precision: str, peak: float, rounds: int)
 
 def main() -> None:
     """Measure the layers whose names contain one of the given patterns."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--isa", default=targets.best_isa())
     parser.add_argument("--precision", default="f32", choices=("f32", "bf16"))

@@ -136,8 +136,9 @@ TABLES: dict[str, Callable[[int], dict[str, Any]]] = {"loops": loops, "graph": g
 
 def main() -> None:
     """Measure what is asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="*", choices=[*TABLES, []], default=[])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = f"{', '.join(TABLES)}; all where none is named"
+    parser.add_argument("what", nargs="*", choices=[*TABLES, []], default=[], metavar="TABLE", help=names)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()

@@ -98,7 +98,8 @@ def row(result: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", choices=[[], *MODELS, *SMALL], default=[])
+    names = f"{', '.join([*MODELS, *SMALL])}; a group where none is named"
+    parser.add_argument("models", nargs="*", choices=[[], *MODELS, *SMALL], default=[], metavar="MODEL", help=names)
     parser.add_argument("--group", choices=list(GROUPS), default="models")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--engines", default=",".join(ENGINES))
