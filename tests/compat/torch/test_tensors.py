@@ -276,6 +276,12 @@ def test_new_tensors_are_refused_in_pytorchs_words() -> None:
     for make, kind, words in (
         (lambda: torch.ones(1.5), TypeError, "must be tuple of ints"),
         (lambda: torch.full((2.0,), 1), TypeError, "must be tuple of ints"),
+        (
+            lambda: torch.full(5, 1.0),
+            TypeError,
+            r"full\(\): argument 'size' \(position 1\) must be tuple of ints, not int",
+        ),
+        (lambda: torch.ones(2).new_full(None, 1), TypeError, r"^new_full\(\): .* must be tuple of ints, not NoneType"),
         (lambda: torch.zeros(2, -1), RuntimeError, r"negative dimension -1: \[2, -1\]"),
         (lambda: torch.ones(2, dtype="float32"), TypeError, r"ones\(\): argument 'dtype' must be torch.dtype, not str"),
         (lambda: torch.tensor([1], dtype=np.float32), TypeError, "must be torch.dtype, not type"),

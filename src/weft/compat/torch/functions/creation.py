@@ -41,7 +41,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
 
 
 def _element(function: str, asked: Any, otherwise: DType) -> np.dtype[Any]:
-    """NumPy's name of the element type asked for, which may be a type of Python numbers. Raises TypeError for no type."""
+    """NumPy's name of the element type asked for, perhaps as a type of Python numbers. Raises TypeError for no type."""
     if asked is None:
         return otherwise.numpy
     found = _OF_PYTHON.get(asked, asked) if isinstance(asked, type) else asked
@@ -118,8 +118,16 @@ randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_stream().stan
 
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
     """One number everywhere."""
+    return _full("full", size, fill_value, dtype, device)
+
+
+def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device: Any) -> Tensor:
     _allow(device, requires_grad=False)
-    return Tensor(np.full(_shape("full", (size,)), fill_value, _element("full", dtype, dtypes.of_number(fill_value))))
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    return Tensor(
+        np.full(_shape(function, (size,)), fill_value, _element(function, dtype, dtypes.of_number(fill_value)))
+    )
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
@@ -156,7 +164,7 @@ def new_ones(input: Tensor, *size: Any, dtype: DType | None = None, device: Any 
 
 def new_full(input: Tensor, size: Any, fill_value: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
     """One number everywhere, of the element type of `input`."""
-    return full(size, fill_value, dtype=dtype or input.dtype, device="cpu" if device is None else device)
+    return _full("new_full", size, fill_value, dtype or input.dtype, device)
 
 
 def new_tensor(input: Tensor, data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
