@@ -47,7 +47,9 @@ def _file(path: Path) -> Any:
         if path.suffix == ".pt2" or any("/models/" in name or name.startswith("models/") for name in names):
             return torch.export.load(path)
     except Exception as error:  # damaged bytes have PyTorch raise anything, IndexError and MemoryError too
-        raise ModelFormatError(f"model file {str(path)!r} cannot be read by PyTorch: {error}") from error
+        raise ModelFormatError(
+            f"model file {str(path)!r} cannot be read by PyTorch: {type(error).__name__}: {error}"
+        ) from error
     raise ModelFormatError(
         f"model file {str(path)!r} holds pickled objects (a state_dict or a whole module), which weft does not unpickle: "
         "that runs code. Load it into its module, then pass the module to weft.Session, or save it with torch.jit.save"

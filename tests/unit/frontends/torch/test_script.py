@@ -118,7 +118,7 @@ class TestFile:
             raise fault
 
         monkeypatch.setattr(torch.jit, "load", load)
-        with pytest.raises(ModelFormatError, match=f"cannot be read by PyTorch: {fault}"):
+        with pytest.raises(ModelFormatError, match=f"cannot be read by PyTorch: {type(fault).__name__}: {fault}"):
             weft.Session(path)
 
     def test_damaged_scripts_raise(self, tmp_path):
