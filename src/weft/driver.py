@@ -171,7 +171,7 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
     waits = bool(node.attrs.get("blocking"))
     results = call_for(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
     if len(results) != len(node.outputs):
-        raise RunError(f"{where}: it has {len(node.outputs)} outputs, but what it was given makes {len(results)}")
+        raise RunError(f"{where}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}")
     known.update(
         (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
     )
