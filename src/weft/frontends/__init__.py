@@ -77,6 +77,11 @@ def load(
         names = given.get(name, ())
         if isinstance(names, str | bytes | Mapping) or not isinstance(names, Collection):
             raise InputError(f"{name}=: wanted a list of names of tensors, got {names!r} ({type(names).__name__})")
+        for at, each in enumerate(names):
+            if not isinstance(each, str):
+                raise InputError(
+                    f"{name}=: wanted names of tensors, got {each!r} ({type(each).__name__}) at place {at}"
+                )
     if not module:
         assert isinstance(model, Graph | Template)
         return model

@@ -158,6 +158,17 @@ def test_names_that_are_no_list_are_told_so(tmp_path: Path, option: str, given: 
         weft.Session(path, **{option: given})
 
 
+@pytest.mark.parametrize("option", ["inputs", "outputs"])
+def test_what_is_no_name_in_a_list_of_names_is_told_by_its_place(tmp_path: Path, option: str) -> None:
+    """
+    The graph is not searched for it.
+    """
+    path = tmp_path / "relu.pb"
+    path.write_bytes(relu().bytes())
+    with pytest.raises(InputError, match=rf"^{option}=: wanted names of tensors, got 3 \(int\) at place 1"):
+        weft.Session(path, **{option: ["x", 3]})
+
+
 def test_no_output_at_all_is_not_what_is_asked_for() -> None:
     """
     The list is empty, not the graph without an end.
