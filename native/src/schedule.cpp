@@ -364,8 +364,8 @@ Member* Scheduler::idle_worker() const {
     return parked;
 }
 
-// Whether a worker more would find none of `places` free, some of which strays may hold: all of the team's in a crowd,
-// else those without the one that the run's caller takes.
+// Whether the workers that there are, and strays, fill `places`: all of the team's in a crowd, else all but the one that
+// the run's caller takes.
 bool Scheduler::has_workers_for(int places) const {
     return static_cast<int>(workers_.size()) + stray_places_ >= places;
 }
