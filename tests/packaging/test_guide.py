@@ -120,6 +120,7 @@ PUBLIC = {
     "weft": weft.__all__,
     "weft.Session": arguments(weft.Session.__init__, weft.Session.run, weft.Session.run_async, weft.Session.set),
     "weft.threads": [*weft.threads.__all__, *arguments(weft.threads.set, weft.threads.limit)],
+    "weft.runtime.control": ["check_run"],
     "weft.errors": [
         name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
     ],
