@@ -22,6 +22,6 @@ def declared_elements(shape: Iterable[int]) -> int:
 
 
 def from_bytes(content: bytes | memoryview, dtype: DType, shape: StaticShape) -> Array:
-    """The array whose elements are stored as `content`, in little-endian order; it is not copied where it need not be."""
+    """The array whose elements are stored as `content`, in little-endian order; not copied where it need not be."""
     stored = dtype.numpy if dtype.numpy.kind == "V" else dtype.numpy.newbyteorder("<")
     return np.frombuffer(content, dtype=stored).astype(dtype.numpy, copy=False).reshape(shape)

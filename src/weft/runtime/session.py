@@ -185,8 +185,8 @@ class SessionBase:
     ) -> dict[str, Array]:
         """Compute the named `outputs` (all for None) from `inputs`.
 
-        Inputs are arrays of exactly the declared dtype and a fitting shape; strings are str, or bytes in UTF-8. Returns a fresh array for each
-        output, by name. A combination of shapes met for the first time is compiled first.
+        Inputs are arrays of exactly the declared dtype and a fitting shape; strings are str, or bytes in UTF-8. Returns
+        a fresh array for each output, by name. A combination of shapes met for the first time is compiled first.
 
         `intra_op` and `inter_op` limit this run (0: automatic; None: as the session has it), `pool` runs it on
         that pool. `timeout` in seconds counts from the call, waiting for a turn and compiling included; it,

@@ -14,7 +14,8 @@ Array = np.ndarray[Any, Any]
 def text_of(array: Array, where: str) -> Array:
     """`array`, whose elements are objects, as one of str: bytes are read as UTF-8, which is how models store text.
 
-    An array of str is given back itself; 10^6 elements take some 30 ms. Raises InputError that says which element is neither.
+    An array of str is given back itself; 10^6 elements take some 30 ms. Raises InputError that says which element is
+    neither.
     """
     items = array.ravel().tolist()
     if all(issubclass(kind, str) for kind in set(map(type, items))):
