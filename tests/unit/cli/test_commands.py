@@ -8,12 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
 from tests.models import small
+
+from weft.cli.commands.run import typical
 
 
 def weft(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
@@ -36,7 +41,16 @@ def test_run_reports_outputs_latency_and_workers(model: str) -> None:
     done = weft("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
 
     assert done.returncode == 0, done.stderr
-    for text in ("latency over 5 runs", "p50", "p99", "runs/s", "peak memory", "worker 0", "[1, 10]"):
+    for text in (
+        "latency over 5 runs",
+        "median of 5 traced",
+        "p50",
+        "p99",
+        "runs/s",
+        "peak memory",
+        "worker 0",
+        "[1, 10]",
+    ):
         assert text in done.stdout
     assert done.stderr == ""
 
@@ -60,7 +74,43 @@ def test_run_prints_json_alone(model: str) -> None:
     assert report["outputs"]["y"]["shape"] == [4, 10]
     assert report["latency_ns"]["runs"] == 3
     assert report["latency_ns"]["min"] <= report["latency_ns"]["p50"] <= report["latency_ns"]["p99"]
+    assert report["traced_runs"] == 3
     assert report["top_ops"]
+
+
+class Uneven:
+    """A session whose runs last as long as they are told to, in ns of a clock of their own, and record that."""
+
+    def __init__(self, durations: list[int]) -> None:
+        self.now, self.durations, self.recorded = 0, durations, []
+
+    def perf_counter_ns(self) -> int:
+        return self.now
+
+    def run(self, _: object) -> None:
+        self.now += self.durations[len(self.recorded)]
+        self.recorded.append(self.durations[len(self.recorded)])
+
+    @contextmanager
+    def record(self) -> Iterator[SimpleNamespace]:
+        recording = SimpleNamespace(events=[])
+        yield recording
+        recording.events.append(self.recorded[-1])
+
+
+@pytest.mark.parametrize(("durations", "shown"), [([7], 7), ([9, 4], 4), ([5, 90, 3, 80, 6], 6)])
+def test_what_a_run_shows_is_of_median_duration(
+    monkeypatch: pytest.MonkeyPatch, durations: list[int], shown: int
+) -> None:
+    """
+    Of the traced runs: in the first, or in any other, an op may have waited for a CPU that somebody else had.
+    """
+    session = Uneven(durations)
+    module = sys.modules[typical.__module__]
+    monkeypatch.setattr(module, "time", session)
+    monkeypatch.setattr(module, "record", session.record)
+
+    assert typical(session, {}, len(durations)) == [shown]  # type: ignore[arg-type]
 
 
 def test_run_takes_inputs_from_files_and_writes_a_trace(model: str, tmp_path: Path) -> None:
