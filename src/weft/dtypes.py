@@ -31,10 +31,12 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether its elements are binary floating-point numbers, bf16 among them."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Whether its elements are integers, signed or not; bool is none."""
         return self.kind in ("int", "uint")
 
 

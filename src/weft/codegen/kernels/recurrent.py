@@ -219,13 +219,14 @@ class Recurrence:
 
 
 class Vector:
-    """The `Site` that cells see."""
+    """The `Site` that cells see. Lanes behind the last hidden unit read 0 from operands, and write to scratch only."""
 
     def __init__(self, through: Recurrence, now: Moment, row: int, column: Index, mask: ir.Value | None) -> None:
         self.k, self.dtype = through.k, through.dtype
         self._through, self._now, self._row, self._column, self._mask = through, now, row, column, mask
 
     def x(self, gate: int) -> ir.Value:
+        """From x [time, batch, directions, gates, hidden], at the time that the row is at."""
         k, arg = self.k, self._through.arg
         line = k.add(k.mul(self._now.times[self._row], arg["batch"]), k.add(self._now.first, self._row))
         wide = k.mul(arg["hidden"], self._through.gates)
@@ -233,10 +234,12 @@ class Vector:
         return self._read("x", k.add(k.add(start, k.mul(arg["hidden"], gate)), self._column))
 
     def bias(self) -> ir.Value:
+        """From bias [directions, hidden]."""
         start = self.k.mul(self._now.direction, self._through.arg["hidden"])
         return self._read("bias", self.k.add(start, self._column))
 
     def peephole(self, gate: int) -> ir.Value | None:
+        """From peepholes [directions, 3, hidden]; None where the layer has none."""
         if not self._through.spec["peepholes"]:
             return None
         k, hidden = self.k, self._through.arg["hidden"]
@@ -244,16 +247,20 @@ class Vector:
         return self._read("peepholes", k.add(start, self._column))
 
     def state(self) -> ir.Value:
+        """From the one of buffers 0 and 1 that the time before wrote, or `begin`."""
         return self._load(self._now.before)
 
     def load(self, buffer: int) -> ir.Value:
+        """What lies in scratch, lanes without a hidden unit too."""
         return self._load(buffer)
 
     def store(self, buffer: Index, value: ir.Value) -> None:
+        """All lanes: each row of a buffer has room for whole tiles."""
         place = self._through.place(self._now, buffer, self._row, self._column)
         store(self.k, value, self.k.scratch, place, self.dtype)
 
     def become(self, state: ir.Value) -> None:
+        """To the buffer that the next time reads, and to states [time, directions, batch, hidden]: 0 for a row that has ended."""
         k, arg, runs = self.k, self._through.arg, self._runs()
         self.store(k.sub(1, self._now.before), state if runs is None else k.b.select(runs, state, self.state()))
         time = self._now.times[self._row]
@@ -262,6 +269,7 @@ class Vector:
         self._write("states", k.add(before, self._outside()), shown)
 
     def keep(self, buffer: int, value: ir.Value) -> None:
+        """As `store`; a row that has ended keeps what it had."""
         runs = self._runs()
         self.store(buffer, value if runs is None else self.k.b.select(runs, value, self.load(buffer)))
 

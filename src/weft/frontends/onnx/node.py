@@ -23,7 +23,8 @@ class OnnxNode:
     """One node. Operands and results count as the ONNX documentation numbers them.
 
     `version` is that of the node's domain. `outputs` are the names of its results without omitted
-    ones at the end; an omitted one before the end is an empty string.
+    ones at the end; an omitted one before the end is an empty string. Attributes are of their operators' types: a model
+    where one is not was refused before (`check`), so reading one raises no error but what is said below.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class OnnxNode:
         return attribute in self._attributes
 
     def integer(self, attribute: str, default: int) -> int:
+        """A 64-bit integer; `default` if it is not given."""
         return int(self._attributes[attribute].i) if self.has(attribute) else default
 
     def flag(self, attribute: str, *, default: bool) -> bool:
@@ -60,6 +62,7 @@ class OnnxNode:
         return bool(number)
 
     def number(self, attribute: str, default: float) -> float:
+        """A float, which has f32's digits, and may be infinite or NaN; `default` if it is not given."""
         return float(self._attributes[attribute].f) if self.has(attribute) else default
 
     def floats(self, attribute: str) -> Array | None:
@@ -67,6 +70,7 @@ class OnnxNode:
         return np.array(self._attributes[attribute].floats, np.float32) if self.has(attribute) else None
 
     def text(self, attribute: str, default: str) -> str:
+        """A text, with U+FFFD for bytes that are not UTF-8; `default` if it is not given."""
         return self._attributes[attribute].s.decode("utf-8", "replace") if self.has(attribute) else default
 
     def texts(self, attribute: str) -> tuple[str, ...] | None:
@@ -83,6 +87,7 @@ class OnnxNode:
         return text
 
     def integers(self, attribute: str) -> tuple[int, ...] | None:
+        """A list of integers, empty where the model has an empty one; None if it is not given."""
         return tuple(int(i) for i in self._attributes[attribute].ints) if self.has(attribute) else None
 
     def tensor(self, attribute: str) -> Array | None:

@@ -114,6 +114,10 @@ class Translation:
         return []
 
     def branch(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of an If of two functions. A predicate that is a constant leaves only the side it takes, in this graph.
+
+        Raises Fault for a function that is missing, or results whose element types are not stated.
+        """
         names = [node.function("then_branch"), node.function("else_branch")]
         predicate = values[0]
         if predicate.data is not None and predicate.data.size == 1:
@@ -122,6 +126,7 @@ class Translation:
         return self._branching(node, values, list(map(self._template, names)), dtypes)
 
     def sides(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of a branch of TensorFlow 1, one for each Merge: as `branch`, of nodes of this body. Raises Fault."""
         predicate, given = values[0], dict(zip(node.inputs[1:], values[1:], strict=True))
         no, yes = (wanted for wanted, _ in sides(node))
         body = self._body
@@ -149,6 +154,7 @@ class Translation:
         return found
 
     def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of a While of two functions, one for each variable. Raises Fault as `branch` does."""
         test, step = (prepared(self.library.body(node.function(name)), self.library) for name in ("cond", "body"))
         titles = [f"function {node.function(name)!r}" for name in ("cond", "body")]
         parts = [
@@ -158,6 +164,7 @@ class Translation:
         return self._looping(node, values, parts, result_dtypes(node, len(values), values))
 
     def frame(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of a loop of TensorFlow 1, which `frames` made one node: one for each variable. Raises Fault."""
         title = f"the loop {node.name!r}"
         parts = [Part(title, self._body, list(given), wanted) for wanted, given in inside(node)]
         return self._looping(node, values, parts, result_dtypes(node, len(parts[1].wanted), ()))
