@@ -39,7 +39,8 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
     """The calls that multiply as `chosen` says: sums of the left factor, if there are none yet, then the products."""
     tile, lanes = chosen.tile, ctx.target.lanes(f32)
     width = tile.vectors * lanes
-    left, summing = _left_sums(node, ctx, product, chosen)
+    extents = (product.rows, chosen.tile_rows, chosen.half, product.depth, chosen.part, chosen.sums_row(lanes))
+    left, summing = _left_sums(node, ctx, product, chosen, extents)
     result = 4 * chosen.half * width
     turn = UNROLL * width * f32.size // LINE
     spec = KernelSpec.of(
@@ -52,7 +53,7 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
         kinds=tuple(operand.kind for operand in product.tail),
     )
     args = (
-        *_extents(ctx, product, chosen),
+        *extents,
         chosen.parts,
         tile.blocks,
         tile.large_blocks,
@@ -78,18 +79,14 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
     return [*summing, multiplying]
 
 
-def _extents(ctx: LowerContext, product: Operands, chosen: Cut) -> tuple[int, ...]:
-    """What both kernels know of the sums of the left factor: their first arguments."""
-    sums_row = chosen.sums_row(ctx.target.lanes(f32))
-    return product.rows, chosen.tile_rows, chosen.half, product.depth, chosen.part, sums_row
-
-
-def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> tuple[Value, list[Call]]:
+def _left_sums(
+    node: Node, ctx: LowerContext, product: Operands, chosen: Cut, extents: tuple[int, ...]
+) -> tuple[Value, list[Call]]:
     """The sums of the left factor, and the call that makes them, unless an earlier product has the same ones.
 
-    As queries, keys and values have, whose left factor is one.
+    As queries, keys and values have, whose left factor is one. `extents`: the first arguments of both kernels.
     """
-    factor, extents = product.a.value, _extents(ctx, product, chosen)
+    factor = product.a.value
     key = factor, (*extents, product.a.row)
     if key in ctx.derived:
         return ctx.derived[key], []

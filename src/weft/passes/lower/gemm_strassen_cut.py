@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 from weft.dtypes import f32
 from weft.passes.lower.conv_tile_groups import odd, unevenness
@@ -69,33 +70,36 @@ class Cut:
 
 def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Iterator[Cut]:
     """Every cut worth thinking about; none where tiles would reach into the next matrix, or halves are no whole
-    vectors.
-
-    Twice as many tiles as are needed make chunks enough of few columns; the right factor is then read twice.
-    """
+    vectors."""
     lanes = target.lanes(f32)
     if depth % (2 * lanes) or rows < _LEAST_ROWS:
         return
     parts = -(-depth // _PART)
     part = -(-depth // (parts * 2 * lanes)) * 2 * lanes
     parts = -(-depth // part)
+    for (tiles, tile_rows), vectors in product(_tilings(matrices, rows), range(2, MAX_VECTORS + 1)):
+        half, width = -(-tile_rows // 2), vectors * lanes
+        pairs, rest = divmod(columns, 2 * width)
+        if rest:
+            continue
+        tile = cut_rows(half, min(MAX_ROWS, (target.registers - vectors - 1) // vectors), vectors)
+        most = pairs if parts == 1 else max(1, int(_RESULT_ROOM * target.l2 / (4 * half * width * f32.size)))
+        for each in sorted({-(-pairs // count) for count in range(1, pairs + 1)}):
+            if each <= most:
+                yield Cut(matrices * rows, matrices * tiles, tile_rows, tile, part, parts, pairs, each)
+
+
+def _tilings(matrices: int, rows: int) -> Iterator[tuple[int, int]]:
+    """(tiles, rows of each) of one of `matrices`: as few tiles as are needed, and twice as many.
+
+    The latter make chunks enough of few columns; the right factor is then read twice.
+    """
     fewest = -(-rows // _MOST_ROWS)
     for wanted in (fewest, 2 * fewest):
         tile_rows = -(-rows // wanted)
         tiles = -(-rows // tile_rows)
-        if (tiles > fewest and tile_rows < _LEAST_ROWS) or (matrices > 1 and rows % tile_rows):
-            continue
-        half = -(-tile_rows // 2)
-        for vectors in range(2, MAX_VECTORS + 1):
-            width = vectors * lanes
-            pairs, rest = divmod(columns, 2 * width)
-            if rest:
-                continue
-            tile = cut_rows(half, min(MAX_ROWS, (target.registers - vectors - 1) // vectors), vectors)
-            most = pairs if parts == 1 else max(1, int(_RESULT_ROOM * target.l2 / (4 * half * width * f32.size)))
-            for each in sorted({-(-pairs // count) for count in range(1, pairs + 1)}):
-                if each <= most:
-                    yield Cut(matrices * rows, matrices * tiles, tile_rows, tile, part, parts, pairs, each)
+        if (tiles == fewest or tile_rows >= _LEAST_ROWS) and (matrices == 1 or rows % tile_rows == 0):
+            yield tiles, tile_rows
 
 
 @lru_cache(maxsize=1024)
