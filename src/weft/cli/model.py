@@ -149,7 +149,7 @@ def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mappi
 
 def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
     form = _FORM.fullmatch(file or "")
-    if form is not None and not _exists(form[0]):
+    if form is not None and not os.path.exists(form[0]):  # noqa: PTH110 - Path.exists() raises for one too long
         shape = [_size(tensor.name, size) for size in form[2].replace(" ", "").split(",") if size]
         return _made_up(tensor, shape, _dtype(tensor.name, form[1]))
     if file is not None:
@@ -162,13 +162,6 @@ def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
         )
     shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
     return _made_up(tensor, shape, tensor.dtype)
-
-
-def _exists(path: str) -> bool:
-    try:
-        return Path(path).exists()
-    except OSError:  # too long for a path
-        return False
 
 
 def _size(name: str, text: str) -> int:
