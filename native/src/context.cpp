@@ -72,7 +72,7 @@ std::uint32_t pop_ready(Context& run) {
     return task;
 }
 
-Op* open_op(Context& run, std::uint32_t task, bool shared) {
+Op* open_op(Context& run, std::uint32_t task, int most) {
     if (run.ops_free.empty()) {
         run.ops_made.push_back(std::make_unique<Op>());
         run.ops_free.push_back(run.ops_made.back().get());
@@ -82,12 +82,11 @@ Op* open_op(Context& run, std::uint32_t task, bool shared) {
     const Task& record = run.program.tasks()[task];
     op->run = &run;
     op->task = task;
-    op->chunks = record.chunks;
+    op->chunks.reset(record.chunks, most);  // published by the lock under which members enter the op
     op->cost_per_chunk = record.cost_ns / static_cast<double>(record.chunks);
     op->workers = 1;
     op->holds_lent = false;
-    op->next.store(0, std::memory_order_relaxed);  // published by the lock under which members enter the op
-    op->open = shared && record.chunks > 1;
+    op->open = most > 1 && record.chunks > 1;
     if (op->open) run.open.push_back(op);
     return op;
 }

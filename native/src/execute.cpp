@@ -56,10 +56,11 @@ void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, 
     const bool traced = tracing();
     const std::int64_t start = traced ? monotonic_ns() : 0;
     std::int64_t drawn = 0;
+    Chunks::Drawing drawing(op.chunks, member.holder->place);
     while (!is_cancelled(run)) {
         chaos_point();
-        const std::int64_t chunk = op.next.fetch_add(1, std::memory_order_relaxed);  // see Op::next
-        if (chunk >= op.chunks) break;
+        const std::int64_t chunk = drawing.draw();
+        if (chunk == Chunks::kNone) break;
         call_kernel(run, step, chunk, scratch);
         ++drawn;
         maybe_look(member, op.cost_per_chunk);
@@ -134,7 +135,7 @@ void Scheduler::work_on(Member& member, Op& op) {
     try {
         put_on_fp_mode(member, run);
         void* const scratch = scratch_of(member, run);
-        if (op.chunks > 1) {
+        if (op.chunks.count() > 1) {
             draw_chunks(member, run, op, task.first_step, scratch);
         } else {
             run_steps(member, run, task, scratch);
@@ -181,9 +182,9 @@ std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t fro
         Op op;
         op.run = &run;
         op.task = order[done];
-        op.chunks = task.chunks;
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
         const auto most = std::min<std::int64_t>({how.width, run.program.max_workers(op.task), task.chunks});
+        op.chunks.reset(task.chunks, most);
         if (most > 1 && pays_to_spread(task) && how.generation == fork_generation()) {
             spread(caller, op, {how.engine, static_cast<int>(most), how.generation});
         } else {

@@ -10,9 +10,7 @@ namespace weft {
 namespace {
 
 double remaining_ns(const Op& op) {
-    // Relaxed: an estimate only.
-    const std::int64_t drawn = std::min(op.next.load(std::memory_order_relaxed), op.chunks);
-    return static_cast<double>(op.chunks - drawn) * op.cost_per_chunk;
+    return static_cast<double>(op.chunks.left()) * op.cost_per_chunk;
 }
 
 // Needs the lock, under which it is written.
@@ -54,7 +52,7 @@ bool Scheduler::can_start(const Context& run, int others_working) const {
 }
 
 Op* Scheduler::start(Context& run, std::uint32_t task) {
-    Op* op = open_op(run, task, limits_of(run).intra_op > 1 && run.program.max_workers(task) > 1);
+    Op* op = open_op(run, task, std::min(limits_of(run).intra_op, run.program.max_workers(task)));
     if (run.lent_free) {
         run.lent_free = false;
         op->holds_lent = true;
@@ -119,7 +117,7 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     const int most = limits_of(run).intra_op;
     for (Op* op : run.open) {
         const int cap = std::min(most, run.program.max_workers(op->task));
-        if (op->workers >= std::min<std::int64_t>(cap, op->chunks)) continue;
+        if (op->workers >= std::min<std::int64_t>(cap, op->chunks.count())) continue;
         if (saved_ns(*op) > worth) {
             best = op;
             worth = saved_ns(*op);
@@ -320,7 +318,7 @@ void Scheduler::dispatch_blocking(Section& section) {
         blocking_queue_.pop_front();
         ++blocking_ops_;
         ++run->blocking_ops;
-        give(section, *member, open_op(*run, task, false));
+        give(section, *member, open_op(*run, task, 1));
     }
 }
 

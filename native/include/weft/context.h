@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "weft/cancel.h"
+#include "weft/chunks.h"
 #include "weft/clock.h"
 #include "weft/fp_mode.h"
 #include "weft/memory.h"
@@ -18,18 +19,15 @@ namespace weft {
 
 struct Member;
 
-// Op is a task in progress. It is made and ended under the scheduler's lock; only `next` is touched outside it.
+// Op is a task in progress. It is made and ended under the scheduler's lock; only its chunks are drawn outside it.
 struct Op {
     Context* run = nullptr;
     std::uint32_t task = 0;
-    std::int64_t chunks = 1;
     double cost_per_chunk = 0;
     int workers = 0;          // members inside; the last to leave ends the op
     bool open = false;        // listed in Context::open: others may join
     bool holds_lent = false;  // its token is the one lent by the enclosing op of a nested run
-    // The next chunk to draw. Drawing is relaxed: which worker gets a chunk carries no data, and what the chunks read
-    // and wrote is ordered by the scheduler's lock on entering and leaving the op.
-    alignas(64) std::atomic<std::int64_t> next{0};
+    Chunks chunks;
 };
 
 // Context is used by one run at a time, and handed from run to run through Program::acquire and release.
@@ -97,8 +95,8 @@ void seed(Context& run, std::size_t done);
 // push_ready() and pop_ready() keep the heap and its cost. pop_ready() needs a non-empty heap.
 void push_ready(Context& run, std::uint32_t task);
 std::uint32_t pop_ready(Context& run);
-// open_op() makes an op of a task that was ready, with one worker inside; end_op() gives it back.
-Op* open_op(Context& run, std::uint32_t task, bool shared);
+// open_op() makes an op of a task that was ready, with one worker inside, for up to `most` workers; end_op() gives it back.
+Op* open_op(Context& run, std::uint32_t task, int most);
 void end_op(Op& op);
 // close_op() takes the op off the list of those that can be joined.
 void close_op(Op& op);

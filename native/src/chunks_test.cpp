@@ -1,0 +1,85 @@
+#include "weft/chunks.h"
+
+#include <thread>
+#include <vector>
+
+#include "weft/chaos.h"
+#include "weft/check.h"
+
+namespace weft {
+
+namespace {
+
+std::vector<std::int64_t> drawn_from(Chunks& chunks, int place) {
+    std::vector<std::int64_t> drawn;
+    Chunks::Drawing drawing(chunks, place);
+    for (std::int64_t chunk = drawing.draw(); chunk != Chunks::kNone; chunk = drawing.draw()) drawn.push_back(chunk);
+    return drawn;
+}
+
+}  // namespace
+
+WEFT_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
+    Chunks chunks;
+    chunks.reset(7, 3);
+    CHECK((std::vector<std::int64_t>{2, 3, 4, 5, 6, 0, 1} == drawn_from(chunks, 1)));
+    CHECK_EQUAL(0, chunks.left());
+    CHECK(drawn_from(chunks, 0).empty());
+}
+
+WEFT_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere_too) {
+    for (const int place : {-3, 0, 2, 100}) {
+        Chunks chunks;
+        chunks.reset(5, 2);
+        CHECK_EQUAL(5u, drawn_from(chunks, place).size());
+    }
+}
+
+WEFT_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
+    Chunks chunks;
+    chunks.reset(8, 2);
+    Chunks::Drawing front(chunks, 0);
+    Chunks::Drawing back(chunks, 1);
+    for (std::int64_t turn = 0; turn < 4; ++turn) {
+        CHECK_EQUAL(8 - 2 * turn, chunks.left());
+        CHECK_EQUAL(turn, front.draw());
+        CHECK_EQUAL(4 + turn, back.draw());
+    }
+    CHECK_EQUAL(Chunks::kNone, front.draw());
+    CHECK_EQUAL(Chunks::kNone, back.draw());
+}
+
+WEFT_TEST(there_are_never_more_parts_than_chunks_nor_fewer_than_one) {
+    for (const std::int64_t workers : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{1} << 40}) {
+        Chunks chunks;
+        chunks.reset(3, workers);
+        CHECK_EQUAL(3, chunks.left());
+        CHECK_EQUAL(3u, drawn_from(chunks, 1).size());
+    }
+}
+
+WEFT_TEST(each_chunk_is_drawn_once_by_threads_that_meet_in_every_part) {
+    constexpr std::int64_t kCount = 20'000;
+    constexpr int kThreads = 5;
+    Chunks chunks;
+    for (int round = 0; round < 3; ++round) {
+        chunks.reset(kCount, 3);
+        std::vector<std::vector<std::int64_t>> drawn(kThreads);
+        std::vector<std::thread> threads;
+        for (int place = 0; place < kThreads; ++place) {
+            threads.emplace_back([&chunks, &mine = drawn[static_cast<std::size_t>(place)], place] {
+                chaos_point();
+                mine = drawn_from(chunks, place);
+            });
+        }
+        for (std::thread& thread : threads) thread.join();
+        std::vector<int> times(kCount);
+        for (const auto& mine : drawn) {
+            for (const std::int64_t chunk : mine) ++times[static_cast<std::size_t>(chunk)];
+        }
+        CHECK((times == std::vector<int>(kCount, 1)));
+        CHECK_EQUAL(0, chunks.left());
+    }
+}
+
+}  // namespace weft
