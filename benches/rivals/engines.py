@@ -94,16 +94,16 @@ def tensorflow(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[R
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     import tensorflow as tf
 
-    from benches.rivals.replay.tensorflow import OPS, nhwc
+    from benches.rivals.replay.tensorflow import OPS, nchw, nhwc
     from benches.rivals.replay.walk import walk
 
     tf.config.threading.set_intra_op_parallelism_threads(threads)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     graph = walk(model)
-    order = nhwc if graph.has("Conv") else np.asarray
+    order, back = (nhwc, nchw) if graph.has("Conv") else (np.asarray, np.asarray)
     feed = [tf.constant(order(inputs[name])) for name in graph.inputs]
     function = tf.function(lambda *given: graph.run(OPS, list(given), lambda array: array)).get_concrete_function(*feed)
-    return lambda: [tensor.numpy() for tensor in function(*feed)], tf.__version__
+    return lambda: [back(tensor.numpy()) for tensor in function(*feed)], tf.__version__
 
 
 def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:

@@ -1,7 +1,7 @@
 """The ops of the benchmarks' models in TensorFlow.
 
 TensorFlow's CPU kernels take images as NHWC, so in a graph with convolutions every rank-4 tensor is held so, and
-the graph's inputs are given so: no transpose is in the timed path.
+the graph's inputs are given so: no transpose is in the timed path. Its outputs come back as views in the model's order.
 """
 
 from __future__ import annotations
@@ -17,6 +17,11 @@ from onnx import helper
 def nhwc(array: Any) -> Any:
     """An NCHW array as a contiguous NHWC one; of another rank: as it is."""
     return np.ascontiguousarray(np.transpose(array, (0, 2, 3, 1))) if array.ndim == 4 else array
+
+
+def nchw(array: Any) -> Any:
+    """The NCHW view of an NHWC array; of another rank: as it is."""
+    return np.transpose(array, (0, 3, 1, 2)) if array.ndim == 4 else array
 
 
 def _same_or_explicit(pads: Any) -> list[list[int]]:
