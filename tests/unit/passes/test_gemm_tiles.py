@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from weft.dtypes import f32
+from weft.graph.graph import Graph
+from weft.passes.lower.base import LowerContext
 from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, panels_ahead
+from weft.passes.lower.matmul import lower_matmul
+from weft.plan.target import Target
 
 SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
 REGISTERS = [(16, 32), (8, 16), (4, 16), (2, 16)]
@@ -87,3 +92,21 @@ def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
 
     assert found == lines
     assert found == 0 or found * blocks >= 4 * 3
+
+
+@pytest.mark.parametrize(("size", "asked"), [(768, False), (2048, True)])
+def test_panels_that_a_call_packs_are_asked_for_where_the_product_leaves_the_caches(size: int, asked: bool) -> None:
+    """
+    Three matrices of 16 MB do not fit 32 MB of L3; what lies in a cache need not be asked for.
+    """
+    target = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
+    graph = Graph()
+    factors = [graph.input(name, f32, (size, size)) for name in "ab"]
+    node = graph.add("matmul", factors, {"transpose_a": False, "transpose_b": False}, outputs=1)
+    node.output.dtype, node.output.shape = f32, (size, size)
+
+    packing, multiplying = lower_matmul(node, LowerContext(graph, target)) or ()
+
+    assert [call.spec and call.spec.family for call in (packing, multiplying)] == ["gemm_pack", "gemm"]
+    assert multiplying.spec is not None
+    assert (multiplying.spec["ahead"] != (0, 0)) == asked

@@ -10,12 +10,13 @@ from weft.ops.operands import BYTES
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from weft.passes.lower.conv_tiles import sum_registers
 from weft.passes.lower.gemm_operands import Operands, operands_of
-from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
+from weft.passes.lower.gemm_right import Right, packed_by_call, packed_pairs, packed_quads, right_factor
 from weft.passes.lower.gemm_strassen import lower_strassen_product
 from weft.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_tile, panels_ahead
 from weft.passes.lower.quads import kind_of
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
+from weft.plan.target import Target
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
 
@@ -130,7 +131,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         edge=edge,
         grid=grid.chunks > 1 or product.batches > 1,
         batch_rank=len(product.batch),
-        ahead=panels_ahead(grid, width * dtype.size) if product.b.value.is_constant else (0, 0),
+        ahead=panels_ahead(grid, width * dtype.size) if _asks_ahead(product, right, dtype, ctx.target) else (0, 0),
         tail=node.attrs.get("tail"),
         kinds=tuple(operand.kind for operand in product.tail),
     )
@@ -149,6 +150,15 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         scratch=scratch,
     )
     return [*calls, product_call]
+
+
+def _asks_ahead(product: Operands, right: Right, dtype: DType, target: Target) -> bool:
+    """Whether blocks ask for packed panels: constants, and those that a call packed, unless a cache holds all three
+    matrices and so the panels."""
+    rows, columns, depth = product.rows, product.columns, product.depth
+    matrices = (rows * depth + depth * columns + rows * columns) * dtype.size
+    is_far = matrices > max(target.l2, target.l3)
+    return product.b.value.is_constant or (right.source == "packed" and is_far)
 
 
 def _args(product: Operands, tile: Tile, grid: Grid, panels: int, b_panel: int) -> tuple[int, ...]:
