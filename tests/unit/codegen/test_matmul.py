@@ -293,6 +293,8 @@ def test_nan_and_infinity_stay_in_their_rows_and_columns(target: Target) -> None
     """
     a, b = numbers((11, 13)), numbers((13, 21), 1)
     a[3, 4], b[5, 20] = np.nan, np.inf
+    with np.errstate(invalid="ignore"):  # some BLAS kernels multiply infinity by the zeros of their padding
+        finite = np.isfinite(a @ b)
     for constants in [(), (1,)]:
         (found,) = SingleNode("matmul", [a, b], PLAIN, constants=constants).run(target)
-        np.testing.assert_array_equal(np.isfinite(found), np.isfinite(a @ b))
+        np.testing.assert_array_equal(np.isfinite(found), finite)
