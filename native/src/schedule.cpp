@@ -118,9 +118,9 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     for (Op* op : run.open) {
         const int cap = std::min(most, run.program.max_workers(op->task));
         if (op->workers >= std::min<std::int64_t>(cap, op->chunks.count())) continue;
-        if (saved_ns(*op) > worth) {
+        if (const double saved = saved_ns(*op); saved > worth) {
             best = op;
-            worth = saved_ns(*op);
+            worth = saved;
         }
     }
     return best;

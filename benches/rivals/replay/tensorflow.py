@@ -1,7 +1,8 @@
 """The ops of the benchmarks' models in TensorFlow.
 
 TensorFlow's CPU kernels take images as NHWC, so in a graph with convolutions every rank-4 tensor is held so, and
-the graph's inputs are given so: no transpose is in the timed path. Its outputs come back as views in the model's order.
+the graph's inputs are given so: none is transposed in the timed path, but where an image is flattened. Outputs come
+back as views in the model's order. Reshape and Transpose take the model's axes, so not those of images.
 """
 
 from __future__ import annotations

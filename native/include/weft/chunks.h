@@ -8,12 +8,13 @@
 
 namespace weft {
 
-// Chunks are cut into parts of neighbours, one for each worker that may come. A worker draws its own part first and then
-// what others have left of theirs: so from op to op it meets the same rows of an image, which its own cache holds, and
-// draws without waiting for a counter that another core has just changed.
+// Chunks are cut into parts of neighbours, one for each worker that may come. A worker draws the part of its place first
+// and then what is left of the others: so from op to op it meets the same rows of an image, which its own cache holds, and
+// draws without waiting for a counter that another core has just changed. There may be more places than parts, where
+// inter_op exceeds intra_op: then two workers can begin with one part.
 //
 // All is relaxed: which worker gets a chunk carries no data, and what the chunks read and wrote is ordered by the
-// scheduler's lock on entering and leaving the op, as is reset().
+// scheduler's lock on entering and leaving the op, as is reset(); where another runtime spreads an op, by its fork and join.
 class Chunks {
 public:
     static constexpr int kMostParts = 16;

@@ -19,7 +19,8 @@ namespace weft {
 
 struct Member;
 
-// Op is a task in progress. It is made and ended under the scheduler's lock; only its chunks are drawn outside it.
+// Op is a task in progress. It is made and ended under the scheduler's lock, but for those that another runtime spreads;
+// only its chunks are drawn outside it.
 struct Op {
     Context* run = nullptr;
     std::uint32_t task = 0;
