@@ -49,7 +49,7 @@ WEFT_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
     CHECK_EQUAL(Chunks::kNone, back.draw());
 }
 
-WEFT_TEST(there_are_never_more_parts_than_chunks_nor_fewer_than_one) {
+WEFT_TEST(chunks_can_be_made_for_no_worker_and_for_more_than_there_are_parts) {
     for (const std::int64_t workers : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{1} << 40}) {
         Chunks chunks;
         chunks.reset(3, workers);

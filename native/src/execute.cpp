@@ -176,11 +176,11 @@ std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t fro
                                    Spreading how) {
     const auto order = run.program.order();
     std::size_t done = from;
+    Op op;
+    op.run = &run;
     for (; done < order.size(); ++done) {
         if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
         const Task& task = run.program.tasks()[order[done]];
-        Op op;
-        op.run = &run;
         op.task = order[done];
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
         const auto most = std::min<std::int64_t>({how.width, run.program.max_workers(op.task), task.chunks});
