@@ -45,7 +45,7 @@ def fetch_ahead(calls: Sequence[Call], target: Target) -> None:
         if call.spec is None or call.spec.family not in READERS:
             continue
         cache, share = READERS[call.spec.family]
-        most = share * (target.l2 if cache == "l2" else max(target.l2, target.l3))
+        most = share * (target.l2 if cache == "l2" else target.last_cache)
         for value in call.reads:
             if value.is_constant and LEAST_BYTES <= nbytes(value) <= most:
                 before = calls[max(0, number - _REACH) : number]

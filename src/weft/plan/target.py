@@ -28,6 +28,11 @@ class Target:
     l3: int
 
     @property
+    def last_cache(self) -> int:
+        """Bytes of the larger of L2 and L3: what exceeds it is in memory."""
+        return max(self.l2, self.l3)
+
+    @property
     def has_bf16_products(self) -> bool:
         """Whether one instruction multiplies pairs of bf16 and adds the products to f32 (AVX512_BF16)."""
         return self.isa == "avx512" and "+avx512bf16" in self.features.split(",")

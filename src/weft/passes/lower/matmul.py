@@ -157,8 +157,7 @@ def _asks_ahead(product: Operands, right: Right, dtype: DType, target: Target) -
     matrices and so the panels."""
     rows, columns, depth = product.rows, product.columns, product.depth
     matrices = (rows * depth + depth * columns + rows * columns) * dtype.size
-    is_far = matrices > max(target.l2, target.l3)
-    return product.b.value.is_constant or (right.source == "packed" and is_far)
+    return product.b.value.is_constant or (right.source == "packed" and matrices > target.last_cache)
 
 
 def _args(product: Operands, tile: Tile, grid: Grid, panels: int, b_panel: int) -> tuple[int, ...]:
