@@ -43,7 +43,7 @@ _SCALE = Expr((f32,), (Step("const", (), f32, 0.125), Step("mul", (0, 1), f32)),
 
 Case = tuple[list[tuple[int, ...]], dict[str, Any], bool]
 _CASES: dict[str, Case] = {}
-for _n in (8, 16, 24, 32, 48, 64, 100, 128, 256, 512, 1000, 1024, 2048):
+for _n in (8, 16, 24, 32, 48, 64, 100, 128, 256, 512, 1000, 1024, 1536, 2048, 3000, 4096):
     _CASES[f"{_n}^3"] = ([(_n, _n), (_n, _n)], {}, False)
     _CASES[f"{_n}^3 constant"] = ([(_n, _n), (_n, _n)], {}, True)
 _CASES |= {

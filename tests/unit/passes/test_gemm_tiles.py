@@ -88,16 +88,25 @@ def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
     The blocks of a chunk ask for all of a later panel together, unless there is one, which waits for memory anyway, or
     so many that the first one's wait is nothing.
     """
-    found, _ = panels_ahead(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64)
+    found, later = panels_ahead(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64, parts=False)
 
-    assert found == lines
+    assert (found, later) == (lines, 2 if lines else 0)
     assert found == 0 or found * blocks >= 4 * 3
+
+
+@pytest.mark.parametrize(("blocks", "lines"), [(1, 0), (5, 3), (40, 1)])
+def test_chunks_of_products_in_parts_ask_for_the_next_panel(blocks: int, lines: int) -> None:
+    """
+    However many blocks there are: what a part of the depth takes is read soon.
+    """
+    assert panels_ahead(Grid(1, blocks, 1, 1, 1, 4), 3 * 64, parts=True) == (lines, 1 if lines else 0)
 
 
 @pytest.mark.parametrize(("size", "asked"), [(768, False), (2048, True)])
 def test_panels_that_a_call_packs_are_asked_for_where_the_product_leaves_the_caches(size: int, asked: bool) -> None:
     """
-    Three matrices of 16 MB do not fit 32 MB of L3; what lies in a cache need not be asked for.
+    Three matrices of 16 MB do not fit 32 MB of L3: the depth is multiplied in parts, too. What lies in a cache need not be
+    asked for.
     """
     target = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
     graph = Graph()
@@ -110,3 +119,4 @@ def test_panels_that_a_call_packs_are_asked_for_where_the_product_leaves_the_cac
     assert [call.spec and call.spec.family for call in (packing, multiplying)] == ["gemm_pack", "gemm"]
     assert multiplying.spec is not None
     assert (multiplying.spec["ahead"] != (0, 0)) == asked
+    assert multiplying.spec["parts"] == asked

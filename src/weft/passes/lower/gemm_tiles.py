@@ -25,7 +25,18 @@ UNROLL = 4
 _MOST_SHARERS = 16
 """Where more blocks than this use a panel, the first one's wait for it counts little."""
 
+WHOLE_BYTES = 4096
+"""Rows of the left factor below this are multiplied whole, longer ones in parts of up to PART_BYTES."""
+
+PART_BYTES = 2048
+
+PART_BLOCKS = 16
+"""Fewer blocks of rows fit L2 beside a panel of the whole depth."""
+
 _GEMM_CHUNK_NS = 20_000.0
+
+_PART_CHUNKS = 128
+"""Chunks of a product in parts: larger ones read the factors less often, and their part of them fits L2 all the same."""
 
 _ENOUGH_CHUNKS = 8
 """With fewer chunks, workers may be left without one."""
@@ -113,13 +124,31 @@ def _block_cost(rows: int, vectors: int, depth: int) -> float:
     return step * max(depth, 1) + 2 * rows * vectors + 12
 
 
+def choose_part(depth: int, size: int, blocks: int, lanes: int) -> int:
+    """How much of `depth` elements of `size` bytes a chunk multiplies at once where factors come from memory, so that what it
+    reads of both stays in L2: parts of one length, a multiple of `lanes`, of which the last may be shorter, or all."""
+    if depth * size < WHOLE_BYTES or blocks < PART_BLOCKS:
+        return depth
+    parts = -(-depth * size // PART_BYTES)
+    return -(-depth // (parts * lanes)) * lanes
+
+
 def choose_grid(
-    tile: Tile, panels: int, batches: int, block_ns: float, a_bytes: float, b_bytes: float, l2: int, copies: bool
+    tile: Tile,
+    panels: int,
+    batches: int,
+    block_ns: float,
+    a_bytes: float,
+    b_bytes: float,
+    l2: int,
+    copies: bool,
+    share: float = 1.0,
 ) -> Grid:
     """Chunks worth about _GEMM_CHUNK_NS each that move the least memory.
 
     `block_ns`: the time of one block of one panel; `a_bytes`, `b_bytes`: of one batch's factors; `copies`: the
-    right factor is copied, by each chunk or, where several would copy the same panel, beforehand.
+    right factor is copied, by each chunk or, where several would copy the same panel, beforehand; `share`: of the depth
+    that is multiplied at once.
     """
     blocks = max(tile.blocks, 1)
     panels = max(panels, 1)
@@ -128,8 +157,9 @@ def choose_grid(
         wanted = min(MAX_CHUNKS, max(1, round(batches * batch_ns / _GEMM_CHUNK_NS)))
         each = -(-batches // wanted)
         return Grid(each, blocks, panels, -(-batches // each), 1, 1)
-    wanted = max(1, min(round(batch_ns / _GEMM_CHUNK_NS), MAX_CHUNKS // batches))
-    room = max(0.75 * l2 - b_bytes / panels, 0.2 * l2)
+    most = MAX_CHUNKS if share == 1.0 else max(_PART_CHUNKS, batches)
+    wanted = max(1, min(round(batch_ns / _GEMM_CHUNK_NS), most // batches))
+    room = max(0.75 * l2 - share * b_bytes / panels, 0.2 * l2)
     best: tuple[float, Grid] | None = None
     for block_chunks in range(1, min(blocks, wanted) + 1):
         blocks_each = -(-blocks // block_chunks)
@@ -139,7 +169,7 @@ def choose_grid(
         cost = moved / BYTES_PER_NS
         if copies:
             cost += b_bytes * (_COPIED_NS_PER_BYTE if grid.block_chunks == 1 else _PACKED_NS_PER_BYTE)
-        if a_bytes * blocks_each / blocks > room:
+        if share * a_bytes * blocks_each / blocks > room:
             cost += a_bytes * panels / BYTES_PER_NS
         done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
         cost += block_ns * (done - blocks * panels) / 4
@@ -152,13 +182,14 @@ def choose_grid(
     return best[1]
 
 
-def panels_ahead(grid: Grid, step_bytes: int) -> tuple[int, int]:
+def panels_ahead(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:
     """(cache lines of a later packed panel that each turn of a block asks for, how many panels later).
 
     A row of a panel is `step_bytes` long. The blocks of a chunk ask for all of the panel together: not of the next one,
     which another worker may have begun by then, but of that behind it. Behind the last panel of a constant may well lie
     the next constant; if not, no harm is done. A single block waits for memory all the time: asking for more only costs.
+    Chunks of products in `parts` are longer, and ask for the next panel.
     """
-    if not 1 < grid.blocks <= _MOST_SHARERS:
+    if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not parts):
         return 0, 0
-    return -(-UNROLL * step_bytes // LINE // grid.blocks), 2
+    return -(-UNROLL * step_bytes // LINE // grid.blocks), 1 if parts else 2

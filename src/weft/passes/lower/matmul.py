@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from weft.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
 from weft.graph.node import Node
@@ -10,9 +10,9 @@ from weft.ops.operands import BYTES
 from weft.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from weft.passes.lower.conv_tiles import sum_registers
 from weft.passes.lower.gemm_operands import Operands, operands_of
-from weft.passes.lower.gemm_right import Right, packed_by_call, packed_pairs, packed_quads, right_factor
+from weft.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
 from weft.passes.lower.gemm_strassen import lower_strassen_product
-from weft.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_tile, panels_ahead
+from weft.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_part, choose_tile, panels_ahead
 from weft.passes.lower.quads import kind_of
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
@@ -98,25 +98,20 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     registers = sum_registers(ctx.target, quads=True) if each == 4 else ctx.target.registers
     tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
     width = tile.vectors * lanes
-    panels = -(-product.columns // width)
     if each == 4:
         right = packed_quads(ctx, product, width)
     else:
         right = packed_pairs(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
-    panel_ns = max(
-        tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * FLOPS_PER_LANE_NS),
-        depth * width * dtype.size / BYTES_PER_NS,
-    )
-    a_bytes = float(product.rows * depth * dtype.size)
-    b_bytes = float(product.columns * depth * dtype.size)
-    block_ns = panel_ns / tile.blocks
-    grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, ctx.target.l2, right.copies)
+    cut_up = _cut_up(product, tile, dtype, ctx.target, right.copies, each)
+    grid = cut_up.grid
     calls = []
     if right.copies and grid.block_chunks > 1:
         right, call = packed_by_call(node, ctx, product, right, tile.vectors)
         calls.append(call)
     product = replace(product, b=right.matrices)
+    asks = cut_up.streams and right.source == "packed"
     edge = -(-(product.columns % width) // lanes)
+    copied = right.copies or (right.source == "rows" and edge > 0)
     spec = KernelSpec.of(
         "gemm",
         dtype=dtype,
@@ -131,43 +126,69 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         edge=edge,
         grid=grid.chunks > 1 or product.batches > 1,
         batch_rank=len(product.batch),
-        ahead=panels_ahead(grid, width * dtype.size) if _asks_ahead(product, right, dtype, ctx.target) else (0, 0),
+        ahead=panels_ahead(grid, width * dtype.size, cut_up.part < depth) if asks else (0, 0),
+        parts=cut_up.part < depth,
         tail=node.attrs.get("tail"),
         kinds=tuple(operand.kind for operand in product.tail),
     )
-    scratch = tile.heights[0] * width * dtype.size
-    if right.copies or (right.source == "rows" and edge):
-        scratch += depth * width * dtype.size
     product_call = ctx.call(
         node,
         spec,
         (node.output,),
         (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
-        args=_args(product, tile, grid, panels, right.panel),
+        args=_args(product, tile, cut_up, right.panel),
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
-        cost=CALL_NS + product.batches * panels * panel_ns,
-        scratch=scratch,
+        cost=cut_up.cost,
+        scratch=_scratch(tile, cut_up, width, copied, cut_up.part < depth) * dtype.size,
     )
     return [*calls, product_call]
 
 
-def _asks_ahead(product: Operands, right: Right, dtype: DType, target: Target) -> bool:
-    """Whether blocks ask for packed panels: constants, and those that a call packed, unless a cache holds all three
-    matrices and so the panels."""
+@dataclass(frozen=True, slots=True)
+class _CutUp:
+    """A product in chunks: the grid, its panels, how much of the depth is multiplied at once, the time of all in ns, and
+    whether its factors come from memory."""
+
+    grid: Grid
+    panels: int
+    part: int
+    cost: float
+    streams: bool
+
+
+def _cut_up(product: Operands, tile: Tile, dtype: DType, target: Target, copies: bool, each: int) -> _CutUp:
     rows, columns, depth = product.rows, product.columns, product.depth
-    matrices = (rows * depth + depth * columns + rows * columns) * dtype.size
-    return product.b.value.is_constant or (right.source == "packed" and matrices > target.last_cache)
+    lanes = target.lanes(dtype)
+    width = tile.vectors * lanes
+    panels = -(-columns // width)
+    panel_ns = max(
+        tile.blocks * 2.0 * tile.heights[0] * width * depth / (lanes * FLOPS_PER_LANE_NS),
+        depth * width * dtype.size / BYTES_PER_NS,
+    )
+    a_bytes, b_bytes = (float(size * depth * dtype.size) for size in (rows, columns))
+    streams = product.b.value.is_constant or a_bytes + b_bytes + rows * columns * dtype.size > target.last_cache
+    part = choose_part(depth, dtype.size, tile.blocks, lanes) if streams and each != 4 else depth
+    block_ns, share = panel_ns / tile.blocks, part / max(depth, 1)
+    grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, share)
+    return _CutUp(grid, panels, part, CALL_NS + product.batches * panels * panel_ns, streams)
 
 
-def _args(product: Operands, tile: Tile, grid: Grid, panels: int, b_panel: int) -> tuple[int, ...]:
+def _scratch(tile: Tile, cut_up: _CutUp, width: int, copied: bool, parts: bool) -> int:
+    """Elements of scratch of the `gemm` kernel: a block, a copied panel, the sums of a chunk between parts of the depth."""
+    block, grid = tile.heights[0] * width, cut_up.grid
+    return block + (cut_up.part * width if copied else 0) + (block * grid.blocks * grid.panels if parts else 0)
+
+
+def _args(product: Operands, tile: Tile, cut_up: _CutUp, b_panel: int) -> tuple[int, ...]:
     """The arguments of the `gemm` kernel, in the order of its ARGS."""
+    grid = cut_up.grid
     return (
         product.columns,
         product.depth,
         tile.blocks,
         tile.large_blocks,
-        panels,
+        cut_up.panels,
         product.a.row,
         product.a.column,
         product.b.row,
@@ -180,6 +201,7 @@ def _args(product: Operands, tile: Tile, grid: Grid, panels: int, b_panel: int) 
         grid.panels,
         grid.block_chunks,
         grid.panel_chunks,
+        cut_up.part,
         *(operand.row for operand in product.tail),
         *product.batch,
         *(step for each in product.every for step in each.batch),

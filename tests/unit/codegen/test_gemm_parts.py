@@ -1,0 +1,133 @@
+"""Matrix products whose depth is multiplied in parts, on every instruction set."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.kernel_runner import lower_graph
+from tests.single_node import SingleNode
+
+from weft.dtypes import bf16, f32
+from weft.graph.expr import Expr, Step
+from weft.passes.lower import gemm_tiles
+from weft.passes.lower.gemm_tiles import choose_part
+from weft.plan.target import Target
+
+Array = np.ndarray[Any, Any]
+PLAIN: dict[str, Any] = {"transpose_a": False, "transpose_b": False}
+BIAS = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
+BIAS_RESIDUAL_GELU = Expr(
+    (f32, f32, f32),
+    (Step("add", (0, 1), f32), Step("add", (3, 2), f32), Step("erf", (4,), f32), Step("mul", (4, 5), f32)),
+    (6,),
+)
+STEPS = 32
+"""A part of the depth in these tests, in elements of four bytes."""
+
+
+@pytest.fixture(autouse=True)
+def short_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gemm_tiles, "WHOLE_BYTES", 2 * STEPS * 4)
+    monkeypatch.setattr(gemm_tiles, "PART_BYTES", STEPS * 4)
+    monkeypatch.setattr(gemm_tiles, "PART_BLOCKS", 2)
+
+
+def numbers(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Array:
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return (values if np.dtype(dtype).kind == "f" else 8 * values).astype(dtype)
+
+
+def of(attrs: dict[str, Any], *arrays: Array, constants: tuple[int, ...] = ()) -> SingleNode:
+    return SingleNode("matmul", arrays, {**PLAIN, **attrs}, constants=constants)
+
+
+def check(node: SingleNode, target: Target, tolerance: float = 5e-5) -> None:
+    """One kernel multiplies in parts; it agrees with the reference, and gives the same bits in both orders of chunks."""
+    small = replace(target, l2=1 << 12, l3=1 << 12)
+    calls = lower_graph(node.graph, small, "exact")[0]
+    assert [call.spec["parts"] for call in calls if call.spec is not None and call.spec.family == "gemm"] == [True]
+    node.check(small, tolerance)
+
+
+SHAPES = {
+    "parts of one length": (19, 4 * STEPS, 48),
+    "a last part of another length": (19, 4 * STEPS - 20, 48),
+    "a depth that makes no whole turns": (19, 3 * STEPS - 1, 48),
+    "two heights of blocks": (37, 2 * STEPS, 64),
+    "a last panel of fewer vectors": (37, 2 * STEPS, 64 + 16),
+    "a last panel of part of a vector": (37, 3 * STEPS, 64 + 45),
+    "several chunks": (150, 5 * STEPS, 500),
+}
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["variable", "constant"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_sums_of_parts_add_up(name: str, constant: bool, target: Target) -> None:
+    """Sums wait in scratch from part to part, whatever rows and columns are left over."""
+    rows, depth, columns = SHAPES[name]
+    check(of({}, numbers(rows, depth), numbers(depth, columns, seed=1), constants=(1,) if constant else ()), target)
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["a", "a transposed"])
+@pytest.mark.parametrize("right", [False, True], ids=["b", "b transposed"])
+@pytest.mark.parametrize("rows", [40, 90])
+def test_factors_stored_transposed(rows: int, left: bool, right: bool, target: Target) -> None:
+    """A part begins where its rows or columns lie, also in a right factor that each chunk copies for itself."""
+    depth, columns = 3 * STEPS, 96
+    a = numbers(depth, rows) if left else numbers(rows, depth)
+    b = numbers(columns, depth, seed=1) if right else numbers(depth, columns, seed=1)
+    check(of({"transpose_a": left, "transpose_b": right}, a, b), target)
+
+
+@pytest.mark.parametrize("columns", [64, 101])
+def test_tails_take_finished_sums_only(columns: int, target: Target) -> None:
+    """A bias is added once, not with each part; long tails and those that read a whole matrix likewise."""
+    rows, depth = 40, 4 * STEPS
+    a, b = numbers(rows, depth), numbers(depth, columns, seed=1) / 8
+    bias, residual = numbers(columns, seed=2), numbers(rows, columns, seed=3)
+    check(of({"tail": BIAS}, a, b, bias, constants=(1, 2)), target)
+    check(of({"tail": BIAS_RESIDUAL_GELU}, a, b, bias, residual, constants=(1, 2)), target)
+
+
+def test_matrices_of_a_batch(target: Target) -> None:
+    """Each matrix of a batch has sums of its own."""
+    check(of({}, numbers(3, 40, 3 * STEPS), numbers(3, 3 * STEPS, 70, seed=1)), target)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int32, np.int64])
+def test_other_dtypes(dtype: Any, target: Target) -> None:
+    """Integers wrap as they do in one go, so parts change no bit of theirs."""
+    check(of({}, numbers(40, 3 * STEPS, dtype=dtype), numbers(3 * STEPS, 70, seed=1, dtype=dtype)), target, 1e-9)
+
+
+def test_infinity_and_nan_stay_in_their_rows_and_columns(target: Target) -> None:
+    a, b = numbers(40, 3 * STEPS), numbers(3 * STEPS, 70, seed=1)
+    a[3, 40], b[70, 5] = np.inf, np.nan
+    check(of({}, a, b, constants=(1,)), target)
+
+
+def test_pairs_of_bf16(target: Target) -> None:
+    """The depth counts pairs there, in a part as in the whole."""
+    if not target.has_bf16_products:
+        pytest.skip("multiplies no pairs of bf16")
+    a, b = numbers(40, 6 * STEPS).astype(bf16.numpy), numbers(6 * STEPS, 70, seed=1)
+    node = of({}, a, b, constants=(1,))
+    small = replace(target, l2=1 << 12, l3=1 << 12)
+    (call,) = lower_graph(node.graph, small)[0]
+    assert call.spec is not None
+    assert (call.spec["pairs"], call.spec["parts"]) == (True, True)
+    (found,) = node.run(small)
+    rounded = b.astype(bf16.numpy).astype(np.float64)
+    np.testing.assert_allclose(found.astype(np.float64), a.astype(np.float64) @ rounded, rtol=0.01, atol=0.1)
+
+
+def test_parts_are_even_and_cover_the_depth() -> None:
+    """Whole vectors of one length, of which the last may be cut short, none empty; shallow depths and few rows are not cut."""
+    for depth in range(1, 1000):
+        part = choose_part(depth, 4, 10, 16)
+        assert part == depth if depth < 2 * STEPS else part <= STEPS and part % 16 == 0
+        assert depth - (-(-depth // part) - 1) * part > 0
+    assert choose_part(1000, 4, 1, 16) == 1000
