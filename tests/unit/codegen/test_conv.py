@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.kernel_runner import lower_graph
 from tests.unit.codegen.conv_case import TAILS, Case
 
+from weft.codegen.jit import emit_ir
 from weft.dtypes import f64
 from weft.plan.target import Target
 
@@ -70,6 +72,17 @@ def test_plain_input(channels: int, outputs: int, target: Target) -> None:
     stem = Case(channels, outputs, (29, 30), (3, 3), strides=(2, 2), pads=SAME, images=2, plain_input=True)
     stem.check(target)
     replace(stem, kernel=(7, 7), pads=(3, 3, 3, 3), tail="relu", bias=False).check(target)
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["row-major", "blocked"])
+def test_rows_of_a_row_major_image_are_asked_for(plain: bool, target: Target) -> None:
+    """A block asks for what the one below it reads: two new rows of three channels, two lines of each. What lies in blocks
+    comes from a kernel that has just written it."""
+    stem = Case(3, 16, (29, 30), (3, 3), strides=(2, 2), pads=SAME, plain_input=plain)
+    calls, _ = lower_graph(stem.graph(target)[0], target)
+    specs = [call.spec for call in calls if call.spec is not None and call.spec.family == "conv"]
+    assert [spec["plain_input"] for spec in specs] == [plain]
+    assert (".prefetch." in emit_ir(specs[0], target)) == plain
 
 
 def test_reduction_in_passes(target: Target) -> None:

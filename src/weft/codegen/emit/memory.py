@@ -21,11 +21,11 @@ def store(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType
     k.b.store(value, k.at(base, index, dtype), align=dtype.size)
 
 
-def prefetch(k: Kernel, base: ir.Value, bytes_: Index) -> None:
-    """Ask for the cache line at `bytes_` behind `base` to be brought into L2. Any address will do."""
+def prefetch(k: Kernel, base: ir.Value, bytes_: Index, *, near: bool = False) -> None:
+    """Ask for the cache line at `bytes_` behind `base` to be brought into L2, or if `near` into L1. Any address will do."""
     function = k.intrinsic("llvm.prefetch.p0", ir.VoidType(), POINTER, I32, I32, I32)
     place = k.b.gep(base, [as_i64(bytes_)], source_etype=I8)
-    k.b.call(function, [place, I32(0), I32(2), I32(1)])
+    k.b.call(function, [place, I32(0), I32(3 if near else 2), I32(1)])
 
 
 def lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:

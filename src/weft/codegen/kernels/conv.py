@@ -118,6 +118,8 @@ def _rows(
         at = replace(_prefetching(k, spec, arg, at, row.index), top=top)
         for number, columns in enumerate(spec["segments"]):
             with segment_blocks(k, spec, number, len(ARGS)) as pixel:
+                if spec["plain_input"]:
+                    block.ask_below(at, pixel, len(columns))
                 block.emit(at, pixel, columns, taps)
 
 

@@ -122,6 +122,21 @@ class RegisterBlock:
         sums = self._reduce(place, k.add(place.x, left), columns, taps, sums)
         self._end(place, out, [widen(k, value, self.lanes) for value in sums])
 
+    def ask_below(self, place: BlockPlace, pixel: Index, pixels: int) -> None:
+        """Ask for what the block below the `pixels` at `pixel` reads of a plain input and this one does not. Rows of an image
+        that its caller has just made come from memory, and hardware does not see that its channels are read in turn."""
+        k, size = self.k, self.source.size
+        step = self.arg["x_row"]
+        below = k.mul(step, (self.kernel[0] - 1) * self.dilations[0] + 1)
+        left = k.sub(k.mul(pixel, self.strides[1]), self.pad_left)
+        first = k.add(k.add(place.x, below), left)
+        with loop(k, 0, self.arg["channels"], name="plane") as plane:
+            at = k.add(first, k.mul(plane.index, self.arg["x_channel"]))
+            for row in range(self.strides[0]):
+                start = k.mul(k.add(at, k.mul(step, row)), size)
+                for byte in range(0, pixels * self.strides[1] * size, LINE):
+                    prefetch(k, k.pointer(1), k.add(start, byte), near=True)
+
     def _begin(self, place: BlockPlace, out: Index, pixels: int) -> list[ir.Value]:
         """The sums before the reduction, pixel by pixel: the bias, or in later passes what `out` holds."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
