@@ -153,14 +153,8 @@ def test_graphs_of_sessions_take_traced_functions() -> None:
 
 def test_what_cannot_be_in_a_graph_says_so() -> None:
     """
-    A name that only one way gives a value, a value that is no tensor, a break out of a `try`, and plain graphs.
+    A value that is no tensor, a break out of a `try`, and plain graphs.
     """
-
-    @tf.function
-    def half_defined(x: Any) -> Any:
-        if x > 0:
-            y = x
-        return y
 
     @tf.function
     def no_tensor(x: Any) -> Any:
@@ -180,8 +174,6 @@ def test_what_cannot_be_in_a_graph_says_so() -> None:
         return x
 
     one = tf.constant(1.0)
-    with pytest.raises(NameError, match="'y'"):
-        half_defined(one)
     with pytest.raises(TypeError, match="'kind' is <class 'tuple'> in an `if` over a tensor"):
         no_tensor(one)
     with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.cond in place of `if`, tf\.while_loop"):

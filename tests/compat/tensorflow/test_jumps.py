@@ -109,6 +109,25 @@ def in_a_with(x):
     return x * 2.0
 
 
+def behind_branches_that_may_return(x):
+    if x > 8.0:
+        x = x - 1.0
+    elif x > 5.0:
+        return x
+    with tf.name_scope("inside"):
+        for _ in range(3):
+            if x > 1.0:
+                break
+            x = x + 1.0
+    return x * 2.0
+
+
+def over_nothing(x):
+    for i in tf.range(0):
+        x += i
+    return x
+
+
 def places(x):
     class Box:
         pass
@@ -138,6 +157,8 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "a name that only the loop sets": (last_value, [np.int32(10), np.int32(2)]),
     "conditions in turn": (in_turn, [np.float32([1, 2, 9]), np.float32([1, 1, 2])]),
     "return from a with": (in_a_with, [np.float32(1), np.float32(-1)]),
+    "behind returns": (behind_branches_that_may_return, [np.float32(9), np.float32(6), np.float32(-1), np.float32(2)]),
+    "a range of nothing": (over_nothing, [np.int32(3)]),
     "attributes and items": (places, [np.float32(3), np.float32(-1)]),
 }
 
@@ -209,6 +230,17 @@ def test_a_tensor_cannot_end_a_loop_over_an_endless_iterator() -> None:
                 x += 1
         return x
 
+    def compared_in_a_try(x: Any) -> Any:
+        for _ in range(3):
+            try:
+                if x == 1:
+                    break
+            finally:
+                x += 1
+        return x
+
+    with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.cond in place of `if`"):
+        tf.function(compared_in_a_try)(tf.constant(1.0))
     with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"use tf\.range or a tensor"):
         tf.function(endless)(tf.constant(1.0))
     with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.cond in place of `if`"):

@@ -19,16 +19,18 @@ import ast
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from weft.compat.source import bound, definition_of
-from weft.compat.tensorflow import expressions, staging
-from weft.compat.tensorflow.jumps import SCOPES as _SCOPES
-from weft.compat.tensorflow.jumps import Lowering, named
+from weft.compat.tensorflow import agreement, expressions, staging
+from weft.compat.tensorflow.jumps import VALUE, Lowering, named
+from weft.compat.tensorflow.liveness import LOOPS, SCOPES, assigned, own
 from weft.compat.tensorflow.places import Places
 
-_STATEMENTS = ("if_", "returned_if", "while_", "for_", "chosen", "value_of", "undefined")
+_STATEMENTS = ("if_", "returned_if", "initialized", "while_", "for_", "chosen")
+_NAMES = ("Names", "value_of", "undefined")
 _EXPRESSIONS = ("both", "either", "both_in_turn", "either_in_turn", "negated", "equal", "unequal")
 _OF_OTHERS = frozenset((*sys.stdlib_module_names, "numpy", "weft")) - {"__main__"}
 _converted: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakKeyDictionary()
@@ -36,7 +38,7 @@ _converted: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakKey
 
 def called(function: Any) -> Any:
     """What is called in place of `function`: the same with its statements rewritten, if it is a user's."""
-    if isinstance(function, type) and function in expressions.BUILTINS:
+    if isinstance(function, (type, types.BuiltinFunctionType)) and function in expressions.BUILTINS:
         return expressions.BUILTINS[function]
     if isinstance(function, types.MethodType):
         return types.MethodType(called(function.__func__), function.__self__)
@@ -50,7 +52,7 @@ def called(function: Any) -> Any:
 
 HELPERS: dict[str, Callable[..., Any]] = {
     f"__weft_{name}": getattr(module, name)
-    for module, names in ((staging, _STATEMENTS), (expressions, _EXPRESSIONS))
+    for module, names in ((staging, _STATEMENTS), (agreement, _NAMES), (expressions, _EXPRESSIONS))
     for name in names
 }
 HELPERS["__weft_called"] = called
@@ -80,7 +82,8 @@ def converted(function: Any) -> Any:
         return function
     if definition is None or any(_stays(node) for node in ast.walk(definition)):
         return function
-    definition.body = _Rewrite().block(Lowering().function(definition.body), tail=True)
+    where = f"{function.__code__.co_filename}, {function.__qualname__}"
+    definition.body = _Rewrite(where).block(Lowering().function(definition.body), tail=True)
     return bound(function, ast.fix_missing_locations(definition), HELPERS)
 
 
@@ -91,35 +94,14 @@ def _stays(node: ast.AST) -> bool:
     return isinstance(node, _REFUSED) or private or name in ("super", "locals", "__class__")
 
 
-def _own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """These nodes and those inside them, but not what is inside functions, classes and comprehensions of their own."""
-    for node in nodes:
-        yield node
-        if not isinstance(node, (*_SCOPES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            yield from _own(list(ast.iter_child_nodes(node)))
-
-
-def assigned(nodes: Sequence[ast.AST]) -> list[str]:
-    """The names that statements assign to, in their order."""
-    found: dict[str, None] = {}
-    for node in _own(nodes):
-        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-            found[node.id] = None
-        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) or (isinstance(node, ast.ExceptHandler) and node.name):
-            found[str(node.name)] = None
-        elif isinstance(node, ast.alias):
-            found[node.asname or node.name.partition(".")[0]] = None
-    return [name for name in found if not name.startswith("__weft")]
-
-
 def jumps(nodes: Sequence[ast.AST], kinds: tuple[type[ast.AST], ...] = _JUMPS) -> bool:
     """Whether statements leave what is around them."""
-    return any(isinstance(node, kinds) for node in _own(nodes))
+    return any(isinstance(node, kinds) for node in own(nodes))
 
 
 def keeps(nodes: Sequence[ast.AST], names: Sequence[str]) -> bool:
     """Whether functions made in statements read names that these assign to: they would see other variables in a part."""
-    scopes = [inner for node in nodes for inner in ast.walk(node) if isinstance(inner, (*_SCOPES, ast.GeneratorExp))]
+    scopes = [inner for node in nodes for inner in ast.walk(node) if isinstance(inner, (*SCOPES, ast.GeneratorExp))]
     read = {inner.id for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.Name)}
     own = {inner.arg for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.arg)}
     return bool((read - own) & set(names))
@@ -136,7 +118,8 @@ def always_returns(block: Sequence[ast.stmt]) -> bool:
 
 
 class _Rewrite(ast.NodeTransformer):
-    def __init__(self) -> None:
+    def __init__(self, function: str) -> None:
+        self._function_text = function
         self._count = 0
 
     def block(self, statements: Sequence[ast.stmt], *, tail: bool) -> list[ast.stmt]:
@@ -152,30 +135,38 @@ class _Rewrite(ast.NodeTransformer):
     def _returning(self, node: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
         """An `if` in which something returns, with what follows it put into its ways."""
         end = rest if always_returns(rest) else [*rest, ast.Return(ast.Constant(value=None))]
-        ways = [way if always_returns(way) else [*way, *end] for way in (node.body, node.orelse)]
-        names = assigned([*ways[0], *ways[1]])
         none = Places(())
-        functions = [self._part(names, none, self.block(way, tail=True), node) for way in ways]
-        call = _call("returned_if", self.visit(node.test), *(named(f.name) for f in functions), none.values(names))
+        given = assigned([*node.body, *node.orelse])
+        needed = sorted(_live(node, given) - {VALUE})
+        ways = []
+        for way, branch in zip((node.body, node.orelse), agreement.BRANCHES, strict=True):
+            there = (named("__weft_staged"), ast.Constant(value=branch))
+            check = _call("initialized", *there, self._names(needed, none, node), none.values(needed))
+            ways.append(
+                way if always_returns(way) else [*way, ast.copy_location(ast.Expr(check), node), *deepcopy(end)]
+            )
+        names = assigned([*ways[0], *ways[1]])
+        functions = [self._part(names, none, self.block(way, tail=True), node, "__weft_staged") for way in ways]
+        parts = [self.visit(node.test), *(named(f.name) for f in functions), ast.Constant(value=staging.RESULT)]
+        call = _call("returned_if", *parts, self._where(node), none.values(names))
         return [*functions, ast.copy_location(ast.Return(call), node)]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
+        around, self._function_text = self._function_text, f"{self._function_text}.<locals>.{node.name}"
         node.body = self.block(Lowering().function(node.body), tail=True)
+        self._function_text = around
         return node
 
     def visit_If(self, node: ast.If) -> Any:
         if jumps([*node.body, *node.orelse]):
             return self._in_place(node)
-        first, second = assigned(node.body), assigned(node.orelse)
-        names = list(dict.fromkeys([*first, *second]))
+        names = assigned([*node.body, *node.orelse])
         if keeps([*node.body, *node.orelse], names):
             return self._in_place(node)
         places = Places.of([*node.body, *node.orelse], names)
-        shared = _flags([*(name in first and name in second for name in names), *(False for _ in places.all)])
         ways = [self._function(names, places, way, node) for way in (node.body, node.orelse)]
-        values = places.values(names)
-        parts = [self.visit(node.test), *(named(way.name) for way in ways), places.texts(names), shared, values]
-        return [*ways, *_assign(names, places, _call("if_", *parts), node)]
+        parts = [self.visit(node.test), *(named(way.name) for way in ways), self._names(names, places, node)]
+        return [*ways, *_assign(names, places, _call("if_", *parts, places.values(names)), node)]
 
     def visit_While(self, node: ast.While) -> Any:
         if jumps(node.body) or node.orelse:
@@ -186,7 +177,7 @@ class _Rewrite(ast.NodeTransformer):
         places = Places.of(node.body, names)
         test = self._part(names, places, [ast.Return(self.visit(node.test))], node)
         body = self._function(names, places, node.body, node)
-        how = (places.texts(names), _live(node, names, places), places.values(names))
+        how = (self._names(names, places, node), places.values(names))
         return [test, body, *_assign(names, places, _call("while_", named(test.name), named(body.name), *how), node)]
 
     def visit_For(self, node: ast.For) -> Any:
@@ -199,7 +190,8 @@ class _Rewrite(ast.NodeTransformer):
         step = ast.copy_location(ast.Assign([node.target], named("__weft_item")), node)
         body = self._function(names, places, [step, *node.body], node, first="__weft_item")
         goes_on = self._part(names, places, [ast.Return(self.visit(_going(node)))], node)
-        how = (places.texts(names), _live(node, names, places), places.values(names))
+        target = ast.Constant(value=node.target.id if isinstance(node.target, ast.Name) else "")
+        how = (target, self._names(names, places, node), places.values(names))
         call = _call("for_", self.visit(node.iter), named(body.name), named(goes_on.name), *how)
         return [body, goes_on, *_assign(names, places, call, node)]
 
@@ -209,8 +201,9 @@ class _Rewrite(ast.NodeTransformer):
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        call = _call("chosen", self.visit(node.test), _later(self.visit(node.body)), _later(self.visit(node.orelse)))
-        return ast.copy_location(call, node)
+        name = ast.Constant(value=ast.unparse(node.test))
+        ways = (_later(self.visit(node.body)), _later(self.visit(node.orelse)))
+        return ast.copy_location(_call("chosen", self.visit(node.test), *ways, name, self._where(node)), node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         values: list[ast.expr] = [self.visit(value) for value in node.values]
@@ -240,6 +233,10 @@ class _Rewrite(ast.NodeTransformer):
         """The statement itself, with what is inside it anew."""
         if getattr(node, "weft_stops", None):
             node.body.append(ast.If(ast.UnaryOp(ast.Not(), _going(node)), [ast.Break()], []))
+        if isinstance(node, ast.For):
+            node.iter = self.visit(node.iter)
+        else:
+            node.test = self.visit(node.test)
         node.body, node.orelse = self.block(node.body, tail=False), self.block(node.orelse, tail=False)
         return node
 
@@ -257,26 +254,42 @@ class _Rewrite(ast.NodeTransformer):
         given = [*([first] if first else []), *names, *places.names]
         arguments = ast.arguments([], [ast.arg(name) for name in given], None, [], [], None, [])
         more: list[Any] = [[]] if "type_params" in ast.FunctionDef._fields else []
-        made = ast.FunctionDef(f"__weft_part{self._count}", arguments, [*places.set(), *body], [], None, None, *more)
+        begin = [*_unset(names), *places.set()]
+        made = ast.FunctionDef(f"__weft_part{self._count}", arguments, [*begin, *body], [], None, None, *more)
         return ast.fix_missing_locations(ast.copy_location(made, at))
+
+    def _names(self, names: Sequence[str], places: Places, node: ast.stmt) -> ast.expr:
+        """What a statement assigns to, for its helper: the places are read behind it."""
+        live = _live(node, names)
+        flags = (*(name in live for name in names), *(True for _ in places.all))
+        options = isinstance(node, LOOPS) and any(map(_sets_options, own(node.body)))
+        return _call(
+            "Names", _tuple((*names, *places.all)), _tuple(flags), self._where(node), ast.Constant(value=options)
+        )
+
+    def _where(self, node: ast.stmt | ast.expr) -> ast.expr:
+        return ast.Constant(value=f"{self._function_text}, line {node.lineno}")
 
 
 def _call(helper: str, *arguments: ast.expr) -> ast.Call:
     return ast.Call(named(f"__weft_{helper}"), list(arguments), [])
 
 
+def _tuple(values: Sequence[str | bool]) -> ast.expr:
+    return ast.Tuple([ast.Constant(value=value) for value in values], ast.Load())
+
+
 def _later(expression: ast.expr) -> ast.Lambda:
     return ast.Lambda(ast.arguments([], [], None, [], [], None, []), expression)
 
 
-def _flags(flags: Sequence[bool]) -> ast.expr:
-    return ast.Tuple([ast.Constant(value=flag) for flag in flags], ast.Load())
+def _live(node: ast.stmt, names: Sequence[str]) -> set[str]:
+    """Which of the names are read behind a statement; all where that is not known, in a class."""
+    return set(names) & set(getattr(node, "weft_live", names))
 
 
-def _live(node: ast.stmt, names: Sequence[str], places: Places) -> ast.expr:
-    """Which of the names are read outside the loop."""
-    live = getattr(node, "weft_live", ())
-    return _flags([*(name in live for name in names), *(False for _ in places.all)])
+def _sets_options(node: ast.AST) -> bool:
+    return "set_loop_options" in (getattr(node, "id", ""), getattr(node, "attr", ""))
 
 
 def _going(node: ast.AST) -> ast.expr:
@@ -291,9 +304,11 @@ def _assign(names: Sequence[str], places: Places, call: ast.Call, at: ast.stmt) 
     if not given:
         return [ast.copy_location(ast.Expr(call), at)]
     targets = ast.Tuple([named(name, store=True) for name in given], ast.Store())
-    made: list[ast.stmt] = [ast.Assign([targets], call), *places.set()]
-    for name in given:
-        gone = ast.Delete([ast.Name(name, ast.Del())])
-        unset = ast.Compare(named(name), [ast.Is()], [named("__weft_undefined")])
-        made.append(gone if name in places.names else ast.If(unset, [gone], []))
+    gone: list[ast.stmt] = [ast.Delete([ast.Name(name, ast.Del())]) for name in places.names]
+    made = [ast.Assign([targets], call), *places.set(), *gone, *_unset(names)]
     return [ast.fix_missing_locations(ast.copy_location(statement, at)) for statement in made]
+
+
+def _unset(names: Sequence[str]) -> list[ast.stmt]:
+    """Delete the names that stand for none."""
+    return [stated for name in names for stated in ast.parse(f"if {name} is __weft_undefined: del {name}").body]

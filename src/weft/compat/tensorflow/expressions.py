@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.compat.tensorflow import control_flow
+from weft.compat.tensorflow.functional import map_fn
 from weft.compat.tensorflow.tensor import Tensor, TensorLike, call
 
 
@@ -62,5 +63,14 @@ def _length(value: Any) -> Any:
     return len(value)
 
 
-BUILTINS: dict[Any, Callable[..., Any]] = {range: _range, int: _int, float: _float, len: _length}
+def _sorted(values: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
+    if not isinstance(values, Tensor):
+        return sorted(values, key=key, reverse=reverse)
+    if values.shape.rank not in (None, 1):
+        raise ValueError(f"sort only supports only 1D tensors, got shape {values.shape}: use tf.sort(values, axis=...)")
+    by = values if key is None else map_fn(key, values)
+    return call("gather", values, call("argsort", by, direction="DESCENDING" if reverse else "ASCENDING", stable=True))
+
+
+BUILTINS: dict[Any, Callable[..., Any]] = {range: _range, int: _int, float: _float, len: _length, sorted: _sorted}
 """Functions of Python that take tensors in rewritten functions, and what is called in their place."""

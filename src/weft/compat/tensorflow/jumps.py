@@ -13,13 +13,12 @@ A `return` inside a loop sets a flag and keeps its value; behind the loop the fu
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-LOOPS = (ast.While, ast.For)
+from weft.compat.tensorflow.liveness import LOOPS, SCOPES, mark
+
 VALUE, RETURNED = "_weft_value", "_weft_returned"
 
 Node = TypeVar("Node", bound=ast.AST)
@@ -44,11 +43,11 @@ class Lowering:
     returns: bool = False
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a function without jumps in its loops. Marks each loop with what is read outside it."""
+        """The statements of a function without jumps in its loops, marked with what is read behind them."""
         made, _ = self._block(body, None, inside=False)
         if self.returns:
             made.insert(0, _set(RETURNED, to=False, at=body[0]))
-        _mark(made)
+        mark(made)
         return made
 
     def _block(self, statements: Sequence[ast.stmt], loop: Loop | None, *, inside: bool) -> Lowered:
@@ -138,19 +137,6 @@ def _returns_midway(node: ast.With) -> bool:
     """Whether a `with` has a `return` that is not simply its last statement."""
     found = [inner for inner in _own(node) if isinstance(inner, ast.Return)]
     return bool(found) and found != [node.body[-1]]
-
-
-def _mark(body: Sequence[ast.stmt]) -> None:
-    """Tell each loop which names are read outside it."""
-    module = ast.Module(list(body), [])
-    every = _reads(module)
-    for node in ast.walk(module):
-        if isinstance(node, LOOPS):
-            node.weft_live = set(every - _reads(node))  # type: ignore[union-attr]
-
-
-def _reads(node: ast.AST) -> Counter[str]:
-    return Counter(x.id for x in ast.walk(node) if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load))
 
 
 def named(name: str, *, store: bool = False) -> ast.Name:

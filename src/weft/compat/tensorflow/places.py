@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from weft.compat.tensorflow.jumps import SCOPES
+from weft.compat.tensorflow.liveness import SCOPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +27,20 @@ class Places:
         return [f"__weft_place{number}" for number in range(len(self.all))]
 
     def set(self) -> list[ast.stmt]:
-        """Give each place its value, if it has one."""
+        """Give each place its value, or take away what it has."""
         return [
             stated
             for place, name in zip(self.all, self.names, strict=True)
-            for stated in ast.parse(f"if {name} is not __weft_undefined: {place} = {name}").body
+            for stated in ast.parse(
+                f"if {name} is not __weft_undefined: {place} = {name}\n"
+                f"elif __weft_value_of(lambda: {place}) is not __weft_undefined: del {place}"
+            ).body
         ]
 
     def values(self, names: Sequence[str]) -> ast.expr:
         """The values of names and places, `undefined` for those that have none."""
         reads = ", ".join(f"__weft_value_of(lambda: {place})" for place in (*names, *self.all))
         return ast.parse(f"({reads},)" if reads else "()", mode="eval").body
-
-    def texts(self, names: Sequence[str]) -> ast.expr:
-        """How errors call them."""
-        return ast.Tuple([ast.Constant(value=text) for text in (*names, *self.all)], ast.Load())
 
 
 def _stored(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
