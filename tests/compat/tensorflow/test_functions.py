@@ -171,3 +171,12 @@ def test_python_functions_are_decorators_and_may_state_shapes() -> None:
         assert stated.shape.as_list() == [1]
     with pytest.raises(TypeError, match="Tout"):
         tf.numpy_function(lambda x: x, [1])
+
+
+def test_a_negative_zero_has_a_trace_of_its_own_and_nan_only_one() -> None:
+    function = tf.function(lambda a, k: a * k)
+    one = tf.constant(1.0)
+    assert [np.signbit(function(one, k).numpy()) for k in (0.0, -0.0, 0.0)] == [False, True, False]
+    before = function.experimental_get_tracing_count()
+    assert all(np.isnan(function(one, float("nan")).numpy()) for _ in range(3))
+    assert function.experimental_get_tracing_count() == before + 1

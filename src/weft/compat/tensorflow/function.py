@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from weft import forking
+from weft.compat import forms
 from weft.compat.tensorflow import context, nest
 from weft.compat.tensorflow.autograph import converted
 from weft.compat.tensorflow.convert import convert_to_tensor, frozen
@@ -236,7 +237,7 @@ def _key(leaf: Any) -> Any:
         hash(leaf)
     except TypeError:
         return "object", id(leaf)
-    return type(leaf).__name__, leaf
+    return type(leaf).__name__, forms.number(leaf) if isinstance(leaf, float) else leaf
 
 
 def function(
