@@ -207,7 +207,7 @@ class Session(SessionBase):
     def plans_for(self, inputs: Mapping[str, Any]) -> list[Plan]:
         """The plans by which `inputs` are run, compiled now if need be (and run, where shapes depend on data)."""
         self.run(inputs)
-        return self._shown(self._plans.all()[-1:])
+        return self._shown([self._plan_of(inputs)])
 
     def _shown(self, runnables: Sequence[Runnable]) -> list[Plan]:
         plans = [plan for runnable in runnables for plan in plans_of(runnable)]
@@ -291,7 +291,7 @@ class Restored:
 
 
 def _check_choice(name: str, given: object, choices: Sequence[str]) -> None:
-    if given not in choices:
+    if not isinstance(given, str) or given not in choices:
         raise InputError(f"{name}: wanted {' or '.join(map(repr, choices))}, got {given!r}")
 
 

@@ -62,7 +62,10 @@ def _weak(compile_: Compile) -> Compile:
 
 
 class Plans:
-    """The least recently used plans are dropped; threads that need the same new plan compile it once."""
+    """The least recently used plans are dropped; threads that need the same new plan compile it once.
+
+    `hot` is the key of the plan that runs take without asking here: it counts as the one used last.
+    """
 
     def __init__(self, compile_: Compile, capacity: int) -> None:
         self._compile = compile_
@@ -70,6 +73,7 @@ class Plans:
         self._plans: OrderedDict[tuple[Any, ...], Runnable] = OrderedDict()
         self._pending: dict[tuple[Any, ...], threading.RLock] = {}
         self._lock = forking.lock()
+        self.hot: tuple[Any, ...] | None = None
 
     def get(self, forms: tuple[Form, ...], outputs: tuple[str, ...]) -> Runnable:
         """The plan for inputs of these `forms` and `outputs`, compiled now if it is not there."""
@@ -80,18 +84,25 @@ class Plans:
                 self._plans.move_to_end(key)
                 return found
             pending = self._pending.setdefault(key, forking.lock())
-        with pending:
-            with self._lock:
-                found = self._plans.get(key)
-            if found is None:
-                found = self._compile(forms, outputs)
+        try:
+            with pending:
                 with self._lock:
-                    self._plans[key] = found
-                    while len(self._plans) > self._capacity:
-                        self._plans.popitem(last=False)
-        with self._lock:
-            self._pending.pop(key, None)
+                    found = self._plans.get(key)
+                if found is None:
+                    found = self._compile(forms, outputs)
+                    self._add(key, found)
+        finally:
+            with self._lock:
+                self._pending.pop(key, None)
         return found
+
+    def _add(self, key: tuple[Any, ...], plan: Runnable) -> None:
+        with self._lock:
+            if self.hot is not None and self.hot in self._plans:
+                self._plans.move_to_end(self.hot)
+            self._plans[key] = plan
+            while len(self._plans) > self._capacity:
+                self._plans.popitem(last=False)
 
     def all(self) -> list[Runnable]:
         """The plans held at the moment."""
@@ -217,13 +228,19 @@ class SessionBase:
         self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, its_threads: Threads, request: Request
     ) -> dict[str, Array]:
         last = self._last
-        if last is not None and (outputs is None or type(outputs) is list) and outputs == last.outputs:
+        try:
+            alike = last is not None and (outputs is None or type(outputs) is list) and outputs == last.outputs
+        except Exception:  # noqa: BLE001 - what has no truth when compared is no name: select() says so
+            alike = False
+        if alike and last is not None:
             arrays = last.familiar.arrays(inputs)
             if arrays is not None:
                 return dict(zip(last.wanted, last.plan.run(arrays, its_threads.team(), request), strict=True))
         wanted = self._signature.select(outputs)
         arrays = self._signature.arrays(inputs)
-        plan = self._plans.get(self._signature.forms(arrays), wanted)
+        forms = self._signature.forms(arrays)
+        plan = self._plans.get(forms, wanted)
+        self._plans.hot = (forms, wanted)
         asked = None if outputs is None else list(outputs)
         self._last = Last(asked, wanted, self._signature.familiar(arrays), plan)
         return dict(zip(wanted, plan.run(arrays, its_threads.team(), request), strict=True))
@@ -320,7 +337,10 @@ class SessionBase:
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment; it comes back with the next run."""
-        for plan in self._plans.all():
+        plans, last = self._plans.all(), self._last
+        if last is not None and last.plan not in plans:  # dropped, but the next run may take it
+            plans.append(last.plan)
+        for plan in plans:
             plan.trim()
 
     def __reduce__(self) -> NoReturn:

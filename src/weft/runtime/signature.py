@@ -254,7 +254,7 @@ def from_python(given: Any, wanted: DType, where: str) -> Array:
         kind = "strings" if wanted is dtypes.string else wanted.numpy
         raise InputError(f"{where}: wanted an array of {kind}, got {type(given).__name__}")
     try:
-        natural = np.asarray(given)
+        natural = np.asarray(given, object if wanted is dtypes.string else None)
         with np.errstate(over="ignore"):
             array = np.asarray(given, dtype=wanted.numpy)
     except (ValueError, TypeError, OverflowError) as error:

@@ -21,6 +21,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from weft import _native, forking
+from weft.errors import WeftError
 from weft.runtime import backends, providers
 from weft.runtime.limits import MOST, Setting, checked, chosen, from_environment
 from weft.runtime.pinning import checked_cpus, cpus_from_environment, usable
@@ -124,6 +125,8 @@ class Threads:
         """The innermost block of `owner` that this thread has begun ends; another thread's if it has begun none."""
         with self._lock:
             begun = [scope for scope in reversed(self._scopes) if scope.owner is owner]
+            if not begun:
+                raise WeftError("weft.threads.limit: this block was not entered")
             self._scopes.remove(next((scope for scope in begun if scope.thread == get_ident()), begun[0]))
             self._apply()
 

@@ -121,6 +121,8 @@ class Trace(ContextDecorator):
     def __exit__(
         self, kind: type[BaseException] | None, fault: BaseException | None, place: TracebackType | None
     ) -> bool | None:
+        if not self._blocks:
+            raise WeftError("weft.trace: this block was not entered")
         return self._blocks.pop().__exit__(kind, fault, place)
 
 

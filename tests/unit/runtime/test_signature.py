@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from weft.errors import InputError
 from weft.runtime.signature import Familiar, Signature, Tensor
 
 F32 = np.dtype(np.float32)
@@ -48,3 +49,24 @@ def test_whatever_differs_gets_a_closer_look(familiar: Familiar, given: object) 
     Another name, number, shape, dtype, byte order, memory order or kind of object is left to the full check.
     """
     assert familiar.arrays(given) is None
+
+
+def test_lists_of_text_and_bytes_are_strings() -> None:
+    """
+    Bytes are UTF-8, beside str too.
+    """
+    signature = Signature((Tensor("x", np.dtype(object), (2,)),), ())
+
+    (array,) = signature.arrays({"x": ["a", b"caf\xc3\xa9"]})
+
+    assert array.tolist() == ["a", "caf\u00e9"]
+
+
+def test_an_element_that_is_no_text_is_named() -> None:
+    """
+    By its place.
+    """
+    signature = Signature((Tensor("x", np.dtype(object), (2,)),), ())
+
+    with pytest.raises(InputError, match=r"wanted strings .*, got int at \[1\]"):
+        signature.arrays({"x": ["a", 1]})

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from weft import forking
-from weft.errors import ThreadSettingError
+from weft.errors import ThreadSettingError, WeftError
 from weft.runtime import threads
 from weft.runtime.python_ops.crew import crew
 from weft.runtime.python_ops.memory import Array
@@ -66,7 +66,9 @@ class PythonOps:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with _chosen.lock:
-            last = max(index for index, scope in enumerate(_chosen.scopes) if scope is self)
+            last = max((index for index, scope in enumerate(_chosen.scopes) if scope is self), default=None)
+            if last is None:
+                raise WeftError("weft.python_ops: this block was not entered")
             _chosen.scopes = [scope for index, scope in enumerate(_chosen.scopes) if index != last]
         follow()
 
