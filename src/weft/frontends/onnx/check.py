@@ -20,6 +20,8 @@ from weft.frontends.order import Cycle
 MAX_NODES = 1 << 20
 MAX_PORTS = 1 << 16
 MAX_NESTING = 32
+MAX_SAMPLES = 1 << 20
+"""Points that a RoiAlign may sample in one region: the onnx package lists each as a Python object."""
 
 
 def check_model(
@@ -192,6 +194,7 @@ class _Checker:
                 _check_call(function, node)
                 return
             _check_signature(_signature(node, versions), node)
+            _check_work(node)
         except Fault as fault:
             self._faults.add(where, fault)
 
@@ -253,6 +256,22 @@ def _check_signature(wanted: Signature, node: onnx.NodeProto) -> None:
     missing = wanted.required - seen
     if missing:
         raise Fault(f"its attribute {min(missing)!r} is missing")
+
+
+def _check_work(node: onnx.NodeProto) -> None:
+    """Raise Fault if a number in the node asks for work, or memory, that no size of an input bounds."""
+    if node.op_type != "RoiAlign" or domain_of(node.domain):
+        return
+    given = {attribute.name: attribute.i for attribute in node.attribute}
+    height, width, ratio = (
+        max(given.get(name, default), 1)
+        for name, default in (("output_height", 1), ("output_width", 1), ("sampling_ratio", 0))
+    )
+    if height * width * ratio * ratio > MAX_SAMPLES:
+        raise Fault(
+            f"it samples {height} x {width} bins of {ratio} x {ratio} points in each region; "
+            f"at most {MAX_SAMPLES} points are allowed"
+        )
 
 
 def _check_attribute(wanted: Signature, attribute: AttributeProto, seen: set[str]) -> None:

@@ -48,7 +48,7 @@ class ForeignFunction:
     """Runs a fragment: arrays in the order of its inputs to arrays of `dtypes` in the order of its outputs.
 
     Raises Unsupported when it is made, if the onnx package has no implementation of a node.
-    Calls raise RunError if the implementation fails.
+    Calls raise RunError if the implementation fails, MemoryError if no memory is left.
     """
 
     def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
@@ -85,6 +85,8 @@ class ForeignFunction:
                     self._evaluator = evaluator(self._fragment.model())
                 results: Any = self._evaluator.run(None, feeds)
                 return [tensor_of(found, dtype) for found, dtype in zip(results, self._dtypes, strict=True)]
+        except MemoryError:
+            raise
         except Exception as error:
             shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
             raise RunError(
