@@ -301,3 +301,28 @@ def wait_until_busy(pid: int) -> None:
             return
         time.sleep(0.1)
     raise AssertionError("the command did not get going in a minute")
+
+
+def test_a_run_that_fails_leaves_no_trace_file(tmp_path: Path) -> None:
+    """
+    And an older trace as it was, with its date.
+    """
+    new, old = tmp_path / "new.json", tmp_path / "old.json"
+    old.write_text("old")
+    os.utime(old, (1, 1))
+
+    for path in (new, old):
+        assert weft("run", str(tmp_path / "nope.onnx"), "--trace", str(path)).returncode
+
+    assert not new.exists()
+    assert (old.read_text(), old.stat().st_mtime) == ("old", 1)
+
+
+def test_an_automatic_limit_of_a_run_is_reported_as_the_number_it_is(model: str) -> None:
+    """
+    Whatever the process is limited to.
+    """
+    asked = ("run", model, "--intra", "0", "--runs", "1", "--json")
+    limited, automatic = (weft(*asked, env={**os.environ, "WEFT_INTRA_OP": number}) for number in ("1", "0"))
+
+    assert json.loads(limited.stdout)["threads"] == json.loads(automatic.stdout)["threads"]

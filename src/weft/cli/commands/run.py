@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from operator import itemgetter
@@ -81,7 +82,7 @@ def run(
     if seconds is not None and np.isnan(seconds):
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
     if trace_file:
-        Path(trace_file).touch()  # an impossible path is told of now, not when everything has been measured
+        check_writable(Path(trace_file))  # an impossible path is told of now, not when everything has been measured
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     start = time.perf_counter()
     session = open_session(model, intra, inter, (math, precision), (begin, end))
@@ -94,12 +95,12 @@ def run(
     if trace_file:
         with Path(trace_file).open("w", encoding="utf-8") as file:
             write(events, file)
-    settings = weft.threads.get()
+    settings = session.get()
     report: dict[str, Any] = {
         "model": model,
         "inputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in feed.items()},
         "outputs": {name: summary(array) for name, array in outputs.items()},
-        "threads": {"intra_op": intra or settings.intra_op, "inter_op": inter or settings.inter_op},
+        "threads": {"intra_op": settings.intra_op, "inter_op": settings.inter_op},
         "load_seconds": loaded,
         "latency_ns": percentiles(latencies),
         "throughput_per_second": 1e9 * len(latencies) / sum(latencies),
@@ -113,6 +114,16 @@ def run(
         print_json(report)
     else:
         print_report(report, events)
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError unless a file can be written at `path`; what is there, or is not, stays as it is."""
+    if path.is_fifo():  # opening it would wait for a reader
+        return
+    there = os.path.lexists(path)
+    path.open("ab").close()
+    if not there:
+        path.unlink()
 
 
 def measure(
