@@ -138,6 +138,20 @@ def test_the_reference_lists_every_public_name(section) -> None:
     assert [name for name in PUBLIC[section] if not re.search(rf"`[^`]*\b{name}\b", part)] == []
 
 
+def test_members_of_classes_that_are_called_in_the_reference_can_be() -> None:
+    """
+    In the row of each class; what is a property is written without brackets.
+    """
+    page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)\([^|]*\| (.*) \|$", page, re.MULTILINE)
+    classes = [(getattr(weft, name), text) for name, text in rows if inspect.isclass(getattr(weft, name, None))]
+
+    assert weft.CancelToken in [kind for kind, _ in classes]
+    for kind, text in classes:
+        for member in re.findall(r"`(\w+)\(", text):
+            assert callable(getattr(kind, member, print)), f"{kind.__name__}.{member} is not called"
+
+
 def test_the_reference_lists_every_option_of_every_command() -> None:
     """
     And no other.
