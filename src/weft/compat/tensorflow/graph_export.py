@@ -185,7 +185,7 @@ def _set_attribute(node: Any, name: str, value: Any, rank: int, given: dict[str,
     """Set an attribute, windows in the form in which TensorFlow wants them."""
     if name in ("strides", "dilations", "ksize"):
         layout = Layout(rank, given.get("data_format"))
-        inner = layout.spatial(value)
+        inner = layout.spatial(name, value)
         _set(node, **{name: [1, *inner, 1] if layout.last else [1, 1, *inner]})
     elif name == "padding" and not isinstance(value, str):
         _set(node, padding="EXPLICIT", explicit_paddings=[int(number) for pair in value for number in pair])

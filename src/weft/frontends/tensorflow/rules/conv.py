@@ -11,13 +11,21 @@ from weft.graph.shape import StaticShape
 
 Padding = str | Sequence[Sequence[int]]
 
+FORMS = ("NWC", "NHWC", "NDHWC", "NCW", "NCHW", "NCDHW")
+"""What data_format may be."""
+
 
 class Layout:
     """Where the channels of a tensor of some rank are, and how it gets to where the core has them and back."""
 
     def __init__(self, rank: int, data_format: str | None) -> None:
+        """Raises ValueError for ranks without spatial axes and for layouts that are not among FORMS."""
+        if not 3 <= rank <= 5:
+            raise ValueError(f"wanted a tensor of rank 3 to 5: batch, spatial axes and channels; got rank {rank}")
+        if data_format not in (None, *FORMS):
+            raise ValueError(f"data_format: wanted one of {', '.join(FORMS)}, got {data_format!r}")
         self.rank = rank
-        self.last = data_format is None or not data_format.upper().startswith("NC")
+        self.last = data_format is None or not data_format.startswith("NC")
 
     def enter(self, e: Emitter, x: Value) -> Value:
         """[N, C, *S] of `x`."""
@@ -27,16 +35,26 @@ class Layout:
         """TensorFlow's layout of `x` [N, C, *S]."""
         return e.transpose(x, (0, *range(2, self.rank), 1)) if self.last else x
 
-    def spatial(self, numbers: Any) -> tuple[int, ...]:
-        """One number a spatial axis, of a number, such numbers, or numbers for all axes. Raises ValueError."""
+    def spatial(self, what: str, numbers: Any) -> tuple[int, ...]:
+        """One number a spatial axis, of a number, such numbers, or numbers for all axes.
+
+        Raises ValueError for other lengths, numbers below 1, and other than 1 for the batch or the channels.
+        """
         count = self.rank - 2
         found = [1] if numbers is None else [numbers] if isinstance(numbers, int) else [int(n) for n in numbers]
         if len(found) == self.rank:
+            batch, channels = found[0], found[-1 if self.last else 1]
+            if (batch, channels) != (1, 1):
+                raise ValueError(f"{what}: wanted 1 for the batch and the channels, got {numbers!r}")
             found = found[1:-1] if self.last else found[2:]
         if len(found) == 1:
             found *= count
         if len(found) != count:
-            raise ValueError(f"wanted 1, {count} or {self.rank} numbers for {count} spatial axes, got {numbers!r}")
+            raise ValueError(
+                f"{what}: wanted 1, {count} or {self.rank} numbers for {count} spatial axes, got {numbers!r}"
+            )
+        if min(found) < 1:
+            raise ValueError(f"{what}: wanted numbers of at least 1, got {numbers!r}")
         return tuple(found)
 
     def pads(
@@ -45,6 +63,10 @@ class Layout:
         """Pads before and after each spatial axis of `sizes`: all begins, then all ends. Raises ValueError."""
         if not isinstance(padding, str):
             pairs = [tuple(pair) for pair in padding]
+            if len(pairs) != self.rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
+                raise ValueError(f"padding: wanted {self.rank} pairs of numbers of at least 0, got {padding!r}")
+            if any(pairs[0]) or any(pairs[-1 if self.last else 1]):
+                raise ValueError(f"padding: wanted none for the batch and the channels, got {padding!r}")
             pairs = pairs[1:-1] if self.last else pairs[2:]
             return (*(begin for begin, _ in pairs), *(end for _, end in pairs))
         if padding.upper() == "VALID":
@@ -71,13 +93,23 @@ def conv(
     rank = e.rank(input)
     layout = Layout(rank, data_format)
     x = layout.enter(e, input)
-    window = e.shape(filters)
-    steps, rates = layout.spatial(strides), layout.spatial(dilations)
+    window = _window(e, filters, rank)
+    steps, rates = layout.spatial("strides", strides), layout.spatial("dilations", dilations)
     pads = layout.pads(padding, e.shape(x)[2:], window[:-2], steps, rates)
     weights = e.transpose(filters, (rank - 1, rank - 2, *range(rank - 2)))
     groups = max(1, e.shape(x)[1] // window[-2])
     found = e.add("conv", x, weights, None, strides=steps, pads=pads, dilations=rates, groups=groups)
     return layout.leave(e, found)
+
+
+def _window(e: Emitter, filters: Value, rank: int) -> StaticShape:
+    """The shape of `filters`. Raises ValueError for another rank than `rank` and where it has no channels."""
+    found = e.shape(filters)
+    if len(found) != rank:
+        raise ValueError(f"filters: wanted rank {rank}, got shape {list(found)}")
+    if 0 in found[:-1]:
+        raise ValueError(f"filters: wanted a window and channels of at least 1, got shape {list(found)}")
+    return found
 
 
 def depthwise_conv2d(
@@ -92,8 +124,8 @@ def depthwise_conv2d(
     """input [N, H, W, C], filter [h, w, C, m] -> [N, H', W', C * m]."""
     layout = Layout(4, data_format)
     x = layout.enter(e, input)
-    height, width, channels, multiplier = e.shape(filter)
-    steps, rates = layout.spatial(strides), layout.spatial(dilations)
+    height, width, channels, multiplier = _window(e, filter, 4)
+    steps, rates = layout.spatial("strides", strides), layout.spatial("dilations", dilations)
     pads = layout.pads(padding, e.shape(x)[2:], (height, width), steps, rates)
     weights = e.reshape(e.transpose(filter, (2, 3, 0, 1)), (channels * multiplier, 1, height, width))
     found = e.add("conv", x, weights, None, strides=steps, pads=pads, dilations=rates, groups=channels)
@@ -113,8 +145,10 @@ def conv2d_transpose(
     """input [N, H, W, C], filters [h, w, M, C] -> output_shape [N, H', W', M]: the gradient of conv by its input."""
     layout = Layout(4, data_format)
     x = layout.enter(e, input)
-    window = e.shape(filters)[:2]
-    steps, rates = layout.spatial(strides), layout.spatial(dilations)
+    window = _window(e, filters, 4)[:2]
+    if len(output_shape) != 4:
+        raise ValueError(f"output_shape: wanted 4 numbers, got {list(output_shape)}")
+    steps, rates = layout.spatial("strides", strides), layout.spatial("dilations", dilations)
     wanted = [int(size) for size in (output_shape[1:3] if layout.last else output_shape[2:4])]
     pads = layout.pads(padding, tuple(wanted), window, steps, rates)
     extra = [
@@ -155,7 +189,7 @@ def _pool(e: Emitter, op: str, value: Value, how: tuple[Any, Any, Padding, str |
     ksize, strides, padding, data_format = how
     layout = Layout(e.rank(value), data_format)
     x = layout.enter(e, value)
-    kernel, steps = layout.spatial(ksize), layout.spatial(strides)
+    kernel, steps = layout.spatial("ksize", ksize), layout.spatial("strides", strides)
     rates = (1,) * len(kernel)
     pads = layout.pads(padding, e.shape(x)[2:], kernel, steps, rates)
     found = e.add(op, x, kernel=kernel, strides=steps, pads=pads, dilations=rates, ceil_mode=False, **attrs)

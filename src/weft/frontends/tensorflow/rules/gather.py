@@ -193,6 +193,11 @@ def strided_slice(
     shrink_axis_mask: int = 0,
 ) -> Value:
     """input_[begin:end:strides]; bit i of a mask says what is special about the i-th of these."""
+    count = e.shape(begin)
+    if len(count) != 1 or e.shape(end) != count or (strides is not None and len(strides) != count[0]):
+        raise ValueError(f"strided_slice: begin, end and strides differ in length: {list(count)}, {list(e.shape(end))}")
+    if (ellipsis_mask & ((1 << count[0]) - 1)).bit_count() > 1:
+        raise ValueError("strided_slice: wanted one ellipsis at most")
     bounds: list[Value] = []
 
     def bound(vector: Value, number: int) -> int:
@@ -200,7 +205,7 @@ def strided_slice(
         return len(bounds) - 1
 
     items: list[tuple[Any, ...]] = []
-    for number, step in enumerate([1] * e.shape(begin)[0] if strides is None else strides):
+    for number, step in enumerate([1] * count[0] if strides is None else strides):
         bit = 1 << number
         if ellipsis_mask & bit:
             items.append(("rest",))

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from weft.frontends.tensorflow.emitter import Emitter
+from weft.frontends.tensorflow.rules.conv import FORMS
 from weft.frontends.tensorflow.rules.kinds import Same, Value
 
 
@@ -72,7 +73,16 @@ def log_softmax(e: Emitter, logits: Same, axis: int = -1) -> Value:
 
 
 def bias_add(e: Emitter, value: Same, bias: Same, data_format: str | None = None) -> Value:
-    if data_format is not None and data_format.startswith("NC"):
+    if data_format not in (None, "N...C", "NC...", *FORMS):
+        raise ValueError(f"bias_add: data_format: wanted one of {', '.join(FORMS)}, got {data_format!r}")
+    first = data_format is not None and data_format.startswith("NC")
+    if value.shape is not None and bias.shape is not None:
+        if len(value.shape) < 2 or len(bias.shape) != 1:
+            raise ValueError(f"bias_add: wanted ranks of at least 2 and of 1, got {value.shape} and {bias.shape}")
+        pair = value.shape[1 if first else -1], bias.shape[0]
+        if all(isinstance(size, int) for size in pair) and pair[0] != pair[1]:
+            raise ValueError(f"bias_add: wanted a bias of {pair[0]} numbers, got {pair[1]}")
+    if first:
         bias = e.reshape(bias, (-1, *(1,) * (e.rank(value) - 2)))
     return e.add("add", value, bias)
 

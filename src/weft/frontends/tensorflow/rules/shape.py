@@ -64,11 +64,22 @@ def squeeze(e: Emitter, input: Value, axis: Any = None) -> Value:
 
 
 def concat(e: Emitter, values: Sequence[Same], axis: int) -> Value:
+    if not values:
+        raise ValueError("concat: wanted at least one tensor")
     return e.add("concat", *values, axis=e.axis(values[0], int(axis)))
 
 
+def new_axis(op: str, axis: int, rank: int) -> int:
+    """Where an axis added to `rank` others is, counted from the front. Raises ValueError."""
+    if not -rank - 1 <= axis <= rank:
+        raise ValueError(f"{op}: axis {axis} is out of range; wanted {-rank - 1} to {rank}")
+    return axis % (rank + 1)
+
+
 def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
-    at = int(axis) % (e.rank(values[0]) + 1)
+    if not values:
+        raise ValueError("stack: wanted at least one tensor")
+    at = new_axis("stack", int(axis), e.rank(values[0]))
     return e.add("concat", *(e.add("unsqueeze", value, e.integers([at])) for value in values), axis=at)
 
 
@@ -256,7 +267,11 @@ def one_hot(
     """
     if not indices.known_dtype.is_integer:
         raise ValueError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
-    at = int(axis) % (e.rank(indices) + 1)
+    if int(depth) < 0:
+        raise ValueError(f"one_hot: depth must be at least 0, got {int(depth)}")
+    if int(axis) < -1:
+        raise ValueError(f"one_hot: axis {axis} is out of range; wanted -1 to {e.rank(indices)}")
+    at = new_axis("one_hot", int(axis), e.rank(indices))
     places = np.arange(e.limited(int(depth), MOST_LISTED)).reshape(-1, *(1,) * (e.rank(indices) - at))
     hit = e.add(
         "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
