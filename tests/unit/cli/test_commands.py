@@ -323,6 +323,6 @@ def test_an_automatic_limit_of_a_run_is_reported_as_the_number_it_is(model: str)
     Whatever the process is limited to.
     """
     asked = ("run", model, "--intra", "0", "--runs", "1", "--json")
-    limited, automatic = (weft(*asked, env={**os.environ, "WEFT_INTRA_OP": number}) for number in ("1", "0"))
+    limited, automatic = (weft(*asked, env={**os.environ, "WEFT_INTRA_OP_THREADS": number}) for number in ("1", "0"))
 
     assert json.loads(limited.stdout)["threads"] == json.loads(automatic.stdout)["threads"]
