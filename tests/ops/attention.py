@@ -53,6 +53,8 @@ def _special() -> list[Case]:
     causal = np.tril(np.ones((1, 1, 21, 35), bool))
     padding = np.zeros((2, 1, 1, 35), np.float32)
     padding[1, ..., 20:] = -np.inf
+    unattended = padding.copy()
+    unattended[0] = -np.inf
     nothing = causal.copy()
     nothing[..., 3, :] = False
     q = floats("nan", 2, 16, 8)
@@ -64,6 +66,8 @@ def _special() -> list[Case]:
         _by_heads("causal_given", {"tail": _CHOSEN}, causal),
         _by_heads("padding", {"tail": _MASKED}, padding),
         _by_heads("row_without_keys", {"tail": _CHOSEN}, nothing, constant=True),
+        _by_heads("safe_row_without_keys", {"tail": _CHOSEN, "safe": True}, nothing, constant=True),
+        _by_heads("safe_padding", {"tail": _MASKED, "safe": True}, unattended),
         Case("attention/nan", "attention", {}, (q, floats("nk", 2, 19, 8), floats("nv", 2, 19, 8))),
         Case("attention/large_scores", "attention", {}, large),
         Case("attention/float64", "attention", {}, f64),

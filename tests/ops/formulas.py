@@ -130,9 +130,18 @@ def _attention(case: Case) -> Array:
         scores = np.where(operands[3], scores, -np.inf)
     elif "tail" in case.attrs:
         scores = scores * 0.25 + (operands[3] if len(operands) == 4 else 0)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    found = np.einsum("...ij,...jd->...id", powers / powers.sum(axis=-1, keepdims=True), v)
+    found = np.einsum("...ij,...jd->...id", _shares(scores, -1, safe="safe" in case.attrs), v)
     return found.transpose(case.attrs["out_perm"]) if "out_perm" in case.attrs else found
+
+
+def _shares(x: Array, axis: int, *, safe: bool) -> Array:
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    found = powers / powers.sum(axis, keepdims=True)
+    return np.where((x == -np.inf).all(axis, keepdims=True), 0.0, found) if safe else found
+
+
+def _softmax(case: Case) -> Array:
+    return _shares(*_wide(case), case.attrs["axis"], safe="safe" in case.attrs)
 
 
 def _log_softmax(case: Case) -> Array:
@@ -226,6 +235,7 @@ FORMULAS: dict[str, Callable[[Case], Array | list[Array]]] = {
     "conv": _conv,
     "layer_norm": _layer_norm,
     "log_softmax": _log_softmax,
+    "softmax": _softmax,
     "lrn": _lrn,
     "conv_transpose": _conv_transpose,
     "lstm": recurrent,

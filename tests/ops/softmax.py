@@ -28,9 +28,22 @@ _MASKED = floats("masked", 4, 21)
 _MASKED[:, 13:] = -np.inf
 _MASKED[2, 4] = np.nan
 
+_NOTHING = _MASKED.copy()
+_NOTHING[1] = -np.inf
+
+
+def _safe(name: str, x: np.ndarray, axis: int) -> Case:
+    return Case(f"softmax/safe_{name}", "softmax", {"axis": axis, "safe": True}, (x,))
+
+
 CASES = [
     *(case for name, (shape, axis) in _SHAPES.items() for case in _cases(name, floats(name, *shape) * 4, axis)),
     *_cases("large_numbers", floats("large", 5, 19) * 1e4, 1),
     *_cases("masked", _MASKED, 1),
+    *_cases("nothing", _NOTHING, 1),
+    _safe("row", _NOTHING, 1),
+    _safe("short_row", _NOTHING[:, 10:15], 1),
+    _safe("columns", _NOTHING.T.copy(), 0),
+    _safe("float64", _NOTHING.astype(np.float64), 1),
     *_cases("float64", floats("f64", 5, 9, dtype=np.float64), 1),
 ]

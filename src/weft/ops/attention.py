@@ -25,7 +25,7 @@ def scores_shape(q: StaticShape, k: StaticShape) -> StaticShape:
 
 def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """inputs: q, k, v, operands of the tail. attrs, all optional: q_perm, k_perm, v_perm, out_perm, tail, sums (the dtype
-    of scores and result, where not that of q)."""
+    of scores and result, where not that of q), safe (as softmax has it)."""
     infos = [operand(inputs, number, name) for number, name in enumerate("qkv")]
     dtype = same_dtype(*zip("qkv", infos, strict=True))
     need_float(infos[0], "q")
@@ -54,7 +54,7 @@ def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Arr
     with np.errstate(all="ignore"):
         scores = np.matmul(widened(q), widened(k).swapaxes(-1, -2)).astype(dtype)
         (scores,) = apply_tail(attrs, scores, arrays, 3)
-        (weights,) = evaluate_softmax({"axis": -1}, [scores])
+        (weights,) = evaluate_softmax({"axis": -1, "safe": attrs.get("safe")}, [scores])
         product = np.matmul(widened(weights), widened(v)).astype(dtype)
     return [product if attrs.get("out_perm") is None else product.transpose(attrs["out_perm"]).copy()]
 

@@ -10,7 +10,7 @@ from weft.ops.operands import dims, need_float, operand, present, result, widene
 
 
 def infer_softmax(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """attrs: axis. The result has the shape of x."""
+    """attrs: axis; of softmax `safe`, optional: where all x are -inf the result is 0, not NaN. It has the shape of x."""
     x = operand(inputs, 0, "x")
     normalize_axis(attrs["axis"], len(dims(x)))
     return [result(need_float(x, "x"), dims(x))]
@@ -26,7 +26,10 @@ def evaluate_softmax(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array
     x = present(arrays, 0)
     with np.errstate(all="ignore"):
         powers = np.exp(_shifted(x, attrs["axis"]))
-        return [(powers / np.sum(powers, axis=attrs["axis"], keepdims=True)).astype(x.dtype)]
+        found = powers / np.sum(powers, axis=attrs["axis"], keepdims=True)
+        if attrs.get("safe"):
+            found = np.where(np.all(np.isneginf(widened(x)), axis=attrs["axis"], keepdims=True), 0.0, found)
+        return [found.astype(x.dtype)]
 
 
 def evaluate_log_softmax(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:

@@ -55,6 +55,7 @@ def _attention(node: Node, edit: Edit, lanes: int) -> Value | None:
         "v_perm": _perm(node, "b", rank, swapped=False),
         "out_perm": node.attrs.get("out_perm"),
         "tail": scores.attrs.get("tail"),
+        "safe": softmax.attrs.get("safe"),
     }
     attrs = {name: value for name, value in attrs.items() if value is not None}
     operands = [*scores.inputs[:2], node.inputs[1], *scores.inputs[2:]]

@@ -37,6 +37,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
     "einsum": (lambda x, y: tf.einsum("ij,kj->ik", x, y), (X, Y), X @ Y.T),
     "tensordot": (lambda x, y: tf.tensordot(x, y, [[1], [1]]), (X, Y), np.tensordot(X, Y, [[1], [1]])),
     "reduce_sum": (lambda x: tf.reduce_sum(x, axis=1, keepdims=True), (X,), X.sum(1, keepdims=True)),
+    "reduce_any of nothing": (lambda x: tf.reduce_any(x > 0, axis=1), (X[:, :0],), np.zeros(4, bool)),
+    "reduce_all of nothing": (lambda x: tf.reduce_all(x > 0), (X[:0],), np.array(True)),
     "reduce_mean": (tf.reduce_mean, (X,), X.mean()),
     "reduce_max": (lambda x: tf.reduce_max(x, [0, 1]), (X,), X.max()),
     "reduce_any": (lambda x: tf.reduce_any(x > 2, 0), (X,), (X > 2).any(0)),

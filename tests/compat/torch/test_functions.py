@@ -1,6 +1,7 @@
 """Functions, methods and layers beyond the first ones give what PyTorch gives; numbers are PyTorch 2.13's."""
 
 import copy
+import math
 
 import numpy as np
 import pytest
@@ -297,6 +298,63 @@ def test_attention_takes_what_pytorchs_does():
         attend(k, k, k, torch.ones(3, 3), is_causal=True)
     with pytest.raises(NotImplementedError, match="dropout_p=0"):
         attend(k, k, k, dropout_p=0.5)
+
+
+def test_attention_where_a_mask_allows_nothing_is_zero():
+    """
+    As in the batches that generate text: the row of a padded token must not spread NaN over the rows after it.
+    """
+    q = torch.arange(48.0).reshape(1, 2, 3, 8) / 48
+    mask = torch.tensor([[False, False, False], [True, False, False], [True, True, False]])
+
+    found = F.scaled_dot_product_attention(q, q, q, mask).numpy()
+
+    assert not found[:, :, 0].any()
+    np.testing.assert_array_equal(found[:, :, 1], q.numpy()[:, :, 0])
+    np.testing.assert_array_equal(
+        found, F.scaled_dot_product_attention(q, q, q, torch.where(mask, 0.0, -math.inf)).numpy()
+    )
+
+
+def test_an_input_times_zero_is_not_read():
+    """
+    beta=0 is how PyTorch's programs say that memory holds nothing yet.
+    """
+    empty, ones = torch.full((2, 2), math.nan), torch.ones(2, 2)
+
+    assert torch.addmm(empty, ones, ones, beta=0).tolist() == [[2, 2], [2, 2]]
+    assert torch.baddbmm(empty[None], ones[None], ones[None], beta=0, alpha=2).tolist() == [[[4, 4], [4, 4]]]
+
+
+def test_nothing_holds_any_and_all():
+    """
+    Over no elements any is False and all is True; an empty list of axes stands for all axes.
+    """
+    nothing = torch.zeros(2, 0) > 1
+
+    assert not nothing.any()
+    assert nothing.all()
+    assert torch.any(nothing, 1).tolist() == [False, False]
+    assert torch.mean(torch.ones(2, 3), dim=[]).shape == ()
+
+
+def test_hypot_neither_overflows_nor_vanishes():
+    """
+    Squares of its operands would.
+    """
+    found = torch.hypot(torch.tensor([3e25, 3e-30, math.inf]), torch.tensor([4e25, 4e-30, math.nan]))
+
+    np.testing.assert_allclose(found.numpy(), [5e25, 5e-30, np.inf], rtol=1e-6)
+
+
+def test_halves_and_pieces_are_refused_as_pytorch_refuses_them():
+    """
+    Not by leaving elements out, nor by a division by zero.
+    """
+    with pytest.raises(RuntimeError, match="Halving dimension must be even, but dimension 0 is size 3"):
+        F.glu(torch.ones(3))
+    with pytest.raises(RuntimeError, match="greater than 0, got: 0"):
+        torch.chunk(torch.ones(3), 0)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,17 @@ def test_a_boolean_mask_may_choose_the_scores(write, apply):
     assert graph.nodes[0].inputs[3].dtype == dtypes.boolean
 
 
+def test_rows_without_keys_keep_their_meaning(write, apply):
+    """
+    A softmax that gives 0 where all scores are -inf makes an attention that does.
+    """
+    weights = write.op("softmax", scores_of(write), axis=3, safe=True)
+    graph = write.done(write.matmul(weights, by_heads(write, "v", 10)))
+
+    assert apply(graph, *PASSES) == ["attention"]
+    assert graph.nodes[0].attrs["safe"]
+
+
 @pytest.mark.parametrize("read", ["scores", "weights"])
 def test_what_others_read_stays(write, apply, read):
     """

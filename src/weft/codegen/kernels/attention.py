@@ -26,6 +26,7 @@ from weft.codegen.kernels.fold import Fold
 from weft.codegen.kernels.gemm_block import Factors, RegisterBlock
 from weft.codegen.kernels.gemm_panel import copy_panel
 from weft.codegen.kernels.gemm_tail import Operand, Tail
+from weft.codegen.kernels.softmax import divisor, finite
 from weft.dtypes import bf16
 from weft.plan.kernel_spec import KernelSpec
 
@@ -80,7 +81,8 @@ def emit_attention(k: Kernel, spec: KernelSpec) -> None:
     pairs, those of v elements), vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
     vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (of queries:
     see `copy_panel`), whole_tiles (queries and width are multiples of the lanes), unit_depth (of k), unit_column
-    (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, tail, kinds (of its
+    (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, safe (queries whose scores are all
+    -inf get 0), tail, kinds (of its
     operands, transposed).
     Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block; with pairs, those of v.
     """
@@ -215,7 +217,7 @@ class Attention:
                     store(k, value, start, v * lanes, dtype)
                 found.append(peak.join(k, value, key.carry[v]))
             key.next(*found)
-        return key.carry
+        return [finite(k, top, dtype) for top in key.carry] if self.spec["safe"] else key.carry
 
     def _powers(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
         """Every score becomes exp(score - top); 1 / the sum of each query's."""
@@ -226,7 +228,7 @@ class Attention:
             for v, power in enumerate(powers):
                 store(k, power, start, v * lanes, dtype)
             key.next(*(k.b.fadd(total, power) for total, power in zip(key.carry, powers, strict=True)))
-        return [k.b.fdiv(like(total, 1.0), total) for total in key.carry]
+        return self._shares(key.carry)
 
     def _power_pairs(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
         """As `_powers`, but those of two keys become one row of pairs of bf16, at the place of the first half of the rows."""
@@ -243,7 +245,12 @@ class Attention:
                 store(k, pair_of(k, low, high), target, v * lanes, dtype)
                 totals.append(k.b.fadd(k.b.fadd(key.carry[v], low), high))
             key.next(*totals)
-        return [k.b.fdiv(like(total, 1.0), total) for total in key.carry]
+        return self._shares(key.carry)
+
+    def _shares(self, totals: list[ir.Value]) -> list[ir.Value]:
+        """1 / the sum of each query's powers."""
+        divisors = [divisor(self.k, total) for total in totals] if self.spec["safe"] else totals
+        return [self.k.b.fdiv(like(total, 1.0), total) for total in divisors]
 
     def _pair_values(self, v: ir.Value, target: ir.Value, pairs: Index) -> None:
         """target[j, w] = the pair (v[2 j, w], v[2 j + 1, w]) for j < pairs; v is as wide as a multiple of the lanes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 
 from weft.codegen.emit.columns import ColumnTile, column_tiles
@@ -19,10 +20,21 @@ _TILE = 4
 """Vectors side by side in one pass down the columns."""
 
 
+def finite(k: Kernel, top: ir.Value, dtype: DType) -> ir.Value:
+    """The greatest of some numbers; where all are -inf the lowest finite one, so that exp(-inf - top) is 0."""
+    lowest = like(top, float(np.finfo(dtype.numpy).min))
+    return k.b.select(k.b.fcmp_ordered(">", top, lowest), top, lowest)
+
+
+def divisor(k: Kernel, total: ir.Value) -> ir.Value:
+    """The sum of powers; 1 where it is 0, as all of them are."""
+    return k.b.select(k.b.fcmp_ordered("==", total, like(total, 0.0)), like(total, 1.0), total)
+
+
 def emit_softmax_rows(k: Kernel, spec: KernelSpec) -> None:
     """Rows of n elements side by side; `short` rows fit one vector.
 
-    Params: dtype, lanes, log, short. Pointers: y, x. Args: rows, rows per chunk, n.
+    Params: dtype, lanes, log, short, safe (rows of -inf alone give 0). Pointers: y, x. Args: rows, rows per chunk, n.
     """
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     n, dtype = k.arg(2), spec["dtype"]
@@ -37,9 +49,11 @@ def _emit_short_row(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, n: ir
     peak, total = Fold("peak", dtype), Fold("sum", dtype)
     mask = lane_mask(k, n, lanes)
     values = load_masked(k, x, 0, dtype, mask, peak.neutral(lanes))
-    shifted = k.b.fsub(values, splat(k, peak.across(k, values), lanes))
+    top = peak.across(k, values)
+    shifted = k.b.fsub(values, splat(k, finite(k, top, dtype) if spec["safe"] else top, lanes))
     powers = k.b.select(mask, exp(k, shifted), total.neutral(lanes))
-    result = _finish(k, spec, shifted, powers, splat(k, total.across(k, powers), lanes))
+    sum_ = total.across(k, powers)
+    result = _finish(k, spec, shifted, powers, splat(k, divisor(k, sum_) if spec["safe"] else sum_, lanes))
     store_masked(k, result, y, 0, dtype, mask)
 
 
@@ -51,7 +65,8 @@ def _emit_row(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, n: ir.Value
     dtype, lanes = spec["dtype"], spec["lanes"]
     peak, total = Fold("peak", dtype), Fold("sum", dtype)
     read = reader(k, x, dtype, lanes, dtype)
-    top = splat(k, peak.across(k, fold_vectors(k, peak, read, 0, n, lanes)), lanes)
+    found = peak.across(k, fold_vectors(k, peak, read, 0, n, lanes))
+    top = splat(k, finite(k, found, dtype) if spec["safe"] else found, lanes)
 
     def power(index: Index, mask: ir.Value | None) -> ir.Value:
         result = exp(k, k.b.fsub(read(index, mask), top))
@@ -71,7 +86,7 @@ def _emit_row(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, n: ir.Value
             4,
         )
         return
-    factor = splat(k, k.b.fdiv(like(powers, 1.0), powers), lanes)
+    factor = splat(k, k.b.fdiv(like(powers, 1.0), divisor(k, powers) if spec["safe"] else powers), lanes)
     again = reader(k, y, dtype, lanes, dtype)
     each_vector(
         k, lambda index, mask: _put(k, k.b.fmul(again(index, mask), factor), y, index, dtype, mask), 0, n, lanes, 4
@@ -88,7 +103,7 @@ def _put(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType,
 def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
     """x [outer, n, width], softmax over n: a tile of columns at a time.
 
-    Params: dtype, lanes, log. Pointers: y, x. Args: units, units per chunk, n, width, columns a unit, units a row.
+    Params: dtype, lanes, log, safe (columns of -inf alone give 0). Pointers: y, x. Args: units, units per chunk, n, width, columns a unit, units a row.
     """
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     n, width, columns, blocks = k.arg(2), k.arg(3), k.arg(4), k.arg(5)
@@ -118,14 +133,14 @@ def _emit_tile(k: Kernel, spec: KernelSpec, y: ir.Value, x: ir.Value, tile: Colu
 
     with loop(k, 0, n, carry=[peak.neutral(lanes)] * tile.vectors, name="peak") as find:
         find.next(*(peak.join(k, find.carry[part], read(x, find.index, part)) for part in parts))
-    top = find.carry
+    top = [finite(k, each, dtype) for each in find.carry] if spec["safe"] else find.carry
     with loop(k, 0, n, carry=[constant(dtype, 0.0, lanes)] * tile.vectors, name="sum") as add:
         powers = [exp(k, k.b.fsub(read(x, add.index, part), top[part])) for part in parts]
         for part, power in enumerate(powers):
             if not spec["log"]:
                 _put(k, power, y, at(add.index, part), dtype, tile.mask)
         add.next(*(k.b.fadd(total, power) for total, power in zip(add.carry, powers, strict=True)))
-    totals = add.carry
+    totals = [divisor(k, total) for total in add.carry] if spec["safe"] else add.carry
     shifts = [log(k, total) if spec["log"] else k.b.fdiv(like(total, 1.0), total) for total in totals]
     with loop(k, 0, n, name="scale") as scale:
         for part, shift in enumerate(shifts):

@@ -95,6 +95,7 @@ def _spec(
         whole_depth=depth % _UNROLL == 0,
         whole_keys=(products.keys // 2 if products.pairs else products.keys) % _UNROLL == 0,
         batch_rank=len(products.batch),
+        safe=bool(node.attrs.get("safe")),
         tail=node.attrs.get("tail"),
         kinds=tuple(_kind(operand) for operand in tail),
     )

@@ -26,7 +26,7 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, n, width = around(shape, axis)
     lanes = ctx.target.lanes(dtype)
     each = _ELEMENT_NS * dtype.size / 4 * 64 / ctx.target.vector_bytes
-    common = {"dtype": dtype, "lanes": lanes, "log": node.op == "log_softmax"}
+    common = {"dtype": dtype, "lanes": lanes, "log": node.op == "log_softmax", "safe": bool(node.attrs.get("safe"))}
     if width == 1:
         spec = KernelSpec.of("softmax_rows", short=n <= lanes, **common)
         chunks, per_chunk = cut(outer, _ROW_NS + each * n)

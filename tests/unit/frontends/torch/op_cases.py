@@ -25,6 +25,7 @@ def ints(*shape: int, high: int = 5, low: int = 0) -> torch.Tensor:
 X, Y, IMAGE = seeded(3, 4), seeded(3, 4), seeded(2, 6, 9, 9)
 WHOLE = ints(3, 4, low=-4)
 MASK = X > 0
+SIGNS = torch.tensor([0.0, -0.0, 1.5, -1.5, torch.inf, -torch.inf, torch.nan])
 
 UNARY = [
     "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor",
@@ -70,6 +71,9 @@ CASES: dict[str, Case] = {
     "masked_fill": (lambda x, m: x.masked_fill(m, float("-inf")), (X, MASK)),
     "lerp": (lambda x, y: (torch.lerp(x, y, 0.3), torch.addcmul(x, x, y, value=2), torch.addcdiv(x, x, y)), (X, Y + 5)),
     "atan2": (torch.atan2, (X, Y)),
+    "atan2_of_signs": (torch.atan2, (SIGNS[:, None].expand(7, 7).clone(), SIGNS.expand(7, 7).clone())),
+    "hypot": (torch.hypot, (1e25 * X, 1e25 * Y)),
+    "hypot_of_signs": (torch.hypot, (SIGNS[:, None].expand(7, 7).clone(), SIGNS.expand(7, 7).clone())),
     "logical": (lambda x, n: (torch.logical_and(x, n), torch.logical_or(x, n), torch.logical_xor(x, n)), (X, WHOLE)),
     # products
     "linear": (F.linear, (X, seeded(5, 4), seeded(5))),
@@ -91,6 +95,14 @@ CASES: dict[str, Case] = {
     "attention_mask": (
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
         (seeded(2, 2, 6, 8), seeded(2, 2, 6, 8), seeded(2, 2, 6, 8), torch.ones(6, 6).tril().bool()),
+    ),
+    "attention_of_nothing": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        (seeded(2, 2, 6, 8), torch.ones(2, 1, 6, 6).tril().bool() & (torch.arange(6) > 2)),
+    ),
+    "attention_bias_of_nothing": (
+        lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m),
+        (seeded(2, 2, 19, 8), torch.zeros(19, 19).masked_fill(torch.arange(19)[:, None] < 3, -torch.inf)),
     ),
     "attention_bias": (
         lambda q, m: F.scaled_dot_product_attention(q, q, q, attn_mask=m, scale=0.3),
@@ -157,6 +169,7 @@ CASES: dict[str, Case] = {
     "prod": (lambda x: (x.prod(), x.prod(1)), (X,)),
     "extremes": (lambda x: (x.amax(1), x.amin((0, 1)), x.max(), x.min(), *x.max(1), *x.min(0, keepdim=True)), (X,)),
     "positions": (lambda x: (x.argmax(1), x.argmin(), x.argmax(0, keepdim=True)), (X,)),
+    "any_all_of_nothing": (lambda m: (m.any(), m.all(), m.any(1), m.all(1)), (torch.zeros(2, 0, dtype=torch.bool),)),
     "any_all": (lambda m: (m.any(), m.all(1), m.any(0, keepdim=True)), (MASK,)),
     "var": (lambda x: (x.var(), x.var(1), x.std(0, unbiased=False), x.std((0, 1), keepdim=True)), (X,)),
     "var_mean": (lambda x: torch.var_mean(x, 1), (X,)),

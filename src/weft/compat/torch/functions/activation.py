@@ -116,6 +116,8 @@ def logsigmoid(input: Tensor) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half along `dim` times the sigmoid of the second."""
     axis = axis_of(input, dim)
+    if input.shape[axis] % 2:
+        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {input.shape[axis]}")
     half = input.shape[axis] // 2
     first, second = (input[(*(slice(None),) * axis, part)] for part in (slice(0, half), slice(half, 2 * half)))
     return mul(first, sigmoid(second))

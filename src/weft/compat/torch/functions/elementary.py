@@ -13,7 +13,6 @@ from weft.compat.torch.functions.arithmetic import (
     gt,
     isnan,
     mul,
-    sqrt,
     sub,
     trunc,
     unary,
@@ -27,7 +26,7 @@ sin, cos, tan, asin, acos, atan = (unary(op) for op in ("sin", "cos", "tan", "as
 sinh, cosh, asinh, acosh, atanh = (unary(op) for op in ("sinh", "cosh", "asinh", "acosh", "atanh"))
 erf, erfc = unary("erf"), unary("erfc")
 _softplus = unary("softplus")
-atan2 = of_op("atan2", lambda input, other: (input, other))
+atan2, hypot = (of_op(op, lambda input, other: (input, other)) for op in ("atan2", "hypot"))
 exp2, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "log10"))
 
 
@@ -41,12 +40,6 @@ def log2(input: Tensor) -> Tensor:
 def frac(input: Tensor) -> Tensor:
     """What follows the point."""
     return sub(input, trunc(input))
-
-
-@tensor_function
-def hypot(input: Tensor, other: Tensor) -> Tensor:
-    """sqrt(input^2 + other^2)."""
-    return sqrt(add(mul(input, input), mul(other, other)))
 
 
 @tensor_function

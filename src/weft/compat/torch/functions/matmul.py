@@ -73,15 +73,21 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 @tensor_function
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    product = mm(mat1, mat2)
-    return add(product if alpha == 1 else mul(product, alpha), input if beta == 1 else mul(input, beta))
+    return _added(mm(mat1, mat2), input, beta, alpha)
 
 
 @tensor_function
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2)."""
-    product = bmm(batch1, batch2)
-    return add(product if alpha == 1 else mul(product, alpha), input if beta == 1 else mul(input, beta))
+    return _added(bmm(batch1, batch2), input, beta, alpha)
+
+
+def _added(product: Tensor, input: Tensor, beta: float, alpha: float) -> Tensor:
+    """beta * input + alpha * product; `input` may hold anything, and is not read, where beta is 0."""
+    product = product if alpha == 1 else mul(product, alpha)
+    if beta == 0:
+        return product
+    return add(product, input if beta == 1 else mul(input, beta))
 
 
 @tensor_function

@@ -14,6 +14,7 @@ from weft.compat.torch.functions.arithmetic import (
     add,
     cast,
     div,
+    gt,
     isinf,
     maximum,
     minimum,
@@ -54,7 +55,7 @@ def axis_of(x: Tensor, dim: int) -> int:
 
 def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
     """The axes to reduce; None for all of them."""
-    if dim is None or dim == ():
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
     return tuple(sorted(axis_of(x, d) for d in ([dim] if isinstance(dim, int) else dim)))
 
@@ -215,7 +216,7 @@ def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
 @tensor_function
 def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether an element holds; of bytes as bytes."""
-    return cast(_reduced("reduce_max", _flags(input), dim, keepdim), _flag_type(input))
+    return cast(gt(_reduced("reduce_max", _flags(input), dim, keepdim), 0), _flag_type(input))
 
 
 def _flag_type(x: Tensor) -> DType:

@@ -265,6 +265,8 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` equal pieces, the last perhaps shorter."""
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     return split(input, max(1, -(-input.shape[axis_of(input, dim)] // chunks)), dim)
 
 

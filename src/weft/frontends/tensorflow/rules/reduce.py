@@ -29,11 +29,12 @@ def reduction(op: str) -> Callable[..., Any]:
 
 
 def logical(op: str) -> Callable[..., Any]:
-    """The rule of reduce_all and reduce_any, through the core reduction `op` of integers."""
+    """The rule of reduce_all and reduce_any, through the core reduction `op` of integers; of nothing True and False."""
 
     def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
         number = e.cast(input_tensor, dtypes.i32)
-        return e.cast(e.add(op, number, axes=axes_of(axis), keepdims=bool(keepdims)), dtypes.boolean)
+        found = e.add(op, number, axes=axes_of(axis), keepdims=bool(keepdims))
+        return e.add("gt", found, e.scalar(0, number))
 
     return rule
 

@@ -11,7 +11,7 @@ import numpy as np
 from weft.frontends.faults import Unsupported
 from weft.frontends.torch.build import Builder, Complex, ComplexType
 from weft.frontends.torch.rules import conv, create, elementwise, index, matmul, reduce, shape
-from weft.frontends.torch.rules.rule import Operand, Rule
+from weft.frontends.torch.rules.rule import Operand, Rule, promoted
 from weft.graph.value import Value
 
 Part = Callable[[Complex], Value]
@@ -117,15 +117,17 @@ def einsum(b: Builder, equation: str, operands: Sequence[Any], path: object = No
     return _product(lambda u, v: b.add("einsum", u, v, equation=equation), b, one, rest[0])
 
 
-def hypot(b: Builder, x: Value, y: Value) -> Value:
-    """sqrt(x^2 + y^2), which neither overflows nor vanishes: the larger times sqrt(1 + ratio^2)."""
-    one, two = b.add("abs", x), b.add("abs", y)
+def hypot(b: Builder, x: Operand, y: Operand) -> Value:
+    """sqrt(x^2 + y^2), which neither overflows nor vanishes: the larger times sqrt(1 + ratio^2). Infinite with an infinity,
+    also beside a NaN (C's hypot)."""
+    one, two = (b.add("abs", each) for each in promoted(b, x, y, floating=True))
     large, small = b.add("max", one, two), b.add("min", one, two)
     dtype = large.known_dtype
-    plain = b.add("or", b.add("eq", large, b.scalar(0, dtype)), b.add("isinf", large))
+    infinite = b.add("or", b.add("isinf", one), b.add("isinf", two))
     ratio = b.add("div", small, large)
     scaled = b.add("mul", large, b.add("sqrt", b.add("add", b.add("mul", ratio, ratio), b.scalar(1, dtype))))
-    return b.add("where", plain, large, scaled)
+    found = b.add("where", b.add("eq", large, b.scalar(0, dtype)), large, scaled)
+    return b.add("where", infinite, b.scalar(math.inf, dtype), found)
 
 
 def absolute(b: Builder, x: Complex) -> Value:

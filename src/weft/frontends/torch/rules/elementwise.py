@@ -152,15 +152,27 @@ def power(b: Builder, x: Operand, y: Operand) -> Value:
 
 
 def atan2(b: Builder, y: Operand, x: Operand) -> Value:
-    """The angle of the point (x, y), in [-pi, pi]; that of (0, 0) is 0 for either sign of zero."""
+    """The angle of the point (x, y), in [-pi, pi]; signs of zeros and infinities count as in C (ISO C, annex F.10.1.4)."""
     up, right = promoted(b, y, x, floating=True)
     dtype = up.known_dtype
-    zero, pi = b.scalar(0, dtype), b.scalar(math.pi, dtype)
-    slope = b.add("atan", b.add("div", up, right))
-    turned = b.add("add", slope, b.add("where", b.add("lt", up, zero), b.add("neg", pi), pi))
-    found = b.add("where", b.add("lt", right, zero), turned, slope)
+    one, zero = b.scalar(1, dtype), b.scalar(0, dtype)
+    endless = b.add("and", b.add("isinf", up), b.add("isinf", right))
+    rise, run = (b.add("where", endless, _signed(b, one, each), each) for each in (up, right))
     origin = b.add("and", b.add("eq", up, zero), b.add("eq", right, zero))
-    return b.add("where", origin, zero, found)
+    slope = b.add("where", origin, up, b.add("atan", b.add("div", rise, run)))
+    turned = b.add("add", slope, _signed(b, b.scalar(math.pi, dtype), up))
+    return b.add("where", _is_negative(b, right), turned, slope)
+
+
+def _is_negative(b: Builder, x: Value) -> Value:
+    """Whether the sign bit of `x` is set; False for NaN."""
+    zero = b.scalar(0, x.known_dtype)
+    return b.add("or", b.add("lt", x, zero), b.add("lt", b.add("reciprocal", x), zero))
+
+
+def _signed(b: Builder, size: Value, like: Value) -> Value:
+    """`size` with the sign of `like`."""
+    return b.add("where", _is_negative(b, like), b.add("neg", size), size)
 
 
 def shift(way: str) -> Rule:

@@ -63,7 +63,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    """softmax(query key^T scale + mask) value; a pass makes one op of it."""
+    """softmax(query key^T scale + mask) value, 0 where the mask allows nothing; a pass makes one op of it."""
     if dropout_p:
         raise Unsupported(
             "attention drops weights, as in training; weft runs inference: pass dropout_p=0, or call .eval()"
@@ -74,6 +74,7 @@ def attention(
         key, value = (repeated_heads(b, each, groups) for each in (key, value))
     perm = [*range(rank - 2), rank - 1, rank - 2]
     factor = 1 / math.sqrt(b.shape(query)[-1]) if scale is None else scale
+    masked = {} if mask is None else {"safe": True}
     scores = b.add("mul", b.matmul(query, b.transpose(key, perm)), b.scalar(factor, dtype))
     if is_causal:
         if mask is not None:
@@ -83,7 +84,7 @@ def attention(
         scores = b.add("where", mask, scores, b.scalar(-math.inf, dtype))
     elif mask is not None:
         scores = b.add("add", scores, b.cast(mask, dtype))
-    return b.matmul(b.add("softmax", scores, axis=rank - 1), value)
+    return b.matmul(b.add("softmax", scores, axis=rank - 1, **masked), value)
 
 
 def repeated_heads(b: Builder, x: Value, groups: int) -> Value:

@@ -86,10 +86,11 @@ def arg(op: str) -> Rule:
 
 
 def any_or_all(op: str) -> Rule:
-    """A rule for any ("reduce_max") and all ("reduce_min")."""
+    """A rule for any ("reduce_max") and all ("reduce_min"); of nothing, any is False and all is True."""
 
     def rule(b: Builder, x: Value, dims: Dims = None, keepdim: bool = False) -> Value:
-        return b.cast(_reduced(b, op, b.cast(truth(b, x), dtypes.i32), dims, keepdim), dtypes.boolean)
+        found = _reduced(b, op, b.cast(truth(b, x), dtypes.i32), dims, keepdim)
+        return b.add("gt", found, b.scalar(0, dtypes.i32))
 
     return rule
 
