@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from llvmlite import ir
 
 from weft.codegen.emit.columns import ColumnTile, column_tiles
@@ -13,8 +12,11 @@ from weft.codegen.emit.math_log import log
 from weft.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from weft.codegen.emit.vectors import constant, like, splat
 from weft.codegen.kernels.fold import Fold, each_vector, fold_vectors, reader
-from weft.dtypes import DType
+from weft.dtypes import DType, f32, f64
 from weft.plan.kernel_spec import KernelSpec
+
+_LOWEST = {f32: -(2.0 - 2.0**-23) * 2.0**127, f64: -(2.0 - 2.0**-52) * 2.0**1023}
+"""The lowest finite numbers."""
 
 _TILE = 4
 """Vectors side by side in one pass down the columns."""
@@ -22,7 +24,7 @@ _TILE = 4
 
 def finite(k: Kernel, top: ir.Value, dtype: DType) -> ir.Value:
     """The greatest of some numbers; where all are -inf the lowest finite one, so that exp(-inf - top) is 0."""
-    lowest = like(top, float(np.finfo(dtype.numpy).min))
+    lowest = like(top, _LOWEST[dtype])
     return k.b.select(k.b.fcmp_ordered(">", top, lowest), top, lowest)
 
 
