@@ -42,6 +42,7 @@ SYNTHETIC: dict[str, Callable[[Path], None]] = {
     "matmuls_64x128": synthetic.matmuls_64x128,
     "matmuls_256x32": synthetic.matmuls_256x32,
     "matmuls_256x64": synthetic.matmuls_256x64,
+    "matmul_2048": synthetic.matmul_2048,
     "towers_3x3": synthetic.towers_3x3,
     "chain_1000": synthetic.chain_1000,
     "fan_1000": synthetic.fan_1000,

@@ -33,6 +33,13 @@ def matmuls_256x64(path: Path) -> None:
     independent_matmuls("matmuls_256x64", path, count=256, size=64)
 
 
+def matmul_2048(path: Path) -> None:
+    """One 2048 x 2048 x 2048 matmul of two inputs, which no cache holds."""
+    net = Network("matmul_2048")
+    a, b = (net.input(name, TensorProto.FLOAT, [2048, 2048]) for name in "ab")
+    net.save(net.op("MatMul", a, b), [2048, 2048], path)
+
+
 def towers_3x3(path: Path) -> None:
     """Four towers of six 3 x 3 convolutions (64 channels, 28 x 28) on one input, concatenated."""
     net = Network("towers_3x3")
