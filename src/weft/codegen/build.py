@@ -76,14 +76,17 @@ def build_library(specs: Iterable[KernelSpec], target: Target, progress: Progres
     `progress(done, total)` is called as kernels that have to be compiled are. Raises InternalError if a
     generator fails.
     """
-    unique = {str(spec): spec for spec in specs}
+    asked = [(spec, str(spec)) for spec in specs]
+    unique = {text: spec for spec, text in asked}
     with _lock:
         held = link([], unique, target)
         missing = {text: spec for text, spec in unique.items() if text not in held}
         objects, compiled = _objects(list(missing.values()), target, progress) if missing else ([], 0)
         held |= link(objects, missing, target)
     return KernelSet(
-        addresses={spec: held[text].addresses[text] for text, spec in unique.items()},
+        addresses={
+            spec: held[text].addresses[text] for spec, text in asked
+        },  # a spec with a NaN is like none but itself
         objects=tuple(held[text].objects[text] for text in unique),
         compiled=compiled,
         loaded=len(missing) - compiled,
