@@ -10,7 +10,10 @@ from weft.ops.operands import dims, need_float, operand, present, result, widene
 
 
 def infer_softmax(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """attrs: axis; of softmax `safe`, optional: where all x are -inf the result is 0, not NaN. It has the shape of x."""
+    """attrs: axis; of softmax also safe, optional: along an axis of nothing but -inf the result is 0, not NaN.
+
+    The result has the shape of x.
+    """
     x = operand(inputs, 0, "x")
     normalize_axis(attrs["axis"], len(dims(x)))
     return [result(need_float(x, "x"), dims(x))]

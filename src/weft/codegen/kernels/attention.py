@@ -81,9 +81,8 @@ def emit_attention(k: Kernel, spec: KernelSpec) -> None:
     pairs, those of v elements), vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
     vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (of queries:
     see `copy_panel`), whole_tiles (queries and width are multiples of the lanes), unit_depth (of k), unit_column
-    (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, safe (queries whose scores are all
-    -inf get 0), tail, kinds (of its
-    operands, transposed).
+    (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, safe (queries whose scores are
+    all -inf get 0), tail, kinds (of its operands, transposed).
     Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block; with pairs, those of v.
     """
     attention = Attention(k, spec)

@@ -105,7 +105,8 @@ def _put(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType,
 def emit_softmax_columns(k: Kernel, spec: KernelSpec) -> None:
     """x [outer, n, width], softmax over n: a tile of columns at a time.
 
-    Params: dtype, lanes, log, safe (columns of -inf alone give 0). Pointers: y, x. Args: units, units per chunk, n, width, columns a unit, units a row.
+    Params: dtype, lanes, log, safe (columns of -inf alone give 0). Pointers: y, x.
+    Args: units, units per chunk, n, width, columns a unit, units a row.
     """
     begin, end = k.chunk_range(k.arg(0), k.arg(1))
     n, width, columns, blocks = k.arg(2), k.arg(3), k.arg(4), k.arg(5)

@@ -116,6 +116,13 @@ class iinfo:  # noqa: N801 - PyTorch's name
         raise AttributeError(f"torch.iinfo has no {name!r}; it has bits, dtype, max, min")
 
 
+SCALARS = {
+    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
+}  # fmt: skip
+"""What PyTorch's errors call element types."""
+
+
 def of_core(core: DType) -> dtype:
     """The facade's name for a core element type. Raises TypeError for one that PyTorch does not have."""
     found = _BY_CORE.get(core.name)

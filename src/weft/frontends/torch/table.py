@@ -257,6 +257,7 @@ RULES: dict[str, Rule] = {
     "max": reduce.extreme_of_all("reduce_max"),
     "max.dim": reduce.extreme_along("max"),
     "mean": reduce.mean_of_all,
+    "median": reduce.median_of_all,
     "median.dim": reduce.median,
     "mean.dim": reduce.mean,
     "min": reduce.extreme_of_all("reduce_min"),

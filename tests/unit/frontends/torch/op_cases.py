@@ -71,6 +71,16 @@ CASES: dict[str, Case] = {
     "masked_fill": (lambda x, m: x.masked_fill(m, float("-inf")), (X, MASK)),
     "lerp": (lambda x, y: (torch.lerp(x, y, 0.3), torch.addcmul(x, x, y, value=2), torch.addcdiv(x, x, y)), (X, Y + 5)),
     "atan2": (torch.atan2, (X, Y)),
+    "sign": (lambda x, n, m: (torch.sign(x), torch.sgn(x), torch.sign(n), torch.sign(m)), (SIGNS, WHOLE, MASK)),
+    "clamp_to_nan": (
+        lambda x: (x.clamp(min=torch.nan), x.clamp(max=torch.nan), x.clamp(0, torch.nan), x.clamp_min(torch.nan)),
+        (X,),
+    ),
+    "nan_in_kernels_alike": (
+        lambda x, m: (torch.where(m, torch.nan, x), torch.where(m.flip(0), torch.nan, x.cumsum(0))),
+        (X, MASK),
+    ),
+    "clamp_of_nan": (lambda x: (x.clamp(0, 1), x.clamp(min=0), x.clamp(max=0)), (SIGNS,)),
     "atan2_of_signs": (torch.atan2, (SIGNS[:, None].expand(7, 7).clone(), SIGNS.expand(7, 7).clone())),
     "hypot": (torch.hypot, (1e25 * X, 1e25 * Y)),
     "hypot_of_signs": (torch.hypot, (SIGNS[:, None].expand(7, 7).clone(), SIGNS.expand(7, 7).clone())),
@@ -161,6 +171,7 @@ CASES: dict[str, Case] = {
     "pixel_shuffle": (lambda x: F.pixel_shuffle(x, 2), (seeded(2, 8, 3, 3),)),
     "pixel_unshuffle": (lambda x: F.pixel_unshuffle(x, 2), (seeded(2, 3, 4, 4),)),
     "pad": (lambda x: (F.pad(x, (1, 2)), F.pad(x, (1, 0, 2, 1), value=3.0), F.pad(x, (-1, 1))), (X,)),
+    "pad_reflect_cut": (lambda x: F.pad(x, (-2, 3, 3, -1), "reflect"), (IMAGE,)),
     "pad_modes": (lambda x: (F.pad(x, (1, 2, 2, 1), "reflect"), F.pad(x, (1, 2, 2, 1), "replicate")), (IMAGE,)),
     # reductions
     "sum": (lambda x: (x.sum(), x.sum(0), x.sum((0, 1), keepdim=True), x.sum(-1, keepdim=True)), (X,)),
@@ -169,6 +180,13 @@ CASES: dict[str, Case] = {
     "prod": (lambda x: (x.prod(), x.prod(1)), (X,)),
     "extremes": (lambda x: (x.amax(1), x.amin((0, 1)), x.max(), x.min(), *x.max(1), *x.min(0, keepdim=True)), (X,)),
     "positions": (lambda x: (x.argmax(1), x.argmin(), x.argmax(0, keepdim=True)), (X,)),
+    "any_all_over_no_axes": (lambda m: (torch.any(m, dim=[]), torch.all(m, dim=[])), (MASK,)),
+    "median": (lambda x, n: (x.median(), n.median(), *x.median(1), *n.median(0, keepdim=True)), (X, WHOLE)),
+    "median_of_nan": (
+        lambda x: (x.median(), *x.reshape(1, 7).median(1), *torch.stack([x, -x]).median(0), *x.median(0, keepdim=True)),
+        (SIGNS,),
+    ),
+    "median_of_nothing": (lambda x: x.median(), (torch.zeros(0),)),
     "any_all_of_nothing": (lambda m: (m.any(), m.all(), m.any(1), m.all(1)), (torch.zeros(2, 0, dtype=torch.bool),)),
     "any_all": (lambda m: (m.any(), m.all(1), m.any(0, keepdim=True)), (MASK,)),
     "var": (lambda x: (x.var(), x.var(1), x.std(0, unbiased=False), x.std((0, 1), keepdim=True)), (X,)),

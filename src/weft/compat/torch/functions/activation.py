@@ -10,10 +10,10 @@ from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import (
     abs_,
     add,
-    cast,
     clamp,
     div,
     gt,
+    le,
     lt,
     minimum,
     mul,
@@ -23,12 +23,13 @@ from weft.compat.torch.functions.arithmetic import (
 )
 from weft.compat.torch.functions.elementary import erf, expm1
 from weft.compat.torch.functions.reduction import axis_of
-from weft.compat.torch.functions.rule import of_op
+from weft.compat.torch.functions.rule import noted, of_op
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 relu, sigmoid, tanh = unary("relu", floats=False), unary("sigmoid"), unary("tanh")
 celu = of_op("celu", lambda input, alpha=1.0: (input, alpha))
+glu = of_op("glu", lambda input, dim=-1: (input, dim))
 prelu = of_op("prelu", lambda input, weight: (input, weight))
 selu = of_op("selu", lambda input: (input,))
 threshold = of_op("threshold", lambda input, threshold, value: (input, threshold, value))
@@ -113,17 +114,6 @@ def logsigmoid(input: Tensor) -> Tensor:
 
 
 @tensor_function
-def glu(input: Tensor, dim: int = -1) -> Tensor:
-    """The first half along `dim` times the sigmoid of the second."""
-    axis = axis_of(input, dim)
-    if input.shape[axis] % 2:
-        raise RuntimeError(f"Halving dimension must be even, but dimension {axis} is size {input.shape[axis]}")
-    half = input.shape[axis] // 2
-    first, second = (input[(*(slice(None),) * axis, part)] for part in (slice(0, half), slice(half, 2 * half)))
-    return mul(first, sigmoid(second))
-
-
-@tensor_function
 def tanhshrink(input: Tensor) -> Tensor:
     """input - tanh(input)."""
     return sub(input, tanh(input))
@@ -131,14 +121,14 @@ def tanhshrink(input: Tensor) -> Tensor:
 
 @tensor_function
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """input where it is farther from 0 than lambd, else 0."""
-    return where(gt(abs_(input), lambd), input, 0)
+    """input where it is farther from 0 than lambd, else 0; of NaN NaN."""
+    return where(le(abs_(input), lambd), 0, input)
 
 
 @tensor_function
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
-    """input, nearer to 0 by lambd."""
-    return where(gt(input, lambd), sub(input, lambd), where(lt(input, -lambd), add(input, lambd), 0))
+    """input, nearer to 0 by lambd; of NaN NaN."""
+    return where(le(abs_(input), lambd), 0, where(lt(input, 0), add(input, lambd), sub(input, lambd)))
 
 
 @tensor_function
@@ -150,13 +140,13 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 @tensor_function
-def softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along `dim`."""
     return _along("softmax", input, dim, dtype)
 
 
 @tensor_function
-def log_softmax(input: Tensor, dim: int | None = -1, *, dtype: DType | None = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, *, dtype: DType | None = None) -> Tensor:
     """x - log(sum(exp(x))) along `dim`."""
     return _along("log_softmax", input, dim, dtype)
 
@@ -168,5 +158,11 @@ def softmin(input: Tensor, dim: int | None = None) -> Tensor:
 
 
 def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
-    wide = cast(x, to or (x.dtype if x.dtype.is_floating_point else dtypes.float32))
-    return emit(op, wide, axis=axis_of(x, -1 if dim is None else dim))
+    """`op` along `dim`; where it is None along the axis of classes, as PyTorch guesses it from the number of axes."""
+    kind = x.dtype if to is None else to
+    if not kind.is_floating_point:
+        name = dtypes.SCALARS[kind.name]
+        raise NotImplementedError(f"\"{op}_lastdim_kernel_impl\" not implemented for '{name}'")
+    axis = axis_of(x, dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1)
+    found: Tensor = noted(op, (x, axis, to))
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype
-from weft.compat.torch.functions.rule import of_op
+from weft.compat.torch.functions.rule import noted, of_op
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -81,21 +81,23 @@ def binary(op: str, name: str = "", *, least: dtype | None = None) -> Callable[.
     return tensor_function(function)
 
 
-def _scaled(other: Operand, alpha: float) -> Operand:
+def _scaled(input: Operand, other: Operand, alpha: float) -> Operand:
+    if isinstance(alpha, float) and not common_type(input, other).is_floating_point:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     return other if alpha == 1 else mul(other, alpha)
 
 
 @tensor_function
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """input + alpha * other; of bools, or."""
-    operands, to = common(input, _scaled(other, alpha))
+    operands, to = common(input, _scaled(input, other, alpha))
     return emit("or" if to is dtypes.bool_ else "add", *operands)
 
 
 @tensor_function
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
     """input - alpha * other."""
-    operands, to = common(input, _scaled(other, alpha))
+    operands, to = common(input, _scaled(input, other, alpha))
     if to is dtypes.bool_:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use `^` instead.")
     if any(as_tensor(each).dtype is dtypes.bool_ for each in (input, other)):
@@ -176,7 +178,10 @@ def _logical(word: str) -> Callable[..., Tensor]:
 
 @tensor_function
 def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
-    """input where the condition holds, else other."""
+    """input where the condition, of bools (or bytes), holds, else other."""
+    if condition.dtype not in (dtypes.bool_, dtypes.uint8):
+        name = dtypes.SCALARS[condition.dtype.name]
+        raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
     operands, _ = common(input, other)
     return emit("where", cast(condition, dtypes.bool_), *operands)
 
@@ -192,7 +197,9 @@ def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:
 
 @tensor_function
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """value where the mask holds, else input; of the element type of input."""
+    """value where the mask, of bools, holds, else input; of the element type of input."""
+    if mask.dtype is not dtypes.bool_:
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
     return where(mask, cast(as_tensor(value), input.dtype), input)
 
 
@@ -201,8 +208,8 @@ def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
     """Limited to [min, max]; None is no limit."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    result = input if min is None else maximum(input, min)
-    return result if max is None else minimum(result, max)
+    found: Tensor = noted("clamp", (input, min, max))
+    return found
 
 
 @tensor_function
@@ -266,12 +273,6 @@ def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
     return div(_nearest(mul(input, scale)), scale)
 
 
-@tensor_function
-def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1; of bools themselves."""
-    return emit("identity" if input.dtype is dtypes.bool_ else "sign", input)
-
-
 maximum, minimum = binary("max", "maximum"), binary("min", "minimum")
 remainder, fmod = binary("mod", "remainder"), binary("fmod")
 shift_left, shift_right = binary("shift_left"), binary("shift_right")
@@ -287,4 +288,5 @@ addcdiv = of_op("addcdiv", lambda input, tensor1, tensor2, *, value=1: (input, t
 addcmul = of_op("addcmul", lambda input, tensor1, tensor2, *, value=1: (input, tensor1, tensor2, value))
 clamp_max = of_op("clamp_max", lambda input, max: (input, max))
 clamp_min = of_op("clamp_min", lambda input, min: (input, min))
+sign = of_op("sign", lambda input: (input,))
 rsub = of_op("rsub", lambda input, other, *, alpha=1: (input, other, alpha))

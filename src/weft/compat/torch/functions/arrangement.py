@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from weft.compat.torch.dispatch import tensor_function
-from weft.compat.torch.functions.arithmetic import scalar
 from weft.compat.torch.functions.indexing import index_
 from weft.compat.torch.functions.reduction import axis_of
 from weft.compat.torch.functions.rule import of_op
@@ -17,14 +15,12 @@ from weft.compat.torch.functions.shape import (
     expand,
     flatten,
     flip,
-    ints,
     permute,
     repeat,
     reshape,
     sizes,
     unsqueeze,
 )
-from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 
@@ -127,20 +123,17 @@ def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Te
     return index_(x, (*(slice(None),) * axis, places))
 
 
-@tensor_function
-def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """Elements added around the last axes; `pad` is (begin, end) of the last axis, then of the one before, ..."""
-    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
-    if mode not in modes:
-        raise NotImplementedError(f"pad mode {mode!r}: wanted one of {', '.join(modes)}")
-    begins, ends = list(pad[0::2]), list(pad[1::2])
-    axes = [input.ndim - 1 - index for index in range(len(begins))]
-    fill = scalar(input, value or 0)
-    return emit("pad", input, ints([*begins, *ends]), fill, ints(axes), mode=modes[mode])
-
-
 def _list(given: Any) -> list[int]:
     return [given] if isinstance(given, int) else [int(each) for each in given]
 
 
 roll = of_op("roll", lambda input, shifts, dims=(): (input, _list(shifts), _list(dims)))
+
+
+def _padding(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> tuple[Any, ...]:
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise NotImplementedError(f"pad mode {mode!r}: wanted one of constant, reflect, replicate, circular")
+    return input, _list(pad), mode, value
+
+
+pad = of_op("pad", _padding)

@@ -33,11 +33,29 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
     _allow(device, requires_grad)
     if isinstance(data, list | tuple) and any(isinstance(each, Tensor) for each in data):
         data = [each.numpy() for each in data]
-    array = np.array(data.numpy() if isinstance(data, Tensor) else data)
     given = isinstance(data, Tensor | np.ndarray | np.generic)
+    array = np.array(data.numpy() if isinstance(data, Tensor) else data) if given else _numbers(data, dtype)
     if dtype is None and not given and array.dtype == np.float64:
         dtype = dtypes.float32
     return Tensor(array if dtype is None else array.astype(_element("tensor", dtype, dtypes.float32)))
+
+
+def _numbers(data: Any, dtype: Any) -> Array:
+    """An array of Python's numbers, for a tensor of `dtype` (None: that of the numbers).
+
+    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would make it an object,
+    uint64, or beside other integers a float.
+    """
+    array = np.array(data)
+    if array.dtype.kind not in "Ouf" or (array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any()):
+        return array
+    leaves = np.array(data, object)
+    kinds = {type(each) for each in leaves.flat}
+    if not kinds <= {int, float, bool}:
+        return array
+    if float in kinds or (dtype is not None and _element("tensor", dtype, dtypes.int64).kind not in "iu"):
+        return leaves.astype(np.float64)
+    raise ValueError("Overflow when unpacking long long: an integer lies outside -2^63 .. 2^63 - 1")
 
 
 def _element(function: str, asked: Any, otherwise: DType) -> np.dtype[Any]:

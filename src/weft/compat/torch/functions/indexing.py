@@ -227,7 +227,10 @@ def _together(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[Tensor, 
 
 @tensor_function
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where the mask holds, [count]."""
+    """The elements where the mask, of bools (or bytes), holds, [count]."""
+    if mask.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    mask = cast(mask, dtypes.bool_)
     shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)))
     wide = emit("expand", input, shape)
     return _gathered(wide, _positioned(wide, ((0, emit("expand", mask, shape)),)))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from weft.compat.torch import dtypes
 from weft.compat.torch.functions import creation
 from weft.compat.torch.functions.arithmetic import add, mul
-from weft.compat.torch.functions.reduction import SCALARS
 from weft.compat.torch.functions.writing import copy_
 from weft.compat.torch.tensor import Tensor
 
@@ -16,7 +16,7 @@ from weft.compat.torch.tensor import Tensor
 def written(target: Tensor, result: Tensor) -> Tensor:
     """`target` with the elements of `result`. Raises RuntimeError if it cannot hold them."""
     if result.dtype.category > target.dtype.category:
-        names = [SCALARS[each.dtype.name] for each in (result, target)]
+        names = [dtypes.SCALARS[each.dtype.name] for each in (result, target)]
         raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
     if result.shape != target.shape:
         raise RuntimeError(

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from weft.compat.torch.dispatch import tensor_function
-from weft.compat.torch.functions.arithmetic import add, common, mul
+from weft.compat.torch.functions.arithmetic import add, common
 from weft.compat.torch.functions.reduction import axis_of
-from weft.compat.torch.functions.rule import of_op
-from weft.compat.torch.functions.shape import permute, reshape
+from weft.compat.torch.functions.rule import noted, of_op
+from weft.compat.torch.functions.shape import expanded, permute, reshape
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -25,18 +25,27 @@ def _product(a: Tensor, b: Tensor, **attrs: Any) -> Tensor:
 @tensor_function
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """[n, m] times [m, p]."""
+    _need_matrices(input, mat2)
+    return _product(input, mat2)
+
+
+def _need_matrices(input: Tensor, mat2: Tensor) -> None:
     for name, x in (("self", input), ("mat2", mat2)):
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix")
     (n, m), (k, p) = input.shape, mat2.shape
     if m != k:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({n}x{m} and {k}x{p})")
-    return _product(input, mat2)
 
 
 @tensor_function
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """[b, n, m] times [b, m, p]."""
+    _need_batches(input, mat2)
+    return _product(input, mat2)
+
+
+def _need_batches(input: Tensor, mat2: Tensor) -> None:
     for name, x in (("batch1", input), ("batch2", mat2)):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -45,7 +54,6 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] "
             f"but got: [{mat2.shape[0]}, {mat2.shape[1]}]."
         )
-    return _product(input, mat2)
 
 
 @tensor_function
@@ -72,22 +80,26 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 @tensor_function
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2)."""
-    return _added(mm(mat1, mat2), input, beta, alpha)
+    """beta * input + alpha * (mat1 @ mat2), of matrices."""
+    _need_matrices(mat1, mat2)
+    return _added("addmm", (input, mat1, mat2), beta, alpha)
 
 
 @tensor_function
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2)."""
-    return _added(bmm(batch1, batch2), input, beta, alpha)
+    """beta * input + alpha * (batch1 @ batch2), of batches of matrices."""
+    _need_batches(batch1, batch2)
+    return _added("baddbmm", (input, batch1, batch2), beta, alpha)
 
 
-def _added(product: Tensor, input: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta * input + alpha * product; `input` may hold anything, and is not read, where beta is 0."""
-    product = product if alpha == 1 else mul(product, alpha)
-    if beta == 0:
-        return product
-    return add(product, input if beta == 1 else mul(input, beta))
+def _added(op: str, operands: tuple[Tensor, Tensor, Tensor], beta: float, alpha: float) -> Tensor:
+    added, one, two = operands
+    if not added.dtype is one.dtype is two.dtype:
+        types = ", ".join(map(str, dict.fromkeys(each.dtype for each in operands)))
+        raise RuntimeError(f"{op}: its operands must have one dtype, but got: {types}")
+    expanded(added, (*one.shape[:-1], two.shape[-1]))
+    found: Tensor = noted(op, (*operands, beta, alpha))
+    return found
 
 
 @tensor_function

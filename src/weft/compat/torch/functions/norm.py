@@ -24,13 +24,18 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Mean 0 and variance 1 over the last axes, which must be `normalized_shape`; then times weight plus bias."""
+    return emit("layer_norm", input, weight, bias, axis=_first_of(input, normalized_shape), epsilon=eps)
+
+
+def _first_of(x: Tensor, normalized_shape: Sequence[int]) -> int:
+    """The first of the last axes of `x`, which must be `normalized_shape`. Raises RuntimeError if they are not."""
     shape = tuple(normalized_shape)
-    if tuple(input.shape[-len(shape) :]) != shape:
+    if tuple(x.shape[-len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], "
-            f"but got input of size{list(input.shape)}"
+            f"but got input of size{list(x.shape)}"
         )
-    return emit("layer_norm", input, weight, bias, axis=input.ndim - len(shape), epsilon=eps)
+    return x.ndim - len(shape)
 
 
 @tensor_function
@@ -39,7 +44,7 @@ def rms_norm(
 ) -> Tensor:
     """Divided by the root of the mean square over the last axes, times weight."""
     small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
-    return emit("rms_norm", input, weight, axis=input.ndim - len(tuple(normalized_shape)), epsilon=small)
+    return emit("rms_norm", input, weight, axis=_first_of(input, normalized_shape), epsilon=small)
 
 
 def _ones_and_zeros(x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Any, Any]:

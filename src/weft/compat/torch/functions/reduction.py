@@ -31,12 +31,6 @@ from weft.compat.torch.tensor import Tensor
 
 Dims = int | Sequence[int] | None
 
-SCALARS = {
-    "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-    "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
-}  # fmt: skip
-"""What PyTorch's errors call element types."""
-
 
 class Extreme(NamedTuple):
     """Values along an axis and where they were found."""
@@ -58,6 +52,20 @@ def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
     return tuple(sorted(axis_of(x, d) for d in ([dim] if isinstance(dim, int) else dim)))
+
+
+def need_elements(name: str, x: Tensor, dim: Dims) -> None:
+    """Raise RuntimeError or IndexError if an axis to reduce is empty: no element of it is the largest."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        if not x.numel():
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                "with the 'dim' argument."
+            )
+        return
+    for each in [dim] if isinstance(dim, int) else dim:
+        if x.ndim and not x.shape[axis_of(x, each)]:
+            raise IndexError(f"{name}(): Expected reduction dim {each} to have non-zero size.")
 
 
 def _reduced(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
@@ -96,12 +104,14 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 @tensor_function
 def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The largest element over `dim`."""
+    need_elements("amax", input, dim)
     return _reduced("reduce_max", input, dim, keepdim)
 
 
 @tensor_function
 def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """The smallest element over `dim`."""
+    need_elements("amin", input, dim)
     return _reduced("reduce_min", input, dim, keepdim)
 
 
@@ -118,6 +128,9 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _arg(op: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if dim is None and not x.numel():
+        raise IndexError(f"{op}(): Expected reduction dim to be specified for input.numel() == 0.")
+    need_elements(op, x, dim)
     if dim is None:
         x, dim, keepdim = emit("reshape", x, np.asarray([-1], np.int64), allowzero=False), 0, False
     return emit(op, x, axis=axis_of(x, dim), keepdims=keepdim, last=False)
@@ -129,6 +142,7 @@ def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]
             dim, other = None, dim
         if other is not None:
             return two(input, other)
+        need_elements(name, input, dim)
         if dim is None:
             return whole(input)
         return Extreme(whole(input, dim, keepdim), _arg(f"arg{name}", input, dim, keepdim))
@@ -179,7 +193,7 @@ def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> 
     """The p-norm: the Euclidean one for 2 and "fro", the largest size for infinity."""
     if not input.dtype.is_floating_point:
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {SCALARS[input.dtype.name]}"
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtypes.SCALARS[input.dtype.name]}"
         )
     if p in (2, 2.0, "fro"):
         return sqrt(_reduced("reduce_sum", mul(input, input), dim, keepdim))
@@ -210,13 +224,20 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 @tensor_function
 def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether every element holds; of bytes as bytes."""
-    return cast(_reduced("reduce_min", _flags(input), dim, keepdim), _flag_type(input))
+    return _holding("reduce_min", input, dim, keepdim)
 
 
 @tensor_function
 def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Whether an element holds; of bytes as bytes."""
-    return cast(gt(_reduced("reduce_max", _flags(input), dim, keepdim), 0), _flag_type(input))
+    return _holding("reduce_max", input, dim, keepdim)
+
+
+def _holding(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """any ("reduce_max") or all ("reduce_min"). An empty list of axes reduces none, unlike those of other reductions."""
+    none = dim is not None and not isinstance(dim, int) and len(dim) == 0
+    found = _flags(x) if none else _reduced(op, _flags(x), dim, keepdim)
+    return cast(gt(found, 0), _flag_type(x))
 
 
 def _flag_type(x: Tensor) -> DType:

@@ -177,8 +177,14 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     return reshape(input, (*input.shape[:at], 1, *input.shape[at:]))
 
 
-def _expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+def expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of `x` expanded to `shape`, whose -1 keep an axis. Raises RuntimeError if it cannot be."""
     lead = len(shape) - x.ndim
+    if lead < 0:
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions "
+            f"in the tensor ({x.ndim})"
+        )
     for axis, size in enumerate(shape):
         have = x.shape[axis - lead] if axis >= lead else 1
         if size not in (-1, have) and have != 1:
@@ -189,10 +195,10 @@ def _expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(x.shape[at - lead] if size == -1 else size for at, size in enumerate(shape))
 
 
-@view_function(lambda x, array, *shape: np.broadcast_to(array, _expanded(x, sizes(shape))), _expanded_back)
+@view_function(lambda x, array, *shape: np.broadcast_to(array, expanded(x, sizes(shape))), _expanded_back)
 def expand(input: Tensor, *shape: Any) -> Tensor:
     """Axes of length 1 repeated; -1 keeps an axis."""
-    return emit("expand", input, ints(_expanded(input, sizes(shape))))
+    return emit("expand", input, ints(expanded(input, sizes(shape))))
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
@@ -253,8 +259,15 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
     """Pieces of a size (the last may be shorter), or of the sizes given."""
     axis = axis_of(tensor, dim)
     length, given = tensor.shape[axis], split_size_or_sections
-    pieces = [min(given, length - at) for at in range(0, length, given)] if isinstance(given, int) else list(given)
-    if sum(pieces) != length:
+    if isinstance(given, int):
+        if given < 0 or (length and not given):
+            raise RuntimeError(
+                f"split_size must be positive, or 0 where dimension {axis} has size 0; got {given} for size {length}"
+            )
+        pieces = [min(given, length - at) for at in range(0, length, max(1, given))] or [0]
+    else:
+        pieces = list(given)
+    if sum(pieces) != length or min(pieces, default=0) < 0:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {length} "
             f"(input tensor's size at dimension {dim}), but got split_sizes={pieces}"
@@ -267,13 +280,16 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` equal pieces, the last perhaps shorter."""
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    return split(input, max(1, -(-input.shape[axis_of(input, dim)] // chunks)), dim)
+    length = input.shape[axis_of(input, dim)]
+    return split(input, -(-length // chunks) if length else [0] * chunks, dim)
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` entries along `dim`, from `start` on."""
     axis = axis_of(input, dim)
     size = input.shape[axis]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")

@@ -9,8 +9,21 @@ import numpy as np
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, ne
 from weft.compat.torch.functions.indexing import index_
-from weft.compat.torch.functions.reduction import Dims, Extreme, amax, amin, axis_of, mean, sort, std, sum_, var
-from weft.compat.torch.functions.shape import reshape, unsqueeze
+from weft.compat.torch.functions.reduction import (
+    Dims,
+    Extreme,
+    amax,
+    amin,
+    axis_of,
+    mean,
+    need_elements,
+    sort,
+    std,
+    sum_,
+    var,
+)
+from weft.compat.torch.functions.rule import noted
+from weft.compat.torch.functions.shape import unsqueeze
 from weft.compat.torch.tensor import Tensor
 
 
@@ -35,15 +48,17 @@ def std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bo
 @tensor_function
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
+    need_elements("aminmax", input, dim)
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
 
 
 @tensor_function
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The middle element, the lower of two; along `dim` with where it is."""
+    """The middle element, the lower of two, or NaN if there is one; along `dim` with where it is."""
     if dim is None:
-        return sort(reshape(input, -1), 0).values[(input.numel() - 1) // 2]
-    return kthvalue(input, (input.shape[axis_of(input, dim)] + 1) // 2, dim, keepdim)
+        return noted("median", (input,))
+    need_elements("median", input, dim)
+    return Extreme(*noted("median.dim", (input, axis_of(input, dim), keepdim)))
 
 
 @tensor_function

@@ -66,6 +66,8 @@ class _Conv(_Filter):
         groups: int = 1,
         bias: bool = True,
     ) -> None:
+        if padding == "same" and any(step != 1 for step in per_axis(stride, self.rank)):
+            raise ValueError("padding='same' is not supported for strided convolutions")
         given = (in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias)
         super().__init__(*given, first=out_channels, each=in_channels // groups)
 

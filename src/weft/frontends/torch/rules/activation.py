@@ -102,17 +102,20 @@ def log_sigmoid(b: Builder, x: Value) -> Value:
 
 def glu(b: Builder, x: Value, dim: int = -1) -> Value:
     """The first half along `dim` times the sigmoid of the second."""
+    if not b.rank(x):
+        raise Fault("it does not support scalars, which have no halves")
     axis = b.axis(x, dim)
     size = b.shape(x)[axis]
     if size % 2:
-        raise Fault(f"axis {axis} has {size} entries, which two halves do not share")
+        raise Fault(f"Halving dimension must be even, but dimension {axis} is size {size}")
     halves = (b.slice(x, axis, 0, size // 2), b.slice(x, axis, size // 2, size))
     return b.add("mul", halves[0], b.add("sigmoid", halves[1]))
 
 
 def threshold(b: Builder, x: Value, limit: float, value: float) -> Value:
+    """x where it is above `limit` or NaN, else `value`."""
     dtype = x.known_dtype
-    return b.add("where", b.add("gt", x, b.scalar(limit, dtype)), x, b.scalar(value, dtype))
+    return b.add("where", b.add("le", x, b.scalar(limit, dtype)), b.scalar(value, dtype), x)
 
 
 def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:  # noqa: ARG001 - as the op has it

@@ -22,6 +22,12 @@ def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) ->
     return per_axis(padding, len(kernel)) * 2
 
 
+def need_whole_steps(padding: Sizes | str, strides: Sequence[int]) -> None:
+    """Raise Fault if padding is to keep sizes that strides divide."""
+    if padding == "same" and any(stride != 1 for stride in strides):
+        raise Fault("padding='same' is not supported for strided convolutions")
+
+
 def conv(
     b: Builder,
     input: Value,
@@ -35,13 +41,14 @@ def conv(
     """conv1d, conv2d, conv3d: input [N, C, *S] or [C, *S]."""
     kernel = b.shape(weight)[2:]
     rank = len(kernel)
-    spread = per_axis(dilation, rank)
+    spread, strides = per_axis(dilation, rank), per_axis(stride, rank)
+    need_whole_steps(padding, strides)
     result = b.add(
         "conv",
         with_batch(b, input, rank),
         weight,
         bias,
-        strides=per_axis(stride, rank),
+        strides=strides,
         pads=_pads(padding, kernel, spread),
         dilations=spread,
         groups=groups,
@@ -62,16 +69,23 @@ def conv_transpose(
 ) -> Value:
     """conv_transpose1d, 2d, 3d: weight [C, M / groups, *K]."""
     rank = b.rank(weight) - 2
+    strides, spread, more = (per_axis(given, rank) for given in (stride, dilation, output_padding))
+    for extra, step, apart in zip(more, strides, spread, strict=True):
+        if not 0 <= extra < max(step, apart):
+            raise Fault(
+                f"output padding must be smaller than either stride or dilation, and not negative; got {extra} with "
+                f"stride {step} and dilation {apart}"
+            )
     result = b.add(
         "conv_transpose",
         with_batch(b, input, rank),
         weight,
         bias,
-        strides=per_axis(stride, rank),
+        strides=strides,
         pads=per_axis(padding, rank) * 2,
-        dilations=per_axis(dilation, rank),
+        dilations=spread,
         groups=groups,
-        output_padding=per_axis(output_padding, rank),
+        output_padding=more,
     )
     return batched_like(b, result, input)
 

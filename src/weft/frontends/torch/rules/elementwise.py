@@ -60,7 +60,11 @@ def square(b: Builder, x: Value) -> Value:
 
 
 def sign(b: Builder, x: Value) -> Value:
-    return x if x.dtype == dtypes.boolean else b.add("sign", x)
+    """-1, 0 or 1, of NaN 0; of bools themselves."""
+    if x.dtype == dtypes.boolean:
+        return x
+    found = b.add("sign", x)
+    return b.add("where", b.add("isnan", x), b.scalar(0, x.known_dtype), found) if x.known_dtype.is_float else found
 
 
 def abs_(b: Builder, x: Value) -> Value:
@@ -83,19 +87,21 @@ def isfinite(b: Builder, x: Value) -> Value:
     return b.add("not", b.add("or", isnan(b, x), isinf(b, x)))
 
 
-def _scaled(b: Builder, other: Operand, alpha: Operand) -> Operand:
+def _scaled(b: Builder, x: Operand, other: Operand, alpha: Operand) -> Operand:
+    if isinstance(alpha, float) and not common(x, other).is_float:
+        raise Fault("For integral input tensors, argument alpha must not be a floating point number.")
     return other if not isinstance(alpha, Value) and alpha == 1 else mul(b, other, alpha)
 
 
 def add(b: Builder, x: Operand, y: Operand, alpha: Operand = 1) -> Value:
     """x + alpha y; of bools, or."""
-    left, right = promoted(b, x, _scaled(b, y, alpha))
+    left, right = promoted(b, x, _scaled(b, x, y, alpha))
     return b.add("or" if left.dtype == dtypes.boolean else "add", left, right)
 
 
 def sub(b: Builder, x: Operand, y: Operand, alpha: Operand = 1) -> Value:
     """x - alpha y."""
-    left, right = promoted(b, x, _scaled(b, y, alpha))
+    left, right = promoted(b, x, _scaled(b, x, y, alpha))
     if left.dtype == dtypes.boolean:
         raise Fault("bools cannot be subtracted; use logical_xor")
     return b.add("sub", left, right)
@@ -215,9 +221,11 @@ def masked_fill(b: Builder, x: Value, mask: Value, number: Operand) -> Value:
 
 
 def clamp(b: Builder, x: Value, low: Operand | None = None, high: Operand | None = None) -> Value:
-    """x limited to [low, high]; None is no limit."""
+    """x limited to [low, high]; None is no limit, and NaN makes all of it NaN."""
     given = [operand for operand in (low, high) if operand is not None]
     wide, *limits = promoted(b, x, *given)
+    if any(isinstance(operand, float) and math.isnan(operand) for operand in given):
+        return b.full(math.nan, wide.known_dtype, b.shape(wide))
     if len(given) == 2:
         return b.add("clip", wide, *limits)
     return b.add("min" if low is None else "max", wide, *limits) if limits else wide

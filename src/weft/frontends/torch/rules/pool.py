@@ -62,11 +62,14 @@ def _window(
     rank: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes = 1
 ) -> dict[str, tuple[int, ...]]:
     """The attributes of a pool that say where its windows lie; without a stride they lie side by side."""
-    kernel = per_axis(kernel_size, rank)
+    kernel, pads = per_axis(kernel_size, rank), per_axis(padding, rank)
+    for pad, size in zip(pads, kernel, strict=True):
+        if not 0 <= pad <= size // 2:
+            raise Fault(f"padding must be from 0 to half of the kernel size, got padding {pad} and kernel size {size}")
     return {
         "kernel": kernel,
         "strides": per_axis(stride, rank) if stride else kernel,
-        "pads": per_axis(padding, rank) * 2,
+        "pads": pads * 2,
         "dilations": per_axis(dilation, rank),
     }
 

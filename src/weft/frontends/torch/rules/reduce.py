@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from weft import dtypes
 from weft.dtypes import DType
@@ -86,9 +89,14 @@ def arg(op: str) -> Rule:
 
 
 def any_or_all(op: str) -> Rule:
-    """A rule for any ("reduce_max") and all ("reduce_min"); of nothing, any is False and all is True."""
+    """A rule for any ("reduce_max") and all ("reduce_min"); of nothing, any is False and all is True.
+
+    An empty list of axes reduces none of them, unlike those of other reductions.
+    """
 
     def rule(b: Builder, x: Value, dims: Dims = None, keepdim: bool = False) -> Value:
+        if dims is not None and not isinstance(dims, int) and not len(dims):
+            return truth(b, x)
         found = _reduced(b, op, b.cast(truth(b, x), dtypes.i32), dims, keepdim)
         return b.add("gt", found, b.scalar(0, dtypes.i32))
 
@@ -206,8 +214,27 @@ def kthvalue(b: Builder, x: Value, k: int, dim: int = -1, keepdim: bool = False)
 
 
 def median(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
-    """The lower of the middle elements along `dim`, and where it is."""
-    return kthvalue(b, x, (b.shape(x)[b.axis(x, dim)] + 1) // 2, dim, keepdim)
+    """The lower of the middle elements along `dim`, and where it is; the first NaN if there is one."""
+    if not b.rank(x):
+        return [x, b.scalar(0, dtypes.i64)]
+    found = kthvalue(b, x, (b.shape(x)[b.axis(x, dim)] + 1) // 2, dim, keepdim)
+    if not x.known_dtype.is_float:
+        return found
+    unknown = b.cast(b.add("isnan", x), dtypes.i32)
+    broken = b.add("gt", _reduced(b, "reduce_max", unknown, dim, keepdim), b.scalar(0, dtypes.i32))
+    first = arg("argmax")(b, unknown, dim, keepdim)
+    return [
+        b.add("where", broken, b.scalar(math.nan, x.known_dtype), found[0]),
+        b.add("where", broken, first, found[1]),
+    ]
+
+
+def median_of_all(b: Builder, x: Value) -> Value:
+    """The lower of the middle elements; of nothing NaN, or the least integer."""
+    dtype = x.known_dtype
+    if not elements(b.shape(x)):
+        return b.scalar(math.nan if dtype.is_float else np.iinfo(dtype.numpy).min, dtype)
+    return median(b, b.reshape(x, [-1]), 0)[0]
 
 
 def sort(b: Builder, x: Value, dim: int = -1, descending: bool = False) -> list[Value]:

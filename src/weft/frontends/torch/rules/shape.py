@@ -196,6 +196,8 @@ def pad(b: Builder, x: Value, pad: Sequence[int], mode: str = "constant", value:
     modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     if mode not in modes:
         raise Fault(f"mode must be one of {', '.join(modes)}, got {mode!r}")
+    if mode != "constant" and value:
+        raise Fault(f'Padding mode "{mode}" doesn\'t take in value argument')
     return _padded(b, x, pad, modes[mode], value or 0)
 
 
@@ -206,18 +208,42 @@ def padding(mode: str) -> Rule:
 
 def _padded(b: Builder, x: Value, widths: Sequence[int], mode: str, value: float) -> Value:
     """`widths` are (begin, end) of the last axis, then of the one before, ...; negative ones cut off."""
-    rank, shape = b.rank(x), b.shape(x)
-    for index in range(len(widths) // 2):
-        begin, end = widths[2 * index : 2 * index + 2]
-        axis = rank - 1 - index
-        if begin < 0 or end < 0:
-            x = b.slice(x, axis, max(0, -begin), shape[axis] - max(0, -end))
+    rank = b.rank(x)
+    if len(widths) % 2 or len(widths) > 2 * rank:
+        raise Fault(f"pad must be two numbers for each of at most {rank} axes, got {list(widths)}")
+    _need_pads(b.shape(x), widths, mode)
+    x = x if mode == "reflect" else _cropped(b, x, widths)
     begins, ends = [max(0, n) for n in widths[0::2]], [max(0, n) for n in widths[1::2]]
-    if not any((*begins, *ends)):
-        return x
-    axes = [rank - 1 - index for index in range(len(begins))]
-    fill = b.scalar(value, x.known_dtype) if mode == "constant" else None
-    return b.add("pad", x, b.ints([*begins, *ends]), fill, b.ints(axes), mode=mode)
+    if any((*begins, *ends)):
+        axes = [rank - 1 - index for index in range(len(begins))]
+        fill = b.scalar(value, x.known_dtype) if mode == "constant" else None
+        x = b.add("pad", x, b.ints([*begins, *ends]), fill, b.ints(axes), mode=mode)
+    return _cropped(b, x, widths) if mode == "reflect" else x
+
+
+def _cropped(b: Builder, x: Value, widths: Sequence[int]) -> Value:
+    """`x` without what the negative ones among `widths` cut off."""
+    for index, (begin, end) in enumerate(zip(widths[0::2], widths[1::2], strict=True)):
+        if begin < 0 or end < 0:
+            axis = b.rank(x) - 1 - index
+            size, first, after = b.shape(x)[axis], max(0, -begin), max(0, -end)
+            if first + after > size:
+                raise Fault(f"pad {(begin, end)} cuts off more than the {size} entries of axis {axis}")
+            x = b.slice(x, axis, first, size - after)
+    return x
+
+
+def _need_pads(shape: Sequence[int], widths: Sequence[int], mode: str) -> None:
+    """Raise Fault if an axis has too few elements to be mirrored, or to be gone round once."""
+    for index, (begin, end) in enumerate(zip(widths[0::2], widths[1::2], strict=True)):
+        axis = len(shape) - 1 - index
+        if mode == "reflect" and max(begin, end) >= max(1, shape[axis]):
+            raise Fault(
+                "Padding size should be less than the corresponding input dimension, but got: padding "
+                f"{(begin, end)} at dimension {axis} of input {list(shape)}"
+            )
+        if mode == "wrap" and max(begin, end) > shape[axis]:
+            raise Fault("Padding value causes wrapping around more than once.")
 
 
 def pixel_shuffle(b: Builder, x: Value, factor: int) -> Value:
