@@ -13,10 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
-import statistics
 import sys
-import time
 from itertools import product
 from pathlib import Path
 
@@ -25,12 +22,12 @@ from benches.models import build
 from benches.models.check import reference
 from benches.rivals.compare import cpu_name, random_inputs
 from benches.rivals.outputs import is_right, relative_error
+from weft.tune.choose import AUTOMATIC
+from weft.tune.measure import Schedule, interleaved
+from weft.tune.space import Limits
 
-Setting = tuple[int, int]
-AUTOMATIC: Setting = (0, 0)
 
-
-def check(model: str, session: weft.Session, settings: list[Setting]) -> bool:
+def check(model: str, session: weft.Session, settings: list[Limits]) -> bool:
     """Whether outputs are right, and the same at each of `settings`."""
     inputs = random_inputs(model)
     results = [list(session.run(inputs, intra_op=intra, inter_op=inter).values()) for intra, inter in settings]
@@ -39,25 +36,11 @@ def check(model: str, session: weft.Session, settings: list[Setting]) -> bool:
     return is_right(model, None if wanted is None else relative_error(results[0], wanted), same=same)
 
 
-def sweep(
-    model: str, session: weft.Session, settings: list[Setting], rounds: int, seconds: float
-) -> dict[Setting, float]:
-    """The median over rounds of the median latency in ns, by (intra_op, inter_op)."""
+def sweep(model: str, session: weft.Session, settings: list[Limits], schedule: Schedule) -> dict[Limits, float]:
+    """The median over rounds of the median latency in ns, by limits."""
     inputs = random_inputs(model)
-    medians: dict[Setting, list[float]] = {setting: [] for setting in settings}
-    order = random.Random(0)
-    for round_ in range(rounds + 1):
-        for intra, inter in order.sample(settings, len(settings)):
-            session.run(inputs, intra_op=intra, inter_op=inter)
-            latencies: list[int] = []
-            end = time.perf_counter_ns() + int(seconds * 1e9)
-            while len(latencies) < 3 or time.perf_counter_ns() < end:
-                before = time.perf_counter_ns()
-                session.run(inputs, intra_op=intra, inter_op=inter)
-                latencies.append(time.perf_counter_ns() - before)
-            if round_:
-                medians[intra, inter].append(statistics.median(latencies))
-    return {setting: statistics.median(values) for setting, values in medians.items()}
+    timings = interleaved(lambda limits: session.run(inputs, **limits._asdict()), settings, schedule)
+    return {limits: timings.median(limits) for limits in settings}
 
 
 def main() -> int:
@@ -70,7 +53,8 @@ def main() -> int:
     arguments = parser.parse_args()
     cpus = len(os.sched_getaffinity(0))
     counts = sorted({1, 2, cpus})
-    settings = [AUTOMATIC, *product(counts, counts)]
+    settings = [AUTOMATIC, *(Limits(*pair) for pair in product(counts, counts))]
+    schedule = Schedule(arguments.rounds, arguments.seconds, least=4)
     results, right = {}, True
     print(f"{cpu_name()}, {cpus} CPUs")
     print("| model | automatic / best | best (intra, inter) | inter on / off |")
@@ -78,11 +62,11 @@ def main() -> int:
     for model in arguments.models or build.all_models(arguments.group):
         session = weft.Session(model)
         right = check(model, session, settings) and right
-        figures = sweep(model, session, settings, arguments.rounds, arguments.seconds)
+        figures = sweep(model, session, settings, schedule)
         best = min((setting for setting in figures if setting != AUTOMATIC), key=figures.__getitem__)
-        on_off = figures[cpus, cpus] / figures[cpus, 1]
+        on_off = figures[Limits(cpus, cpus)] / figures[Limits(cpus, 1)]
         name = Path(model).stem
-        print(f"| {name} | {figures[AUTOMATIC] / figures[best]:.3f} | {best} | {on_off:.3f} |", flush=True)
+        print(f"| {name} | {figures[AUTOMATIC] / figures[best]:.3f} | {tuple(best)} | {on_off:.3f} |", flush=True)
         results[name] = {f"{intra},{inter}": value for (intra, inter), value in figures.items()}
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))

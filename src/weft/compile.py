@@ -6,6 +6,7 @@ is ready before they would be.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,14 +21,15 @@ from weft.codegen.digests import find_digest, keep_digest
 from weft.codegen.image import Image, image_key
 from weft.codegen.target import detect
 from weft.errors import InputError
-from weft.frontends.origin import Origin
+from weft.frontends.origin import Origin, file_digest
 from weft.graph.graph import Graph
 from weft.graph.shape import StaticShape
 from weft.graph.template import Template
 from weft.runtime.caps import NodeCaps, checked_caps, in_force
 from weft.runtime.control import PLAIN, Request
 from weft.runtime.executable import Executable
-from weft.runtime.pool import Pool
+from weft.runtime.limits import Setting
+from weft.runtime.pool import Pool, threads_of
 from weft.runtime.providers import WEFT, provider_for
 from weft.runtime.session import Runnable, SessionBase
 from weft.runtime.signature import Form, dtype_of, shape_of, signature_of
@@ -55,6 +57,7 @@ class Session(SessionBase):
     `outputs` name the tensors to begin and end at ("name", "name:1"; None: its placeholders, and what no node reads).
 
     `intra_op` and `inter_op` limit this session's runs (None: the settings of `pool`, or of the process; 0: automatic).
+    `settings` is a file that `weft tune --save` wrote for this model on such a machine: its limits count where none is given.
     `node_intra_op` caps the workers of single nodes by name, before the model's own metadata `weft.intra_op` (0: no cap).
 
     `math="exact"` forbids reassociation and fast algorithms with other rounding; both are deterministic.
@@ -65,7 +68,7 @@ class Session(SessionBase):
 
     A model whose inputs all have fixed shapes is compiled here, others when a combination of shapes is
     first met. Raises ModelError and its kinds for a model that cannot be used, ThreadSettingError for
-    impossible thread numbers, ProviderError for a provider that is unknown or not installed, InputError for another
+    impossible thread numbers, SettingsFileError for settings that are damaged or of another model or machine, ProviderError for a provider that is unknown or not installed, InputError for another
     impossible argument.
     """
 
@@ -79,6 +82,7 @@ class Session(SessionBase):
         outputs: Sequence[str] | None = None,
         intra_op: int | None = None,
         inter_op: int | None = None,
+        settings: str | os.PathLike[str] | None = None,
         pool: Pool | None = None,
         node_intra_op: Mapping[str, int] | None = None,
         math: Math = "fast",
@@ -104,6 +108,7 @@ class Session(SessionBase):
         self._graph: Graph | None = None
         self._draft: Draft | None = None
         self._means = _Means(detect(), math, precision, provider_for(matmul_provider), progress, pool)
+        tuned = {} if settings is None else self._means.tuned(settings, model, self._origin)
         key = self._means.key(self._origin)
         self._kept = None if key is None else self._means.found(model, self._origin, key)
         source = self._origin.load() if self._kept is None else self._kept
@@ -112,7 +117,7 @@ class Session(SessionBase):
             self._nodes = source.nodes if isinstance(source, Image) else names_of(source)
         checked_caps(self._caps.get(), self._nodes, _AT_FIRST)
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
-        super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, pool=pool)
+        super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, tuned=tuned, pool=pool)
         shapes = signature.fixed_shapes
         if shapes is None or isinstance(source, Template):
             return
@@ -242,6 +247,18 @@ class _Means:
         """What is kept on disk under `key`; None where `model` is to be compiled in this process."""
         source = model if origin.path is None else origin.path
         return found_or_compiled(source, key, self.target, self._settings, self.progress)
+
+    def tuned(self, settings: str | os.PathLike[str], model: Any, origin: Origin) -> dict[str, Setting]:
+        """The limits that the file `settings` has for `model`, which `origin` reads, on this machine."""
+        from weft.runtime.tuned import machine, read_tuned
+
+        tuned, file = read_tuned(settings), os.fsdecode(settings)
+        digest = origin.digest or file_digest(model)
+        if digest is None:
+            origin.load()  # says it if the model cannot be read
+        topology = threads_of(self.pool, "Session(pool=)").topology()
+        tuned.must_fit(file, digest, machine(self.target.isa, topology))
+        return tuned.limits(f"Session(settings={file!r})", topology)
 
     def options(self, caps: NodeCaps, draft: Draft | None = None) -> Options:
         """The same for the driver."""

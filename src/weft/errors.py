@@ -14,7 +14,8 @@
     │   └── RunCancelledError         the run's token or future was cancelled
     ├── ThreadSettingError            a thread number, pool or environment value is impossible
     │   ├── BackendError              the parallel backend is missing, or another one is in use
-    │   └── ProviderError             the matmul provider is unknown or its library is missing
+    │   ├── ProviderError             the matmul provider is unknown or its library is missing
+    │   └── SettingsFileError         a file of tuned settings is damaged, or of another model or machine
     ├── KnobError                     a WEFT_* environment value is impossible
     ├── LimitError                    a model asks for more than the limits allow
     │   ├── MemoryLimitError          a run needs more memory than the system has
@@ -94,6 +95,10 @@ class BackendError(ThreadSettingError):
 
 class ProviderError(ThreadSettingError):
     """A matmul provider is unknown, or its library is not installed."""
+
+
+class SettingsFileError(ThreadSettingError):
+    """A file of tuned settings cannot be read, is damaged, or was measured with another model or on another machine."""
 
 
 class ThreadSettingWarning(UserWarning):

@@ -8,6 +8,7 @@ from tests.packaging.sources import imports, modules
 
 LAYERS: list[set[str]] = [
     {"cli"},
+    {"tune"},
     {"compat"},
     {"compile"},
     {"driver"},

@@ -13,6 +13,7 @@ import weft
 from weft.cli.commands.inspect import inspect
 from weft.cli.commands.run import run
 from weft.cli.commands.threads import threads
+from weft.cli.commands.tune import tune
 from weft.errors import WeftError
 
 
@@ -22,7 +23,7 @@ def weft_command() -> None:
     """Run models on CPUs with one team of threads for both levels of parallelism."""
 
 
-for command in (run, inspect, threads):
+for command in (run, tune, inspect, threads):
     weft_command.add_command(command)
 
 

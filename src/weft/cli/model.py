@@ -29,7 +29,7 @@ _MOST_DIGITS = 100
 
 
 @contextmanager
-def progress_bar() -> Iterator[Progress | None]:
+def progress_bar(what: str = "compiling kernels") -> Iterator[Progress | None]:
     """A progress callback that draws on stderr if that is a terminal; None otherwise."""
     if sys.stderr is None or not sys.stderr.isatty():  # as it is where the shell has closed it
         yield None
@@ -38,9 +38,9 @@ def progress_bar() -> Iterator[Progress | None]:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    columns = (TextColumn("compiling kernels"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn())
     with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("kernels", total=None)
+        task = bar.add_task(what, total=None)
 
         def report(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
@@ -79,8 +79,12 @@ def open_session(
     inter: int | None,
     computing: tuple[str, str],
     part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    settings: str | None = None,
 ) -> weft.Session:
-    """A session of the model at the path `model`, or of its part between the tensors `part`; `computing` is (math, precision)."""
+    """A session of the model at the path `model`, or of its part between the tensors `part`.
+
+    `computing` is (math, precision), `settings` a file of `weft tune`.
+    """
     (begin, end), (math, precision) = part, computing
     with progress_bar() as report:
         return weft.Session(
@@ -89,6 +93,7 @@ def open_session(
             outputs=end or None,
             intra_op=intra,
             inter_op=inter,
+            settings=settings,
             math=math,  # type: ignore[arg-type]
             precision=precision,  # type: ignore[arg-type]
             progress=report,

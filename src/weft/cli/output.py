@@ -1,14 +1,26 @@
-"""How commands print: tables of aligned columns, quantities with units, and JSON."""
+"""How commands print: tables of aligned columns, quantities with units, and JSON; and where they may write."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+
+def check_writable(path: Path) -> None:
+    """Raise OSError unless a file can be written at `path`; what is there, or is not, stays as it is."""
+    if path.is_fifo():  # opening it would wait for a reader
+        return
+    there = os.path.lexists(path)
+    path.open("ab").close()
+    if not there:
+        path.unlink()
 
 
 def print_json(data: Any) -> None:

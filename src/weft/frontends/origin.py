@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
 import time
@@ -85,16 +86,32 @@ def _absolute(path: Path) -> Path:
         ) from None
 
 
+def file_digest(model: Any) -> str | None:
+    """The SHA-256 of a model of any kind given as a path or as bytes; None for other objects, folders, and what cannot be read."""
+    if isinstance(model, str | os.PathLike):
+        model = Path(os.fsdecode(model))
+    return _hashed(model)[0]
+
+
 def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> tuple[str | None, Stamp]:
-    """The digest of `model` and the stamp of its file. Memory does not grow with the file."""
+    """The digest of an ONNX `model` and the stamp of its file."""
     if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
         return None, ()
-    if isinstance(model, bytes):
+    return _hashed(model, find, keep, MAX_BYTES)
+
+
+def _hashed(
+    model: Any, find: Find | None = None, keep: Keep | None = None, most: float = math.inf
+) -> tuple[str | None, Stamp]:
+    """The hash of bytes, or of a file of up to `most` of them and its stamp. Memory does not grow with the file."""
+    if isinstance(model, bytes | bytearray | memoryview):
         return hashlib.sha256(model).hexdigest(), ()
+    if not isinstance(model, Path):
+        return None, ()
     try:
         with os.fdopen(os.open(model, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
                 return None, ()
             stamp = _stamp(status)
             large = status.st_size >= LARGE

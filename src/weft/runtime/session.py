@@ -21,6 +21,7 @@ from weft.runtime.signature import Familiar, Form, Signature, Tensor
 from weft.runtime.threads import Threads, ThreadSettings
 
 if TYPE_CHECKING:
+    from weft.runtime.executable import Executable, Layout
     from weft.runtime.futures import RunFuture
 
 Array = np.ndarray[Any, Any]
@@ -133,6 +134,7 @@ class SessionBase:
         *,
         intra_op: int | None = None,
         inter_op: int | None = None,
+        tuned: Mapping[str, Setting] | None = None,
         pool: Pool | None = None,
     ) -> None:
         self._signature = signature
@@ -141,6 +143,7 @@ class SessionBase:
         self._limiting = forking.lock()
         self._common = _native.RunLimits()
         self._request = Request(common=self._common)
+        self._put(tuned or {})
         self._limit("Session", intra_op=intra_op, inter_op=inter_op)
         self._threads.team()  # what the environment says wrongly is said now, not at the first run
         self._plans = Plans(_weak(compile_), knobs.get("WEFT_PLAN_CACHE"))
@@ -175,6 +178,10 @@ class SessionBase:
             if value is not None:
                 checked(name, value, f"{function}({name}=)")
                 made[name] = chosen(value, f"{function}({name}={value})", self._threads.topology())
+        self._put(made)
+
+    def _put(self, made: Mapping[str, Setting]) -> None:
+        """Have the limits `made` in force, leaving those that it does not name."""
         if not made:
             return
         with self._limiting:
@@ -334,6 +341,11 @@ class SessionBase:
             own,
             self._common,
         )
+
+    def layout_for(self, inputs: Mapping[str, Any]) -> Layout | None:
+        """What the plan for `inputs` is made of, compiled now if need be; None for a plan of several parts."""
+        executable: Executable | None = getattr(self._plan_of(inputs), "executable", None)
+        return None if executable is None else executable.layout
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment; it comes back with the next run."""

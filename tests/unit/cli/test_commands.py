@@ -140,6 +140,66 @@ def test_an_input_is_made_up_in_the_form_that_is_given(model: str) -> None:
     assert "no element type 'f33'; wanted one of f64, f32" in wrong.stderr
 
 
+def test_tune_says_which_limits_to_set_and_why(model: str) -> None:
+    """
+    A line for each pair of limits, the choice, its reason, and whether outputs were the same; nothing on stderr.
+    """
+    done = weft("tune", model, "--seconds", "0.2")
+    cpus = len(os.sched_getaffinity(0))
+
+    assert done.returncode == 0, done.stderr
+    for text in ("intra_op", "over automatic", "automatic", "choice: ", "Outputs are the same at every setting"):
+        assert text in done.stdout
+    assert "gain" in done.stdout or cpus == 1
+    assert done.stderr == ""
+
+
+def test_tune_prints_json_alone(model: str) -> None:
+    """
+    Each pair with its times, the automatic one last, and what several clients get done if that is asked for.
+    """
+    done = weft("tune", model, "--seconds", "0.2", "--dim", "n=4", "--clients", "--json")
+    report = json.loads(done.stdout)
+
+    assert report["inputs"] == {"x": "float32[4, 3, 19, 19]"}
+    assert [row["automatic"] for row in report["settings"]][-1:] == [True]
+    assert report["settings"][-1]["over_automatic"] == 1
+    assert {"intra_op", "inter_op"} == set(report["choice"])
+    assert report["same_outputs"] is True
+    assert [each["clients"] for each in report["clients"]][:2] == [1, 2]
+
+
+def test_what_tune_saves_a_run_takes(model: str, tmp_path: Path) -> None:
+    """
+    For that model; a line says where the limits came from. Another model is refused.
+    """
+    file, other = tmp_path / "small.json", tmp_path / "other.onnx"
+    onnx.save(small.add(), other)
+
+    tuned = weft("tune", model, "--seconds", "0.1", "--save", str(file))
+    done = weft("run", model, "--settings", str(file), "--runs", "2")
+    refused = weft("run", str(other), "--settings", str(file))
+
+    assert f"settings={str(file)!r}" in tuned.stderr
+    assert json.loads(file.read_text())["model"]["name"] == "small.onnx"
+    assert done.returncode == 0, done.stderr
+    assert f"Session(settings={str(file)!r})" in done.stdout
+    assert refused.returncode == 1
+    assert "SettingsFileError: settings" in refused.stderr
+
+
+def test_tune_writes_no_file_where_it_fails(model: str, tmp_path: Path) -> None:
+    """
+    An impossible path is told of at once.
+    """
+    failed = weft("tune", str(tmp_path / "none.onnx"), "--save", str(tmp_path / "none.json"))
+    impossible = weft("tune", model, "--save", str(tmp_path / "no" / "folder.json"))
+
+    assert (failed.returncode, impossible.returncode) == (1, 1)
+    assert list(tmp_path.iterdir()) == []
+    assert "No such file" in impossible.stderr
+
+
 def test_inspect_says_how_each_op_runs(model: str) -> None:
     """
     Every step is a native kernel or the reference; memory and FLOPs are estimated.
@@ -180,6 +240,12 @@ def test_threads_shows_each_value_with_its_source() -> None:
         (["run", "MODEL", "--runs", "1", "--seconds", "1"], 2, "not both"),
         (["run", "MODEL", "--seconds", "nan"], 2, "--seconds"),
         (["run", "MODEL", "--seconds", "inf"], 2, "--seconds"),
+        (["run", "MODEL", "--settings", "nope.json"], 1, "settings 'nope.json' cannot be read: No such file"),
+        (["tune"], 2, "MODEL"),
+        (["tune", "nope.onnx"], 1, "nope.onnx"),
+        (["tune", "MODEL", "--seconds", "0"], 2, "--seconds"),
+        (["tune", "MODEL", "--seconds", "nan"], 2, "--seconds"),
+        (["tune", "MODEL", "--input", "z=f32[1]"], 1, "no such input"),
         (["run", "MODEL", "--dim", "n=1", "--dim", "n=2"], 2, "given twice"),
         (["run", "MODEL", "--dim", "n=99999999999999999999"], 1, "input 'x' cannot be made up"),
         (["run", "MODEL", "--dim", "n=900000000"], 1, "input 'x' cannot be made up"),
@@ -275,11 +341,12 @@ def test_the_list_of_commands_is_told_in_whole_sentences() -> None:
     assert "..." not in weft("--help").stdout.split("Commands:")[1]
 
 
-def test_interrupting_a_run_exits_with_130(model: str) -> None:
+@pytest.mark.parametrize("name", ["run", "tune"])
+def test_interrupting_a_command_exits_with_130(model: str, name: str) -> None:
     """
     Ctrl-C ends the command quickly and without a traceback.
     """
-    command = [sys.executable, "-m", "weft", "run", model, "--seconds", "60"]
+    command = [sys.executable, "-m", "weft", name, model, "--seconds", "600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_until_busy(process.pid)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import time
 from operator import itemgetter
@@ -14,7 +13,7 @@ import numpy as np
 
 import weft
 from weft.cli.model import arithmetic, begin_and_end, given_inputs, make_inputs, open_session, parse_dims, parse_pairs
-from weft.cli.output import duration, number, print_json, shape, shorten, size, table, width
+from weft.cli.output import check_writable, duration, number, print_json, shape, shorten, size, table, width
 from weft.cli.timeline import draw
 from weft.tracing.chrome import write
 from weft.tracing.record import Event, record
@@ -39,6 +38,7 @@ MOST_TRACED = 5
 @begin_and_end
 @click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
 @click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
+@click.option("--settings", type=click.Path(), metavar="FILE", help="Take both from what `weft tune --save` wrote.")
 @arithmetic
 @click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
 @click.option(
@@ -63,6 +63,7 @@ def run(
     end: tuple[str, ...],
     intra: int | None,
     inter: int | None,
+    settings: str | None,
     math: str,
     precision: str,
     runs: int | None,
@@ -85,7 +86,7 @@ def run(
         check_writable(Path(trace_file))  # an impossible path is told of now, not when everything has been measured
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     start = time.perf_counter()
-    session = open_session(model, intra, inter, (math, precision), (begin, end))
+    session = open_session(model, intra, inter, (math, precision), (begin, end), settings)
     feed = make_inputs(session.inputs, files, sizes)
     outputs = session.run(feed)
     loaded = time.perf_counter() - start
@@ -95,12 +96,17 @@ def run(
     if trace_file:
         with Path(trace_file).open("w", encoding="utf-8") as file:
             write(events, file)
-    settings = session.get()
+    limits = session.get()
     report: dict[str, Any] = {
         "model": model,
         "inputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in feed.items()},
         "outputs": {name: summary(array) for name, array in outputs.items()},
-        "threads": {"intra_op": settings.intra_op, "inter_op": settings.inter_op},
+        "threads": {
+            "intra_op": limits.intra_op,
+            "inter_op": limits.inter_op,
+            "intra_source": limits.intra_source,
+            "inter_source": limits.inter_source,
+        },
         "load_seconds": loaded,
         "latency_ns": percentiles(latencies),
         "throughput_per_second": 1e9 * len(latencies) / sum(latencies),
@@ -109,21 +115,12 @@ def run(
         "traced_runs": traced_runs,
         "top_ops": top_ops(events),
         "trace": trace_file,
+        "settings": settings,
     }
     if as_json:
         print_json(report)
     else:
         print_report(report, events)
-
-
-def check_writable(path: Path) -> None:
-    """Raise OSError unless a file can be written at `path`; what is there, or is not, stays as it is."""
-    if path.is_fifo():  # opening it would wait for a reader
-        return
-    there = os.path.lexists(path)
-    path.open("ab").close()
-    if not there:
-        path.unlink()
 
 
 def measure(
@@ -182,6 +179,8 @@ def top_ops(events: list[Event]) -> list[dict[str, Any]]:
 def print_report(report: dict[str, Any], events: list[Event]) -> None:
     """The report as text on stdout."""
     click.echo(f"{report['model']}  intra_op {report['threads']['intra_op']}, inter_op {report['threads']['inter_op']}")
+    if report["settings"]:
+        click.echo(f"  intra_op: {report['threads']['intra_source']}\n  inter_op: {report['threads']['inter_source']}")
     click.echo("\noutputs")
     rows = [
         [

@@ -1,0 +1,158 @@
+"""Files of limits that suit one model on one kind of machine: `weft tune --save` writes them, sessions read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from weft.errors import SettingsFileError, ThreadSettingError
+from weft.runtime.limits import Setting, checked, chosen
+from weft.runtime.report import cpu
+from weft.runtime.topology import Topology
+
+FORMAT = "weft-settings-1"
+MOST_BYTES = 1 << 20
+_ADVICE = "write it anew with `weft tune MODEL --save FILE`"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What limits depend on: the processor's name, the instruction set of kernels, and how many CPUs are available."""
+
+    name: str
+    isa: str
+    available: int
+
+
+def machine(isa: str, topology: Topology) -> Machine:
+    """This machine, where kernels are made for `isa`."""
+    return Machine(cpu()["model"], isa, topology.available)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Limits (0: automatic) for the model whose bytes have the SHA-256 `digest`, on `machine`.
+
+    `model` is its name, `why` the reason for the limits, `measured` what they were chosen from, as plain data; these three
+    are for readers.
+    """
+
+    intra_op: int
+    inter_op: int
+    model: str
+    digest: str
+    machine: Machine
+    why: str
+    measured: Mapping[str, Any]
+
+    def limits(self, source: str, topology: Topology) -> dict[str, Setting]:
+        """Both limits, decided by `source`."""
+        asked = {"intra_op": self.intra_op, "inter_op": self.inter_op}
+        return {name: chosen(value, source, topology) for name, value in asked.items()}
+
+    def must_fit(self, file: str, digest: str | None, machine: Machine) -> None:
+        """Raise SettingsFileError, which names the `file` this was read from, unless it is of this model and machine."""
+        if digest is None:
+            raise SettingsFileError(
+                f"settings {file!r} are of the model file {self.model!r}: wanted a model given as a file or its bytes, got "
+                "one that has none; give the path, or leave settings= out"
+            )
+        if digest != self.digest:
+            raise SettingsFileError(
+                f"settings {file!r} are of another model: wanted {self.model!r} with SHA-256 {self.digest}, got one with "
+                f"{digest}; {_ADVICE} for this model, or leave settings= out"
+            )
+        came = asdict(machine)
+        for name, wanted in asdict(self.machine).items():
+            if came[name] != wanted:
+                raise SettingsFileError(
+                    f"settings {file!r} are of another machine: wanted cpu.{name} {wanted!r}, got {came[name]!r}; "
+                    f"{_ADVICE} on this machine, or leave settings= out"
+                )
+
+
+def write_tuned(path: Path, tuned: Tuned) -> None:
+    """Write the file. Raises OSError."""
+    content = {
+        "format": FORMAT,
+        "model": {"name": tuned.model, "sha256": tuned.digest},
+        "cpu": asdict(tuned.machine),
+        "intra_op": tuned.intra_op,
+        "inter_op": tuned.inter_op,
+        "why": tuned.why,
+        "measured": tuned.measured,
+    }
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def read_tuned(path: str | os.PathLike[str]) -> Tuned:
+    """What the file holds. Raises SettingsFileError that says what is amiss with it."""
+    try:
+        file = os.fsdecode(path)
+    except TypeError:
+        raise SettingsFileError(
+            f"settings from Session(settings=): wanted a path or None, got {path!r}; {_ADVICE} and give its path"
+        ) from None
+    text = _content(file)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise SettingsFileError(f"settings {file!r}: wanted JSON, got {error}; {_ADVICE}") from None
+    read = _Reader(file, content)
+    if read.get("format", str) != FORMAT:
+        raise read.fault("format", repr(FORMAT), content["format"])
+    return Tuned(
+        read.limit("intra_op"),
+        read.limit("inter_op"),
+        read.get("model.name", str),
+        read.get("model.sha256", str),
+        Machine(read.get("cpu.name", str), read.get("cpu.isa", str), read.get("cpu.available", int)),
+        read.get("why", str),
+        read.get("measured", dict),
+    )
+
+
+def _content(file: str) -> bytes:
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
+            status = os.fstat(stream.fileno())
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES:
+                return stream.read(MOST_BYTES)
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingsFileError(f"settings {file!r} cannot be read: {reason}; check the path, or {_ADVICE}") from None
+    raise SettingsFileError(
+        f"settings {file!r}: wanted a regular file of at most {MOST_BYTES} bytes, got another; {_ADVICE}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Parts of the content of `file`, by their names with dots."""
+
+    file: str
+    content: Any
+
+    def get(self, name: str, kind: type) -> Any:
+        found = self.content
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        if type(found) is not kind:
+            raise self.fault(name, {str: "a text", int: "an int", dict: "an object"}[kind], found)
+        return found
+
+    def limit(self, name: str) -> int:
+        try:
+            return checked(name, self.get(name, int), f"settings {self.file!r}")
+        except ThreadSettingError as error:
+            raise SettingsFileError(str(error)) from None
+
+    def fault(self, name: str, wanted: str, came: Any) -> SettingsFileError:
+        """The error for a part that is missing or cannot be."""
+        shown = "nothing" if came is None else repr(came)[:100]
+        return SettingsFileError(f"settings {self.file!r}, {name}: wanted {wanted}, got {shown}; {_ADVICE}")

@@ -1,0 +1,188 @@
+"""Files of tuned settings: what sessions take from them, and what they say to those that do not fit."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+
+import weft
+from tests.models import small
+from weft.codegen.target import detect
+from weft.errors import InputError, ModelFormatError, SettingsFileError, ThreadSettingError
+from weft.frontends.origin import file_digest
+from weft.runtime.threads import process
+from weft.runtime.tuned import Tuned, machine, read_tuned, write_tuned
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    onnx.save(small.add(), tmp_path / "add.onnx")
+    return tmp_path / "add.onnx"
+
+
+@pytest.fixture
+def file(tmp_path: Path, model: Path) -> Path:
+    path = tmp_path / "add.json"
+    here = machine(detect().isa, process.topology())
+    write_tuned(path, Tuned(1, 0, model.name, file_digest(model) or "", here, "Because.", {"median_ms": {"1, 1": 2.5}}))
+    return path
+
+
+def changed(file: Path, name: str, value: object) -> Path:
+    """The file with another value under the name; None takes it out."""
+    content = json.loads(file.read_text())
+    *way, last = name.split(".")
+    part = content
+    for step in way:
+        part = part[step]
+    part[last] = value
+    if value is None:
+        del part[last]
+    file.write_text(json.dumps(content))
+    return file
+
+
+def test_a_session_has_the_limits_of_its_file(model: Path, file: Path) -> None:
+    """
+    And says where they came from; bytes of the model are the model too.
+    """
+    for given in (model, str(model), model.read_bytes()):
+        limits = weft.Session(given, settings=file).get()
+
+        assert (limits.intra_op, limits.intra_source) == (1, f"Session(settings={str(file)!r})")
+        assert limits.inter_op == process.topology().available
+        assert limits.inter_source.startswith(f"automatic (Session(settings={str(file)!r})): ")
+
+
+def test_numbers_in_the_call_go_first(model: Path, file: Path) -> None:
+    """
+    Each for itself; and later ones from set().
+    """
+    session = weft.Session(model, settings=str(file), intra_op=3)
+    assert (session.get().intra_op, session.get().intra_source) == (3, "Session(intra_op=3)")
+    assert "settings=" in session.get().inter_source
+
+    session.set(inter_op=5)
+    assert session.get().inter_op == 5
+
+
+def test_what_is_written_is_read_again(file: Path) -> None:
+    """
+    The file is short, and ends as text files do.
+    """
+    first = read_tuned(file)
+    text = file.read_text()
+    write_tuned(file, first)
+
+    assert file.read_text() == text
+    assert text.endswith("}\n")
+    assert len(text) < 1000
+
+
+def test_a_changed_model_is_another_model(model: Path, file: Path) -> None:
+    """
+    The message has both hashes, and what to do.
+    """
+    onnx.save(small.branches(), model)
+
+    with pytest.raises(SettingsFileError) as caught:
+        weft.Session(model, settings=file)
+
+    wanted, came = read_tuned(file).digest, file_digest(model)
+    assert f"{str(file)!r} are of another model: wanted 'add.onnx' with SHA-256 {wanted}, got one with {came}; " in str(
+        caught.value
+    )
+    assert "weft tune MODEL --save FILE" in str(caught.value)
+    assert isinstance(caught.value, ThreadSettingError)
+
+
+def test_a_model_without_a_file_has_no_settings(file: Path) -> None:
+    """
+    What it is written to may have other bytes.
+    """
+    with pytest.raises(SettingsFileError, match="wanted a model given as a file or its bytes, got one that has none"):
+        weft.Session(small.add(), settings=file)
+
+
+def test_a_model_that_cannot_be_read_is_told_of_first(tmp_path: Path, file: Path) -> None:
+    """
+    As without settings.
+    """
+    with pytest.raises(ModelFormatError, match="cannot be read"):
+        weft.Session(tmp_path / "none.onnx", settings=file)
+
+
+@pytest.mark.parametrize(("name", "value"), [("name", "Another CPU"), ("isa", "avx9"), ("available", 4096)])
+def test_settings_of_another_machine_are_refused(model: Path, file: Path, name: str, value: object) -> None:
+    """
+    Another processor, other instructions, or other CPUs available.
+    """
+    with pytest.raises(
+        SettingsFileError, match=rf"another machine: wanted cpu\.{name} {value!r}, got .*on this machine"
+    ):
+        weft.Session(model, settings=changed(file, f"cpu.{name}", value))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("format", "weft-settings-9", "format: wanted 'weft-settings-1', got 'weft-settings-9'"),
+        ("format", None, "format: wanted a text, got nothing"),
+        ("intra_op", None, "intra_op: wanted an int, got nothing"),
+        ("intra_op", "2", "intra_op: wanted an int, got '2'"),
+        ("intra_op", True, "intra_op: wanted an int, got True"),
+        ("inter_op", -1, "an int in 0..4096 (0 = automatic), got -1"),
+        ("model", 5, "model.name: wanted a text, got nothing"),
+        ("model.sha256", 5, "model.sha256: wanted a text, got 5"),
+        ("cpu.available", 2.0, "cpu.available: wanted an int, got 2.0"),
+        ("measured", [], "measured: wanted an object, got []"),
+    ],
+)
+def test_a_part_that_cannot_be_is_named(model: Path, file: Path, name: str, value: object, said: str) -> None:
+    """
+    With the file, what was wanted, and what came.
+    """
+    with pytest.raises(SettingsFileError) as caught:
+        weft.Session(model, settings=changed(file, name, value))
+
+    assert said in str(caught.value)
+    assert repr(str(file)) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"[1]", b"null", b"\xff", b"[" * 10**5, b"1" * 10**4, b'{"format": 1e999}']
+)
+def test_what_is_no_such_file_is_refused(model: Path, file: Path, content: bytes) -> None:
+    """
+    Damaged, or something else.
+    """
+    file.write_bytes(content)
+
+    with pytest.raises(SettingsFileError, match=r"add\.json"):
+        weft.Session(model, settings=file)
+
+
+def test_what_cannot_be_read_is_refused(model: Path, tmp_path: Path) -> None:
+    """
+    Nothing waits for the writer of a pipe, and no more is read than such a file can have.
+    """
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b" " * (2 << 20))
+
+    for name, said in (
+        ("none", "No such file"),
+        (".", "directory"),
+        ("pipe", "regular file"),
+        ("large", "regular"),
+        ("\0", "null"),
+    ):
+        with pytest.raises(SettingsFileError, match=said):
+            weft.Session(model, settings=tmp_path / name)
+    for wrong in (5, {"intra_op": 1}):
+        with pytest.raises(SettingsFileError, match="wanted a path or None"):
+            weft.Session(model, settings=wrong)  # type: ignore[arg-type]
+    assert not issubclass(SettingsFileError, InputError)
