@@ -10,6 +10,7 @@ import onnx
 import pytest
 
 import weft
+import weft.compat.tensorflow as tf
 from tests.models import small
 from weft.codegen.target import detect
 from weft.errors import InputError, ModelFormatError, SettingsFileError, ThreadSettingError
@@ -186,3 +187,22 @@ def test_what_cannot_be_read_is_refused(model: Path, tmp_path: Path) -> None:
         with pytest.raises(SettingsFileError, match="wanted a path or None"):
             weft.Session(model, settings=wrong)  # type: ignore[arg-type]
     assert not issubclass(SettingsFileError, InputError)
+
+
+def test_models_of_other_kinds_have_settings_by_their_bytes_too(tmp_path: Path, file: Path) -> None:
+    """
+    A frozen TensorFlow graph, given by its path or its bytes, whole or in part.
+    """
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.nn.relu(tf.placeholder(tf.float32, [2], name="x"), name="y")
+    model = tmp_path / "graph.pb"
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+    changed(file, "model.sha256", file_digest(model))
+
+    for given in (model, model.read_bytes()):
+        assert weft.Session(given, settings=file).get().intra_op == 1
+    assert weft.Session(model, settings=file, outputs=["y"]).get().intra_op == 1
+    model.write_bytes(model.read_bytes() + b"\x12\x00")
+    with pytest.raises(SettingsFileError, match="another model"):
+        weft.Session(model, settings=file)

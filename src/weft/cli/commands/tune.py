@@ -125,11 +125,9 @@ def _digest_to_save(model: str) -> str:
 
 def _measured(run: Run, tried: list[Limits], seconds: float) -> tuple[bool, Timings]:
     """Whether outputs are the same everywhere, and latencies measured for about `seconds`."""
-    same = same_everywhere(run, tried)
-    turn = seconds / (ROUNDS + 1) / len(tried)
+    schedule = Schedule(ROUNDS, seconds / (ROUNDS + 1) / len(tried), most=seconds)
     with progress_bar("measuring") as progress:
-        schedule = Schedule(ROUNDS, turn, most=seconds)
-        return same, interleaved(
+        return same_everywhere(run, tried), interleaved(
             run, tried, schedule, drop=lambda timings: hopeless(timings, [tried[0], tried[-1]]), progress=progress
         )
 
@@ -172,7 +170,7 @@ def print_report(report: dict[str, Any]) -> None:
     """The report as text on stdout, and what to do with it on stderr."""
     choice = report["choice"]
     automatic = choice == AUTOMATIC._asdict()
-    click.echo(f"{report['model']}  {report['cpus']} CPUs available\n")
+    click.echo(f"{report['model']}  {report['cpus']} {'CPU' if report['cpus'] == 1 else 'CPUs'} available\n")
     rows = []
     for row in report["settings"]:
         numbers = {name: row[name] for name in ("intra_op", "inter_op")}
@@ -199,7 +197,9 @@ def print_report(report: dict[str, Any]) -> None:
     if report["same_outputs"]:
         click.echo("Outputs are the same at every setting, bit for bit.")
     else:
-        click.echo("Outputs differ from run to run at one setting already: the model draws random numbers.")
+        click.echo(
+            "Outputs differ from run to run at one setting already, as those of models that draw random numbers do."
+        )
     if report["saved"]:
         click.echo(
             f"\nwritten to {report['saved']}; use it as weft.Session(model, settings={report['saved']!r})", err=True
