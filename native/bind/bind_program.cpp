@@ -269,6 +269,7 @@ void bind_program(nb::module_& m) {
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<ReleasedGil>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },
-                     "Bytes of the arena of one context.")
-        .def_prop_ro("contexts", [](const PyProgram& program) { return program.contexts(); }, "Contexts that exist, idle and in use.");
+                     "Bytes of one arena.")
+        .def_prop_ro("contexts", [](const PyProgram& program) { return program.contexts(); }, "Contexts that exist, idle and in use.")
+        .def_prop_ro("arenas", [](const PyProgram& program) { return program.arenas(); }, "Arenas that exist, idle and lent to runs.");
 }

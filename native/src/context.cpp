@@ -5,17 +5,7 @@
 
 namespace weft {
 
-Context::Context(Program& owner, const std::vector<SlotSpec>& slots,
-                 const std::vector<PointerSpec>& pointer_specs)
-    : program(owner), arena(owner.arena_bytes()) {
-    pointers.reserve(pointer_specs.size());
-    for (const PointerSpec& spec : pointer_specs) {
-        const SlotSpec& slot = slots[static_cast<std::size_t>(spec.slot)];
-        std::byte* base = nullptr;  // a bound slot is pointed at its address when a run begins
-        if (slot.kind == SlotKind::arena) base = arena.data() + slot.value;
-        if (slot.kind == SlotKind::constant) base = reinterpret_cast<std::byte*>(slot.value);
-        pointers.push_back(base == nullptr ? nullptr : base + spec.offset);
-    }
+Context::Context(Program& owner) : program(owner), pointers(owner.constant_pointers()) {
     pending.reserve(owner.tasks().size());
     ready.reserve(owner.tasks().size());
 }

@@ -29,7 +29,9 @@ private:
     Member& member_;
 };
 
-void* scratch_of(Member& member, const Context& run) {
+// Scratch of the member, for steps of a run that has its arena.
+void* memory_for(Member& member, Context& run) {
+    if (!run.has_arena()) run.program.lend_arena(run);
     const std::size_t wanted = run.program.scratch_bytes();
     if (member.scratch.size() < wanted) member.scratch = Block(wanted);
     return member.scratch.data();
@@ -134,7 +136,7 @@ void Scheduler::work_on(Member& member, Op& op) {
     const Task& task = run.program.tasks()[op.task];
     try {
         put_on_fp_mode(member, run);
-        void* const scratch = scratch_of(member, run);
+        void* const scratch = memory_for(member, run);
         if (op.chunks.count() > 1) {
             draw_chunks(member, run, op, task.first_step, scratch);
         } else {
@@ -154,7 +156,7 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
     const auto order = run.program.order();
     std::size_t done = from;
     try {
-        void* const scratch = scratch_of(member, run);
+        void* const scratch = memory_for(member, run);
         for (; done < order.size(); ++done) {
             if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
             run_steps(member, run, run.program.tasks()[order[done]], scratch);

@@ -114,6 +114,31 @@ WEFT_TEST(equal_runs_are_served_one_after_the_other) {
     CHECK(ends[2] - ends[1] > 40ms);
 }
 
+// Each takes the memory that the one before has given back, still in the caches.
+WEFT_TEST(runs_that_wait_for_their_turn_hold_no_memory) {
+    Team team("t", {1, 1});
+    const auto program = chain(2, 500, 1e9);
+    std::vector<std::thread> clients;
+    for (int i = 0; i < 6; ++i) clients.emplace_back([&] { run(team, *program); });
+    for (auto& client : clients) client.join();
+    CHECK_EQUAL(1u, program->arenas());
+    CHECK(program->contexts() > 1);
+}
+
+WEFT_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
+    const auto small = chain(2, 0);
+    for (const int workers : {1, 2}) {
+        Team team("t", {workers, workers});
+        Builder builder;
+        for (int i = 0; i < 3; ++i) builder.add_kernel(nap, {0}, 4);
+        Program large(builder.steps, builder.tasks, builder.successors, builder.slots, std::int64_t{1} << 60, 0);
+        for (int i = 0; i < 3; ++i) CHECK_THROWS(std::bad_alloc, run(team, large));
+        CHECK_EQUAL(0u, large.arenas());
+        run(team, *small);
+        CHECK_EQUAL(0, team.status().places);
+    }
+}
+
 WEFT_TEST(a_run_that_takes_longer_than_it_should_gives_turns_to_others) {
     Team team("t", {1, 1});
     const auto overdue = chain(300, 1000, 1000);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <utility>
 
 #include "weft/context.h"
@@ -107,7 +108,7 @@ void Program::take_steps(std::vector<StepSpec> steps) {
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
         take_pointers(where, spec.pointers);
         steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
-                          pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
+                          constant_pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
         step_costs_.push_back(spec.cost_ns);
     }
 }
@@ -119,10 +120,20 @@ void Program::take_pointers(const std::string& where, const std::vector<PointerS
         need_index(at, "slot", pointer.slot, slots_.size());
         need_at_least(at, "byte offset", 0, pointer.offset);
         const SlotSpec& slot = slots_[static_cast<std::size_t>(pointer.slot)];
-        if (slot.kind == SlotKind::bound) {
-            bound_pointers_.push_back({pointers_.size(), static_cast<std::size_t>(slot.value), pointer.offset});
+        const std::size_t place = constant_pointers_.size();
+        std::byte* address = nullptr;
+        switch (slot.kind) {
+            case SlotKind::bound:
+                bound_pointers_.push_back({place, static_cast<std::size_t>(slot.value), pointer.offset});
+                break;
+            case SlotKind::arena:
+                arena_pointers_.push_back({place, slot.value + pointer.offset});
+                break;
+            case SlotKind::constant:
+                if (slot.value != 0) address = reinterpret_cast<std::byte*>(slot.value) + pointer.offset;
+                break;
         }
-        pointers_.push_back(pointer);
+        constant_pointers_.push_back(address);
     }
 }
 
@@ -260,7 +271,7 @@ std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
     }
     if (!context) {
         try {
-            context = std::make_unique<Context>(*this, slots_, pointers_);
+            context = std::make_unique<Context>(*this);
         } catch (...) {
             const std::lock_guard lock(context_mutex());
             --in_use_;
@@ -273,16 +284,54 @@ std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
     return context;
 }
 
+void Program::lend_arena(Context& run) {
+    const std::lock_guard lock(context_mutex());
+    // Relaxed: written under the lock we hold.
+    if (run.arena_is_lent.load(std::memory_order_relaxed)) return;
+    if (idle_arenas_.empty()) {
+        idle_arenas_.reserve(arenas_ + 1);  // so that take_back_arena() cannot fail
+        run.arena = Block(arena_bytes_);
+        ++arenas_;
+    } else {
+        run.arena = std::move(idle_arenas_.back());
+        idle_arenas_.pop_back();
+    }
+    if (run.placed_at != run.arena.data()) {
+        run.placed_at = run.arena.data();
+        for (const ArenaPointer& p : arena_pointers_) run.pointers[p.pointer] = run.placed_at + p.offset;
+    }
+    run.arena_is_lent.store(true, std::memory_order_release);  // see Context::arena_is_lent
+}
+
+void Program::take_back_arena(Context& run) {
+    const std::lock_guard lock(context_mutex());
+    // Both relaxed: nobody is inside the run, and who gets its context next is ordered by the lock.
+    if (!run.arena_is_lent.load(std::memory_order_relaxed)) return;
+    run.arena_is_lent.store(false, std::memory_order_relaxed);
+    idle_arenas_.push_back(std::move(run.arena));
+}
+
 void Program::release(std::unique_ptr<Context> context) {
+    take_back_arena(*context);
     const std::lock_guard lock(context_mutex());
     idle_.push_back(std::move(context));
     --in_use_;
 }
 
 void Program::trim() {
-    std::vector<std::unique_ptr<Context>> doomed;  // declared first, so freed after the lock
+    std::vector<std::unique_ptr<Context>> contexts;  // both declared first, so freed after the lock
+    std::vector<Block> arenas;
     const std::lock_guard lock(context_mutex());
-    doomed.swap(idle_);
+    // Moved one by one, as the list keeps room for those that are lent.
+    arenas.assign(std::make_move_iterator(idle_arenas_.begin()), std::make_move_iterator(idle_arenas_.end()));
+    idle_arenas_.clear();
+    arenas_ -= arenas.size();
+    contexts.swap(idle_);
+}
+
+std::size_t Program::arenas() const {
+    const std::lock_guard lock(context_mutex());
+    return arenas_;
 }
 
 std::size_t Program::contexts() const {

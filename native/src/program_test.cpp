@@ -105,6 +105,37 @@ WEFT_TEST(contexts_are_kept_and_trimmed) {
     CHECK_EQUAL(0u, program->contexts());
 }
 
+WEFT_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_same) {
+    Builder b;
+    b.slots = {{SlotKind::arena, 0}, {SlotKind::arena, 32}};
+    b.add_kernel(nothing, {}, 1);
+    b.steps[0].pointers = {{0, 0}, {1, 8}};
+    const auto program = b.build();
+    auto first = program->acquire({});
+    auto second = program->acquire({});
+    CHECK_EQUAL(0u, program->arenas());
+    program->lend_arena(*first);
+    program->lend_arena(*first);
+    program->lend_arena(*second);
+    CHECK_EQUAL(2u, program->arenas());
+    std::byte* const place = first->arena.data();
+    CHECK(place != second->arena.data());
+    CHECK_EQUAL(static_cast<void*>(place + 40), first->pointers[1]);
+    program->take_back_arena(*first);
+    program->release(std::move(first));
+    auto third = program->acquire({});
+    program->release(std::move(second));
+    program->lend_arena(*third);
+    CHECK_EQUAL(2u, program->arenas());
+    CHECK_EQUAL(static_cast<void*>(third->arena.data()), third->pointers[0]);
+    CHECK_EQUAL(static_cast<void*>(third->arena.data() + 40), third->pointers[1]);
+    program->trim();
+    CHECK_EQUAL(1u, program->arenas());
+    program->release(std::move(third));
+    program->trim();
+    CHECK_EQUAL(0u, program->arenas());
+}
+
 // Each step of a batch would fetch what it reads from another core's cache, which takes longer than the step.
 WEFT_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is) {
     const auto shareable_ns = [](double step_ns) {

@@ -271,6 +271,7 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     const bool all = run.finished_tasks == run.program.tasks().size();
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
+    if (!run.abandoned) run.program.take_back_arena(run);
     if (!run.nested && run.caller->comes_back) keep_place(return_ns(run));
     if (run.caller->idle) dismiss(section, *run.caller);
 }

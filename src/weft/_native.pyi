@@ -204,11 +204,15 @@ class Program:
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes of the arena of one context."""
+        """Bytes of one arena."""
 
     @property
     def contexts(self) -> int:
         """Contexts that exist, idle and in use."""
+
+    @property
+    def arenas(self) -> int:
+        """Arenas that exist, idle and lent to runs."""
 
 class Loan:
     """Memory of results, aligned to 64 bytes. It goes back to its shelf when nothing refers to it any more."""

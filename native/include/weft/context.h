@@ -34,11 +34,15 @@ struct Op {
 // Context is used by one run at a time, and handed from run to run through Program::acquire and release.
 // All fields below `scheduling` are guarded by the lock of the scheduler that runs it, but for the atomic one.
 struct Context {
-    Context(Program& owner, const std::vector<SlotSpec>& slots, const std::vector<PointerSpec>& pointer_specs);
+    explicit Context(Program& owner);
 
     Program& program;
-    Block arena;
-    std::vector<void*> pointers;  // of all steps, flat
+    // Stored with release by Program::lend_arena(), which pairs with the acquire in has_arena(): who sees it set sees `arena`
+    // and `pointers` as they were left there.
+    std::atomic<bool> arena_is_lent{false};
+    Block arena;                  // while it is lent; see Program::lend_arena()
+    std::byte* placed_at = nullptr;  // the arena that `pointers` point into
+    std::vector<void*> pointers;  // of all steps, flat; those into the arena count once it is lent
     FpMode fp_mode = 0;
     std::uint64_t run_id = 0;
     std::shared_ptr<Ending> ending;     // of this run, each has its own
@@ -73,6 +77,7 @@ struct Context {
     int holders = 0;                      // once abandoned: its caller and the members inside, the last of which releases it
     std::shared_ptr<void> kept;           // what its tasks may touch; set by its caller as it goes, then dropped by the last
 
+    bool has_arena() const { return arena_is_lent.load(std::memory_order_acquire); }
     // Relaxed: see Ending.
     bool is_cancelled() const { return ending->ended.load(std::memory_order_relaxed); }
 };

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/memory.h"
 #include "weft/mutex.h"
 
 namespace weft {
@@ -87,7 +88,7 @@ struct Task {
     bool blocking;
 };
 
-// Program is immutable after construction except for its list of idle contexts, which has its own lock, and for the caps
+// Program is immutable after construction except for its lists of idle contexts and arenas, which have a lock, and for the caps
 // of its steps, which are atomic: any number of threads may run it at once. It must outlive its runs.
 class Program {
 public:
@@ -104,7 +105,13 @@ public:
     std::unique_ptr<Context> acquire(std::span<void* const> bound);
     // release() keeps the context for a later run.
     void release(std::unique_ptr<Context> context);
-    // trim() frees the idle contexts.
+    // lend_arena() gives a run the memory of its intermediate values and points at it, if it has none: whoever comes to its
+    // first op does so, and not its caller, so that runs that wait for their turn hold no memory, and a run gets what the
+    // last one has left in the caches. Throws std::bad_alloc.
+    void lend_arena(Context& run);
+    // take_back_arena() is for runs whose steps have all ended.
+    void take_back_arena(Context& run);
+    // trim() frees the idle contexts and arenas.
     void trim();
     // set_caps() gives each step the most workers that may share it, 0 for no cap. Takes effect at the next op boundary,
     // also of runs in progress. Throws std::invalid_argument, and then changes nothing, for a wrong count or a negative cap.
@@ -115,9 +122,13 @@ public:
     }
     // contexts() counts those that exist: idle and in use.
     std::size_t contexts() const;
+    // arenas() counts those that exist: idle and lent.
+    std::size_t arenas() const;
 
     std::uint64_t id() const { return id_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
+    // constant_pointers() are those of all steps; null what only a run knows.
+    const std::vector<void*>& constant_pointers() const { return constant_pointers_; }
     std::size_t scratch_bytes() const { return scratch_bytes_; }
     std::span<const Step> steps() const { return steps_; }
     std::span<const Task> tasks() const { return tasks_; }
@@ -136,6 +147,10 @@ private:
     struct BoundPointer {
         std::size_t pointer;
         std::size_t index;
+        std::int64_t offset;
+    };
+    struct ArenaPointer {
+        std::size_t pointer;
         std::int64_t offset;
     };
 
@@ -163,11 +178,14 @@ private:
     bool has_blocking_ = false;
 
     std::vector<SlotSpec> slots_;
-    std::vector<PointerSpec> pointers_;
+    std::vector<void*> constant_pointers_;
     std::vector<BoundPointer> bound_pointers_;
+    std::vector<ArenaPointer> arena_pointers_;
 
     std::vector<std::unique_ptr<Context>> idle_;  // guarded by context_mutex()
     std::size_t in_use_ = 0;                      // guarded by context_mutex()
+    std::vector<Block> idle_arenas_;              // guarded by context_mutex(); the last one was in use last
+    std::size_t arenas_ = 0;                      // guarded by context_mutex(): idle and lent; there is room for all
 };
 
 }  // namespace weft
