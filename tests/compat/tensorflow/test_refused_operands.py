@@ -116,6 +116,4 @@ def test_targets_out_of_range_and_rows_with_nan_are_never_in_the_top_k() -> None
 def test_the_quotient_of_the_least_integer_is_rounded_down() -> None:
     least = np.iinfo(np.int32).min
 
-    np.testing.assert_array_equal(
-        tf.constant([least, 7, -7]) // tf.constant([3, -2, -7]), [least // 3, -4, 1]
-    )
+    np.testing.assert_array_equal(tf.constant([least, 7, -7]) // tf.constant([3, -2, -7]), [least // 3, -4, 1])
