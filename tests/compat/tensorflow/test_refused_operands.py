@@ -67,6 +67,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "pads of less than nothing": lambda: tf.pad(X[0, 0], [[0, 0], [-1, 0]]),
     "nothing mirrored": lambda: tf.pad(X[0, :0], [[0, 0], [1, 1]], "REFLECT"),
     "an element of a tensor without any": lambda: tf.gather_nd(X[:, :0], [[0]]),
+    "all of a tensor without elements": lambda: tf.gather_nd(X[:, :0], np.zeros((2, 0), np.int32)),
     "an element added to a tensor without any": lambda: tf.scatter_nd([[0]], X[0, 0, :1, :0], [3, 0]),
     "two ellipses": lambda: tf.strided_slice(X, [0, 0], [1, 1], [1, 1], ellipsis_mask=3),
 }

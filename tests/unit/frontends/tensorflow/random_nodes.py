@@ -417,7 +417,7 @@ def einsum(rng: Rng) -> Draw:
     terms = equation.partition("->")[0].split(",")
     batch = shape(rng, 0, 2)
     many = [(*(batch if "..." in term else ()), *(sizes[c] for c in term if c in sizes)) for term in terms]
-    return Draw("Einsum", [array(rng, dims) for dims in many], {"equation": equation}, scaled=True)
+    return Draw("Einsum", [array(rng, dims) for dims in many], {"equation": equation}, ulps=256, scaled=True)
 
 
 DRAWS: dict[str, Callable[[Rng], Draw]] = {
