@@ -14,7 +14,10 @@ X = np.ones((1, 4, 4, 4), np.float32)
 W = np.ones((2, 2, 4, 3), np.float32)
 
 REFUSED: dict[str, Callable[[], Any]] = {
-    "a pool over channels": lambda: tf.nn.max_pool(X, [1, 1, 1, 2], [1, 1, 1, 2], "VALID"),
+    "a pool over channels that it does not divide": lambda: tf.nn.max_pool(X, [1, 1, 1, 3], [1, 1, 1, 3], "VALID"),
+    "a pool over channels, in steps": lambda: tf.nn.max_pool(X, [1, 1, 1, 2], [1, 1, 1, 1], "VALID"),
+    "a pool over channels and rows": lambda: tf.nn.max_pool(X, [1, 2, 1, 2], [1, 2, 1, 2], "VALID"),
+    "a mean over channels": lambda: tf.nn.avg_pool(X, [1, 1, 1, 2], [1, 1, 1, 2], "VALID"),
     "a pool over the batch": lambda: tf.nn.max_pool(X, [2, 1, 1, 1], [1, 1, 1, 1], "VALID"),
     "strides over channels": lambda: tf.nn.conv2d(X, W, [1, 1, 1, 2], "VALID"),
     "dilations of the batch": lambda: tf.nn.conv2d(X, W, 1, "VALID", dilations=[2, 1, 1, 1]),
@@ -29,8 +32,10 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "a stack of nothing": lambda: tf.raw_ops.Pack(values=[]) if hasattr(tf, "raw_ops") else tf.stack([], axis=0),
     "one_hot on axis 9": lambda: tf.one_hot([1, 2], 3, axis=9),
     "one_hot on axis -2": lambda: tf.one_hot([1, 2], 3, axis=-2),
+    "one_hot of a vector of values": lambda: tf.one_hot([1, 2], 3, on_value=[1]),
     "one_hot of depth -3": lambda: tf.one_hot([1, 2], -3),
     "a bias of another length": lambda: tf.nn.bias_add(np.ones((2, 1), np.float32), np.ones(3, np.float32)),
+    "a bias of channels first of rank 2": lambda: tf.nn.bias_add(X[0, 0], X[0, 0, 0], data_format="NCHW"),
     "a bias of rank 0": lambda: tf.nn.bias_add(np.ones((2, 3), np.float32), np.float32(1)),
     "blocks of 0": lambda: tf.space_to_batch(X, [0, 0], [[0, 0], [0, 0]]),
     "blocks that do not divide": lambda: tf.space_to_batch(X, [3, 3], [[0, 0], [0, 0]]),
@@ -39,6 +44,31 @@ REFUSED: dict[str, Callable[[], Any]] = {
     "a batch that blocks do not divide": lambda: tf.batch_to_space(X, [2, 2], [[0, 0], [0, 0]]),
     "bounds of two lengths": lambda: tf.strided_slice(X, [0, 0], [1], [1, 1]),
     "strides of another length": lambda: tf.strided_slice(X, [0, 0], [1, 1], [1]),
+    "an index with a negative stride": lambda: tf.strided_slice(X, [0], [1], [-1], shrink_axis_mask=1),
+    "tensors of two shapes added": lambda: tf.add_n([X, X[0]]),
+    "bounds that are larger than what they clip": lambda: tf.clip_by_value(X[0], X, 1.0),
+    "more than there are, the largest of": lambda: tf.nn.top_k(X, 5),
+    "labels of another shape": lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[0], logits=X[0, 0]),
+    "a negative label": lambda: tf.nn.sparse_softmax_cross_entropy_with_logits(labels=[-1], logits=X[0, 0, :1]),
+    "logits and labels of two shapes": lambda: tf.nn.sigmoid_cross_entropy_with_logits(labels=X[0], logits=X),
+    "a variance of integers": lambda: tf.math.reduce_variance(X.astype(np.int32)),
+    "a spectral norm": lambda: tf.norm(X[0, 0], ord=2, axis=[0, 1]),
+    "a norm of three axes": lambda: tf.norm(X, axis=[0, 1, 2]),
+    "more axes than there are, in a product": lambda: tf.tensordot(X[0, 0], X[0, 0], 3),
+    "an axis twice, in a product": lambda: tf.tensordot(X[0, 0], X[0, 0], [[0, 0], [0, 1]]),
+    "a matrix of rank 1": lambda: tf.linalg.matvec(X[0, 0, 0], X[0, 0, 0]),
+    "targets of another length": lambda: tf.math.in_top_k([0, 1, 2], X[0, 0, :2], 1),
+    "more diagonals than there are": lambda: tf.linalg.band_part(X[0, 0], 5, 0),
+    "no numbers from 0 to 1": lambda: tf.linspace(0.0, 1.0, 0),
+    "steps in the other direction": lambda: tf.range(3, 0),
+    "steps of 0": lambda: tf.range(0, 3, 0),
+    "blocks of one pixel": lambda: tf.nn.space_to_depth(X, 1),
+    "images of no rows": lambda: tf.image.resize_bilinear(X[:, :0], [2, 2]),
+    "pads of less than nothing": lambda: tf.pad(X[0, 0], [[0, 0], [-1, 0]]),
+    "nothing mirrored": lambda: tf.pad(X[0, :0], [[0, 0], [1, 1]], "REFLECT"),
+    "an element of a tensor without any": lambda: tf.gather_nd(X[:, :0], [[0]]),
+    "all of a tensor without elements": lambda: tf.gather_nd(X[:, :0], np.zeros((2, 0), np.int32)),
+    "an element added to a tensor without any": lambda: tf.scatter_nd([[0]], X[0, 0, :1, :0], [3, 0]),
     "two ellipses": lambda: tf.strided_slice(X, [0, 0], [1, 1], [1, 1], ellipsis_mask=3),
 }
 
@@ -52,3 +82,39 @@ def test_what_tensorflow_refuses_is_refused_in_its_kind_of_error(what: str) -> N
 def test_new_axes_count_from_both_ends() -> None:
     assert [tf.stack([X, X], axis=axis).shape[axis] for axis in (-5, -1, 0, 4)] == [2] * 4
     assert [tuple(tf.one_hot([1, 2], 3, axis=axis).shape) for axis in (-1, 0, 1)] == [(2, 3), (3, 2), (2, 3)]
+
+
+def test_a_pool_over_channels_takes_the_largest_of_each_group() -> None:
+    x = np.random.default_rng(1).standard_normal((2, 3, 3, 4)).astype(np.float32)
+
+    found = tf.nn.max_pool(x, [1, 1, 1, 2], [1, 1, 1, 2], "SAME")
+
+    np.testing.assert_array_equal(found, x.reshape(2, 3, 3, 2, 2).max(-1))
+
+
+def test_bounds_that_cross_clip_to_the_lower_one() -> None:
+    assert tf.clip_by_value(np.float32(5), 3.0, 1.0).numpy() == 3
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("fro", 30**0.5), (1, 6), (np.inf, 7)])
+def test_norms_of_two_axes_are_those_of_matrices(kind: Any, wanted: float) -> None:
+    matrix = np.array([[1, -2], [3, -4]], np.float32)
+
+    found = tf.norm(matrix, ord=kind, axis=[0, 1])
+    kept = tf.norm(matrix, ord=kind, axis=[-2, -1], keepdims=True)
+
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    np.testing.assert_allclose(kept, [[wanted]], rtol=1e-6)
+
+
+def test_targets_out_of_range_and_rows_with_nan_are_never_in_the_top_k() -> None:
+    rows = np.array([[1, 2, 3]] * 4, np.float32)
+    rows[3, 0] = np.nan
+
+    np.testing.assert_array_equal(tf.math.in_top_k([2, -1, 3, 2], rows, 3), [True, False, False, False])
+
+
+def test_the_quotient_of_the_least_integer_is_rounded_down() -> None:
+    least = np.iinfo(np.int32).min
+
+    np.testing.assert_array_equal(tf.constant([least, 7, -7]) // tf.constant([3, -2, -7]), [least // 3, -4, 1])

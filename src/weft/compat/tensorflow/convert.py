@@ -64,7 +64,7 @@ def _natural(value: Any, *, wide: bool) -> Array:
         return _encoded(array)
     if array.dtype == np.float64 and not (wide or (leaves and all(isinstance(leaf, np.float64) for leaf in leaves))):
         return array.astype(np.float32)
-    if array.dtype == np.int64 and (not array.size or abs(array).max() < 1 << 31):
+    if array.dtype == np.int64 and (not array.size or (array.min() >= -(1 << 31) and array.max() < 1 << 31)):
         return array.astype(np.int32)
     if array.dtype == object and not all(isinstance(item, str | bytes) for item in array.flat):
         raise ValueError(

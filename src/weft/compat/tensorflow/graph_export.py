@@ -25,7 +25,8 @@ PRODUCER = 27
 """The version of TensorFlow's graphs whose defaults of attributes the forms have."""
 
 STANDS_FOR = {
-    "divide": "truncatediv", "truediv": "truncatediv", "mod": "floormod", "nn.embedding_lookup": "gather",
+    "clip_by_value": "_clip_by_value", "divide": "truncatediv", "equal": "_equal", "mod": "floormod",
+    "nn.embedding_lookup": "gather", "not_equal": "_not_equal", "truediv": "truncatediv",
 }  # fmt: skip
 """Ops of the facade that files hold as another one."""
 
@@ -55,17 +56,6 @@ NEEDS: dict[str, Callable[[dict[str, Any], Any], bool]] = {
     "SplitV": lambda given, _: isinstance(given["num_or_size_splits"], tuple),
 }
 """Forms that fit some arguments alone: of what was given, and the dtype of the first tensor."""
-
-OF_RANK = {
-    "MatMul": (2,),
-    "Conv2D": (4,),
-    "Conv3D": (5,),
-    "MaxPool": (4,),
-    "MaxPool3D": (5,),
-    "AvgPool": (4,),
-    "AvgPool3D": (5,),
-}
-"""Forms that are for tensors of some ranks alone."""
 
 
 def graph_def_of(graph: Graph) -> Any:
@@ -125,6 +115,8 @@ def _completed(rule: str, given: dict[str, Any], first: Tensor) -> dict[str, Any
     given = {name: value for name, value in given.items() if value is not None}
     if rule.startswith("reduce_") and "axis" not in given and first.shape.rank is not None:
         return {**given, "axis": tuple(range(first.shape.rank))}
+    if rule == "nn.fused_batch_norm":
+        return {"epsilon": 0.001, "is_training": False, **given}
     if rule == "one_hot":
         return {"on_value": 1, "off_value": 0, **given}
     if rule == "range":
@@ -139,8 +131,8 @@ def _taken(tensors: Iterator[Tensor], count: int) -> list[Tensor] | None:
 
 def _forms(rule: str, rank: int) -> list[tuple[str, Form]]:
     forms = [(kind, form) for kind, form in NODES.items() if isinstance(form, Form) and form.rule == rule]
-    found = [(kind, form) for kind, form in forms if rank in OF_RANK.get(kind, (rank,))]
-    return sorted(found, key=lambda item: (item[0] not in PREFERRED, item[0] not in OF_RANK))
+    found = [(kind, form) for kind, form in forms if form.rank in (None, rank)]
+    return sorted(found, key=lambda item: (item[0] not in PREFERRED, item[1].rank is None))
 
 
 def _fits(form: Form, given: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from weft import dtypes
 from weft.dtypes import DType
-from weft.frontends.faults import Fault
+from weft.frontends.faults import Fault, Unsupported
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.node import Node
 from weft.frontends.tensorflow.parameters import Parameters
@@ -22,8 +22,11 @@ class Form:
 
     `rule` is a name in `table`. `inputs` are the parameters that the node's inputs stand for, in order; `*name` takes
     as many as are left. `attrs` are the attributes that are read, `attr=parameter` where the names differ. `dtype` says
-    what the results are: an attribute that holds an element type, or a name of weft (`=i32`); one for each result, the
-    last one for all that follow. `results` are names of the outputs, where there is more than one.
+    what the results are: an attribute that holds an element type, a name of weft (`=i32`), or both, the latter where
+    the attribute is not stated (`Tidx=i32`); one for each result, the last one for all that follow. `results` are names
+    of the outputs, where there is more than one. `fixed` are parameters whose default in files is not the rule's; `only`
+    are attributes that are not read, and the values that they may have; `rank` is that of all tensors of the rule's
+    kind Same, where the rule takes others too.
     """
 
     rule: str
@@ -32,6 +35,8 @@ class Form:
     dtype: str = "T"
     results: str = ""
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    only: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    rank: int | None = None
 
     def reads(self) -> dict[str, str]:
         """The attributes that are read, and the parameter that each one is."""
@@ -42,10 +47,15 @@ class Form:
         """The results of `node` on `values`. Raises Fault, ShapeError or ValueError if they do not fit the op."""
         function = RULES[self.rule].function
         parameters = PARAMETERS[self.rule]
+        for name, allowed in self.only.items():
+            if node.has(name) and node.attr(name) not in allowed:
+                raise Unsupported(f"its attribute {name} is {node.attr(name)!r}; wanted one of {list(allowed)}")
         given: dict[str, Any] = {}
         spread: list[Value] = []
         for name, part in divided(self.inputs.split(), values):
             kind, takes_many = parameters.kinds[name]
+            if kind == "Same" and self.rank is not None and any(e.rank(value) != self.rank for value in part):
+                raise Fault(f"{name}: wanted rank {self.rank}, got shape {list(e.shape(part[0]))}")
             if name == parameters.spread:
                 spread = part
             elif kind is None:
@@ -76,9 +86,8 @@ def result_dtype(node: Node, specs: str, index: int) -> DType:
 
 def stated_dtype(node: Node, spec: str) -> DType:
     """The element type that `spec` (see Form) stands for."""
-    if spec.startswith("="):
-        return dtypes.BY_NAME[spec[1:]]
-    return node.dtype(spec)
+    name, _, preset = spec.partition("=")
+    return node.dtype(name) if not preset or node.has(name) else dtypes.BY_NAME[preset]
 
 
 def attribute(node: Node, name: str) -> Any:

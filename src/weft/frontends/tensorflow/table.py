@@ -85,7 +85,7 @@ MATH = (
     Rule("reduce_any", reduce.logical("reduce_max")),
     Rule("reduce_logsumexp", reduce.reduce_logsumexp),
     Rule("reduce_max", reduce.reduction("reduce_max")),
-    Rule("reduce_mean", reduce.reduction("reduce_mean")),
+    Rule("reduce_mean", reduce.reduce_mean),
     Rule("reduce_min", reduce.reduction("reduce_min")),
     Rule("reduce_prod", reduce.reduction("reduce_prod")),
     Rule("reduce_std", reduce.reduce_std),
@@ -95,8 +95,12 @@ MATH = (
 
 _TENSOR = (
     Rule("_and", math.bits_or_logic("and")),
+    Rule("_batch_matmul", math.batch_matmul),
+    Rule("_clip_by_value", math.clipped),
+    Rule("_equal", math.equality("eq")),
     Rule("_index", gather.index),
     Rule("_not", math.inverted),
+    Rule("_not_equal", math.equality("ne")),
     Rule("_or", math.bits_or_logic("or")),
     Rule("_xor", math.bits_or_logic("xor")),
     Rule("_identity_n", shape.identity_n),

@@ -10,15 +10,24 @@ from weft.frontends.tensorflow.rules.conv import Layout
 from weft.frontends.tensorflow.rules.kinds import Same, Value
 
 
+def _by_blocks(e: Emitter, input: Value, block_size: int, data_format: str | None) -> Layout:
+    """The layout of images; raises ValueError for another rank than 4 and blocks of less than 2."""
+    if e.rank(input) != 4 or int(block_size) < 2:
+        raise ValueError(
+            f"wanted images of rank 4 and block_size of at least 2, got {list(e.shape(input))}, {block_size}"
+        )
+    return Layout(4, data_format)
+
+
 def depth_to_space(e: Emitter, input: Same, block_size: int, data_format: str | None = None) -> Value:
     """[N, H, W, C] -> [N, H * block_size, W * block_size, C / block_size**2]."""
-    layout = Layout(4, data_format)
+    layout = _by_blocks(e, input, block_size, data_format)
     return layout.leave(e, e.add("depth_to_space", layout.enter(e, input), block=int(block_size), mode="DCR"))
 
 
 def space_to_depth(e: Emitter, input: Same, block_size: int, data_format: str | None = None) -> Value:
     """[N, H, W, C] -> [N, H / block_size, W / block_size, C * block_size**2]."""
-    layout = Layout(4, data_format)
+    layout = _by_blocks(e, input, block_size, data_format)
     return layout.leave(e, e.add("space_to_depth", layout.enter(e, input), block=int(block_size)))
 
 

@@ -170,7 +170,22 @@ def max_pool(
     padding: Padding,
     data_format: str | None = None,
 ) -> Value:
+    """The largest of each window; of the channels where ksize has 1 for all other axes."""
+    depth = _channels_alone(e, input, ksize, strides, data_format)
+    if depth > 1:
+        *rest, channels = e.shape(input)
+        parts = e.reshape(input, (*rest, channels // depth, depth))
+        return e.add("reduce_max", parts, axes=(4,), keepdims=False)
     return _pool(e, "max_pool", input, (ksize, strides, padding, data_format))
+
+
+def _channels_alone(e: Emitter, input: Value, ksize: Any, strides: Any, data_format: str | None) -> int:
+    """How many channels of images a window takes that takes nothing else, and divides them; 1 for any other."""
+    if isinstance(ksize, int) or isinstance(strides, int) or data_format not in (None, "NHWC") or e.rank(input) != 4:
+        return 1
+    window, steps = list(map(int, ksize)), list(map(int, strides))
+    alone = len(window) == 4 and window == steps and window[:3] == [1, 1, 1] and window[3] > 0
+    return window[3] if alone and not e.shape(input)[3] % window[3] else 1
 
 
 def avg_pool(

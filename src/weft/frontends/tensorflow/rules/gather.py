@@ -11,6 +11,7 @@ import numpy as np
 from weft import dtypes
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.rules.kinds import Same, Shape, Value
+from weft.graph.shape import StaticShape
 
 FAR = 1 << 60
 
@@ -65,20 +66,33 @@ def embedding_lookup(
 
 
 def gather_nd(e: Emitter, params: Value, indices: Value, batch_dims: int = 0) -> Value:
+    _addresses(e.shape(params), e.shape(indices)[:-1])
+    *places, depth = e.shape(indices) or (-1,)
+    if not depth and not batch_dims:
+        return e.add("expand", params, e.integers([*places, *e.shape(params)]))
     return e.add("gather_nd", params, from_front(e, indices), batch_dims=int(batch_dims))
+
+
+def _addresses(shape: StaticShape, places: StaticShape) -> None:
+    """Raises ValueError if there are indices, of the shape `places`, into a tensor without elements."""
+    if 0 in shape and 0 not in places:
+        raise ValueError(f"indices of shape {list(places)} into a tensor without elements: {list(shape)}")
 
 
 def scatter_nd(e: Emitter, indices: Value, updates: Same, shape: Shape) -> Value:
     """Zeros of `shape` with `updates` added where `indices` say."""
+    _addresses(tuple(e.numbers(shape)), e.shape(indices))
     blank = e.full(e.numbers(shape), 0, updates.known_dtype)
     return e.add("scatter_nd", blank, e.cast(indices, dtypes.i64), updates, reduction="add")
 
 
 def tensor_scatter_nd_update(e: Emitter, tensor: Same, indices: Value, updates: Same) -> Value:
+    _addresses(e.shape(tensor), e.shape(indices))
     return e.add("scatter_nd", tensor, e.cast(indices, dtypes.i64), updates, reduction="none")
 
 
 def tensor_scatter_nd_add(e: Emitter, tensor: Same, indices: Value, updates: Same) -> Value:
+    _addresses(e.shape(tensor), e.shape(indices))
     return e.add("scatter_nd", tensor, e.cast(indices, dtypes.i64), updates, reduction="add")
 
 
@@ -212,6 +226,8 @@ def strided_slice(
         elif new_axis_mask & bit:
             items.append(("new",))
         elif shrink_axis_mask & bit:
+            if step < 1:
+                raise ValueError(f"strided_slice: wanted a stride of at least 1 for the index {number}, got {step}")
             items.append(("at", bound(begin, number)))
         else:
             bounds.append(e.constant(np.array(step, np.int64)))

@@ -10,6 +10,7 @@ import numpy as np
 from weft import dtypes
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.rules.kinds import DType, Same, Value
+from weft.graph.shape import StaticShape
 
 Rule = Callable[..., Any]
 
@@ -30,6 +31,22 @@ def binary(op: str) -> Rule:
         return e.add(op, x, y)
 
     return rule
+
+
+def equality(op: str) -> Rule:
+    """The rule of Equal and NotEqual in files, where shapes that do not broadcast may be unequal instead of an error."""
+
+    def rule(e: Emitter, x: Same, y: Same, incompatible_shape_error: bool = True) -> Value:
+        if not incompatible_shape_error and not _fit(e.shape(x), e.shape(y)):
+            return e.constant(np.array(op == "ne"))
+        return e.add(op, x, y)
+
+    return rule
+
+
+def _fit(a: StaticShape, b: StaticShape) -> bool:
+    """Whether the shapes broadcast."""
+    return all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1], strict=False))
 
 
 def bits_or_logic(op: str) -> Rule:
@@ -66,7 +83,8 @@ def truediv(e: Emitter, x: Same, y: Same) -> Value:
 def floordiv(e: Emitter, x: Same, y: Same) -> Value:
     if x.known_dtype.is_float:
         return e.add("floor", e.add("div", x, y))
-    return e.add("div", e.add("sub", x, e.add("mod", x, y)), y)
+    below = e.add("ne", e.add("mod", x, y), e.add("fmod", x, y))
+    return e.add("sub", e.add("div", x, y), e.cast(below, x.known_dtype))
 
 
 def div_no_nan(e: Emitter, x: Same, y: Same) -> Value:
@@ -93,10 +111,26 @@ def is_finite(e: Emitter, x: Same) -> Value:
 
 
 def clip_by_value(e: Emitter, t: Same, clip_value_min: Same, clip_value_max: Same) -> Value:
-    return e.add("min", e.add("max", t, clip_value_min), clip_value_max)
+    found = e.add("max", e.add("min", t, clip_value_max), clip_value_min)
+    if e.shape(found) != e.shape(t):
+        raise ValueError(f"clip_by_value: bounds make {list(e.shape(found))} of shape {list(e.shape(t))}")
+    return found
+
+
+def clipped(e: Emitter, t: Same, clip_value_min: Same, clip_value_max: Same) -> Value:
+    """ClipByValue in files: bounds are of rank 0 or of the shape of t. Raises ValueError."""
+    for bound in (clip_value_min, clip_value_max):
+        if e.shape(bound) not in ((), e.shape(t)):
+            raise ValueError(
+                f"ClipByValue: wanted bounds of shape [] or {list(e.shape(t))}, got {list(e.shape(bound))}"
+            )
+    return clip_by_value(e, t, clip_value_min, clip_value_max)
 
 
 def add_n(e: Emitter, inputs: Sequence[Same]) -> Value:
+    shapes = [e.shape(value) for value in inputs]
+    if len(set(shapes)) != 1:
+        raise ValueError(f"add_n: wanted one or more tensors of one shape, got {shapes}")
     total = inputs[0]
     for value in inputs[1:]:
         total = e.add("add", total, value)
@@ -118,6 +152,8 @@ def select(e: Emitter, condition: Value, x: Same | None = None, y: Same | None =
     """As `where` with x and y of one shape; a condition of rank 1 chooses whole rows."""
     if x is None or y is None:
         return where(e, condition)
+    if e.shape(x) != e.shape(y) or e.shape(condition) not in ((), e.shape(x)[:1], e.shape(x)):
+        raise ValueError(f"select: shapes {e.shape(condition)}, {e.shape(x)} and {e.shape(y)} do not fit")
     if e.rank(condition) == 1 and e.rank(x) > 1:
         condition = e.reshape(condition, (-1, *(1,) * (e.rank(x) - 1)))
     return e.add("where", condition, x, y)
@@ -138,12 +174,27 @@ def matmul(
     return e.add("matmul", a, b, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b)
 
 
+def batch_matmul(e: Emitter, a: Same, b: Same, adjoint_a: bool = False, adjoint_b: bool = False) -> Value:
+    """BatchMatMul in files: as matmul, of tensors that differ in their last two axes at most. Raises ValueError."""
+    if e.shape(a)[:-2] != e.shape(b)[:-2] or e.rank(a) != e.rank(b):
+        raise ValueError(f"BatchMatMul: batches differ: {list(e.shape(a))} and {list(e.shape(b))}")
+    return matmul(e, a, b, adjoint_a=adjoint_a, adjoint_b=adjoint_b)
+
+
 def tensordot(e: Emitter, a: Same, b: Same, axes: Any) -> Value:
+    """The products over the last `axes` axes of a and the first of b, or over those listed for each. Raises ValueError."""
     ranks = e.rank(a), e.rank(b)
     if isinstance(axes, int):
+        if not 0 <= axes <= min(ranks):
+            raise ValueError(f"tensordot: wanted axes from 0 to {min(ranks)}, got {axes}")
         left, right = tuple(range(ranks[0] - axes, ranks[0])), tuple(range(axes))
     else:
-        left, right = (tuple(np.atleast_1d(side).tolist()) for side in axes)
+        left, right = (
+            tuple(e.axis(value, axis) for axis in np.atleast_1d(side).tolist())
+            for value, side in zip((a, b), axes, strict=True)
+        )
+        if len(set(left)) != len(left) or len(set(right)) != len(right) or len(left) != len(right):
+            raise ValueError(f"tensordot: wanted as many axes of each, none of them twice, got {axes!r}")
     letters = [chr(97 + axis) for axis in range(sum(ranks))]
     first, second = letters[: ranks[0]], letters[ranks[0] :]
     for x, y in zip(left, right, strict=True):

@@ -10,6 +10,8 @@ from weft.frontends.tensorflow.rules.kinds import Same, Value
 
 def matvec(e: Emitter, a: Same, b: Same, transpose_a: bool = False) -> Value:
     """a [..., m, n] times b [..., n]."""
+    if e.rank(a) < 2 or e.rank(b) < 1:
+        raise ValueError(f"matvec: wanted ranks of at least 2 and 1, got {e.rank(a)} and {e.rank(b)}")
     column = e.add("unsqueeze", b, e.integers([e.rank(b)]))
     found = e.add("matmul", a, column, transpose_a=transpose_a, transpose_b=False)
     return e.add("squeeze", found, e.integers([e.rank(found) - 1]))

@@ -6,7 +6,8 @@ import math
 from typing import Any
 
 from weft.frontends.tensorflow.emitter import Emitter
-from weft.frontends.tensorflow.rules.conv import FORMS
+from weft.frontends.tensorflow.rules.conv import FORMS, Layout
+from weft.frontends.tensorflow.rules.gather import from_front
 from weft.frontends.tensorflow.rules.kinds import Same, Value
 
 
@@ -76,12 +77,13 @@ def bias_add(e: Emitter, value: Same, bias: Same, data_format: str | None = None
     if data_format not in (None, "N...C", "NC...", *FORMS):
         raise ValueError(f"bias_add: data_format: wanted one of {', '.join(FORMS)}, got {data_format!r}")
     first = data_format is not None and data_format.startswith("NC")
-    if value.shape is not None and bias.shape is not None:
-        if len(value.shape) < 2 or len(bias.shape) != 1:
-            raise ValueError(f"bias_add: wanted ranks of at least 2 and of 1, got {value.shape} and {bias.shape}")
-        pair = value.shape[1 if first else -1], bias.shape[0]
-        if all(isinstance(size, int) for size in pair) and pair[0] != pair[1]:
-            raise ValueError(f"bias_add: wanted a bias of {pair[0]} numbers, got {pair[1]}")
+    shape, numbers = e.shape(value), e.shape(bias)
+    if len(shape) < 2 + first or len(numbers) != 1:
+        raise ValueError(
+            f"bias_add: wanted ranks of at least {2 + first} and of 1, got shapes {list(shape)} and {list(numbers)}"
+        )
+    if numbers[0] != shape[1 if first else -1]:
+        raise ValueError(f"bias_add: wanted a bias of {shape[1 if first else -1]} numbers, got {numbers[0]}")
     if first:
         bias = e.reshape(bias, (-1, *(1,) * (e.rank(value) - 2)))
     return e.add("add", value, bias)
@@ -118,7 +120,12 @@ def fused_batch_norm(
     """At inference: the given mean and variance are used and returned."""
     if is_training:
         raise ValueError("fused_batch_norm: weft runs inference; wanted is_training=False")
-    last = not data_format.startswith("NC")
+    if e.rank(x) not in (4, 5):
+        raise ValueError(f"fused_batch_norm: wanted rank 4 or 5, got shape {list(e.shape(x))}")
+    last = Layout(e.rank(x), data_format).last
+    channels = e.shape(x)[-1 if last else 1]
+    if any(e.shape(value) != (channels,) for value in (scale, offset, mean, variance)):
+        raise ValueError(f"fused_batch_norm: wanted {channels} numbers each as scale, offset, mean and variance")
     order = (0, e.rank(x) - 1, *range(1, e.rank(x) - 1))
     inner = e.transpose(x, order) if last else x
     found = e.add("batch_norm", inner, scale, offset, mean, variance, epsilon=float(epsilon))
@@ -173,12 +180,19 @@ def softmax_cross_entropy_with_logits(e: Emitter, labels: Same, logits: Same, ax
 
 
 def sparse_softmax_cross_entropy_with_logits(e: Emitter, labels: Value, logits: Same) -> Value:
+    if e.rank(logits) < 1 or e.shape(labels) != e.shape(logits)[:-1]:
+        raise ValueError(f"labels: wanted shape {list(e.shape(logits)[:-1])}, got {list(e.shape(labels))}")
     at = e.rank(logits) - 1
+    labels = from_front(e, labels)
     picked = e.add("gather_elements", log_softmax(e, logits), e.add("unsqueeze", labels, e.integers([at])), axis=at)
     return e.add("neg", e.add("squeeze", picked, e.integers([at])))
 
 
 def sigmoid_cross_entropy_with_logits(e: Emitter, labels: Same, logits: Same) -> Value:
     """max(x, 0) - x * labels + log(1 + exp(-|x|))."""
+    if e.shape(logits) != e.shape(labels):
+        raise ValueError(
+            f"logits and labels: wanted one shape, got {list(e.shape(logits))} and {list(e.shape(labels))}"
+        )
     tail = e.add("softplus", e.add("neg", e.add("abs", logits)))
     return e.add("add", e.add("sub", e.add("relu", logits), e.add("mul", logits, labels)), tail)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from weft import dtypes
 from weft.frontends.tensorflow.emitter import Emitter
 from weft.frontends.tensorflow.rules.kinds import Same, Value
+from weft.frontends.tensorflow.rules.math import is_finite
 
 
 def _ordered(e: Emitter, values: Value, axis: int, direction: str) -> list[Value]:
@@ -26,9 +29,17 @@ def argsort(e: Emitter, values: Same, axis: int = -1, direction: str = "ASCENDIN
 
 
 def in_top_k(e: Emitter, targets: Value, predictions: Same, k: int) -> Value:
-    """Whether predictions[b, targets[b]] is among the k largest of its row."""
-    places = e.add("unsqueeze", targets, e.integers([1]))
+    """Whether predictions[b, targets[b]] is among the k largest of its row: never for a target out of range, nor in a
+    row with infinities or NaN. Raises ValueError for other ranks, lengths, and rows without elements."""
+    shape = e.shape(predictions)
+    if len(shape) != 2 or e.shape(targets) != shape[:1] or not shape[1]:
+        raise ValueError(f"in_top_k: wanted targets [b] and predictions [b, n], got {e.shape(targets)} and {shape}")
+    ends = e.scalar(0, targets), e.constant(np.array(shape[1], targets.known_dtype.numpy))
+    there = e.add("and", e.add("ge", targets, ends[0]), e.add("lt", targets, ends[1]))
+    places = e.add("unsqueeze", e.add("where", there, targets, ends[0]), e.integers([1]))
     chosen = e.add("gather_elements", predictions, places, axis=1)
+    strange = e.cast(e.add("not", is_finite(e, predictions)), dtypes.i32)
+    plain = e.add("eq", e.add("reduce_sum", strange, axes=(1,), keepdims=False), e.scalar(0, strange))
     above = e.cast(e.add("gt", predictions, chosen), dtypes.i32)
     count = e.add("reduce_sum", above, axes=(1,), keepdims=False)
-    return e.add("lt", count, e.scalar(int(k), count))
+    return e.add("and", e.add("and", there, plain), e.add("lt", count, e.scalar(int(k), count)))

@@ -28,6 +28,13 @@ def reduction(op: str) -> Callable[..., Any]:
     return rule
 
 
+def reduce_mean(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The mean; of nothing NaN, of no integers 0."""
+    of_nothing = 0 in e.shape(input_tensor) and not input_tensor.known_dtype.is_float
+    op = "reduce_sum" if of_nothing else "reduce_mean"
+    return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
+
+
 def logical(op: str) -> Callable[..., Any]:
     """The rule of reduce_all and reduce_any, through the core reduction `op` of integers; of nothing True and False."""
 
@@ -50,6 +57,8 @@ def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims
 
 
 def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    if not input_tensor.known_dtype.is_float:
+        raise ValueError(f"reduce_variance: wanted floating-point numbers, got {input_tensor.known_dtype}")
     mean = e.add("reduce_mean", input_tensor, axes=axes_of(axis), keepdims=True)
     away = e.add("sub", input_tensor, mean)
     return e.add("reduce_mean", e.add("mul", away, away), axes=axes_of(axis), keepdims=bool(keepdims))
@@ -60,7 +69,14 @@ def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool
 
 
 def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, keepdims: bool = False) -> Value:
-    """The Euclidean norm ("euclidean" or 2), the sum of magnitudes (1), or the largest one (inf)."""
+    """The Euclidean norm ("euclidean" or 2), the sum of magnitudes (1), or the largest one (inf).
+
+    Of two axes, those of matrices, the Frobenius norm ("euclidean" or "fro"), or the largest sum of magnitudes of a
+    column (1) or a row (inf). Raises ValueError for other norms and more axes.
+    """
+    axes = axes_of(axis)
+    if axes is not None and len(axes) > 1:
+        return _matrix_norm(e, tensor, ord, axes, bool(keepdims))
     if ord == np.inf:
         return e.add("reduce_max", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
     if ord in (1, "1"):
@@ -69,6 +85,18 @@ def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, ke
         raise ValueError(f"norm: wanted ord='euclidean', 2, 1 or inf, got {ord!r}")
     squares = e.add("mul", tensor, tensor)
     return e.add("sqrt", e.add("reduce_sum", squares, axes=axes_of(axis), keepdims=bool(keepdims)))
+
+
+def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Value:
+    if len(axes) != 2 or ord not in ("euclidean", "fro", 1, np.inf):
+        raise ValueError(f"norm: of matrices, wanted 2 axes and ord='euclidean', 'fro', 1 or inf, got {axes}, {ord!r}")
+    if ord in ("euclidean", "fro"):
+        squares = e.add("reduce_sum", e.add("mul", tensor, tensor), axes=axes, keepdims=keepdims)
+        return e.add("sqrt", squares)
+    inner, outer = axes if ord == 1 else axes[::-1]
+    sums = e.add("reduce_sum", e.add("abs", tensor), axes=(inner,), keepdims=True)
+    most = e.add("reduce_max", sums, axes=(outer,), keepdims=True)
+    return most if keepdims else e.add("squeeze", most, e.integers(axes))
 
 
 def count_nonzero(
@@ -107,9 +135,11 @@ def cumsum(e: Emitter, x: Same, axis: int = 0, exclusive: bool = False, reverse:
     return e.add("cumsum", x, axis=e.axis(x, int(axis)), exclusive=exclusive, reverse=reverse)
 
 
-def top_k(e: Emitter, input: Same, k: int = 1, sorted: bool = True) -> list[Value]:
-    """The k largest along the last axis, and where they are (int32)."""
+def top_k(e: Emitter, input: Same, k: int = 1, sorted: bool = True, index_type: DType = dtypes.i32) -> list[Value]:
+    """The k largest along the last axis, and where they are. Raises ValueError if there are fewer."""
+    if not 0 <= int(k) <= (e.shape(input) or (-1,))[-1]:
+        raise ValueError(f"top_k: wanted k from 0 to the last size of {list(e.shape(input))}, got {k}")
     values, indices = e.add_many(
         "top_k", [input, e.integers([int(k)])], 2, axis=e.rank(input) - 1, largest=True, sorted=bool(sorted)
     )
-    return [values, e.cast(indices, dtypes.i32)]
+    return [values, e.cast(indices, index_type)]

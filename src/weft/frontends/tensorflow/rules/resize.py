@@ -24,6 +24,8 @@ def resize(mode: str) -> Callable[..., Any]:
         """images [N, H, W, C] -> [N, *size, C], float32 unless of the nearest neighbour."""
         if align_corners and half_pixel_centers:
             raise ValueError("resize: align_corners and half_pixel_centers exclude each other")
+        if e.rank(images) != 4 or len(size) != 2 or min(*e.shape(images)[1:], *size) < 1:
+            raise ValueError(f"resize: wanted images [N, H, W, C] and 2 sizes of at least 1, got {size!r}")
         layout = Layout(4, "NHWC")
         x = layout.enter(e, images if mode == "nearest" else e.cast(images, dtypes.f32))
         batch, channels, *_ = e.shape(x)

@@ -54,12 +54,14 @@ def identity_n(e: Emitter, input: Sequence[Value]) -> list[Value]:
 def band_part(e: Emitter, input: Same, num_lower: int, num_upper: int) -> Value:
     """The last two axes with zeros outside num_lower diagonals below and num_upper above the main one; -1: all."""
     low, high = int(num_lower), int(num_upper)
+    if e.rank(input) < 2 or low > e.shape(input)[-2] or high > e.shape(input)[-1]:
+        raise ValueError(f"band_part: shape {list(e.shape(input))} has no {low} diagonals below and {high} above")
     kept = input if high < 0 else e.add("trilu", input, e.constant(np.array(high, np.int64)), upper=False)
     return kept if low < 0 else e.add("trilu", kept, e.constant(np.array(-low, np.int64)), upper=True)
 
 
 def squeeze(e: Emitter, input: Value, axis: Any = None) -> Value:
-    axes = None if axis is None or axis == () else e.integers(np.atleast_1d(axis).tolist())
+    axes = None if axis is None or not np.size(axis) else e.integers(np.atleast_1d(axis).tolist())
     return e.add("squeeze", input, axes)
 
 
@@ -120,7 +122,7 @@ def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
         len(dims) != len(found) or any(d not in (None, f) for d, f in zip(dims, found, strict=True))
     ):
         raise ValueError(f"Shape of tensor {list(found)} is not compatible with expected shape {dims}.")
-    return e.add("identity", x)
+    return identity(e, x)
 
 
 def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
@@ -162,13 +164,15 @@ def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0, num:
 
 def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", constant_values: float = 0) -> Value:
     widths = e.static(paddings).astype(np.int64)
+    if widths.shape != (e.rank(tensor), 2) or widths.min(initial=0) < 0:
+        raise ValueError(f"pad: wanted {e.rank(tensor)} pairs of numbers of at least 0, got {widths.tolist()}")
     if mode.upper() == "SYMMETRIC":
         return _mirrored(e, tensor, widths)
     modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
     if mode.upper() not in modes:
         raise ValueError(f"pad: wanted mode 'CONSTANT', 'REFLECT' or 'SYMMETRIC', got {mode!r}")
     if mode.upper() == "REFLECT" and any(
-        max(pair) >= size for pair, size in zip(widths.tolist(), e.shape(tensor), strict=True) if max(pair)
+        max(pair) >= size for pair, size in zip(widths.tolist(), e.shape(tensor), strict=True)
     ):
         raise ValueError(
             f"pad: paddings must be less than the dimension size: {widths.tolist()} for shape {list(e.shape(tensor))}"
@@ -242,12 +246,19 @@ def range_(
     numbers = (first, last, e.scalar(1, start) if delta is None else delta)
     kinds = [number.known_dtype for number in numbers]
     kind = dtype or (max(kinds, key=_WIDER.index) if all(each in _WIDER for each in kinds) else kinds[0])
-    return e.add("range", *(e.cast(number, kind) for number in numbers))
+    found = [e.cast(number, kind) for number in numbers]
+    if all(number.data is not None for number in found):
+        begin, end, step = (e.static(number).item() for number in found)
+        if not step or (end - begin) / step < 0:
+            raise ValueError(f"range: steps of {step} do not lead from {begin} to {end}")
+    return e.add("range", *found)
 
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
     """`num` numbers from start to stop, both included; of integers float64."""
     first, last = e.static(start), e.static(stop)
+    if first.ndim or last.ndim or int(num) < 1:
+        raise ValueError(f"linspace: wanted start and stop of rank 0 and num of at least 1, got {num}")
     kind = start.known_dtype if start.known_dtype.is_float else dtypes.f64
     return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=kind.numpy))
 
@@ -269,6 +280,8 @@ def one_hot(
         raise ValueError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
     if int(depth) < 0:
         raise ValueError(f"one_hot: depth must be at least 0, got {int(depth)}")
+    if np.ndim(on_value) or np.ndim(off_value):
+        raise ValueError(f"one_hot: wanted values of rank 0, got {on_value!r} and {off_value!r}")
     if int(axis) < -1:
         raise ValueError(f"one_hot: axis {axis} is out of range; wanted -1 to {e.rank(indices)}")
     at = new_axis("one_hot", int(axis), e.rank(indices))
