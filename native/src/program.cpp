@@ -229,7 +229,7 @@ void Program::estimate_sharing() {
         if (task.worth_sharing) total += task.cost_ns;
         cost_ns_ += task.cost_ns;
     }
-    independent_ns_ = total - longest;
+    independent_ns_ = std::max(0.0, total - longest);
 }
 
 // Relaxed: who decides by them holds its scheduler's lock, under which set_caps() then has it look again. What is read
@@ -243,7 +243,7 @@ void Program::store_caps(std::span<const int> max_workers) {
         caps_[i].store(cap, std::memory_order_relaxed);
         if (task.worth_sharing && cap > 1) divisible += task.cost_ns / 2;
     }
-    shareable_ns_.store(std::max(divisible, independent_ns_), std::memory_order_relaxed);
+    divisible_ns_.store(divisible, std::memory_order_relaxed);
 }
 
 void Program::set_caps(std::span<const int> max_workers) {

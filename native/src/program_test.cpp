@@ -138,7 +138,7 @@ WEFT_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_sa
 
 // Each step of a batch would fetch what it reads from another core's cache, which takes longer than the step.
 WEFT_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is) {
-    const auto shareable_ns = [](double step_ns) {
+    const auto independent_ns = [](double step_ns) {
         Builder builder;
         for (std::int64_t task = 0; task < 10; ++task) {
             for (int i = 0; i < 30; ++i) {
@@ -150,10 +150,10 @@ WEFT_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is)
             builder.tasks.push_back({task * 30, 30, 0, false});
             builder.successors.emplace_back();
         }
-        return builder.build()->shareable_ns();
+        return builder.build()->independent_ns();
     };
-    CHECK_EQUAL(0.0, std::max(0.0, shareable_ns(60)));
-    CHECK_EQUAL(9 * 30 * 700.0, shareable_ns(700));
+    CHECK_EQUAL(0.0, independent_ns(60));
+    CHECK_EQUAL(9 * 30 * 700.0, independent_ns(700));
 }
 
 }  // namespace weft::testing

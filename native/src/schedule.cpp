@@ -19,13 +19,19 @@ bool is_spinning(const Member& member) { return member.state.load(std::memory_or
 // What one more worker would save.
 double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
 
-// What others could still take off the hands of the run's caller.
-double left_to_share_ns(const Context& run) {
-    const auto total = static_cast<double>(run.program.tasks().size());
-    return run.program.shareable_ns() * (1 - static_cast<double>(run.finished_tasks) / total);
+}  // namespace
+
+// What others could take off the hands of the run's caller, within its limits.
+double Scheduler::shareable_ns(const Context& run) const {
+    const Limits limits = limits_of(run);
+    return std::max(limits.intra_op > 1 ? run.program.divisible_ns() : 0,
+                    limits.inter_op > 1 ? run.program.independent_ns() : 0);
 }
 
-}  // namespace
+double Scheduler::left_to_share_ns(const Context& run) const {
+    const auto total = static_cast<double>(run.program.tasks().size());
+    return shareable_ns(run) * (1 - static_cast<double>(run.finished_tasks) / total);
+}
 
 // Where all who hold places rest, or are strays, there is one place more.
 int Scheduler::most_places() const {

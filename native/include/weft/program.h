@@ -137,8 +137,10 @@ public:
     }
     // order() lists all tasks so that each stands after its predecessors, the most urgent ready one first.
     std::span<const std::uint32_t> order() const { return order_; }
-    // shareable_ns() estimates the work that other threads could take off the caller's hands.
-    double shareable_ns() const { return shareable_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
+    // divisible_ns() and independent_ns() estimate the work that other threads could take off the caller's hands: as chunks
+    // of its ops, and as ops beside the longest path.
+    double divisible_ns() const { return divisible_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
+    double independent_ns() const { return independent_ns_; }
     // cost_ns() estimates all of its work.
     double cost_ns() const { return cost_ns_; }
     bool has_blocking() const { return has_blocking_; }
@@ -173,8 +175,8 @@ private:
     std::vector<std::uint32_t> successors_;
     std::vector<std::uint32_t> order_;
     double cost_ns_ = 0;
-    double independent_ns_ = 0;  // what tasks could do beside the longest path
-    std::atomic<double> shareable_ns_{0};
+    double independent_ns_ = 0;
+    std::atomic<double> divisible_ns_{0};
     bool has_blocking_ = false;
 
     std::vector<SlotSpec> slots_;

@@ -128,6 +128,8 @@ private:
     bool is_only_in_host_steps() const;
 
     // schedule.cpp: who does what; all need the lock
+    double shareable_ns(const Context& run) const;
+    double left_to_share_ns(const Context& run) const;
     int most_places() const;
     int working() const;
     int working_beside(const Member& member) const;
