@@ -133,9 +133,14 @@ def of_core(core: DType) -> dtype:
 
 def of_array(array: np.ndarray[Any, Any]) -> dtype:
     """The element type of an array. Raises TypeError for one that no tensor can have."""
-    found = _BY_NUMPY.get(array.dtype)
+    return of_numpy(array.dtype)
+
+
+def of_numpy(kind: np.dtype[Any]) -> dtype:
+    """The element type that NumPy calls `kind`. Raises TypeError for one that no tensor can have."""
+    found = _BY_NUMPY.get(kind)
     if found is None:
-        found = _BY_NUMPY[array.dtype] = of_core(core.from_numpy(array.dtype))
+        found = _BY_NUMPY[kind] = of_core(core.from_numpy(kind))
     return found
 
 

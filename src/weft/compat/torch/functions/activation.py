@@ -28,16 +28,17 @@ from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
 relu, sigmoid, tanh = unary("relu", floats=False), unary("sigmoid"), unary("tanh")
-celu = of_op("celu", lambda input, alpha=1.0: (input, alpha))
+celu = of_op("celu", lambda input, alpha=1.0: (_floats("elu_cpu", input), alpha))
 glu = of_op("glu", lambda input, dim=-1: (input, dim))
 prelu = of_op("prelu", lambda input, weight: (input, weight))
-selu = of_op("selu", lambda input: (input,))
+selu = of_op("selu", lambda input: (_floats("elu_cpu", input),))
 threshold = of_op("threshold", lambda input, threshold, value: (input, threshold, value))
 
 
 @tensor_function
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x P(X <= x) for a normal X; `approximate` "tanh" for the approximation by tanh."""
+    _floats("GeluKernelImpl", input)
     if approximate == "tanh":
         inner = mul(add(input, mul(mul(mul(input, input), input), 0.044715)), math.sqrt(2 / math.pi))
         return mul(mul(input, 0.5), add(tanh(inner), 1))
@@ -49,12 +50,14 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 @tensor_function
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x sigmoid(x)."""
+    _floats("silu_cpu", input)
     return mul(input, sigmoid(input))
 
 
 @tensor_function
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
+    _floats("softplus_cpu", input)
     scaled = mul(input, beta)
     return where(gt(scaled, threshold), input, div(emit("softplus", scaled), beta))
 
@@ -62,18 +65,21 @@ def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 @tensor_function
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x tanh(softplus x)."""
+    _floats("mish_cpu", input)
     return mul(input, tanh(emit("softplus", input)))
 
 
 @tensor_function
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where it is positive, else negative_slope x."""
+    _floats("leaky_relu_cpu", input)
     return where(gt(input, 0), input, mul(input, negative_slope))
 
 
 @tensor_function
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where it is positive, else alpha (exp x - 1)."""
+    _floats("elu_cpu", input)
     return where(gt(input, 0), input, mul(expm1(minimum(input, 0)), alpha))
 
 
@@ -92,12 +98,14 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 @tensor_function
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """x / 6 + 1 / 2, limited to [0, 1]."""
+    _floats("hardsigmoid_cpu", input)
     return clamp(add(div(input, 6), 0.5), 0, 1)
 
 
 @tensor_function
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x hardsigmoid(x)."""
+    _floats("hardswish_cpu", input)
     return mul(input, hardsigmoid(input))
 
 
@@ -110,6 +118,7 @@ def softsign(input: Tensor) -> Tensor:
 @tensor_function
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x))."""
+    _floats("log_sigmoid_cpu", input)
     return emit("neg", emit("softplus", emit("neg", input)))
 
 
@@ -159,10 +168,18 @@ def softmin(input: Tensor, dim: int | None = None) -> Tensor:
 
 def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
     """`op` along `dim`; where it is None along the axis of classes, as PyTorch guesses it from the number of axes."""
-    kind = x.dtype if to is None else to
-    if not kind.is_floating_point:
-        name = dtypes.SCALARS[kind.name]
-        raise NotImplementedError(f"\"{op}_lastdim_kernel_impl\" not implemented for '{name}'")
+    _need_floats(f"{op}_lastdim_kernel_impl", x.dtype if to is None else to)
     axis = axis_of(x, dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1)
     found: Tensor = noted(op, (x, axis, to))
     return found
+
+
+def _floats(kernel: str, x: Tensor) -> Tensor:
+    """`x`. Raises NotImplementedError, which names PyTorch's `kernel`, if it holds no floats."""
+    _need_floats(kernel, x.dtype)
+    return x
+
+
+def _need_floats(kernel: str, kind: DType) -> None:
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.SCALARS[kind.name]}'")

@@ -11,6 +11,7 @@ from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.functions.rule import noted, of_op
+from weft.compat.torch.overflow import need_fit, wrapped
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -51,7 +52,7 @@ def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dty
     to = common_type(*tensors)
     if least is not None and to.category < least.category:
         to = least
-    return [cast(t, to) if isinstance(t, Tensor) else np.asarray(t, to.numpy) for t in tensors], to
+    return [cast(t, to) if isinstance(t, Tensor) else wrapped(t, to.numpy) for t in tensors], to
 
 
 def scalar(x: Tensor, number: float) -> Any:
@@ -182,7 +183,10 @@ def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         name = dtypes.SCALARS[condition.dtype.name]
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
-    operands, _ = common(input, other)
+    operands, to = common(input, other)
+    for each in (input, other):
+        if isinstance(each, bool | int | float):
+            need_fit(each, to)
     return emit("where", cast(condition, dtypes.bool_), *operands)
 
 
@@ -200,6 +204,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """value where the mask, of bools, holds, else input; of the element type of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
+    if isinstance(value, bool | int | float):
+        need_fit(value, input.dtype)
     return where(mask, cast(as_tensor(value), input.dtype), input)
 
 

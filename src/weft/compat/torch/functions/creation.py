@@ -13,6 +13,7 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import cast
 from weft.compat.torch.functions.shape import sizes
+from weft.compat.torch.overflow import need_fit, wrapped
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
 from weft.ops.op import Array
@@ -37,7 +38,14 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
     array = np.array(data.numpy() if isinstance(data, Tensor) else data) if given else _numbers(data, dtype)
     if dtype is None and not given and array.dtype == np.float64:
         dtype = dtypes.float32
-    return Tensor(array if dtype is None else array.astype(_element("tensor", dtype, dtypes.float32)))
+    if dtype is None:
+        return Tensor(array)
+    element = _element("tensor", dtype, dtypes.float32)
+    if element.kind in "iu" and not given and array.dtype.kind in "iuf":
+        to = dtypes.of_numpy(element)
+        for extreme in (array.min(), array.max()) if array.size else ():
+            need_fit(extreme.item(), to, to.name)
+    return Tensor(array.astype(element))
 
 
 def _numbers(data: Any, dtype: Any) -> Array:
@@ -143,9 +151,11 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
     _allow(device, requires_grad=False)
     if not isinstance(size, list | tuple):
         raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
-    return Tensor(
-        np.full(_shape(function, (size,)), fill_value, _element(function, dtype, dtypes.of_number(fill_value)))
-    )
+    shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
+    if isinstance(fill_value, bool | int | float):
+        need_fit(fill_value, dtypes.of_numpy(element))
+        fill_value = wrapped(fill_value, element)
+    return Tensor(np.full(shape, fill_value, element))
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:

@@ -47,6 +47,16 @@ def axis_of(x: Tensor, dim: int) -> int:
     return dim % rank
 
 
+def as_line(x: Tensor) -> Tensor:
+    """`x`; a tensor without axes as one of a single entry, which it is where an axis is asked for."""
+    return x if x.ndim else emit("reshape", x, np.asarray([1], np.int64), allowzero=False)
+
+
+def as_before(found: Tensor, x: Tensor) -> Tensor:
+    """What was found for as_line(x), without axes again if `x` has none."""
+    return found if x.ndim else emit("reshape", found, np.zeros(0, np.int64), allowzero=False)
+
+
 def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
     """The axes to reduce; None for all of them."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
@@ -133,7 +143,7 @@ def _arg(op: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     need_elements(op, x, dim)
     if dim is None:
         x, dim, keepdim = emit("reshape", x, np.asarray([-1], np.int64), allowzero=False), 0, False
-    return emit(op, x, axis=axis_of(x, dim), keepdims=keepdim, last=False)
+    return as_before(emit(op, as_line(x), axis=axis_of(x, dim), keepdims=keepdim and x.ndim > 0, last=False), x)
 
 
 def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -169,7 +179,8 @@ def var(
     if not input.dtype.is_floating_point:
         raise RuntimeError("std and var only support floating point and complex dtypes")
     axes = axes_of(input, over)
-    count = int(np.prod([input.shape[a] for a in (range(input.ndim) if axes is None else axes)], dtype=np.int64))
+    over_axes = range(input.ndim) if axes is None or not input.ndim else axes
+    count = int(np.prod([input.shape[a] for a in over_axes], dtype=np.int64))
     less = correction if correction is not None else int(unbiased)
     apart = sub(input, _reduced("reduce_mean", input, over, keepdim=True))
     return div(_reduced("reduce_sum", mul(apart, apart), over, keepdim), max(0, count - less))
@@ -251,23 +262,26 @@ def _flags(x: Tensor) -> Tensor:
 @tensor_function
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
     """Running sums along `dim`."""
-    return emit("cumsum", _summable(input, dtype), axis=axis_of(input, dim), exclusive=False, reverse=False)
+    x = as_line(_summable(input, dtype))
+    return as_before(emit("cumsum", x, axis=axis_of(input, dim), exclusive=False, reverse=False), input)
 
 
 @tensor_function
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
     """The k largest (or smallest) elements along `dim`, in order, and where they are."""
     axis = axis_of(input, dim)
-    if not 0 <= k <= input.shape[axis]:
+    x = as_line(input)
+    if not 0 <= k <= x.shape[axis]:
         raise RuntimeError("selected index k out of range")
-    count = np.asarray([k], np.int64)
-    return Extreme(*emit_many("top_k", input, count, outputs=2, axis=axis, largest=largest, sorted=sorted))
+    count = np.asarray([k if input.ndim else 1], np.int64)
+    found = emit_many("top_k", x, count, outputs=2, axis=axis, largest=largest, sorted=sorted)
+    return Extreme(*(as_before(each, input) for each in found))
 
 
 @tensor_function
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Extreme:
     """All elements along `dim` in order, and where they were."""
-    return topk(input, input.shape[axis_of(input, dim)], dim, largest=descending)
+    return topk(input, as_line(input).shape[axis_of(input, dim)], dim, largest=descending)
 
 
 @tensor_function

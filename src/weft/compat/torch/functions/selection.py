@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, cast
-from weft.compat.torch.functions.reduction import axis_of
+from weft.compat.torch.functions.reduction import as_before, as_line, axis_of
 from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.functions.shape import ints, transpose
 from weft.compat.torch.recording import emit
@@ -18,13 +18,15 @@ from weft.compat.torch.tensor import Tensor
 @tensor_function
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The entries along `dim` at the positions `index` [n]."""
-    return emit("gather", input, index, axis=axis_of(input, dim))
+    if not input.ndim and index.numel() != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)")
+    return as_before(emit("gather", as_line(input), as_line(index), axis=axis_of(input, dim)), input)
 
 
 @tensor_function
 def gather(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """result[i, j] = input[index[i, j], j] for dim 0."""
-    return emit("gather_elements", input, index, axis=axis_of(input, dim))
+    return as_before(emit("gather_elements", as_line(input), as_line(index), axis=axis_of(input, dim)), index)
 
 
 take_along_dim = of_op("take_along_dim", lambda input, indices, dim=None: (input, indices, dim))

@@ -280,6 +280,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` equal pieces, the last perhaps shorter."""
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     length = input.shape[axis_of(input, dim)]
     return split(input, -(-length // chunks) if length else [0] * chunks, dim)
 
@@ -310,6 +312,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def flip(input: Tensor, *axes_: Any, dims: Any = None) -> Tensor:
     """Axes in reverse."""
     axes = [axis_of(input, dim) for dim in sizes(axes_ if dims is None else (dims,))]
+    if not input.ndim:
+        return emit("identity", input)
     ends = [-(2**62)] * len(axes)
     return emit("slice", input, ints([-1] * len(axes)), ints(ends), ints(axes), ints([-1] * len(axes)))
 

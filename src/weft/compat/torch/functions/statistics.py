@@ -14,6 +14,7 @@ from weft.compat.torch.functions.reduction import (
     Extreme,
     amax,
     amin,
+    as_line,
     axis_of,
     mean,
     need_elements,
@@ -64,12 +65,12 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 @tensor_function
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Extreme:
     """The k-th smallest element along `dim`, counted from 1, and where it is."""
-    axis = axis_of(input, dim)
-    if not 1 <= k <= input.shape[axis]:
+    axis, x = axis_of(input, dim), as_line(input)
+    if not 1 <= k <= x.shape[axis]:
         raise RuntimeError("kthvalue(): selected number k out of range for dimension " + str(axis))
     before = (slice(None),) * axis
-    found = [index_(each, (*before, k - 1)) for each in sort(input, axis)]
-    return Extreme(*(unsqueeze(each, axis) for each in found)) if keepdim else Extreme(*found)
+    found = [index_(each, (*before, k - 1)) for each in sort(x, axis)]
+    return Extreme(*(unsqueeze(each, axis) for each in found)) if keepdim and input.ndim else Extreme(*found)
 
 
 def unique(input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False) -> Any:

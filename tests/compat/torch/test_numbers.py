@@ -1,0 +1,150 @@
+"""Tensors of one number without axes, numbers that element types do not hold, and floats where they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft.compat.torch as torch
+
+F = torch.nn.functional
+ONE = torch.tensor(2.0)
+
+
+class TestTensorsWithoutAxes:
+    """An axis may be asked for: such a tensor is a line of one entry then, and what is found has no axes again."""
+
+    @pytest.mark.parametrize("dim", [0, -1])
+    @pytest.mark.parametrize(
+        "function",
+        [
+            torch.sort,
+            lambda x, dim: torch.topk(x, 1, dim),
+            lambda x, dim: torch.topk(x, 0, dim),
+            lambda x, dim: torch.kthvalue(x, 1, dim),
+            lambda x, dim: torch.kthvalue(x, 1, dim, keepdim=True),
+            torch.max,
+            lambda x, dim: torch.min(x, dim, keepdim=True),
+        ],
+    )
+    def test_values_and_places(self, function, dim):
+        values, places = function(ONE, dim)
+        assert (values.shape, places.shape) == ((), ())
+        assert (values.item(), places.item()) == (2.0, 0)
+
+    @pytest.mark.parametrize(
+        ("function", "wanted"),
+        [
+            (lambda x: torch.cumsum(x, 0), 2.0),
+            (lambda x: torch.argmax(x, 0), 0),
+            (lambda x: torch.argmin(x, -1, keepdim=True), 0),
+            (torch.argsort, 0),
+            (lambda x: torch.flip(x, (0,)), 2.0),
+            (lambda x: torch.index_select(x, 0, torch.tensor([0])), 2.0),
+            (lambda x: torch.index_select(x, 0, torch.tensor(0)), 2.0),
+            (lambda x: torch.gather(x, 0, torch.tensor(0)), 2.0),
+            (lambda x: torch.var(x, 0, unbiased=False), 0.0),
+        ],
+    )
+    def test_one_result(self, function, wanted):
+        found = function(ONE)
+        assert found.shape == ()
+        assert found.item() == wanted
+
+    def test_the_places_tell_the_shape_of_what_is_gathered(self):
+        assert torch.gather(ONE, 0, torch.tensor([0])).tolist() == [2.0]
+        assert torch.gather(torch.tensor([2.0]), 0, torch.tensor(0)).tolist() == 2.0
+
+    def test_one_number_has_no_sample_deviation(self):
+        assert np.isnan(torch.std(ONE, 0).item())
+
+    @pytest.mark.parametrize(
+        "function",
+        [
+            lambda x: torch.sort(x, 1),
+            lambda x: torch.cumsum(x, -2),
+            lambda x: torch.argmax(x, 1),
+            lambda x: torch.flip(x, (1,)),
+        ],
+    )
+    def test_there_is_no_other_axis(self, function):
+        with pytest.raises(IndexError, match=r"Dimension out of range \(expected to be in range of \[-1, 0\]"):
+            function(ONE)
+
+    def test_what_needs_an_axis_says_so(self):
+        with pytest.raises(RuntimeError, match="chunk expects at least a 1-dimensional tensor"):
+            torch.chunk(ONE, 2)
+        with pytest.raises(RuntimeError, match="Index to scalar can have only 1 value, got 2"):
+            torch.index_select(ONE, 0, torch.tensor([0, 0]))
+        with pytest.raises(RuntimeError, match="selected index k out of range"):
+            torch.topk(ONE, 2)
+
+
+class TestNumbersThatDoNotFit:
+    @pytest.mark.parametrize(
+        ("make", "name"),
+        [
+            (lambda: torch.tensor(300, dtype=torch.uint8), "uint8"),
+            (lambda: torch.tensor([[1, -129]], dtype=torch.int8), "int8"),
+            (lambda: torch.tensor(-256, dtype=torch.uint8), "uint8"),
+            (lambda: torch.tensor(300.7, dtype=torch.uint8), "uint8"),
+            (lambda: torch.tensor(float("nan"), dtype=torch.int32), "int32"),
+            (lambda: torch.as_tensor(2**31, dtype=torch.int32), "int32"),
+            (lambda: torch.full((2,), 300, dtype=torch.uint8), "uint8_t"),
+            (lambda: torch.full((2,), float("inf"), dtype=torch.int16), "int16_t"),
+            (lambda: torch.full((2,), 1e40), "float"),
+            (lambda: torch.zeros(2, dtype=torch.uint8).fill_(300), "uint8_t"),
+            (lambda: torch.zeros(1, dtype=torch.int8).masked_fill(torch.tensor([True]), 200), "int8_t"),
+            (lambda: torch.where(torch.tensor([False]), torch.zeros(1, dtype=torch.int32), 2**40), "int"),
+        ],
+    )
+    def test_are_refused_where_a_tensor_is_made_or_filled(self, make, name):
+        with pytest.raises(RuntimeError, match=f"^value cannot be converted to type {name} without overflow$"):
+            make()
+
+    @pytest.mark.parametrize(
+        ("make", "wanted"),
+        [
+            (lambda: torch.tensor([-1], dtype=torch.uint8), [255]),
+            (lambda: torch.full((1,), -1, dtype=torch.uint8), [255]),
+            (lambda: torch.zeros(1, dtype=torch.uint8).fill_(-1), [255]),
+            (lambda: torch.tensor([3.7], dtype=torch.uint8), [3]),
+            (lambda: torch.tensor(torch.tensor([300]), dtype=torch.uint8), [44]),
+            (lambda: torch.tensor([2], dtype=torch.bool), [True]),
+        ],
+    )
+    def test_negative_ones_wrap_fractions_are_cut_off_and_tensors_are_cast(self, make, wanted):
+        assert make().tolist() == wanted
+
+    @pytest.mark.parametrize(
+        ("compute", "wanted"),
+        [
+            (lambda x: x + 300, [94]),
+            (lambda x: x * -3, [106]),
+            (lambda x: x > 300, [True]),
+            (lambda x: x == 306, [True]),
+        ],
+    )
+    def test_wrap_as_operands(self, compute, wanted):
+        assert compute(torch.tensor([50], dtype=torch.uint8)).tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("function", "kernel"),
+    [
+        (F.gelu, "GeluKernelImpl"),
+        (F.silu, "silu_cpu"),
+        (F.elu, "elu_cpu"),
+        (F.selu, "elu_cpu"),
+        (F.celu, "elu_cpu"),
+        (F.mish, "mish_cpu"),
+        (F.softplus, "softplus_cpu"),
+        (F.leaky_relu, "leaky_relu_cpu"),
+        (F.hardsigmoid, "hardsigmoid_cpu"),
+        (F.hardswish, "hardswish_cpu"),
+        (F.logsigmoid, "log_sigmoid_cpu"),
+    ],
+)
+def test_activations_that_take_floats_refuse_integers(function, kernel):
+    with pytest.raises(NotImplementedError, match=f"^\"{kernel}\" not implemented for 'Long'$"):
+        function(torch.tensor([1, 2]))
