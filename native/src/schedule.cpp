@@ -260,6 +260,7 @@ Op* Scheduler::after(Section& section, Member& member, Op& op) {
     Context& run = *op.run;
     leave(section, op);
     if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
+    member.has_ended_run = run.finished && member.role == Role::worker;
     end_turn_if_over(run);
     const bool stays = member.role != Role::blocking && !must_yield(member);
     Op* next = stays ? pick(member) : nullptr;

@@ -1,5 +1,6 @@
 // The threads of a team: starting, waiting, being given work, ending.
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -129,12 +130,17 @@ void Scheduler::worker_loop(Member& member) {
         }
         for (Op* op = member.op; op != nullptr;) {
             work_on(member, *op);
-            Section section(*this);
-            if (member.stray) {
-                depart(section, member, *op->run);
-                return;
+            {
+                Section section(*this);
+                if (member.stray) {
+                    depart(section, member, *op->run);
+                    return;
+                }
+                op = after(section, member, *op);
             }
-            op = after(section, member, *op);
+            // The client that has been woken may have no CPU but this one. It needs it for some microseconds, and brings
+            // its next run; else it would wait until the system takes the CPU away from us.
+            if (std::exchange(member.has_ended_run, false)) sched_yield();
         }
     }
 }

@@ -69,6 +69,7 @@ struct Member {
     alignas(64) std::atomic<State> state{State::parked};
     Op* op = nullptr;         // written before state becomes `given`; read by the member once it is `working`
     bool awaited = false;     // listed in Scheduler::given_
+    bool has_ended_run = false;  // worker: by leaving its last op; see worker_loop()
     bool rests = false;       // inside a step that only waits: see Resting
     const Context* in_host = nullptr;   // the run whose host step the thread is in
     std::shared_ptr<Scheduler> stray;   // not null once that run has been abandoned: the thread ends with the step
