@@ -1,40 +1,31 @@
 """How near convolution kernels come to the CPU's multiply-add limit, layer by layer, on one core.
 
-    python -m benches.micro.conv [--isa avx512] [--precision f32|bf16] [--rounds 20] [pattern ...]
+    python -m benches.micro.conv [--isa avx512] [--precision f32|bf16] [--seconds 0.2] [pattern ...]
 
-Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run
-by a loop of independent multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above 100 %.
+Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run by independent
+multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above 100 %.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import time
 from typing import Any
 
 import numpy as np
 
-from benches.micro.calls import KERNEL, Array, aligned
+from benches.micro.calls import aligned
+from benches.micro.kernel_timer import KernelTimer
+from weft import dtypes
 from weft.codegen import jit
 from weft.codegen import target as targets
-from weft.codegen.emit.bfloat import add_pair_products
-from weft.codegen.emit.kernel import Kernel
-from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import load, store
-from weft.codegen.emit.vectors import constant, multiply_add
-from weft.codegen.kernels.table import KERNELS
 from weft.dtypes import bf16, f32
 from weft.graph.expr import Expr, Step
 from weft.graph.graph import Graph
 from weft.graph.layout import Blocked, physical_shape
 from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv import lower_conv
-from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import Target
-
-LIMIT_SUMS = 12
-LIMIT_TURNS = 20_000
 
 # name: channels, height, width, outputs, kernel, stride, padding, groups
 LAYERS: dict[str, tuple[int, int, int, int, int, int, int, int]] = {
@@ -83,43 +74,6 @@ LAYERS: dict[str, tuple[int, int, int, int, int, int, int, int]] = {
 }
 
 
-def emit_limit(k: Kernel, spec: KernelSpec) -> None:
-    """Independent chains of multiply-adds, LIMIT_SUMS of them. Params: lanes, pairs (of bf16)."""
-    lanes, add = spec["lanes"], add_pair_products if spec["pairs"] else multiply_add
-    a, c = load(k, k.pointer(1), 0, f32, lanes), load(k, k.pointer(1), lanes, f32, lanes)
-    with loop(k, 0, LIMIT_TURNS, carry=[constant(f32, float(i), lanes) for i in range(LIMIT_SUMS)]) as turn:
-        turn.next(*[add(k, a, c, value) for value in turn.carry])
-    for i, value in enumerate(turn.carry):
-        store(k, value, k.pointer(0), i * lanes, f32)
-
-
-def limit(target: Target, precision: str) -> float:
-    """Multiply-add operations a nanosecond (counting two each) of one core."""
-    pairs = precision == "bf16"
-    KERNELS["limit"] = emit_limit
-    spec = KernelSpec.of("limit", lanes=target.lanes(f32), pairs=pairs)
-    library = jit.Library([(spec, jit.compile_kernel(spec, target))])
-    x, out = np.zeros(64, np.float32), np.zeros(1024, np.float32)
-    work = 2.0 * (1 + pairs) * target.lanes(f32) * LIMIT_SUMS * LIMIT_TURNS
-    return work / best_time(library.addresses[spec], [out, x], (), 1, 200)
-
-
-def best_time(address: int, arrays: list[Array], args: tuple[int, ...], chunks: int, rounds: int) -> float:
-    """The sum over all chunks of the shortest of `rounds` runs, in ns: short pieces, to slip through other load."""
-    pointers = (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
-    numbers = (ctypes.c_int64 * max(1, len(args)))(*args)
-    room = np.empty(1 << 16, np.float32)
-    scratch = room.ctypes.data
-    kernel, p, a = KERNEL(address), ctypes.addressof(pointers), ctypes.addressof(numbers)
-    shortest = [float("inf")] * chunks
-    for _ in range(rounds):
-        for chunk in range(chunks):
-            start = time.perf_counter_ns()
-            kernel(p, a, chunk, scratch)
-            shortest[chunk] = min(shortest[chunk], time.perf_counter_ns() - start)
-    return sum(shortest)
-
-
 def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Target, precision: str) -> Graph:
     """A graph of one convolution with bias, blocked out, blocked in unless it has few channels.
 
@@ -147,8 +101,9 @@ def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Ta
     return graph
 
 
-def measure(name: str, target: Target, precision: str, peak: float, rounds: int) -> None:
-    """Print one line for the layer `name`."""
+def measure(name: str, timer: KernelTimer, precision: str, limit: float, seconds: float) -> None:
+    """Print one line for the layer `name`, as a part of `limit` operations a second."""
+    target = timer.target
     graph = layer_graph(LAYERS[name], target, precision)
     calls = lower_conv(graph.nodes[0], LowerContext(graph, target, math="exact"))
     assert calls is not None, name
@@ -157,17 +112,16 @@ def measure(name: str, target: Target, precision: str, peak: float, rounds: int)
     begin = time.perf_counter()
     code = jit.compile_kernel(call.spec, target)
     compile_ms = 1e3 * (time.perf_counter() - begin)
-    library = jit.Library([(call.spec, code)])
     arrays = []
     for value in (*call.writes, *call.reads):
         array = aligned(physical_shape(value.static_shape, value.layout), value.known_dtype.numpy)
         array[...] = 1 if value.data is None else value.data
         arrays.append(array)
-    spent = best_time(library.addresses[call.spec], arrays, call.args, call.chunks, rounds)
+    spent = timer.seconds(call.spec, arrays, call.args, call.chunks, call.scratch, seconds)
     rate = call.flops / spent
     tile = f"{len(call.spec['segments'][0])}x{call.spec['vectors']}" if call.spec.family == "conv" else call.spec.family
     print(
-        f"{name:30s} {spent / 1e3:8.1f} us {rate:7.1f} GFLOP/s {100 * rate / peak:6.1f} %  {tile:6s}"
+        f"{name:30s} {spent * 1e6:8.1f} us {rate / 1e9:7.1f} GFLOP/s {100 * rate / limit:6.1f} %  {tile:6s}"
         f" chunks {call.chunks:3d} compile {compile_ms:5.1f} ms code {len(code):6d} B",
         flush=True,
     )
@@ -179,16 +133,19 @@ def main() -> None:
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--isa", default=targets.best_isa())
     parser.add_argument("--precision", default="f32", choices=("f32", "bf16"))
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.2)
     options = parser.parse_args()
     target = targets.for_isa(options.isa)
     if options.precision == "bf16" and not target.has_bf16_products:
         parser.error(f"--precision bf16: {target.isa} on {target.cpu} has no products of bf16")
-    peak = limit(target, options.precision)
-    print(f"{target.isa} {target.cpu}: limit {peak:.1f} GFLOP/s on one core")
+    timer = KernelTimer(target)
+    factors = dtypes.BY_NAME[options.precision]
+    limit = timer.fma_limit(factors)
+    print(f"{target.isa} {target.cpu}: limit {limit / 1e9:.1f} GFLOP/s on one core")
     for name in LAYERS:
         if not options.patterns or any(pattern in name for pattern in options.patterns):
-            measure(name, target, options.precision, peak, options.rounds)
+            limit = max(limit, timer.fma_limit(factors, 0.02))
+            measure(name, timer, options.precision, limit, options.seconds)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,15 @@ def test_half_vectors_are_chosen_only_where_they_are_cheaper() -> None:
     assert not _tile(24, groups=3).halved
 
 
+@pytest.mark.parametrize("outputs", [16, 80, 112])
+def test_blocks_of_one_vector_are_so_wide_that_loading_it_takes_little(outputs: int) -> None:
+    """
+    1, 5 or 7 vectors of outputs are taken one at a time, each time for 28 pixels.
+    """
+    tile = _tile(outputs)
+    assert (tile.vectors, {len(segment) for segment in tile.segments}) == (1, {28})
+
+
 @pytest.mark.parametrize("outputs", [24, 40, 96])
 @pytest.mark.parametrize("halves", [False, True])
 def test_blocks_cover_a_row_exactly(outputs: int, halves: bool) -> None:

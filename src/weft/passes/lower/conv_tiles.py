@@ -16,8 +16,8 @@ Columns = tuple[Pair, ...]
 EFFICIENCY = 0.9
 """The part of the arithmetic limit that kernels of register blocks are assumed to reach."""
 
-_MAX_PIXELS = 16
-"""Wider blocks gain nothing and take long to compile."""
+_MAX_PIXELS = 28
+"""What one vector of outputs needs so that loading it takes little beside loading the pixels; more take long to compile."""
 
 _HALF_REGISTERS = 6
 """Registers to leave free where half vectors are among the sums: with fewer the compiler would spill."""
