@@ -230,6 +230,9 @@ void Program::estimate_sharing() {
         cost_ns_ += task.cost_ns;
     }
     independent_ns_ = std::max(0.0, total - longest);
+    // What a callable takes is unknown: beside it, no part of the work is a small one.
+    const bool is_known = std::ranges::none_of(steps_, [](const Step& step) { return step.kernel == nullptr; });
+    worth_sharing_ns_ = std::max(2 * kWorthCallingSpinnerNs, is_known ? kWorthSharingPart * cost_ns_ : 0);
 }
 
 // Relaxed: who decides by them holds its scheduler's lock, under which set_caps() then has it look again. What is read

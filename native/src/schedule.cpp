@@ -116,6 +116,16 @@ bool Scheduler::must_yield(const Member& member) const {
     return false;
 }
 
+// Whether what only one can do of the run is for its caller, who waits: it would sleep meanwhile, and have to be woken for
+// the run's end.
+bool Scheduler::is_for_caller(const Context& run) const {
+    if (run.finished || run.workers > 0 || run.ready.size() != 1 || runs_.size() > 1) return false;
+    if (!run.caller->idle || !is_spinning(*run.caller)) return false;
+    const std::uint32_t task = run.ready.front();
+    if (limits_of(run).intra_op > 1 && run.program.max_workers(task) > 1) return false;
+    return run.program.tasks()[task].cost_ns >= kWorthCallingSpinnerNs;
+}
+
 // The open op where one more worker gains most, if that is more than `worth`.
 Op* Scheduler::best_to_join(const Context& run, double worth) const {
     if (run.is_cancelled()) return nullptr;  // written under the lock we hold
@@ -262,7 +272,8 @@ Op* Scheduler::after(Section& section, Member& member, Op& op) {
     if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
     member.has_ended_run = run.finished && member.role == Role::worker;
     end_turn_if_over(run);
-    const bool stays = member.role != Role::blocking && !must_yield(member);
+    const bool leaves = member.role == Role::worker && is_for_caller(run);
+    const bool stays = member.role != Role::blocking && !leaves && !must_yield(member);
     Op* next = stays ? pick(member) : nullptr;
     if (next == nullptr) {
         give_back_place(member);

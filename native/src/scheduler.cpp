@@ -167,10 +167,10 @@ void Scheduler::come_back(Member& caller) {
     if (caller.comes_back && last.is_place_kept && !returns_.empty()) returns_.pop_front();
 }
 
-// Whether the run is one for its caller alone: because there is nothing in it worth sharing, within its limits.
+// Whether the run is one for its caller alone: because there is too little in it to share, within its limits.
 bool Scheduler::may_walk(const Context& run, const Member& caller) const {
     if (run.program.has_blocking() && !run.nested) return false;
-    if (shareable_ns(run) >= 2 * kWorthCallingSpinnerNs) return false;
+    if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
     return has_token_for(run, working_beside(caller)) && (caller.place >= 0 || has_place_for(caller)) && !must_yield(caller);
 }
 

@@ -206,6 +206,67 @@ WEFT_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
     CHECK_EQUAL(1u, team.threads());
 }
 
+// One task of fifty could be done beside the others.
+WEFT_TEST(a_run_with_a_small_part_to_share_is_its_callers_alone) {
+    const auto threads_after = [](int beside, bool calls_host) {
+        Team team("t", {1, 2});
+        Builder builder;
+        std::int64_t last = -1;
+        for (int i = 0; i < 50; ++i) {
+            const auto task = builder.add_kernel(gauge_kernel, {1});
+            if (i >= beside && last >= 0) builder.link(last, task);
+            if (i >= beside) last = task;
+        }
+        if (calls_host) builder.link(last, builder.add_host([](auto) {}));
+        Gauge gauge;
+        run_gauged(team, *builder.build(), gauge);
+        return team.threads();
+    };
+    CHECK_EQUAL(0u, threads_after(1, false));
+    CHECK_EQUAL(1u, threads_after(10, false));
+    CHECK_EQUAL(1u, threads_after(1, true));
+}
+
+// A caller who waits for it would have gone to sleep, and would have to be woken at the end of the run.
+WEFT_TEST(what_only_one_can_do_is_done_by_the_caller_who_waits) {
+    struct Threads {
+        std::atomic<int> begun{0};
+        std::atomic<bool> caller_is_free{false};
+        std::thread::id caller = std::this_thread::get_id();
+        std::thread::id last;
+    };
+    const Kernel branch = [](void* const* pointers, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+        auto& threads = *static_cast<Threads*>(pointers[0]);
+        ++threads.begun;
+        while (threads.begun < 2) std::this_thread::yield();  // a hang is a failure
+        if (std::this_thread::get_id() == threads.caller) {
+            threads.caller_is_free = true;
+        } else {
+            while (!threads.caller_is_free) std::this_thread::yield();
+            std::this_thread::sleep_for(20ms);
+        }
+        return 0;
+    };
+    const Kernel join = [](void* const* pointers, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
+        static_cast<Threads*>(pointers[0])->last = std::this_thread::get_id();
+        return 0;
+    };
+    Builder builder;
+    const auto left = builder.add_kernel(branch, {});
+    const auto right = builder.add_kernel(branch, {});
+    const auto last = builder.add_kernel(join, {});
+    builder.link(left, last);
+    builder.link(right, last);
+    const auto program = builder.build();
+    Team team("t", {1, 2}, 10s);
+    for (int i = 0; i < 10; ++i) {
+        Threads threads;
+        void* bound[] = {&threads};
+        team.run(*program, bound);
+        CHECK(threads.last == threads.caller);
+    }
+}
+
 // They begin with an op that nobody can share, so that who spins is not called at once, and is not got a second time.
 WEFT_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
     Team team("t", {4, 1});

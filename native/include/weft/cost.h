@@ -13,6 +13,9 @@ inline constexpr double kStepElsewhereNs = 100;
 inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;
 inline constexpr double kWorthStartingNs = 80'000;
+// The part of a run that others must be able to take for sharing to pay: locks, wake-ups and data that another core has
+// cost a run that is shared some hundredths.
+inline constexpr double kWorthSharingPart = 1.0 / 16;
 // Gain in each of many runs, one right after the other, below which no thread spins between them.
 inline constexpr double kWorthAwaitingNs = 10'000;
 

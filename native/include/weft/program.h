@@ -141,6 +141,8 @@ public:
     // of its ops, and as ops beside the longest path.
     double divisible_ns() const { return divisible_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
     double independent_ns() const { return independent_ns_; }
+    // worth_sharing_ns() is how much of it they must be able to take for sharing to pay.
+    double worth_sharing_ns() const { return worth_sharing_ns_; }
     // cost_ns() estimates all of its work.
     double cost_ns() const { return cost_ns_; }
     bool has_blocking() const { return has_blocking_; }
@@ -176,6 +178,7 @@ private:
     std::vector<std::uint32_t> order_;
     double cost_ns_ = 0;
     double independent_ns_ = 0;
+    double worth_sharing_ns_ = 0;
     std::atomic<double> divisible_ns_{0};
     bool has_blocking_ = false;
 

@@ -161,6 +161,7 @@ private:
     void call_up(Section& section, const Context& run);
     void call_up_for_all(Section& section, const Context& run);
     bool must_yield(const Member& member) const;
+    bool is_for_caller(const Context& run) const;
     bool is_starved(const Context& run) const;
     std::int64_t turn_end_ns(const Context& run) const;
     void stand_in_line(Context& run);
