@@ -94,8 +94,9 @@ def test_a_changed_model_is_another_model(model: Path, file: Path) -> None:
         weft.Session(model, settings=file)
 
     wanted, came = read_tuned(file).digest, file_digest(model)
-    assert f"{str(file)!r} are of another model: wanted 'add.onnx' with SHA-256 {wanted}, got one with {came}; " in str(
-        caught.value
+    assert (
+        f"{str(file)!r} are of another model: wanted 'add.onnx' with SHA-256 {wanted!r}, got one with {came!r}; "
+        in str(caught.value)
     )
     assert "weft tune MODEL --save FILE" in str(caught.value)
     assert isinstance(caught.value, ThreadSettingError)
@@ -167,6 +168,25 @@ def test_what_is_no_such_file_is_refused(model: Path, file: Path, content: bytes
         weft.Session(model, settings=file)
 
 
+@pytest.mark.parametrize("name", ["model.name", "model.sha256", "cpu.name", "cpu.available", "inter_op", "format"])
+def test_messages_show_little_of_a_part_and_no_control_characters(model: Path, file: Path, name: str) -> None:
+    """
+    A file from somebody else neither fills a log nor drives a terminal.
+    """
+    of_this_machine = file.read_text()
+    number = name in ("cpu.available", "inter_op")
+    for value in (10**4000,) if number else ("\x1b[2J\n\ud800", "x" * 900_000):
+        file.write_text(of_this_machine)
+        changed(file, name, value)
+        if name == "model.name":
+            changed(file, "model.sha256", "of another")
+        with pytest.raises(SettingsFileError) as caught:
+            weft.Session(model, settings=file)
+
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 600 + len(str(file))
+
+
 def test_what_cannot_be_read_is_refused(model: Path, tmp_path: Path) -> None:
     """
     Nothing waits for the writer of a pipe, and no more is read than such a file can have.
@@ -183,7 +203,7 @@ def test_what_cannot_be_read_is_refused(model: Path, tmp_path: Path) -> None:
     ):
         with pytest.raises(SettingsFileError, match=said):
             weft.Session(model, settings=tmp_path / name)
-    for wrong in (5, {"intra_op": 1}):
+    for wrong in (5, {"intra_op": 1}, [0] * 10**5):
         with pytest.raises(SettingsFileError, match="wanted a path or None"):
             weft.Session(model, settings=wrong)  # type: ignore[arg-type]
     assert not issubclass(SettingsFileError, InputError)

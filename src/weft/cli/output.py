@@ -6,15 +6,21 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 
-def check_writable(path: Path) -> None:
-    """Raise OSError unless a file can be written at `path`; what is there, or is not, stays as it is."""
+def check_writable(path: Path, option: str, read: Iterable[str]) -> None:
+    """Raise OSError unless a file can be written at `path`; what is there, or is not, stays as it is.
+
+    Raises click.BadParameter for the `option` if `path` is one of the files that the command will `read`.
+    """
+    for file in map(Path, read):
+        if path.exists() and file.exists() and path.samefile(file):
+            raise click.BadParameter(f"{str(path)!r} is read by this command; give another path", param_hint=option)
     if path.is_fifo():  # opening it would wait for a reader
         return
     there = os.path.lexists(path)

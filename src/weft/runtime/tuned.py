@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from weft.errors import SettingsFileError, ThreadSettingError
-from weft.runtime.limits import Setting, checked, chosen
+from weft.runtime.limits import MOST, Setting, checked, chosen
 from weft.runtime.report import cpu
 from weft.runtime.topology import Topology
 
 FORMAT = "weft-settings-1"
 MOST_BYTES = 1 << 20
+_SHOWN = 100
+"""Characters of a part that a message shows."""
 _ADVICE = "write it anew with `weft tune MODEL --save FILE`"
 
 
@@ -59,19 +61,19 @@ class Tuned:
         """Raise SettingsFileError, which names the `file` this was read from, unless it is of this model and machine."""
         if digest is None:
             raise SettingsFileError(
-                f"settings {file!r} are of the model file {self.model!r}: wanted a model given as a file or its bytes, got "
-                "one that has none; give the path, or leave settings= out"
+                f"settings {file!r} are of the model file {_shown(self.model)}: wanted a model given as a file or its "
+                "bytes, got one that has none; give the path, or leave settings= out"
             )
         if digest != self.digest:
             raise SettingsFileError(
-                f"settings {file!r} are of another model: wanted {self.model!r} with SHA-256 {self.digest}, got one with "
-                f"{digest}; {_ADVICE} for this model, or leave settings= out"
+                f"settings {file!r} are of another model: wanted {_shown(self.model)} with SHA-256 "
+                f"{_shown(self.digest)}, got one with {digest!r}; {_ADVICE} for this model, or leave settings= out"
             )
         came = asdict(machine)
         for name, wanted in asdict(self.machine).items():
             if came[name] != wanted:
                 raise SettingsFileError(
-                    f"settings {file!r} are of another machine: wanted cpu.{name} {wanted!r}, got {came[name]!r}; "
+                    f"settings {file!r} are of another machine: wanted cpu.{name} {_shown(wanted)}, got {came[name]!r}; "
                     f"{_ADVICE} on this machine, or leave settings= out"
                 )
 
@@ -96,7 +98,7 @@ def read_tuned(path: str | os.PathLike[str]) -> Tuned:
         file = os.fsdecode(path)
     except TypeError:
         raise SettingsFileError(
-            f"settings from Session(settings=): wanted a path or None, got {path!r}; {_ADVICE} and give its path"
+            f"settings from Session(settings=): wanted a path or None, got {_shown(path)}; {_ADVICE} and give its path"
         ) from None
     text = _content(file)
     try:
@@ -123,11 +125,12 @@ def _content(file: str) -> bytes:
             status = os.fstat(stream.fileno())
             if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_BYTES:
                 return stream.read(MOST_BYTES)
+            came = f"one of {status.st_size}" if stat.S_ISREG(status.st_mode) else "a folder, a pipe or a device"
     except (OSError, ValueError) as error:  # ValueError: a path with a NUL character
         reason = error.strerror if isinstance(error, OSError) else error
         raise SettingsFileError(f"settings {file!r} cannot be read: {reason}; check the path, or {_ADVICE}") from None
     raise SettingsFileError(
-        f"settings {file!r}: wanted a regular file of at most {MOST_BYTES} bytes, got another; {_ADVICE}"
+        f"settings {file!r}: wanted a regular file of at most {MOST_BYTES} bytes, got {came}; {_ADVICE}"
     )
 
 
@@ -147,12 +150,19 @@ class _Reader:
         return found
 
     def limit(self, name: str) -> int:
+        value = self.get(name, int)
         try:
-            return checked(name, self.get(name, int), f"settings {self.file!r}")
-        except ThreadSettingError as error:
-            raise SettingsFileError(str(error)) from None
+            return checked(name, value, f"settings {self.file!r}")
+        except ThreadSettingError:
+            raise self.fault(name, f"an int in 0..{MOST} (0 = automatic)", value) from None
 
     def fault(self, name: str, wanted: str, came: Any) -> SettingsFileError:
         """The error for a part that is missing or cannot be."""
-        shown = "nothing" if came is None else repr(came)[:100]
+        shown = "nothing" if came is None else _shown(came)
         return SettingsFileError(f"settings {self.file!r}, {name}: wanted {wanted}, got {shown}; {_ADVICE}")
+
+
+def _shown(part: Any) -> str:
+    """The part as Python writes it, so that no message sends control characters, or more than some of it."""
+    text = repr(part)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

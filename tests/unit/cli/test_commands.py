@@ -18,6 +18,7 @@ import onnx
 import pytest
 from tests.models import small
 
+import weft.compat.tensorflow as tf
 from weft.cli.commands.run import typical
 
 
@@ -198,6 +199,48 @@ def test_tune_writes_no_file_where_it_fails(model: str, tmp_path: Path) -> None:
     assert (failed.returncode, impossible.returncode) == (1, 1)
     assert list(tmp_path.iterdir()) == []
     assert "No such file" in impossible.stderr
+
+
+def test_no_command_writes_over_what_it_reads(model: str, tmp_path: Path) -> None:
+    """
+    The model, by whatever name, an input or a file of settings stays as it is; an empty path is none.
+    """
+    link, array, settings = tmp_path / "link.onnx", tmp_path / "x.npy", tmp_path / "settings.json"
+    link.symlink_to(model)
+    array.write_bytes(b"an array")
+    settings.write_text("settings")
+    before = Path(model).read_bytes()
+
+    for arguments in (
+        ["tune", model, "--save", model],
+        ["tune", model, "--save", str(link)],
+        ["tune", model, "--input", f"x={array}", "--save", str(array)],
+        ["run", model, "--trace", str(link)],
+        ["run", model, "--settings", str(settings), "--trace", str(settings)],
+    ):
+        refused = weft(*arguments)
+        assert refused.returncode == 2
+        assert "is read by this command; give another path" in refused.stderr
+    assert Path(model).read_bytes() == before
+    assert (array.read_bytes(), settings.read_text()) == (b"an array", "settings")
+    assert weft("tune", model, "--seconds", "0.1", "--save", "").returncode == 1
+
+
+def test_tune_saves_which_part_of_the_model_it_measured(tmp_path: Path) -> None:
+    """
+    Beside the shapes of its inputs.
+    """
+    graph, model, file = tf.Graph(), tmp_path / "graph.pb", tmp_path / "part.json"
+    with graph.as_default():
+        tf.nn.relu(tf.placeholder(tf.float32, [2], name="x"), name="y")
+    model.write_bytes(graph.as_graph_def().SerializeToString())
+
+    done = weft("tune", str(model), "--seconds", "0.1", "--to", "y", "--save", str(file))
+
+    assert done.returncode == 0, done.stderr
+    measured = json.loads(file.read_text())["measured"]
+    assert measured["to"] == ["y"]
+    assert "from" not in measured
 
 
 def test_inspect_says_how_each_op_runs(model: str) -> None:

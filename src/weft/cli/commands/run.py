@@ -82,9 +82,9 @@ def run(
         raise click.UsageError("give --runs or --seconds, not both")
     if seconds is not None and np.isnan(seconds):
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
-    if trace_file:
-        check_writable(Path(trace_file))  # an impossible path is told of now, not when everything has been measured
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
+    if trace_file is not None:  # an impossible path is told of now, not when everything has been measured
+        check_writable(Path(trace_file), "--trace", (model, *files.values(), *([settings] if settings else [])))
     start = time.perf_counter()
     session = open_session(model, intra, inter, (math, precision), (begin, end), settings)
     feed = make_inputs(session.inputs, files, sizes)

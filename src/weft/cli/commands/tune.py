@@ -82,9 +82,9 @@ def tune(
     """
     if seconds != seconds:  # noqa: PLR0124 - nan is in no range and out of none
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
-    if save:
-        check_writable(Path(save))
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
+    if save is not None:
+        check_writable(Path(save), "--save", (model, *files.values()))
     with weft.threads.limit(intra_op=0, inter_op=0) as available:
         session = open_session(model, None, None, (math, precision), (begin, end))
         feed = make_inputs(session.inputs, files, sizes)
@@ -108,6 +108,7 @@ def tune(
             f"{row['intra_op']}, {row['inter_op']}": round(row["median_ns"] / 1e6, 4) for row in report["settings"]
         }
         measured = {"inputs": report["inputs"], "math": math, "precision": precision, "median_ms": medians}
+        measured |= {name: list(names) for name, names in (("from", begin), ("to", end)) if names}
         here = machine(detect().isa, process.topology())
         write_tuned(Path(save), Tuned(*choice.limits, Path(model).name, digest, here, choice.why, measured))
     if as_json:
