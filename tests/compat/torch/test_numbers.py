@@ -55,6 +55,18 @@ class TestTensorsWithoutAxes:
         assert torch.gather(ONE, 0, torch.tensor([0])).tolist() == [2.0]
         assert torch.gather(torch.tensor([2.0]), 0, torch.tensor(0)).tolist() == 2.0
 
+    @pytest.mark.parametrize(
+        ("function", "error", "said"),
+        [
+            (lambda x: torch.split(x, 1), RuntimeError, "at least a 1-dimensional tensor"),
+            (lambda x: torch.split(x, [1]), RuntimeError, "at least a 1-dimensional tensor"),
+            (torch.unbind, IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+        ],
+    )
+    def test_there_are_no_parts(self, function, error, said):
+        with pytest.raises(error, match=said):
+            function(ONE)
+
     def test_one_number_has_no_sample_deviation(self):
         assert np.isnan(torch.std(ONE, 0).item())
 
@@ -148,3 +160,73 @@ class TestNumbersThatDoNotFit:
 def test_activations_that_take_floats_refuse_integers(function, kernel):
     with pytest.raises(NotImplementedError, match=f"^\"{kernel}\" not implemented for 'Long'$"):
         function(torch.tensor([1, 2]))
+
+
+MASK = torch.tensor([True, False])
+WAYS = [
+    lambda x, number: x.fill_(number),
+    lambda x, number: x.masked_fill(MASK, number),
+    lambda x, number: x.masked_fill_(MASK, number),
+    lambda x, number: x.scatter(0, torch.zeros_like(x, dtype=torch.int64), number),
+    lambda x, number: x.__setitem__(0, number) or x,
+    lambda x, number: x.__setitem__(slice(None), number) or x,
+    lambda x, number: x.__setitem__(MASK, number) or x,
+    lambda x, number: x.__setitem__(torch.tensor([0]), number) or x,
+]
+
+
+@pytest.mark.parametrize("write", WAYS)
+class TestNumbersWritten:
+    """Into a tensor's memory, or a copy of it."""
+
+    @pytest.mark.parametrize("number", [0.1, 1e39, 2**53 - 1])
+    def test_doubles_have_all_their_digits(self, write, number):
+        assert write(torch.zeros(2, dtype=torch.float64), number)[0].item() == number
+
+    @pytest.mark.parametrize(
+        ("dtype", "number", "name"),
+        [
+            (torch.uint8, 300, "uint8_t"),
+            (torch.int8, -300, "int8_t"),
+            (torch.int32, float("inf"), "int"),
+            (torch.float16, 65510.0, "c10::Half"),
+            (torch.bfloat16, 1e39, "c10::BFloat16"),
+            (torch.float32, 1e39, "float"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(self, write, dtype, number, name):
+        x = torch.zeros(2, 2, dtype=dtype)
+        with pytest.raises(RuntimeError, match=f"cannot be converted to type {name} without overflow"):
+            write(x, number)
+        assert x.tolist() == [[0, 0], [0, 0]]
+
+
+def _scripted(x, place):
+    x[place] = 0.1
+    x[0, :] = 0.3
+    return x.masked_fill(x == 0.3, 0.7)
+
+
+def test_a_script_writes_doubles_with_all_their_digits():
+    x, place = torch.zeros(2, 2, dtype=torch.float64), torch.tensor([1])
+    assert torch.jit.script(_scripted)(x, place).tolist() == [[0.7, 0.7], [0.1, 0.1]]
+
+
+def test_a_single_half_becomes_infinite():
+    """As in PyTorch, which looks at what several are filled with only."""
+    x = torch.zeros(2, dtype=torch.float16)
+    x[1] = 1e6
+    assert x.tolist() == [0.0, np.inf]
+    assert torch.full((1,), 1e6, dtype=torch.float16).tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("function", [F.hardtanh, F.relu6])
+def test_integers_limited_by_hardtanh_stay_integers(function):
+    found = function(torch.tensor([0, 1], dtype=torch.uint8))
+    assert (found.dtype, found.tolist()) == (torch.uint8, [0, 1])
+    with pytest.raises(NotImplementedError, match="Bool inputs not supported"):
+        function(torch.tensor([True]))
+
+
+def test_fractions_of_limits_are_left_out_for_integers():
+    assert F.hardtanh(torch.tensor([-5, 8]), -2.5, 3.7).tolist() == [-2, 3]

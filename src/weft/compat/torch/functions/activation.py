@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
@@ -85,14 +87,19 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 @tensor_function
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """Limited to [min_val, max_val]."""
+    """Limited to [min_val, max_val]; integers to these without their fractions."""
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError("Bool inputs not supported for hardtanh")
+    if input.dtype.category == 1:
+        held = np.iinfo(input.dtype.numpy)
+        return clamp(input, int(max(min_val, held.min)), int(min(max_val, held.max)))
     return clamp(input, min_val, max_val)
 
 
 @tensor_function
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     """Limited to [0, 6]."""
-    return clamp(input, 0, 6)
+    return hardtanh(input, 0, 6)
 
 
 @tensor_function

@@ -11,7 +11,7 @@ from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype
 from weft.compat.torch.functions.rule import noted, of_op
-from weft.compat.torch.overflow import need_fit, wrapped
+from weft.compat.torch.overflow import need_fit, stored, wrapped
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -185,7 +185,7 @@ def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
     operands, to = common(input, other)
     for each in (input, other):
-        if isinstance(each, bool | int | float):
+        if isinstance(each, bool | int | float) and to.name not in ("float16", "bfloat16"):
             need_fit(each, to)
     return emit("where", cast(condition, dtypes.bool_), *operands)
 
@@ -204,9 +204,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """value where the mask, of bools, holds, else input; of the element type of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-    if isinstance(value, bool | int | float):
-        need_fit(value, input.dtype)
-    return where(mask, cast(as_tensor(value), input.dtype), input)
+    filling = value if isinstance(value, Tensor) else as_tensor(stored(value, input.dtype))
+    return where(mask, cast(filling, input.dtype), input)
 
 
 @tensor_function

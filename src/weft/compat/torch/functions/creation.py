@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.dtypes import dtype as DType  # noqa: N812
 from weft.compat.torch.functions.arithmetic import cast
 from weft.compat.torch.functions.shape import sizes
-from weft.compat.torch.overflow import need_fit, wrapped
+from weft.compat.torch.overflow import need_fit, stored
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
 from weft.ops.op import Array
@@ -153,8 +154,7 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
         raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
     if isinstance(fill_value, bool | int | float):
-        need_fit(fill_value, dtypes.of_numpy(element))
-        fill_value = wrapped(fill_value, element)
+        fill_value = stored(fill_value, dtypes.of_numpy(element), math.prod(shape))
     return Tensor(np.full(shape, fill_value, element))
 
 

@@ -15,6 +15,7 @@ from weft.compat.torch.functions.selection import nonzero
 from weft.compat.torch.functions.shape import ints, permute, reshape
 from weft.compat.torch.functions.writing import copy_
 from weft.compat.torch.memory import Step
+from weft.compat.torch.overflow import stored
 from weft.compat.torch.recording import emit
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
@@ -245,7 +246,7 @@ def set_index(input: Tensor, index: Any, value: Any) -> None:
     if not where.chosen:
         copy_(part, value)
         return
-    source = as_tensor(value)
+    source = value if isinstance(value, Tensor) else as_tensor(stored(value, input.dtype))
     mask = where.chosen[0][1]
     if len(where.chosen) == 1 and mask.dtype is dtypes.bool_ and source.numel() == 1:
         wide = reshape(

@@ -11,6 +11,7 @@ from weft.compat.torch.functions.arithmetic import as_tensor, cast
 from weft.compat.torch.functions.reduction import as_before, as_line, axis_of
 from weft.compat.torch.functions.rule import of_op
 from weft.compat.torch.functions.shape import ints, transpose
+from weft.compat.torch.overflow import stored
 from weft.compat.torch.recording import emit
 from weft.compat.torch.tensor import Tensor
 
@@ -49,7 +50,8 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def _source(x: Tensor, index: Tensor, src: Any) -> Tensor:
     if isinstance(src, Tensor):
         return src
-    return emit("expand", cast(as_tensor(src), x.dtype), ints(index.shape))
+    source = cast(src, x.dtype) if isinstance(src, Tensor) else as_tensor(stored(src, x.dtype))
+    return emit("expand", source, ints(index.shape))
 
 
 @tensor_function

@@ -257,6 +257,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a size (the last may be shorter), or of the sizes given."""
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = axis_of(tensor, dim)
     length, given = tensor.shape[axis], split_size_or_sections
     if isinstance(given, int):
@@ -305,7 +307,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every entry along `dim`."""
-    return tuple(select(input, dim, index) for index in range(input.shape[axis_of(input, dim)]))
+    axis = axis_of(input, dim)
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return tuple(select(input, axis, index) for index in range(input.shape[axis]))
 
 
 @tensor_function

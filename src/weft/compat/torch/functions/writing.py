@@ -9,14 +9,16 @@ import numpy as np
 from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import as_tensor, cast
 from weft.compat.torch.functions.shape import expand, reshape
-from weft.compat.torch.overflow import need_fit
+from weft.compat.torch.overflow import stored
 from weft.compat.torch.state import current
 from weft.compat.torch.tensor import Tensor
 from weft.ops.op import Array
 
 
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write `src` into the tensor's memory, as its element type. Raises RuntimeError if shapes do not fit."""
+    """Write `src` into the tensor's memory, as its element type. Raises RuntimeError if shapes or a number do not fit."""
+    if isinstance(src, bool | int | float | np.generic):
+        src = stored(src, input.dtype, input.numel())
     source = as_tensor(src)
     recording = current()
     if recording is None:
@@ -72,8 +74,6 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     """Write one number everywhere."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
-    if isinstance(value, bool | int | float):
-        need_fit(value, input.dtype)
     return copy_(input, value)
 
 
