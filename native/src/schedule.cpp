@@ -270,7 +270,7 @@ Op* Scheduler::after(Section& section, Member& member, Op& op) {
     Context& run = *op.run;
     leave(section, op);
     if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
-    member.has_ended_run = run.finished && member.role == Role::worker;
+    member.has_ended_run = run.finished && !run.nested && member.role == Role::worker;
     end_turn_if_over(run);
     const bool leaves = member.role == Role::worker && is_for_caller(run);
     const bool stays = member.role != Role::blocking && !leaves && !must_yield(member);
