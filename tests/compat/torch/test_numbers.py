@@ -135,10 +135,16 @@ class TestNumbersThatDoNotFit:
             (lambda x: x * -3, [106]),
             (lambda x: x > 300, [True]),
             (lambda x: x == 306, [True]),
+            (lambda x: x + ((1 << 63) + 3), [53]),
         ],
     )
     def test_wrap_as_operands(self, compute, wanted):
         assert compute(torch.tensor([50], dtype=torch.uint8)).tolist() == wanted
+
+    @pytest.mark.parametrize("number", [1 << 64, -(1 << 63) - 1])
+    def test_longer_than_64_bits_are_refused(self, number):
+        with pytest.raises(OverflowError):
+            torch.tensor([50]) + number
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,10 @@ def stored(number: Any, to: DType, count: int = 2) -> Array:
 
 
 def wrapped(number: Any, to: np.dtype[Any]) -> Array:
-    """A Python number as a 0-d array of `to`; integers outside its range wrap, as operands of PyTorch's operators do."""
+    """A Python number as a 0-d array of `to`; integers of up to 64 bits wrap, as operands of PyTorch's operators do.
+
+    Raises OverflowError for longer ones, as PyTorch.
+    """
     if to.kind in "iu" and isinstance(number, int):
-        return np.asarray(number, np.int64).astype(to)
+        return np.asarray(number, np.uint64 if number >= 1 << 63 else np.int64).astype(to)
     return np.asarray(number, to)

@@ -96,6 +96,7 @@ CASES: dict[str, Case] = {
         lambda c, x, y: torch.baddbmm(c, x, y, beta=0.5, alpha=2),
         (seeded(2, 3, 5), seeded(2, 3, 4), seeded(2, 4, 5)),
     ),
+    "addmm of nothing": (lambda c, x, y: torch.addmm(c, x * torch.nan, y, alpha=0), (seeded(5), X, seeded(4, 5))),
     "addmm": (lambda c, x, y: torch.addmm(c, x, y, beta=0.5, alpha=2.0), (seeded(5), X, seeded(4, 5))),
     "mv": (torch.mv, (X, seeded(4))),
     "outer": (torch.outer, (seeded(3), seeded(4))),

@@ -37,6 +37,15 @@ def test_traced(name: str) -> None:
     assert_same(run(session, args), function(*args))
 
 
+@pytest.mark.parametrize("function", [torch.nn.functional.hardsigmoid, torch.nn.functional.hardswish])
+def test_activations_of_floats_refuse_integers_as_eager_does(function) -> None:
+    """
+    Constants of the formula would be cut to 0 in integers.
+    """
+    with pytest.raises(weft.errors.ModelError, match="takes floating point numbers"):
+        weft.Session(Module(function).eval(), example_inputs=(torch.tensor([-3, 0, 4]),))
+
+
 def test_every_line_of_the_table_is_an_aten_op() -> None:
     """
     A misspelt name would never be found.

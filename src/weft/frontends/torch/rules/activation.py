@@ -35,8 +35,10 @@ def hardtanh(b: Builder, x: Value, low: float = -1.0, high: float = 1.0) -> Valu
 
 
 def hardsigmoid(b: Builder, x: Value) -> Value:
-    """x / 6 + 1 / 2, limited to [0, 1]."""
+    """x / 6 + 1 / 2, limited to [0, 1]. Raises Fault for what is not floating."""
     dtype = x.known_dtype
+    if not dtype.is_float:
+        raise Fault(f"it takes floating point numbers, not {dtype}")
     line = b.add("add", b.add("mul", x, b.scalar(1 / 6, dtype)), b.scalar(0.5, dtype))
     return hardtanh(b, line, 0, 1)
 

@@ -26,9 +26,12 @@ def linear(b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Va
 
 
 def addmm(b: Builder, x: Value, one: Value, two: Value, beta: Operand = 1, alpha: Operand = 1) -> Value:
-    """beta x + alpha (one two)."""
+    """beta x + alpha (one two); with alpha 0 a product of matrices that are no batch is not read, as in PyTorch."""
     product = b.matmul(one, two)
-    product = product if alpha == 1 else mul(b, product, alpha)
+    if alpha == 0 and b.rank(one) == 2:
+        product = b.full(0, product.known_dtype, b.shape(product))
+    elif alpha != 1:
+        product = mul(b, product, alpha)
     if beta == 0:
         return product
     return add(b, product, x if beta == 1 else mul(b, x, beta))
