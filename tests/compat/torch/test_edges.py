@@ -37,6 +37,17 @@ def _nan(*others):
             np.pi * np.array([0.25, 0.75, -1]),
         ),
         (lambda: F.hardshrink(_nan(1, 0.1)), [NAN, 1, 0]),
+        (lambda: torch.lerp(torch.tensor([-INF, 1]), torch.tensor([1.0, 2]), 1.0), [NAN, 2]),
+        (lambda: torch.isclose(torch.tensor([INF, INF]), torch.tensor([INF, 1])), [True, False]),
+        (lambda: torch.isclose(torch.tensor([True]), torch.tensor([True])), [True]),
+        (lambda: torch.maximum(torch.tensor([True, False]), torch.tensor(False)), [True, False]),
+        (lambda: torch.tensor([True, False]) <= torch.tensor([False, False]), [False, True]),
+        (lambda: torch.tensor([False, True]).max(0).indices, 1),
+        (lambda: torch.outer(torch.tensor([True, False]), torch.tensor([True])), [[True], [False]]),
+        (lambda: torch.addmm(torch.ones(1, 1).int(), *[torch.ones(1, 1).int()] * 2, alpha=1.5), [[2]]),
+        (lambda: torch.cat([torch.ones(1, 2), torch.zeros(0)]), [[1, 1]]),
+        (lambda: torch.masked_select(torch.tensor(3.0), torch.tensor(True)), [3]),
+        (lambda: torch.argsort(torch.tensor([2, 1, 2]), descending=True, stable=True), [0, 2, 1]),
         (lambda: F.softshrink(_nan(1, 0.1, -1)), [NAN, 0.5, 0, -0.5]),
         (lambda: F.threshold(_nan(1, -1), 0, 5), [NAN, 1, 5]),
         (lambda: torch.any(torch.tensor([[True, False]]), dim=[]), [[True, False]]),
@@ -136,6 +147,22 @@ def _calls(made):
         (lambda: torch.addmm(torch.ones(2, 2).double(), torch.ones(2, 2), torch.ones(2, 2)), RuntimeError, "one dtype"),
         (lambda: torch.split(torch.ones(3), 0), RuntimeError, "split_size"),
         (lambda: torch.ones(3).narrow(0, 1, -1), RuntimeError, "narrow(): length must be non-negative."),
+        (lambda: torch.ones(3).narrow(0, -4, 1), IndexError, "start out of range (expected to be in range of [-3, 3]"),
+        (lambda: torch.tensor(1).narrow(0, 0, 1), RuntimeError, "narrow() cannot be applied to a 0-dim tensor."),
+        (lambda: torch.roll(torch.tensor(1), 1, 0), IndexError, "tensor has no dimensions"),
+        (lambda: torch.repeat_interleave(torch.tensor(1), 2, 0), IndexError, "tensor has no dimensions"),
+        (lambda: torch.flatten(torch.ones(2, 3), -1, 0), RuntimeError, "start_dim cannot come after end_dim"),
+        (
+            lambda: torch.unflatten(torch.ones(0, 3), 1, (-1, 2)),
+            RuntimeError,
+            "don't multiply up to the size of dim 1 (3)",
+        ),
+        (lambda: torch.arange(3, 1), RuntimeError, "inconsistent with step sign"),
+        (lambda: torch.arange(1, 3, -1), RuntimeError, "inconsistent with step sign"),
+        (lambda: torch.isclose(torch.ones(1), torch.ones(1).double()), RuntimeError, "Float did not match Double"),
+        (lambda: torch.frac(torch.tensor([1])), NotImplementedError, "not implemented for 'Long'"),
+        (lambda: torch.trace(torch.ones(1, 1, 1)), RuntimeError, "expected a matrix"),
+        (lambda: torch.outer(torch.ones(2, 2), torch.ones(2)), RuntimeError, "Expected 1-D argument self"),
         (lambda: F.rms_norm(torch.ones(2, 3), (4,)), RuntimeError, "Given normalized_shape=[4]"),
         (lambda: torch.tensor([2**70]), ValueError, "Overflow when unpacking long long"),
         (lambda: torch.tensor([[1], [2**63]]), ValueError, "Overflow when unpacking long long"),
@@ -150,6 +177,22 @@ def test_what_pytorch_refuses_is_refused(call, kind, message):
         with pytest.raises(kind) as caught:
             way()
         assert message in str(caught.value)
+
+
+def test_running_products_of_integers_and_bools_are_of_64_bits():
+    """
+    As running sums are.
+    """
+    for kind in (torch.int32, torch.bool):
+        assert torch.cumprod(torch.ones(2).to(kind), 0).dtype is torch.int64
+
+
+def test_an_axis_of_several_may_have_no_entries():
+    """
+    What -1 stands for follows from the size of the axis alone.
+    """
+    assert torch.unflatten(torch.zeros(0, 2), -1, (-1,)).shape == (0, 2)
+    assert torch.unflatten(torch.zeros(1, 0), 0, (1, -1)).shape == (1, 1, 0)
 
 
 def test_parts_of_nothing_are_empty():

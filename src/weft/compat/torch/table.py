@@ -59,7 +59,7 @@ ELEMENTARY = _of(
 PRODUCTS = _of(matmul, "mm bmm matmul mv dot addmm baddbmm einsum outer bilinear tensordot")
 REDUCTIONS = _of(
     reduction,
-    "sum mean prod amax amin max min argmax argmin var std norm logsumexp all any cumsum topk sort argsort",
+    "sum mean prod amax amin max min argmax argmin var std norm logsumexp all any cumsum cumprod topk sort argsort",
 )
 STATISTICS = _of(
     statistics,
@@ -78,7 +78,6 @@ ARRANGEMENTS = _of(
 DIAGONALS = _of(diagonal, "diag diagonal trace")
 MATRICES = {
     "cholesky_solve": of_op("cholesky_solve", lambda input, L, upper=False: (input, L, upper)),  # noqa: N803 - PyTorch's name
-    "cumprod": of_op("cumprod"),
     "det": of_op("det"),
     "inverse": of_op("inverse"),
     "logdet": of_op("logdet"),

@@ -19,6 +19,7 @@ from weft.compat.torch.functions.arithmetic import (
     lt,
     minimum,
     mul,
+    need_floats,
     sub,
     unary,
     where,
@@ -138,12 +139,14 @@ def tanhshrink(input: Tensor) -> Tensor:
 @tensor_function
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input where it is farther from 0 than lambd, else 0; of NaN NaN."""
+    need_floats("hardshrink_cpu", input.dtype)
     return where(le(abs_(input), lambd), 0, input)
 
 
 @tensor_function
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """input, nearer to 0 by lambd; of NaN NaN."""
+    need_floats("softshrink_check", input.dtype)
     return where(le(abs_(input), lambd), 0, where(lt(input, 0), add(input, lambd), sub(input, lambd)))
 
 
@@ -175,7 +178,7 @@ def softmin(input: Tensor, dim: int | None = None) -> Tensor:
 
 def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
     """`op` along `dim`; where it is None along the axis of classes, as PyTorch guesses it from the number of axes."""
-    _need_floats(f"{op}_lastdim_kernel_impl", x.dtype if to is None else to)
+    need_floats(f"{op}_lastdim_kernel_impl", x.dtype if to is None else to)
     axis = axis_of(x, dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1)
     found: Tensor = noted(op, (x, axis, to))
     return found
@@ -183,10 +186,5 @@ def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
 
 def _floats(kernel: str, x: Tensor) -> Tensor:
     """`x`. Raises NotImplementedError, which names PyTorch's `kernel`, if it holds no floats."""
-    _need_floats(kernel, x.dtype)
+    need_floats(kernel, x.dtype)
     return x
-
-
-def _need_floats(kernel: str, kind: DType) -> None:
-    if not kind.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.SCALARS[kind.name]}'")

@@ -55,6 +55,12 @@ def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dty
     return [cast(t, to) if isinstance(t, Tensor) else wrapped(t, to.numpy) for t in tensors], to
 
 
+def need_floats(kernel: str, kind: dtype) -> None:
+    """Raises NotImplementedError, which names PyTorch's `kernel`, if the element type is not of floats."""
+    if not kind.is_floating_point:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.SCALARS[kind.name]}'")
+
+
 def scalar(x: Tensor, number: float) -> Any:
     """A constant of the element type of `x`."""
     return np.asarray(number, x.dtype.numpy)
@@ -75,11 +81,25 @@ def binary(op: str, name: str = "", *, least: dtype | None = None) -> Callable[.
     """The function of a scalar op with two operands."""
 
     def function(input: Operand, other: Operand) -> Tensor:
-        operands, _ = common(input, other, least=least)
-        return emit(op, *operands)
+        operands, to = common(input, other, least=least)
+        return emit(op, *operands) if to is not dtypes.bool_ else _of_bools(op, operands)
 
     function.__name__ = name or op
     return tensor_function(function)
+
+
+def _of_bools(op: str, operands: list[Any]) -> Tensor:
+    """The scalar op of bools, False being less than True."""
+    if op in _EXTREMES_OF_BOOLS:
+        return emit(_EXTREMES_OF_BOOLS[op], *operands)
+    if op in ("eq", "ne"):
+        return emit(op, *operands)
+    if op == "fmod":
+        raise NotImplementedError("\"fmod_cpu\" not implemented for 'Bool'")
+    return emit(op, *(cast(as_tensor(each), dtypes.uint8) for each in operands))
+
+
+_EXTREMES_OF_BOOLS = {"max": "or", "min": "and"}
 
 
 def _scaled(input: Operand, other: Operand, alpha: float) -> Operand:
@@ -219,14 +239,23 @@ def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
 
 @tensor_function
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
-    """input + weight * (end - input)."""
-    return add(input, mul(weight, sub(end, input)))
+    """input + weight * (end - input), from the nearer of the two."""
+    apart = sub(end, input)
+    if not isinstance(weight, Tensor):
+        return add(input, mul(apart, weight)) if abs(weight) < 0.5 else sub(end, mul(apart, 1 - weight))
+    return where(lt(abs_(weight), 0.5), add(input, mul(weight, apart)), sub(end, mul(apart, sub(1, weight))))
 
 
 @tensor_function
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """Whether |input - other| <= atol + rtol |other|."""
-    near = logical_or(eq(input, other), le(abs_(sub(input, other)), add(mul(abs_(other), rtol), atol)))
+    if input.dtype is not other.dtype:
+        names = (dtypes.SCALARS[each.dtype.name] for each in (input, other))
+        raise RuntimeError(" did not match ".join(names))
+    if input.dtype is dtypes.bool_:
+        return isclose(cast(input, dtypes.float32), cast(other, dtypes.float32), rtol, atol, equal_nan)
+    apart = abs_(sub(input, other))
+    near = logical_or(eq(input, other), logical_and(isfinite(apart), le(apart, add(mul(abs_(other), rtol), atol))))
     return logical_or(near, logical_and(isnan(input), isnan(other))) if equal_nan else near
 
 

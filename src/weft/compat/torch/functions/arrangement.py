@@ -106,6 +106,8 @@ def fliplr(input: Tensor) -> Tensor:
 
 def flipud(input: Tensor) -> Tensor:
     """The first axis in reverse."""
+    if not input.ndim:
+        raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
 
 
@@ -117,6 +119,8 @@ def tile(input: Tensor, *dims: Any) -> Tensor:
 
 def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Tensor:
     """Each entry along `dim` (None: of the flattened tensor) `repeats` times."""
+    if dim is not None and not input.ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     counts = repeats.numpy() if isinstance(repeats, Tensor) else repeats
     x, axis = (reshape(input, -1), 0) if dim is None else (input, axis_of(input, dim))
     places = Tensor(np.repeat(np.arange(x.shape[axis]), counts))
@@ -127,7 +131,14 @@ def _list(given: Any) -> list[int]:
     return [given] if isinstance(given, int) else [int(each) for each in given]
 
 
-roll = of_op("roll", lambda input, shifts, dims=(): (input, _list(shifts), _list(dims)))
+def _rolled(input: Tensor, shifts: Any, dims: Any = ()) -> tuple[Any, ...]:
+    along = _list(dims)
+    if along and not input.ndim:
+        raise IndexError(f"Dimension specified as {along[0]} but tensor has no dimensions")
+    return input, _list(shifts), along
+
+
+roll = of_op("roll", _rolled)
 
 
 def _padding(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> tuple[Any, ...]:

@@ -169,6 +169,10 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Ten
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
     if len(numbers) == 3 and not numbers[2]:
         raise RuntimeError("step must be nonzero")
+    if len(numbers) == 3 and (numbers[1] - numbers[0]) * numbers[2] < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if len(numbers) < 3 and numbers[-1] < (numbers[0] if len(numbers) == 2 else 0):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     floats = any(isinstance(number, float) for number in numbers)
     return Tensor(np.arange(*numbers).astype(_element("arange", dtype, dtypes.float32 if floats else dtypes.int64)))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from weft.compat.torch import dtypes
 from weft.compat.torch.functions.arithmetic import where
 from weft.compat.torch.functions.indexing import index_
 from weft.compat.torch.functions.reduction import axis_of, sum_
@@ -39,4 +40,8 @@ def diag(input: Tensor, diagonal_: int = 0) -> Tensor:
 
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of a matrix."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is dtypes.bool_:
+        raise NotImplementedError("\"trace\" not implemented for 'Bool'")
     return sum_(diagonal(input))

@@ -9,10 +9,13 @@ from weft.compat.torch.dispatch import tensor_function
 from weft.compat.torch.functions.arithmetic import (
     abs_,
     add,
+    cast,
+    common_type,
     eq,
     gt,
     isnan,
     mul,
+    need_floats,
     sub,
     trunc,
     unary,
@@ -26,8 +29,16 @@ sin, cos, tan, asin, acos, atan = (unary(op) for op in ("sin", "cos", "tan", "as
 sinh, cosh, asinh, acosh, atanh = (unary(op) for op in ("sinh", "cosh", "asinh", "acosh", "atanh"))
 erf, erfc = unary("erf"), unary("erfc")
 _softplus = unary("softplus")
-atan2, hypot = (of_op(op, lambda input, other: (input, other)) for op in ("atan2", "hypot"))
+atan2 = of_op("atan2", lambda input, other: (input, other))
 exp2, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "log10"))
+
+
+def _sides(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    need_floats("hypot_cpu", common_type(input, other))
+    return input, other
+
+
+hypot = of_op("hypot", _sides)
 
 
 @tensor_function
@@ -39,14 +50,18 @@ def log2(input: Tensor) -> Tensor:
 @tensor_function
 def frac(input: Tensor) -> Tensor:
     """What follows the point."""
+    need_floats("frac_cpu", input.dtype)
     return sub(input, trunc(input))
 
 
 @tensor_function
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """log(exp(input) + exp(other)) without overflow."""
-    high = where(gt(input, other), input, other)
-    distance = where(eq(input, other), 0, abs_(sub(input, other)))
+    to = common_type(input, other)
+    need_floats("logaddexp_cpu", to)
+    one, two = cast(input, to), cast(other, to)
+    high = where(gt(one, two), one, two)
+    distance = where(eq(one, two), 0, abs_(sub(one, two)))
     return add(high, _softplus(sub(0, distance)))
 
 

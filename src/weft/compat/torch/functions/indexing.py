@@ -232,7 +232,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     mask = cast(mask, dtypes.bool_)
-    shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)))
+    shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)) or (1,))
     wide = emit("expand", input, shape)
     return _gathered(wide, _positioned(wide, ((0, emit("expand", mask, shape)),)))
 

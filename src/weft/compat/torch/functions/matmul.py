@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from weft.compat.torch import dtypes
 from weft.compat.torch.dispatch import tensor_function
-from weft.compat.torch.functions.arithmetic import add, common
+from weft.compat.torch.functions.arithmetic import add, common, logical_and
 from weft.compat.torch.functions.reduction import axis_of
 from weft.compat.torch.functions.rule import noted, of_op
 from weft.compat.torch.functions.shape import expanded, permute, reshape
@@ -98,6 +99,8 @@ def _added(op: str, operands: tuple[Tensor, Tensor, Tensor], beta: float, alpha:
         types = ", ".join(map(str, dict.fromkeys(each.dtype for each in operands)))
         raise RuntimeError(f"{op}: its operands must have one dtype, but got: {types}")
     expanded(added, (*one.shape[:-1], two.shape[-1]))
+    if not one.dtype.is_floating_point:
+        beta, alpha = int(beta), int(alpha)
     found: Tensor = noted(op, (*operands, beta, alpha))
     return found
 
@@ -131,4 +134,15 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> 
 
 
 bilinear = of_op("bilinear", lambda input1, input2, weight, bias=None: (input1, input2, weight, bias))
-outer = of_op("outer", lambda input, vec2: (input, vec2))
+_outer = of_op("outer", lambda input, vec2: (input, vec2))
+
+
+@tensor_function
+def outer(input: Tensor, vec2: Tensor) -> Tensor:
+    """Products of each element of one vector with each of the other; of bools, and."""
+    for name, each in (("self", input), ("vec2", vec2)):
+        if each.ndim != 1:
+            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each.ndim}-D")
+    if input.dtype is vec2.dtype is dtypes.bool_:
+        return logical_and(reshape(input, (-1, 1)), vec2)
+    return _outer(input, vec2)

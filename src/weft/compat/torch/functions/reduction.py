@@ -26,6 +26,7 @@ from weft.compat.torch.functions.arithmetic import (
     where,
 )
 from weft.compat.torch.functions.elementary import exp, log
+from weft.compat.torch.functions.rule import noted
 from weft.compat.torch.recording import emit, emit_many
 from weft.compat.torch.tensor import Tensor
 
@@ -155,7 +156,8 @@ def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]
         need_elements(name, input, dim)
         if dim is None:
             return whole(input)
-        return Extreme(whole(input, dim, keepdim), _arg(f"arg{name}", input, dim, keepdim))
+        numbers = cast(input, dtypes.uint8) if input.dtype is dtypes.bool_ else input
+        return Extreme(whole(input, dim, keepdim), _arg(f"arg{name}", numbers, dim, keepdim))
 
     function.__name__ = name
     return tensor_function(function)
@@ -267,6 +269,13 @@ def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
 
 
 @tensor_function
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Running products along `dim`; of integers and bools an int64."""
+    found: Tensor = noted("cumprod", (_summable(input, dtype), dim))
+    return found
+
+
+@tensor_function
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
     """The k largest (or smallest) elements along `dim`, in order, and where they are."""
     axis = axis_of(input, dim)
@@ -285,6 +294,6 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = 
 
 
 @tensor_function
-def argsort(input: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """Where the elements of `sort` were."""
     return sort(input, dim, descending).indices

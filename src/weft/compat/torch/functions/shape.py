@@ -115,6 +115,8 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if not input.ndim:
         return reshape(input, 1)
     first, last = axis_of(input, start_dim), axis_of(input, end_dim)
+    if first > last:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     middle = int(np.prod(input.shape[first : last + 1], dtype=np.int64))
     return reshape(input, (*input.shape[:first], middle, *input.shape[last + 1 :]))
 
@@ -122,7 +124,17 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """One axis as several."""
     axis = axis_of(input, dim)
-    return reshape(input, (*input.shape[:axis], *sizes, *input.shape[axis + 1 :]))
+    if not input.ndim:
+        raise RuntimeError("unflatten: a tensor without axes has none that could become several")
+    size, given = input.shape[axis], [int(each) for each in sizes]
+    rest = int(np.prod([each for each in given if each != -1], dtype=np.int64))
+    if given.count(-1) == 1 and rest and not size % rest:
+        given[given.index(-1)] = size // rest
+    elif rest != size or -1 in given:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {given} don't multiply up to the size of dim {axis} ({size}) in the input tensor"
+        )
+    return reshape(input, (*input.shape[:axis], *given, *input.shape[axis + 1 :]))
 
 
 def _perm(x: Tensor, dims: tuple[Any, ...]) -> tuple[int, ...]:
@@ -238,7 +250,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     operands, _ = common(*tensors)
-    return emit("concat", *operands, axis=axis_of(tensors[0], dim))
+    # PyTorch takes tensors of shape [0] beside those of any shape.
+    kept = [each for each in operands if each.shape != (0,)] or operands
+    return emit("concat", *kept, axis=axis_of(kept[0], dim) if kept[0].shape != (0,) else 0)
 
 
 @tensor_function
@@ -290,10 +304,14 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """`length` entries along `dim`, from `start` on."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     axis = axis_of(input, dim)
     size = input.shape[axis]
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     start = start + size if start < 0 else start
     if start + length > size:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")

@@ -49,6 +49,8 @@ def std_mean(input: Tensor, dim: Dims = None, unbiased: bool = True, keepdim: bo
 @tensor_function
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
     """The smallest and the largest element."""
+    if not isinstance(dim, int | None):
+        raise TypeError(f"aminmax(): argument 'dim' must be int, not {type(dim).__name__}")
     need_elements("aminmax", input, dim)
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
 
