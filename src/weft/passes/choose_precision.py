@@ -13,6 +13,7 @@ from weft.graph.value import Value
 from weft.ops.pool import POOLS
 from weft.passes.base import PassContext
 from weft.passes.lower.attention_operands import can_pair
+from weft.passes.lower.base import has_far_weights
 from weft.passes.lower.conv import blocked_output, multiplies_pairs, prefers_winograd
 from weft.passes.lower.conv_tail import has_readable_tail
 from weft.passes.lower.expr import is_native
@@ -163,7 +164,8 @@ def _round_where_made(value: Value) -> None:
 def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:
     """Give products whose left factor is stored as f32 a rounded copy of it, where that pays."""
     uses: Counter[Value] = Counter()
-    readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved)}
+    far = has_far_weights(graph, context.target)
+    readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved, far=far)}
     for node in readers:
         uses[node.operand(0)] += _uses_of_each(node)
     copies: dict[Value, Value] = {}
@@ -182,14 +184,14 @@ def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> 
     return bool(copies)
 
 
-def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value]) -> bool:
+def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value], *, far: bool) -> bool:
     """Whether `node` reads f32 and would be faster if it read bf16."""
     x = node.inputs[0] if node.inputs else None
     if x is None or x.dtype != f32 or x.is_constant:
         return False
     if not multiplies(node, context.target, blocked=x in convolved):
         return False
-    return not prefers_winograd(node, context.target, context.math)
+    return not prefers_winograd(node, context.target, context.math, far=far)
 
 
 def _uses_of_each(node: Node) -> int:

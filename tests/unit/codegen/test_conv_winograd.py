@@ -12,6 +12,7 @@ from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
 from weft.codegen import target as targets
 from weft.dtypes import f64
 from weft.passes.lower import conv_winograd
+from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_winograd_cost import choose_cut
 from weft.passes.lower.conv_winograd_cut import ALGORITHMS, Cut, Points, cuts
 from weft.passes.lower.conv_winograd_weights import kernel_transform
@@ -56,16 +57,17 @@ def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) ->
     """The cuts of `case` with these points, a few of each kind."""
     found = [cut for cut in cuts(case.shape(target), target) if cut.points == points]
     assert found, f"no cut of {points}"
-    seen: set[tuple[bool, int]] = set()
+    seen: set[tuple[bool, bool, int]] = set()
     for cut in found[::2] + found[1::2]:
-        if (cut.fused, cut.group.vectors) not in seen:
-            seen.add((cut.fused, cut.group.vectors))
+        kind = cut.fused, cut.section_blocks > 0, cut.group.vectors
+        if kind not in seen:
+            seen.add(kind)
             yield cut
 
 
 def check(case: Case, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels of `cut` agree with float64 within FAST_LIMIT, and chunks in reverse order give the same bits."""
-    monkeypatch.setattr(conv_winograd, "choose_cut", lambda shape, target, pairs=False: cut)
+    monkeypatch.setattr(conv_winograd, "choose_cut", lambda shape, target, far, pairs: cut)
     case.check_error(target, FAST_LIMIT, cut)
 
 
@@ -126,6 +128,20 @@ def test_kernels(
         check(replace(case, tail="residual_relu"), target, first, monkeypatch)
 
 
+@pytest.mark.parametrize(("kernel", "strides"), ALGORITHMS)
+def test_kernels_that_transform_weights_themselves(
+    kernel: tuple[int, int], strides: tuple[int, int], target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sections of input channels are added up, the last one short: as good as weights that were transformed before."""
+    down, across = kernel
+    pads = (down // 2, across // 2, down // 2, across // 2)
+    case = winograd(52, 36, (9, 11), pads=pads, images=2, kernel=kernel, strides=strides)
+    for points in ALGORITHMS[kernel, strides]:
+        cut = next(cut for cut in cuts_of_points(case, target, points) if cut.section_blocks)
+        for blocks in {1, 2, cut.in_blocks}:
+            check(replace(case, tail="residual_relu"), target, replace(cut, section_blocks=blocks), monkeypatch)
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("tail", ["", *TAILS])
 def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,6 +181,25 @@ def test_exact_math_never_takes_it() -> None:
     assert "conv_winograd" in case.families(target)
     assert replace(case, math="exact").families(target) == ["conv"]
     assert replace(case, dtype=f64).families(target) == ["conv"]
+
+
+def test_weights_from_memory_are_transformed_by_the_kernel() -> None:
+    """Taps are a quarter of what is made of them: they are read where weights come from memory, not where caches hold them."""
+    target = replace(targets.for_isa("avx512"), l2=1 << 20, l3=32 << 20)
+    shape = winograd(256, 256, (14, 14)).shape(target)
+    far, near = (choose_cut(shape, target, far=far) for far in (True, False))
+    assert far is not None
+    assert near is not None
+    assert far.section_blocks > 0
+    assert near.section_blocks == 0
+
+
+@pytest.mark.parametrize(("channels", "far"), [(48, False), (64, True)])
+def test_a_model_that_fills_half_of_the_last_cache_has_its_weights_in_memory(channels: int, far: bool) -> None:
+    """Its constants count as the model gives them."""
+    target = replace(targets.detect(), l2=1 << 16, l3=2 * 56 * 64 * 9 * 4)
+    graph, _ = winograd(channels, 64, (8, 8)).graph(target)
+    assert LowerContext(graph, target).far_weights == far
 
 
 def test_not_taken_where_it_does_not_pay() -> None:

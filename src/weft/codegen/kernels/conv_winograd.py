@@ -17,6 +17,7 @@ from weft.codegen.emit.kernel import Index, Kernel
 from weft.codegen.emit.loops import loop
 from weft.codegen.kernels.conv_tail import Tail
 from weft.codegen.kernels.conv_tile_product import Product
+from weft.codegen.kernels.conv_winograd_sections import Sections
 from weft.codegen.kernels.conv_winograd_tiles import Tiles
 from weft.plan.kernel_spec import KernelSpec
 
@@ -76,8 +77,11 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
     Params: dtype, source, lanes, vectors, strides, points, reach, side, factors (points down and across at which the kernel has
     values of its own: further ones have those of the last), heights (tiles of the kinds of register blocks), unroll (input
     channels a turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, tail, kinds.
-    Pointers: out, x, transformed weights [group, factor, channel, vectors * lanes], bias (if `bias`), then the
-    tail's operands. See PRODUCT_ARGS. Scratch: one tile, the products, the input.
+    section (input channels whose weights are transformed at a time, or 0: all are transformed before); for sections: asked (see
+    Sections), matrices (those that transform kernels, down and across), factor_stride (elements between two points' weights).
+    Pointers: out, x, weights, bias (if `bias`), then the tail's operands. Weights are [group, factor, channel, vectors * lanes]
+    if transformed before, else [group, channel, tap, vectors * lanes]. See PRODUCT_ARGS. Scratch: one tile, the products,
+    then the input if `fused`, or the weights of a section.
     """
     arg = {name: k.arg(number) for number, name in enumerate(PRODUCT_ARGS)}
     dtype, lanes, vectors = spec["dtype"], spec["lanes"], spec["vectors"]
@@ -95,11 +99,15 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
         _transform_group(k, spec, arg, tile_group, (0, _blocks(k, spec, arg["channels"])), inputs)
     else:
         inputs = k.at(k.pointer(1), k.mul(tile_group, k.mul(arg["input_point"], product.points)), dtype)
+    sections = None
+    if spec["section"]:
+        panel = k.at(products, k.mul(arg["product_point"], product.points), dtype)
+        sections = Sections(k, spec, arg["channels"], inputs, product.block_stride, panel).of_group
     first_tile = k.mul(tile_group, arg["group_tiles"])
     count = k.min(arg["group_tiles"], k.sub(arg["tiles"], first_tile))
     out_blocks = _blocks(k, spec, arg["outputs"])
     with (
-        product.of_groups(group_chunk, out_blocks, inputs, products) as (first_block, here),
+        product.of_groups(group_chunk, out_blocks, inputs, products, sections) as (first_block, here),
         loop(k, 0, count, name="tile") as tile,
     ):
         place = tiles.place(k.add(first_tile, tile.index))

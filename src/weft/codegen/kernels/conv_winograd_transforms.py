@@ -89,6 +89,32 @@ def output_transform(
     return results
 
 
+def weight_transform(k: Kernel, taps: Sequence[ir.Value], matrix: Sequence[Sequence[float]]) -> list[ir.Value]:
+    """The products of the rows of `matrix` with the taps of a kernel along one axis: its values at the points.
+
+    Rows of neighbouring points +p and -p, which differ in the signs of odd taps, share the sums of even ones.
+    """
+    results: list[ir.Value] = []
+    for number, row in enumerate(matrix):
+        if len(results) > number:
+            continue
+        even, odd = (_weighted_taps(k, taps, row, start) for start in (0, 1))
+        following = matrix[number + 1] if number + 1 < len(matrix) else ()
+        if even is None or odd is None:
+            results.append(odd if even is None else even)
+        elif all(abs(a - (-1) ** i * b) < 1e-12 for i, (a, b) in enumerate(zip(row, following, strict=False))):
+            results += [k.b.fadd(even, odd), k.b.fsub(even, odd)]
+        else:
+            results.append(k.b.fadd(even, odd))
+    return results
+
+
+def _weighted_taps(k: Kernel, taps: Sequence[ir.Value], row: Sequence[float], start: int) -> ir.Value | None:
+    """The sum of weight * tap over every second tap from `start` on; None if all weights are zero."""
+    found = [(tap, weight) for tap, weight in list(zip(taps, row, strict=True))[start::2] if weight]
+    return _weighted(k, *zip(*found, strict=True)) if found else None
+
+
 def _strided_output(k: Kernel, v: Sequence[ir.Value], points: Sequence[float]) -> list[ir.Value]:
     """As `output_transform` for stride 2: what pixels at odd places make is added to what those at even places do."""
     side = len(points) + 1

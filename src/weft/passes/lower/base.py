@@ -43,15 +43,26 @@ CALL_NS = 60.0
 """What calling a kernel at all is assumed to cost."""
 
 
+_HELD_SHARE = 0.5
+"""The part of the last cache that a model's weights may fill and still be there in the next run: kernels hold some in a
+larger form, and activations pass through it too."""
+
+
+def has_far_weights(graph: Graph, target: Target) -> bool:
+    """Whether the constants of `graph` are too many to stay in the caches from one run to the next."""
+    return sum(nbytes(value) for value in graph.constants()) > _HELD_SHARE * target.last_cache
+
+
 class LowerContext:
     """The state of one lowering: the target, what mathematics may be used, who multiplies matrices (None: weft's
-    kernels), aliases and new constants."""
+    kernels), where the weights are, aliases and new constants."""
 
     def __init__(self, graph: Graph, target: Target, math: str = "fast", provider: Provider | None = None) -> None:
         self.graph = graph
         self.provider = provider
         self.target = target
         self.math = math
+        self.far_weights = has_far_weights(graph, target)
         self.aliases: dict[Value, tuple[Value, int]] = {}
         self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
         """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""

@@ -98,11 +98,16 @@ def multiplies_pairs(node: Node, target: Target, *, blocked: bool) -> bool:
     return shape.groups == 1 and shape.kernel[1] > 1 and shape.dilations[1] == 1
 
 
-def prefers_winograd(node: Node, target: Target, math: str) -> bool:
-    """Whether a `conv` node of f32 is better left to Winograd's algorithm than given pairs of bf16."""
+def prefers_winograd(node: Node, target: Target, math: str, *, far: bool) -> bool:
+    """Whether a `conv` node of f32 is better left to Winograd's algorithm than given pairs of bf16.
+
+    `far`: the model's weights do not stay in the caches from one run to the next.
+    """
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
-    return math == "fast" and usual and shape is not None and choose_cut(shape, target, pairs=True) is not None
+    if math != "fast" or not usual or shape is None:
+        return False
+    return choose_cut(shape, target, far=far, pairs=True) is not None
 
 
 def multiplies_quads(node: Node, target: Target) -> bool:

@@ -16,7 +16,7 @@ from weft.passes.lower.conv_tail import TailOperands, tail_operands
 from weft.passes.lower.conv_tile_groups import odd
 from weft.passes.lower.conv_winograd_cost import choose_cut, groups_per_chunk, input_cost, product_cost
 from weft.passes.lower.conv_winograd_cut import ALGORITHMS, Cut
-from weft.passes.lower.conv_winograd_weights import transform_weights
+from weft.passes.lower.conv_winograd_weights import group_taps, kernel_matrices, transform_weights
 from weft.plan.call import Call
 from weft.plan.kernel_spec import KernelSpec
 
@@ -28,7 +28,7 @@ def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call
     """
     if ctx.math != "fast" or not is_winograd(node, shape):
         return None
-    cut = choose_cut(shape, ctx.target, pairs=node.operand(0).dtype == bf16)
+    cut = choose_cut(shape, ctx.target, far=ctx.far_weights, pairs=node.operand(0).dtype == bf16)
     return None if cut is None else winograd_calls(node, shape, cut, ctx)
 
 
@@ -85,9 +85,9 @@ def _input_call(node: Node, shape: ConvShape, cut: Cut, tiles: Value, ctx: Lower
 def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: TailOperands, ctx: LowerContext) -> Call:
     """The call that multiplies, transforms back and stores; `source` is the input, or its tiles."""
     lanes, group, points = ctx.target.lanes(f32), cut.group, prod(cut.reach)
-    per_chunk = groups_per_chunk(cut, shape, ctx.target)
+    per_chunk = groups_per_chunk(cut, shape, ctx.target, far=ctx.far_weights)
     group_chunks = -(-cut.out_groups // per_chunk)
-    cost = product_cost(cut, shape, ctx.target)
+    cost = product_cost(cut, shape, ctx.target, far=ctx.far_weights)
     if cut.fused:
         cost += input_cost(cut, ctx.target) * group_chunks
     product_point = odd(group.size * group.vectors) * lanes
@@ -101,6 +101,7 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         heights=group.heights,
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
         fused=cut.fused,
+        **_section_params(shape, cut, lanes),
         bias=tail.bias is not None,
         tail=tail.expr,
         kinds=tail.kinds,
@@ -118,7 +119,7 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         product_point,
         *group.counts,
     )
-    weights = _transformed(node.operand(1), shape, cut, lanes, ctx)
+    weights = _weights(node.operand(1), shape, cut, lanes, ctx)
     return ctx.call(
         node,
         spec,
@@ -128,8 +129,31 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         chunks=cut.tile_groups * group_chunks,
         flops=2.0 * shape.multiply_adds,
         cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
-        scratch=points * (lanes + product_point + (_input_point(cut, ctx) if cut.fused else 0)) * f32.size,
+        scratch=(
+            points * (lanes + product_point + (_input_point(cut, ctx) if cut.fused else 0))
+            + prod(cut.factors) * _factor_stride(cut, lanes)
+        )
+        * f32.size,
     )
+
+
+def _section_params(shape: ConvShape, cut: Cut, lanes: int) -> dict[str, Hashable]:
+    """What the kernel of the products is told of the weights that it transforms itself."""
+    if not cut.section_blocks:
+        return {"section": 0}
+    turns = prod(cut.reach) * sum(cut.group.counts)
+    taps = prod(shape.kernel) * cut.group.vectors * lanes * f32.size
+    return {
+        "section": cut.section_blocks * lanes,
+        "factor_stride": _factor_stride(cut, lanes),
+        "asked": -(-taps // turns),
+        "matrices": kernel_matrices(cut.points, shape.kernel, cut.strides),
+    }
+
+
+def _factor_stride(cut: Cut, lanes: int) -> int:
+    """Elements between the weights of two points in a section; 0 without sections."""
+    return odd(cut.section_blocks * lanes * cut.group.vectors) * lanes if cut.section_blocks else 0
 
 
 def _shape_args(shape: ConvShape, cut: Cut, ctx: LowerContext) -> tuple[int, ...]:
@@ -154,11 +178,16 @@ def _input_point(cut: Cut, ctx: LowerContext) -> int:
     return odd(cut.in_blocks * cut.group.size) * ctx.target.lanes(f32)
 
 
-def _transformed(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
-    how = f"winograd {cut.points} {cut.strides} {lanes} {cut.group.vectors}"
+def _weights(weights: Value, shape: ConvShape, cut: Cut, lanes: int, ctx: LowerContext) -> Value:
+    """The weights as the kernel of the products reads them."""
+    width = cut.group.vectors * lanes
 
-    def transformed(data: Array) -> Array:
+    def packed(data: Array) -> Array:
         four = data.reshape(shape.outputs, shape.channels, *shape.kernel)
-        return transform_weights(four, cut.points, cut.strides, cut.group.vectors * lanes)
+        return (
+            group_taps(four, width) if cut.section_blocks else transform_weights(four, cut.points, cut.strides, width)
+        )
 
-    return ctx.packed(weights, how, "transformed", transformed)
+    if cut.section_blocks:
+        return ctx.packed(weights, f"winograd taps {width}", "taps", packed)
+    return ctx.packed(weights, f"winograd {cut.points} {cut.strides} {width}", "transformed", packed)

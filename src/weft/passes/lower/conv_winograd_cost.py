@@ -21,13 +21,17 @@ _OUTPUT_COST = (0.7, 0.3)
 plus the second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
 _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
-_FAR_BYTE = 0.08
-"""Cost of reading a byte of weights for the first time: models as a whole stay in no cache, and cores share memory."""
+_FAR_BYTE = 0.3
+"""Cost of reading a byte of weights for the first time from memory, which cores share."""
+_HELD_BYTE = 0.08
+"""The same if all of the model's weights stay in the last cache."""
 _NEAR_BYTE = 0.01
 """Cost of reading it again if the weights are larger than L2."""
 _PASSED_BYTE = 0.2
 """Cost of handing a byte of transformed input from one call to the next outside L2; inside, _KEPT_SHARE of it."""
 _KEPT_SHARE = 0.4
+_FACTOR_COST = 4.5
+"""Cost of making one vector of a section's weights for one point."""
 _CALL_COST = 3000.0
 """Cost of one more call that every worker waits for."""
 _LEAST_GAIN = 1.1
@@ -38,23 +42,25 @@ _CHUNK_COST = 80_000.0
 
 
 @lru_cache(maxsize=1024)
-def choose_cut(shape: ConvShape, target: Target, *, pairs: bool = False) -> Cut | None:
+def choose_cut(shape: ConvShape, target: Target, *, far: bool = True, pairs: bool = False) -> Cut | None:
     """The cheapest cut for an fp32 convolution; None if direct convolution should be faster.
 
+    `far`: the model's weights do not stay in the caches from one run to the next, here and in all functions below.
     `pairs`: direct convolution would multiply pairs of bf16.
     """
-    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target), default=None)
-    if best is None or rating(best, shape, target) * _LEAST_GAIN >= direct_cost(shape, target, pairs=pairs):
+    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target, far=far), default=None)
+    if best is None:
         return None
-    return best
+    promised = rating(best, shape, target, far=far) * _LEAST_GAIN
+    return None if promised >= direct_cost(shape, target, far=far, pairs=pairs) else best
 
 
-def direct_cost(shape: ConvShape, target: Target, *, pairs: bool = False) -> float:
+def direct_cost(shape: ConvShape, target: Target, *, far: bool = True, pairs: bool = False) -> float:
     """The cost of direct convolution at its limit; with `pairs` of bf16 that of half the products and bytes."""
     lanes = target.lanes(f32)
     vectors = -(-shape.outputs // lanes)
     weights = vectors * lanes * shape.channels * prod(shape.kernel) * f32.size
-    cost = shape.multiply_adds / shape.outputs * vectors + _FAR_BYTE * weights
+    cost = shape.multiply_adds / shape.outputs * vectors + _first_byte(far) * weights
     return cost / 2 if pairs else cost
 
 
@@ -67,29 +73,38 @@ def input_cost(cut: Cut, target: Target) -> float:
     return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else _KEPT_SHARE)
 
 
-def product_cost(cut: Cut, shape: ConvShape, target: Target) -> float:
+def product_cost(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True) -> float:
     """The cost of everything after the transform of the input."""
-    group = cut.group.cost(shape.channels, _BLOCK_COST)
+    group = cut.group.cost(shape.channels, _BLOCK_COST * cut.sections)
     product = prod(cut.reach) * group * cut.tile_groups * cut.out_groups
-    weights = prod(cut.factors) * shape.channels * cut.out_groups * cut.group.vectors * target.vector_bytes
+    vectors = shape.channels * cut.out_groups * cut.group.vectors
+    weights = vectors * target.vector_bytes * prod(shape.kernel if cut.section_blocks else cut.factors)
     again = _NEAR_BYTE * (cut.tile_groups - 1) if 2 * weights > target.l2 else 0.0
-    return product + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks + (_FAR_BYTE + again) * weights
+    if cut.section_blocks:
+        product += _FACTOR_COST * prod(cut.factors) * vectors * cut.tile_groups
+    return (
+        product + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks + (_first_byte(far) + again) * weights
+    )
 
 
-def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target) -> int:
+def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True) -> int:
     """Groups of output channels a chunk: few if the input is at hand, many if each chunk must transform it."""
-    cost = product_cost(cut, shape, target)
+    cost = product_cost(cut, shape, target, far=far)
     wanted = useful_chunks(cost)
     if not cut.fused:
         wanted = max(wanted, cost / _CHUNK_COST)
     return groups_of_chunk(cut.out_groups, cut.tile_groups, wanted)
 
 
-def rating(cut: Cut, shape: ConvShape, target: Target) -> float:
+def rating(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True) -> float:
     """The cost of all, with what is lost where chunks do not come out even."""
-    group_chunks = -(-cut.out_groups // groups_per_chunk(cut, shape, target))
+    group_chunks = -(-cut.out_groups // groups_per_chunk(cut, shape, target, far=far))
     transforms = input_cost(cut, target) * (group_chunks if cut.fused else 1)
-    return transforms + product_cost(cut, shape, target) * unevenness(group_chunks * cut.tile_groups)
+    return transforms + product_cost(cut, shape, target, far=far) * unevenness(group_chunks * cut.tile_groups)
+
+
+def _first_byte(far: bool) -> float:
+    return _FAR_BYTE if far else _HELD_BYTE
 
 
 def _transform_cost(cut: Cut, per_point: tuple[float, float]) -> float:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod, sqrt
 
 from weft.dtypes import f32
@@ -41,6 +42,9 @@ ALGORITHMS: dict[tuple[Pair, Pair], tuple[tuple[Points, Points], ...]] = {
 }
 """For each kernel and its strides, the points down and across that may be taken."""
 
+_SECTION_SHARE = 0.22
+"""The part of L2 that the weights of a section, transformed, may fill."""
+
 _INPUT_TILES = 64
 """Tiles of one block of channels that a chunk of the separate input transform does at least."""
 
@@ -49,19 +53,21 @@ _INPUT_TILES = 64
 class Cut:
     """One way to do a convolution, a `group` of tiles after another.
 
-    `fused`: each chunk transforms its input itself; else a call of its own does so before.
+    `fused`: each chunk transforms its input itself; else a call of its own does so before. `section_blocks`:
+    blocks of input channels whose weights the kernel transforms at a time; 0 if all are when the model is compiled.
     """
 
     kernel: Pair
     strides: Pair
     points: tuple[Points, Points]
-    group: TileGroup
     images: int
     tiles_down: int
     tiles_across: int
     in_blocks: int
     out_blocks: int
-    fused: bool
+    group: TileGroup
+    fused: bool = False
+    section_blocks: int = 0
 
     @property
     def reach(self) -> Pair:
@@ -98,6 +104,11 @@ class Cut:
         return -(-self.out_blocks // self.group.vectors)
 
     @property
+    def sections(self) -> int:
+        """Sections of the input channels."""
+        return -(-self.in_blocks // self.section_blocks) if self.section_blocks else 1
+
+    @property
     def blocks_per_chunk(self) -> int:
         """Blocks of input channels that a chunk of the separate input transform does."""
         return min(self.in_blocks, -(-_INPUT_TILES // self.group.size))
@@ -113,20 +124,30 @@ def cuts(shape: ConvShape, target: Target) -> Iterator[Cut]:
         down, across = (-(-pixels // side) for pixels, side in zip(shape.out_size, sides, strict=True))
         tiles = shape.images * down * across
         tile_bytes = prod(reach) * in_blocks * lanes * f32.size
+        cut = partial(
+            Cut,
+            shape.kernel,
+            shape.strides,
+            points,
+            images=shape.images,
+            tiles_down=down,
+            tiles_across=across,
+            in_blocks=in_blocks,
+            out_blocks=out_blocks,
+        )
         for group in tile_groups(tiles, out_blocks, tile_bytes, target):
-            for fused in (True, False):
-                yield Cut(
-                    shape.kernel,
-                    shape.strides,
-                    points,
-                    group,
-                    images=shape.images,
-                    tiles_down=down,
-                    tiles_across=across,
-                    in_blocks=in_blocks,
-                    out_blocks=out_blocks,
-                    fused=fused,
-                )
+            yield cut(group=group, fused=True)
+            yield cut(group=group)
+        for group in tile_groups(tiles, out_blocks, tile_bytes // 2, target):
+            plain = cut(group=group)
+            yield replace(plain, section_blocks=_section_blocks(plain, target))
+
+
+def _section_blocks(cut: Cut, target: Target) -> int:
+    """Blocks of input channels whose weights fill _SECTION_SHARE of L2, or as many fewer as make sections even."""
+    block_bytes = prod(cut.factors) * cut.group.vectors * target.lanes(f32) * target.vector_bytes
+    most = max(1, int(_SECTION_SHARE * target.l2 / block_bytes))
+    return -(-cut.in_blocks // -(-cut.in_blocks // most))
 
 
 def _reach(points: tuple[Points, Points], strides: Pair) -> Pair:

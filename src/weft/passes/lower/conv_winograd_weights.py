@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
+Matrix = tuple[tuple[float, ...], ...]
 
 
 def kernel_transform(points: Sequence[float], taps: int, stride: int) -> Array:
@@ -32,6 +33,17 @@ def _evaluated(finite: Sequence[float], taps: int) -> Array:
     return np.array([*rows, powers == taps - 1])
 
 
+def kernel_matrices(
+    points: tuple[Sequence[float], Sequence[float]], kernel: Sequence[int], strides: tuple[int, int]
+) -> tuple[Matrix, Matrix]:
+    """The matrices of `kernel_transform` down and across, row by row."""
+    down, across = (
+        tuple(tuple(row) for row in kernel_transform(axis, taps, stride).tolist())
+        for axis, taps, stride in zip(points, kernel, strides, strict=True)
+    )
+    return down, across
+
+
 def transform_weights(
     weights: Array, points: tuple[Sequence[float], Sequence[float]], strides: tuple[int, int], width: int
 ) -> Array:
@@ -40,10 +52,7 @@ def transform_weights(
     Computed in float64 and rounded once.
     """
     outputs, channels, *kernel = weights.shape
-    down, across = (
-        kernel_transform(axis, taps, stride) for axis, taps, stride in zip(points, kernel, strides, strict=True)
-    )
-    matrix = np.kron(down, across)
+    matrix = np.kron(*kernel_matrices(points, kernel, strides))
     groups = -(-outputs // width)
     result = np.empty((groups, matrix.shape[0], channels, width), weights.dtype)
     flat = weights.reshape(outputs, channels, -1)
@@ -54,3 +63,12 @@ def transform_weights(
         by_tap = padded.transpose(2, 1, 0).reshape(-1, channels * width)
         result[group] = np.einsum("pt,tx->px", matrix, by_tap).reshape(-1, channels, width)
     return result.reshape(-1)
+
+
+def group_taps(weights: Array, width: int) -> Array:
+    """[M, C, KH, KW] -> [M / width, C, KH * KW, width], flat; M padded with zeros."""
+    outputs, channels, *kernel = weights.shape
+    groups = -(-outputs // width)
+    padded = np.zeros((groups * width, channels, *kernel), weights.dtype)
+    padded[:outputs] = weights
+    return np.ascontiguousarray(padded.reshape(groups, width, channels, -1).transpose(0, 2, 3, 1)).reshape(-1)
