@@ -69,7 +69,8 @@ def measure(name: str, target: Target, rounds: int, count: int) -> None:
     print(f"{name:14s} direct {warm[0]:8.0f} us warm {cold[0]:8.0f} cold" + ("" if ways else "  chosen"))
     for i, cut in enumerate(ways, start=1):
         print(
-            f"  F({cut.side[0]}x{cut.side[1]},{cut.kernel[0]}x{cut.kernel[1]}) {'fused' if cut.fused else 'apart'} "
+            f"  F({cut.side[0]}x{cut.side[1]},{cut.kernel[0]}x{cut.kernel[1]}) {'fused' if cut.fused else 'apart'}"
+            f"{f' by sections of {cut.section_blocks} blocks' if cut.section_blocks else ''} "
             f"{blocks_of(cut.group)} x {cut.tile_groups:3d} groups {warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm "
             f"{cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold  predicted {scale * rating(cut, shape, target):6.0f} us"
             f"  differs by {errors[i]:.1e}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,7 @@ from weft.graph.shape import StaticShape
 from weft.ops.call import Nested, call_function
 from weft.ops.table import OPS
 from weft.passes.base import Math, PassContext, Precision
+from weft.passes.lower.base import has_far_weights
 from weft.passes.make_plan import make_plan
 from weft.passes.pipeline import infer, optimize
 from weft.passes.regions import Region, first_region
@@ -55,10 +56,16 @@ class Options:
     """Those on single nodes, which may change."""
     draft: Draft | None = None
     """The file to keep the compiled model in, if it is to be kept."""
+    far_weights: bool | None = None
+    """Whether the model's weights come from memory in every run; None: as those of the compiled graph would."""
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
-    """Compile `graph` for concrete input `shapes` and the named `outputs`."""
+    """Compile `graph` for concrete input `shapes` and the named `outputs`.
+
+    All weights of `graph` count as the model's, whichever outputs are wanted: an output's bits do not depend on the others.
+    """
+    options = replace(options, far_weights=has_far_weights(graph, options.target))
     bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
     by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
     bound.outputs = [by_name[name] for name in outputs]
@@ -68,11 +75,11 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
     """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
     bind_bodies(graph, options)
-    context = PassContext(options.target, options.math, precision=options.precision)
+    context = PassContext(options.target, options.math, precision=options.precision, far_weights=options.far_weights)
     infer(graph, context)
     region = first_region(graph)
     optimize(region.graph, context)
-    plan = make_plan(region.graph, options.target, options.math, options.provider)
+    plan = make_plan(region.graph, options.target, options.math, options.provider, far_weights=options.far_weights)
     if options.draft is not None and region.graph is graph:
         options.draft.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))

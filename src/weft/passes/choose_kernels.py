@@ -44,9 +44,11 @@ class Lowered:
         return value, offset
 
 
-def choose_kernels(graph: Graph, target: Target, math: str, provider: Provider | None = None) -> Lowered:
+def choose_kernels(
+    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, far_weights: bool | None = None
+) -> Lowered:
     """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own."""
-    ctx = LowerContext(graph, target, math, provider)
+    ctx = LowerContext(graph, target, math, provider, far_weights=far_weights)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
         made = _calls(node, ctx)

@@ -164,7 +164,7 @@ def _round_where_made(value: Value) -> None:
 def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:
     """Give products whose left factor is stored as f32 a rounded copy of it, where that pays."""
     uses: Counter[Value] = Counter()
-    far = has_far_weights(graph, context.target)
+    far = has_far_weights(graph, context.target) if context.far_weights is None else context.far_weights
     readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved, far=far)}
     for node in readers:
         uses[node.operand(0)] += _uses_of_each(node)

@@ -12,16 +12,19 @@ from weft.plan.target import Target
 from weft.provider import Provider
 
 
-def make_plan(graph: Graph, target: Target, math: str, provider: Provider | None = None) -> Plan:
+def make_plan(
+    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, far_weights: bool | None = None
+) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all static. Consumes the graph.
 
-    `provider` multiplies matrices where it can; None leaves them all to generated kernels.
+    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `far_weights`: whether the model's
+    weights come from memory in every run; None: as those of `graph` would.
 
     Raises LimitError if it needs too much memory.
     """
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
     outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
-    lowered = choose_kernels(graph, target, math, provider)
+    lowered = choose_kernels(graph, target, math, provider, far_weights=far_weights)
     fetch_ahead(lowered.calls, target)
     after = dependencies(lowered)
     buffers, places, arena_bytes = plan_memory(graph, lowered, after)

@@ -78,8 +78,8 @@ class Product:
         """A loop over the groups of output channels of `chunk`: in its body, `products` holds those of one with `inputs`.
 
         Gives the group's first of `out_vectors` vectors and how many it has. `inputs` is [point, block of channels, tile,
-        lane], `products` [point, tile, vectors * lanes]. `sections` loops over the sections of a group; without it there is
-        one, and pointer 2 are the weights [group, factor, channel, vectors * lanes].
+        lane], `products` [point, tile, vectors * lanes]. `sections` loops over the sections of a group, which say where their inputs are;
+        without it there is one, and pointer 2 are the weights [group, factor, channel, vectors * lanes].
         """
         k, arg = self.k, self.arg
         first = k.mul(chunk, arg["groups_per_chunk"])
@@ -101,7 +101,10 @@ class Product:
         return section
 
     def _emit(self, section: Section, products: ir.Value) -> None:
-        """products[point] = inputs[point] times the weights of the point, for counts[i] blocks of heights[i] tiles each."""
+        """products[point] = (if the section follows others: products[point] +) inputs[point] times the weights of the point.
+
+        counts[i] blocks of heights[i] tiles each.
+        """
         k, width = self.k, self.vectors * self.lanes
         with loop(k, 0, self.points, name="point") as point:
             rows_of = k.at(section.inputs, k.mul(point.index, self.arg["input_point"]), self.dtype)

@@ -101,6 +101,7 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
         inputs = k.at(k.pointer(1), k.mul(tile_group, k.mul(arg["input_point"], product.points)), dtype)
     sections = None
     if spec["section"]:
+        assert not spec["fused"], "the weights of a section lie where a fused kernel has its input"
         panel = k.at(products, k.mul(arg["product_point"], product.points), dtype)
         sections = Sections(k, spec, arg["channels"], inputs, product.block_stride, panel).of_group
     first_tile = k.mul(tile_group, arg["group_tiles"])

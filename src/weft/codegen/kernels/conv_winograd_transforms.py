@@ -92,7 +92,7 @@ def output_transform(
 def weight_transform(k: Kernel, taps: Sequence[ir.Value], matrix: Sequence[Sequence[float]]) -> list[ir.Value]:
     """The products of the rows of `matrix` with the taps of a kernel along one axis: its values at the points.
 
-    Rows of neighbouring points +p and -p, which differ in the signs of odd taps, share the sums of even ones.
+    Rows of neighbouring points +p and -p, which differ in the signs of odd taps, share the sums of odd and of even ones.
     """
     results: list[ir.Value] = []
     for number, row in enumerate(matrix):
@@ -102,7 +102,9 @@ def weight_transform(k: Kernel, taps: Sequence[ir.Value], matrix: Sequence[Seque
         following = matrix[number + 1] if number + 1 < len(matrix) else ()
         if even is None or odd is None:
             results.append(odd if even is None else even)
-        elif all(abs(a - (-1) ** i * b) < 1e-12 for i, (a, b) in enumerate(zip(row, following, strict=False))):
+        elif following and all(
+            abs(a - (-1) ** i * b) < 1e-12 for i, (a, b) in enumerate(zip(row, following, strict=False))
+        ):
             results += [k.b.fadd(even, odd), k.b.fsub(even, odd)]
         else:
             results.append(k.b.fadd(even, odd))

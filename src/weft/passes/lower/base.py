@@ -57,12 +57,20 @@ class LowerContext:
     """The state of one lowering: the target, what mathematics may be used, who multiplies matrices (None: weft's
     kernels), where the weights are, aliases and new constants."""
 
-    def __init__(self, graph: Graph, target: Target, math: str = "fast", provider: Provider | None = None) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        math: str = "fast",
+        provider: Provider | None = None,
+        *,
+        far_weights: bool | None = None,
+    ) -> None:
         self.graph = graph
         self.provider = provider
         self.target = target
         self.math = math
-        self.far_weights = has_far_weights(graph, target)
+        self.far_weights = has_far_weights(graph, target) if far_weights is None else far_weights
         self.aliases: dict[Value, tuple[Value, int]] = {}
         self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
         """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""

@@ -1,4 +1,4 @@
-"""Weights of convolutions as Winograd kernels multiply with them."""
+"""Weights of convolutions as Winograd kernels read them: transformed, or as taps that the kernels transform."""
 
 from __future__ import annotations
 
