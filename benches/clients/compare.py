@@ -1,10 +1,13 @@
 """Throughput and tail latency of one session under 1, 2, 4 and 8 client threads, beside other engines.
 
-    python -m benches.clients.compare [MODEL.onnx ...] [--clients 1,2,4,8] [--rounds 5] [--seconds 1] [--json FILE]
+    python -m benches.clients.compare [MODEL.onnx ...] [--clients 1,2,4,8] [--engines weft,openvino_latency]
+        [--rounds 5] [--seconds 1] [--json FILE]
 
 Each engine runs in a process of its own; rounds are interleaved and the processes that are not being timed are
 stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. weft has nothing set;
-of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients.
+of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients. Whether
+weft's throughput falls with more clients is asked of each round by itself, whose parts are seconds apart: the ratio to
+the number of clients before, as its median and quartiles over rounds (`--engines weft --rounds 40` for narrow ones).
 Fails if weft's outputs are far from ONNX Runtime's, or any client's last ones are not those of the first run, bit for bit.
 """
 
@@ -47,12 +50,23 @@ class Engine(EngineProcess):
         self.threads = max(self.threads, answer["threads"])
         self.same = self.same and answer["same"]
 
-    def figures(self, clients: int) -> dict[str, float]:
-        return {
-            "runs_per_second": statistics.median(self.rates[clients]),
-            "p99_ms": statistics.median(self.tails[clients]),
-            "threads": self.threads,
-        }
+    def figures(self) -> dict[int, dict[str, float]]:
+        """By number of clients; `before_*` are quartiles of the throughput over that with the number measured before."""
+        figures = {}
+        before = next(iter(self.rates.values()))
+        for clients, rates in self.rates.items():
+            ratios = [rate / other for rate, other in zip(rates, before, strict=True)]
+            low, middle, high = np.percentile(ratios, (25, 50, 75))
+            figures[clients] = {
+                "runs_per_second": statistics.median(rates),
+                "p99_ms": statistics.median(self.tails[clients]),
+                "threads": self.threads,
+                "before_low": float(low),
+                "before": float(middle),
+                "before_high": float(high),
+            }
+            before = rates
+        return figures
 
 
 def start(name: str, model: str, inputs: Path) -> Engine | None:
@@ -63,7 +77,7 @@ def start(name: str, model: str, inputs: Path) -> Engine | None:
 
 
 def compare(
-    model: str, counts: list[int], rounds: int, seconds: float
+    model: str, names: list[str], counts: list[int], rounds: int, seconds: float
 ) -> tuple[dict[str, dict[int, dict[str, float]]], bool]:
     """Figures by engine and number of clients, and whether weft's outputs were right."""
     with tempfile.TemporaryDirectory() as folder:
@@ -71,7 +85,7 @@ def compare(
         write_inputs(inputs, random_inputs(model))
         engines: list[Engine] = []
         try:
-            for name in ENGINES:
+            for name in names:
                 engine = start(name, model, inputs)
                 if engine is not None:
                     engines.append(engine)
@@ -79,7 +93,7 @@ def compare(
                 for clients in counts:
                     for engine in engines if round_ % 2 else engines[::-1]:
                         engine.time(clients, seconds)
-            figures = {engine.name: {count: engine.figures(count) for count in counts} for engine in engines}
+            figures = {engine.name: engine.figures() for engine in engines}
             by_name = {engine.name: engine for engine in engines}
             mine, reference = by_name["weft"], by_name.get(REFERENCE)
             error = relative_error(saved(mine.outputs), saved(reference.outputs)) if reference else None
@@ -102,7 +116,8 @@ def rows(model: str, figures: dict[str, dict[int, dict[str, float]]]) -> list[st
             cells += [f"{ratio:.2f}", best, f"{rivals[best]['p99_ms'] / mine['p99_ms']:.2f}"]
         else:
             cells += ["-", "-", "-"]
-        lines.append(f"| {' | '.join([*cells, str(int(mine['threads']))])} |")
+        before = f"{mine['before']:.2f} ({mine['before_low']:.2f} to {mine['before_high']:.2f})"
+        lines.append(f"| {' | '.join([*cells, str(int(mine['threads'])), before])} |")
     return lines
 
 
@@ -110,21 +125,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--clients", default="1,2,4,8")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="weft and rivals, by comma; all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     counts = [int(count) for count in arguments.clients.split(",")]
+    names = arguments.engines.split(",")
+    if "weft" not in names or not set(names) <= set(ENGINES):
+        parser.error(f"--engines: wanted weft and any of {', '.join(ENGINES)}, got {arguments.engines}")
     results, right = {}, True
     print(f"{cpu_name()}; weft's throughput over its own with the first number of clients and over the best rival's;")
     print(
         "the best rival's p99 latency over weft's (above 1: weft is better); threads that weft added beside the clients"
     )
-    print("| model | clients | over its first | over best rival | best rival | p99 ratio | threads |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(
+        "| model | clients | over its first | over best rival | best rival | p99 ratio | threads | over the number before |"
+    )
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
     for model in arguments.models or build.all_models():
         name = Path(model).stem
-        results[name], is_model_right = compare(model, counts, arguments.rounds, arguments.seconds)
+        results[name], is_model_right = compare(model, names, counts, arguments.rounds, arguments.seconds)
         right = right and is_model_right
         print("\n".join(rows(name, results[name])), flush=True)
     if arguments.json:
