@@ -142,6 +142,17 @@ def test_kernels_that_transform_weights_themselves(
             check(replace(case, tail="residual_relu"), target, replace(cut, section_blocks=blocks), monkeypatch)
 
 
+@pytest.mark.parametrize("channels", [49, 50, 51])
+def test_sections_of_channels_that_no_unrolling_divides(
+    channels: int, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last section has one, two or three channels beyond those that are added up together."""
+    case = winograd(channels, 36, (9, 11))
+    cut = next(cut for cut in cuts_of_points(case, target, F4) if cut.section_blocks)
+    for blocks in {1, 2, cut.in_blocks}:
+        check(case, target, replace(cut, section_blocks=blocks), monkeypatch)
+
+
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("tail", ["", *TAILS])
 def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
