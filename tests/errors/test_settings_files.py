@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -82,6 +84,37 @@ def test_what_is_written_is_read_again(file: Path) -> None:
     assert file.read_text() == text
     assert text.endswith("}\n")
     assert len(text) < 1000
+
+
+def test_a_disk_that_is_full_leaves_the_file_as_it_was(file: Path) -> None:
+    """
+    And nothing beside it.
+    """
+    first, text = read_tuned(file), file.read_text()
+    beside = sorted(file.parent.iterdir())
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(text) - 1, most))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            write_tuned(file, first)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+
+    assert file.read_text() == text
+    assert sorted(file.parent.iterdir()) == beside
+
+
+def test_a_link_stays_a_link(file: Path, tmp_path: Path) -> None:
+    """
+    What it leads to is written.
+    """
+    link = tmp_path / "link.json"
+    link.symlink_to(file)
+    text = file.read_text()
+    write_tuned(link, replace(read_tuned(file), why="Another."))
+
+    assert link.is_symlink()
+    assert file.read_text() == text.replace("Because.", "Another.")
 
 
 def test_a_changed_model_is_another_model(model: Path, file: Path) -> None:

@@ -79,7 +79,7 @@ class Tuned:
 
 
 def write_tuned(path: Path, tuned: Tuned) -> None:
-    """Write the file. Raises OSError."""
+    """Write the file; one that is there stays whole until the new one is. Raises OSError."""
     content = {
         "format": FORMAT,
         "model": {"name": tuned.model, "sha256": tuned.digest},
@@ -89,7 +89,18 @@ def write_tuned(path: Path, tuned: Tuned) -> None:
         "why": tuned.why,
         "measured": tuned.measured,
     }
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(content, indent=1) + "\n"
+    target = path.resolve()
+    if target.exists() and not target.is_file():  # a pipe or a device: nothing to keep
+        target.write_text(text, encoding="utf-8")
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(target)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def read_tuned(path: str | os.PathLike[str]) -> Tuned:
