@@ -45,6 +45,8 @@ def lower_graph(graph: Graph, target: Target, math: str = "fast") -> tuple[list[
     ctx = LowerContext(graph, target, math)
     calls: list[Call] = []
     for node in graph.nodes:
+        if ctx.is_done(node):
+            continue
         lowering = LOWERINGS.get(node.op)
         lowered = lowering(node, ctx) if lowering else None
         if lowered is None:

@@ -51,7 +51,7 @@ def choose_kernels(
     ctx = LowerContext(graph, target, math, provider, far_weights=far_weights)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
-        made = _calls(node, ctx)
+        made = [] if ctx.is_done(node) else _calls(node, ctx)
         for call in made:
             call.caps = node.origins
         lowered.calls.extend(made)

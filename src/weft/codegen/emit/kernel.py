@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -56,6 +58,16 @@ class Kernel:
             place = self._entry.gep(self._args, [I64(number)], source_etype=I64)
             self._cache[key] = self._entry.load(place, name=f"a{number}", typ=I64)
         return self._cache[key]
+
+    @contextmanager
+    def part(self, pointers: Sequence[ir.Value], args: Sequence[Index], scratch: ir.Value) -> Iterator[None]:
+        """What another generator emits meanwhile takes these for its own, and does its chunk 0."""
+        before = self._cache, self.chunk, self.scratch
+        given = {("pointer", number): pointer for number, pointer in enumerate(pointers)}
+        self._cache = given | {("arg", number): as_i64(arg) for number, arg in enumerate(args)}
+        self.chunk, self.scratch = I64(0), scratch
+        yield
+        self._cache, self.chunk, self.scratch = before
 
     def at(self, base: ir.Value, index: Index, dtype: DType) -> ir.Value:
         """The address of element `index` of the array of `dtype` at `base`."""

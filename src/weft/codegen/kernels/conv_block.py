@@ -15,7 +15,7 @@ from weft.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
 from weft.codegen.emit.vectors import constant, multiply_add, splat, take
 from weft.codegen.kernels.conv_rows import Columns
 from weft.codegen.kernels.conv_tail import Tail
-from weft.dtypes import bf16
+from weft.dtypes import DType, bf16
 from weft.plan.kernel_spec import KernelSpec
 from weft.plan.target import LINE
 
@@ -88,6 +88,11 @@ def steps_across(spec: KernelSpec) -> int:
     return -(-width // 2) if spec["pairs"] and spec["plain_input"] else width
 
 
+def input_dtype(spec: KernelSpec) -> DType:
+    """What offsets in the input count: elements as they are multiplied, but single columns where these are pairs."""
+    return bf16 if spec["pairs"] and spec["plain_input"] else spec["dtype"]
+
+
 class RegisterBlock:
     """Emits blocks of one convolution kernel."""
 
@@ -106,7 +111,7 @@ class RegisterBlock:
         self.pixel = 1 if self.plain_input else self.block
         self.column_pairs: bool = spec["pairs"] and self.plain_input
         self.columns = steps_across(spec)
-        self.source = bf16 if self.column_pairs else self.dtype
+        self.source = input_dtype(spec)
         self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
         self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(4) if self.padded else None

@@ -47,8 +47,9 @@ class Geometry:
     segment: Index
 
     @staticmethod
-    def of(k: Kernel) -> Geometry:
-        return Geometry(*(k.arg(i) for i in range(15)))
+    def of(k: Kernel, first: int = 0) -> Geometry:
+        """The arguments from `first` on."""
+        return Geometry(*(k.arg(first + i) for i in range(15)))
 
     def rows_inside(self, k: Kernel, top: Index) -> tuple[Index, Index]:
         """Which taps of a window that starts at row `top` lie inside the image."""

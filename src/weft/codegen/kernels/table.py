@@ -10,6 +10,7 @@ from weft.codegen.kernels.byte_table import emit_byte_table
 from weft.codegen.kernels.conv import emit_conv
 from weft.codegen.kernels.conv_depthwise import emit_conv_depthwise
 from weft.codegen.kernels.conv_plain import emit_conv_plain
+from weft.codegen.kernels.conv_pool import emit_conv_pool
 from weft.codegen.kernels.conv_strassen import emit_conv_strassen
 from weft.codegen.kernels.conv_winograd import emit_conv_winograd, emit_winograd_input
 from weft.codegen.kernels.copy import emit_copy_rows, emit_copy_tiles
@@ -49,6 +50,7 @@ KERNELS: dict[str, Generator] = {
     "conv": emit_conv,
     "conv_depthwise": emit_conv_depthwise,
     "conv_plain": emit_conv_plain,
+    "conv_pool": emit_conv_pool,
     "conv_strassen": emit_conv_strassen,
     "conv_winograd": emit_conv_winograd,
     "winograd_input": emit_winograd_input,
@@ -89,6 +91,7 @@ Effort: TypeAlias = Literal["none", "tidy", "full"]
 EFFORTS: dict[str, Effort] = {
     "conv": "none",
     "conv_depthwise": "none",
+    "conv_pool": "tidy",
     "conv_winograd": "tidy",
     "winograd_input": "tidy",
     "gemm": "tidy",

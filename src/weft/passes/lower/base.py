@@ -75,6 +75,15 @@ class LowerContext:
         self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
         """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""
         self._packed: dict[tuple[Value, str], Value] = {}
+        self._done: set[Node] = set()
+
+    def done(self, node: Node) -> None:
+        """An earlier node's call does what `node` should."""
+        self._done.add(node)
+
+    def is_done(self, node: Node) -> bool:
+        """Whether an earlier node's call has done what `node` should."""
+        return node in self._done
 
     def alias(self, value: Value, of: Value, offset: int = 0) -> None:
         """Let `value` lie in the memory of `of`, `offset` bytes from its start; no call is needed for it."""

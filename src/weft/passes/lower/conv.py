@@ -11,6 +11,7 @@ from weft.passes.lower.base import LowerContext
 from weft.passes.lower.conv_blocked import lower_direct
 from weft.passes.lower.conv_depthwise import lower_depthwise
 from weft.passes.lower.conv_plain import lower_plain
+from weft.passes.lower.conv_pool import lower_pooled
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.conv_strassen import lower_strassen
 from weft.passes.lower.conv_tail import bias_of, has_readable_tail
@@ -45,9 +46,12 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None if quads else lower_plain(node, shape, ctx)
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
-    if quads or node.attrs.get("exact"):
-        return lower_direct(node, shape, ctx)
-    return lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx) or lower_direct(node, shape, ctx)
+    fast = (
+        None
+        if quads or node.attrs.get("exact")
+        else lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx)
+    )
+    return fast or lower_pooled(node, shape, ctx) or lower_direct(node, shape, ctx)
 
 
 def blocked_output(node: Node, target: Target) -> Blocked | None:

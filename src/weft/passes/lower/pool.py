@@ -8,7 +8,7 @@ import numpy as np
 
 from weft.dtypes import bf16, f32, f64
 from weft.graph.node import Node
-from weft.graph.shape import StaticShape, elements
+from weft.graph.shape import elements
 from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext, cut, nbytes
 from weft.plan.call import Call
@@ -22,7 +22,7 @@ SEGMENT = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Axis:
+class Axis:
     """One spatial axis of a pooling window."""
 
     size: int
@@ -49,7 +49,7 @@ class _Axis:
         ]
 
 
-_POINT = _Axis(1, 1, 1, 1, 1, 0, 0)
+_POINT = Axis(1, 1, 1, 1, 1, 0, 0)
 
 
 def lower_max_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -62,14 +62,16 @@ def lower_avg_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
     return _lower(node, ctx, "avg")
 
 
-def _axes(node: Node, spatial: StaticShape, out: StaticShape) -> list[_Axis]:
-    attrs = node.attrs
-    rank = len(spatial)
+def axes_of(node: Node) -> tuple[Axis, Axis]:
+    """The vertical and the horizontal axis of a pooling node; one of a single spatial axis has an image of height 1."""
+    spatial, out = node.operand(0).static_shape[2:], node.output.static_shape[2:]
+    attrs, rank = node.attrs, len(spatial)
     numbers = zip(
         spatial, out, attrs["kernel"], attrs["strides"], attrs["dilations"],
         attrs["pads"][:rank], attrs["pads"][rank:], strict=True,
     )  # fmt: skip
-    return [_Axis(*axis) for axis in numbers]
+    axes = [Axis(*axis) for axis in numbers]
+    return (axes[0], axes[1]) if rank == 2 else (_POINT, axes[0])
 
 
 def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
@@ -81,8 +83,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         return None
     if kind == "max" and x.dtype == y.dtype == bf16:
         dtype = bf16
-    axes = _axes(node, shape[2:], y.static_shape[2:])
-    vertical, across = axes if len(axes) == 2 else (_POINT, axes[0])
+    vertical, across = axes_of(node)
     reads = (x, *_counts(node, ctx, vertical, across)) if kind == "avg" else (x,)
     width = across.kernel if across.kernel <= MAX_UNROLLED_WIDTH else 0
     params = {
@@ -122,7 +123,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     return [ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]
 
 
-def _counts(node: Node, ctx: LowerContext, vertical: _Axis, across: _Axis) -> tuple[Value, Value]:
+def _counts(node: Node, ctx: LowerContext, vertical: Axis, across: Axis) -> tuple[Value, Value]:
     include_pad = bool(node.attrs["count_include_pad"])
     dtype = (f64 if node.output.dtype == f64 else f32).numpy
     rows, columns = (

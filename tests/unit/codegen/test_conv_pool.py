@@ -1,0 +1,190 @@
+"""A convolution and the max pooling of its result in one kernel: the bits of two kernels, on every instruction set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.kernel_runner import lower_graph, run_graph
+from tests.unit.codegen.conv_case import Case
+
+from weft.codegen import target as targets
+from weft.dtypes import f64
+from weft.graph.graph import Graph
+from weft.graph.value import Value
+from weft.ops.op import Info
+from weft.ops.table import OPS
+from weft.passes.lower import conv_pool
+from weft.passes.lower.conv_pool import Bands
+from weft.passes.lower.pool import axes_of
+from weft.plan.target import Target
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A convolution, and the window of the pooling that reads it."""
+
+    conv: Case
+    kernel: tuple[int, ...] = (3, 3)
+    strides: tuple[int, ...] = (2, 2)
+    pads: tuple[int, ...] = (0, 0, 0, 0)
+    dilations: tuple[int, ...] = (1, 1)
+    ceil: bool = False
+    op: str = "max_pool"
+
+    def graph(self, target: Target, *, apart: bool = False) -> tuple[Graph, dict[str, Array]]:
+        """The graph and its inputs by name. Its first output is pooled; `apart`: its second is what was convolved."""
+        graph, given = self.conv.graph(target)
+        reorder = graph.nodes[-1]
+        convolved = reorder.operand(0)
+        attrs: dict[str, Any] = {
+            "kernel": self.kernel, "strides": self.strides, "pads": self.pads,
+            "dilations": self.dilations, "ceil_mode": self.ceil,
+        }  # fmt: skip
+        if self.op == "avg_pool":
+            attrs["count_include_pad"] = False
+        (info,) = OPS[self.op].infer(attrs, [Info(convolved.known_dtype, convolved.static_shape)], 1)
+        y = graph.value("pooled", info.dtype, info.shape)
+        y.layout = convolved.layout
+        graph.add(self.op, [convolved], attrs, outputs=[y])
+        plain = graph.value("plain", info.dtype, info.shape)
+        graph.add("reorder", [y], outputs=[plain])
+        outputs: list[Value] = [plain]
+        nodes = [node for node in graph.nodes if node is not reorder]
+        if apart:
+            nodes.append(reorder)
+            outputs.append(reorder.output)
+        graph.rebuild(nodes)
+        graph.outputs = outputs
+        return graph, given
+
+    def families(self, target: Target) -> list[str]:
+        """The kernels of both, without those that reorder."""
+        calls, _ = lower_graph(self.graph(target)[0], target, self.conv.math)
+        return [call.spec.family for call in calls if call.spec is not None and call.op in ("conv", self.op)]
+
+    def run(self, target: Target, *, apart: bool = False, reverse_chunks: bool = False) -> Array:
+        """What is pooled, of one kernel or of two."""
+        graph, given = self.graph(target, apart=apart)
+        found = run_graph(graph, given, target=target, reverse_chunks=reverse_chunks, math=self.conv.math)
+        return found[graph.outputs[0].name]
+
+    def check(self, target: Target, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+        """Chunks of `rows` rows give the bits of two kernels, in whatever order."""
+        graph, _ = self.graph(target)
+        (pool,) = (node for node in graph.nodes if node.op == self.op)
+        bands = Bands.of(axes_of(pool)[0], rows)
+        monkeypatch.setattr(conv_pool, "choose_bands", lambda *_: bands)
+        assert self.families(target) == ["conv_pool"]
+        together = self.run(target)
+        assert np.array_equal(together, self.run(target, apart=True))
+        assert np.array_equal(together, self.run(target, reverse_chunks=True))
+
+
+SHAPES = {
+    "stem of a network": Pooled(Case(3, 64, (31, 33), (3, 3), strides=(2, 2), plain_input=True)),
+    "7x7 stem with pads": Pooled(
+        Case(3, 40, (30, 29), (7, 7), strides=(2, 2), pads=(3, 3, 3, 3), plain_input=True), pads=(1, 1, 1, 1)
+    ),
+    "windows that share nothing": Pooled(Case(16, 32, (13, 14), (3, 3), pads=(1, 1, 1, 1)), kernel=(2, 2)),
+    "windows side by side": Pooled(Case(16, 19, (12, 11), (3, 3), pads=(1, 1, 1, 1)), strides=(1, 1)),
+    "windows that leave rows out": Pooled(Case(16, 16, (17, 11), (3, 1)), kernel=(2, 2), strides=(4, 3)),
+    "windows that reach past the end": Pooled(Case(5, 24, (14, 12), (3, 3), pads=(1, 1, 1, 1)), ceil=True),
+    "uneven pads of both": Pooled(Case(16, 8, (11, 9), (2, 3), pads=(0, 2, 3, 1)), pads=(0, 1, 2, 0), ceil=True),
+    "dilations of both": Pooled(
+        Case(16, 16, (19, 17), (3, 3), dilations=(2, 1), pads=(2, 1, 2, 1)), dilations=(3, 2), pads=(2, 0, 1, 1)
+    ),
+    "several images": Pooled(Case(19, 48, (11, 10), (3, 3), images=3)),
+    "several images of rows": Pooled(Case(3, 20, (11, 10), (3, 3), images=2, plain_input=True)),
+    "groups": Pooled(Case(64, 64, (12, 12), (3, 3), groups=2, pads=(1, 1, 1, 1)), kernel=(2, 2)),
+    "one spatial axis": Pooled(
+        Case(16, 32, (41,), (5,), images=2), kernel=(3,), strides=(2,), pads=(1, 0), dilations=(1,)
+    ),
+    "every second pixel": Pooled(Case(32, 48, (15, 15), (1, 1), strides=(2, 2)), kernel=(2, 2)),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes(name: str, rows: int, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever rows windows share, reach beyond or leave out, and however many rows a chunk has."""
+    SHAPES[name].check(target, monkeypatch, rows)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("tail", ["", "relu", "bias_clip", "silu"])
+def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pooled has been through the tail of the convolution."""
+    for outputs in (24, 64, 77):
+        case = Case(16, outputs, (11, 13), (3, 3), tail=tail, bias=bias)
+        Pooled(case).check(target, monkeypatch, 2)
+
+
+def test_double_precision(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both kernels have lanes of 8 bytes."""
+    Pooled(Case(16, 24, (11, 13), (3, 3), dtype=f64, tail="relu")).check(target, monkeypatch, 2)
+
+
+def test_reduction_in_passes(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums over earlier channels wait in the rows between."""
+    small = replace(target, l2=1 << 17)
+    case = Case(512, 32, (9, 9), (3, 3), tail="relu", math="exact")
+    calls, _ = lower_graph(case.graph(small)[0], small, "exact")
+    assert [call.spec["passes"] for call in calls if call.spec is not None and call.op == "conv"] == [True]
+    Pooled(case).check(small, monkeypatch, 2)
+
+
+STEM = Pooled(Case(3, 64, (224, 224), (3, 3), strides=(2, 2), plain_input=True, tail="relu"))
+
+
+def test_chunks_come_out_even() -> None:
+    """Eight workers find as much to do as two."""
+    target = replace(targets.detect(), l2=1 << 20)
+    (call,) = (call for call in lower_graph(STEM.graph(target)[0], target)[0] if call.op == "conv")
+    assert call.spec is not None and call.spec.family == "conv_pool"  # noqa: PT018
+    assert call.chunks == 8
+
+
+def test_rows_between_leave_half_of_the_cache() -> None:
+    """Where it holds too few of them, there are two kernels."""
+    families = []
+    for l2 in (1 << 18, 1 << 19, 1 << 20, 1 << 21):
+        target = replace(targets.detect(), l2=l2)
+        (call,) = (call for call in lower_graph(STEM.graph(target)[0], target)[0] if call.op == "conv")
+        assert call.spec is not None
+        assert call.scratch <= l2 // 2
+        families.append(call.spec.family)
+    assert families == ["conv", "conv", "conv_pool", "conv_pool"]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        replace(STEM, op="avg_pool"),
+        replace(STEM, conv=replace(STEM.conv, kernel=(7, 7), pads=(3, 3, 3, 3))),
+        replace(STEM, conv=Case(64, 64, (56, 56), (3, 3), pads=(1, 1, 1, 1), math="fast"), kernel=(2, 2)),
+        replace(STEM, conv=Case(8, 64, (112, 112), (1, 1)), kernel=(2, 2)),
+        replace(STEM, conv=replace(STEM.conv, plain_input=False, tail="residual_relu")),
+        replace(STEM, conv=Case(2048, 2048, (7, 7), (3, 3))),
+    ],
+    ids=["means", "dear rows", "Winograd's algorithm", "pixels in one row", "a tail that reads rows", "weights"],
+)
+def test_not_taken_where_it_does_not_pay_or_cannot_be(case: Pooled) -> None:
+    """Two kernels do what one would do no faster, or not at all."""
+    target = replace(targets.detect(), l2=1 << 20)
+    assert len(case.families(target)) == 2
+
+
+def test_not_taken_where_something_else_reads_what_was_convolved() -> None:
+    """Nor where it is an output."""
+    target = targets.detect()
+    graph, _ = STEM.graph(target, apart=True)
+    assert [call.spec.family for call in lower_graph(graph, target)[0] if call.spec is not None].count("conv_pool") == 0
+    graph, _ = STEM.graph(target)
+    (conv,) = (node for node in graph.nodes if node.op == "conv")
+    graph.outputs.append(conv.output)
+    assert [call.spec.family for call in lower_graph(graph, target)[0] if call.spec is not None].count("conv_pool") == 0
