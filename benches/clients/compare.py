@@ -5,9 +5,10 @@
 
 Each engine runs in a process of its own; rounds are interleaved and the processes that are not being timed are
 stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. weft has nothing set;
-of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients. Whether
-weft's throughput falls with more clients is asked of each round by itself, whose parts are seconds apart: the ratio to
-the number of clients before, as its median and quartiles over rounds (`--engines weft --rounds 40` for narrow ones).
+of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients; the file
+also has `system_us`, the system's CPU time a run. Whether weft's throughput falls with more clients is asked of each
+round by itself, whose parts are seconds apart: the ratio to the number of clients before, as its median and quartiles
+over rounds (`--engines weft --rounds 40` for narrow ones).
 Fails if weft's outputs are far from ONNX Runtime's, or any client's last ones are not those of the first run, bit for bit.
 """
 
@@ -39,6 +40,8 @@ class Engine(EngineProcess):
     outputs: Path
     rates: dict[int, list[float]] = field(default_factory=dict)
     tails: dict[int, list[float]] = field(default_factory=dict)
+    system: dict[int, list[float]] = field(default_factory=dict)
+    """Microseconds of CPU time that the system took a run."""
     threads: int = 0
     same: bool = True
 
@@ -47,6 +50,8 @@ class Engine(EngineProcess):
         answer = self.ask(f"{clients} {seconds}")
         self.rates.setdefault(clients, []).append(len(answer["latencies_ns"]) / answer["seconds"])
         self.tails.setdefault(clients, []).append(float(np.percentile(answer["latencies_ns"], 99)) / 1e6)
+        per_run = answer["system_seconds"] / max(1, len(answer["latencies_ns"]))
+        self.system.setdefault(clients, []).append(per_run * 1e6)
         self.threads = max(self.threads, answer["threads"])
         self.same = self.same and answer["same"]
 
@@ -60,6 +65,7 @@ class Engine(EngineProcess):
             figures[clients] = {
                 "runs_per_second": statistics.median(rates),
                 "p99_ms": statistics.median(self.tails[clients]),
+                "system_us": statistics.median(self.system[clients]),
                 "threads": self.threads,
                 "before_low": float(low),
                 "before": float(middle),

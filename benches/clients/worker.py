@@ -1,13 +1,15 @@
 """One engine in a process of its own, used by several threads: `worker.py ENGINE MODEL INPUTS.npz OUTPUTS.npz`.
 
 Writes the outputs of one run. Then each line of standard input is `CLIENTS SECONDS`; the answer is
-`{"latencies_ns": [...], "seconds": s, "threads": n, "same": b}`: the threads that the engine added to those that Python
-and NumPy have, beside the clients, and whether every client's last outputs were those of the first run, bit for bit.
+`{"latencies_ns": [...], "seconds": s, "system_seconds": s, "threads": n, "same": b}`: CPU time that the system took, the
+threads that the engine added to those that Python and NumPy have, beside the clients, and whether every client's last
+outputs were those of the first run, bit for bit.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -51,15 +53,17 @@ def measure(maker: Maker, clients: int, seconds: float, wanted: list[bytes]) -> 
         thread.start()
     end[0] = time.perf_counter_ns() + 10**12
     gate.wait()
-    start = time.perf_counter_ns()
+    system, start = os.times().system, time.perf_counter_ns()
     end[0] = start + int(seconds * 1e9)
     time.sleep(seconds / 2)
     beside = thread_count() - THREADS_BEFORE - clients
     for thread in threads:
         thread.join()
     took = (time.perf_counter_ns() - start) / 1e9
+    system = os.times().system - system
     every = [value for each in latencies for value in each]
-    return {"latencies_ns": every, "seconds": took, "threads": beside, "same": len(same) == clients and all(same)}
+    is_same = len(same) == clients and all(same)
+    return {"latencies_ns": every, "seconds": took, "system_seconds": system, "threads": beside, "same": is_same}
 
 
 def main() -> None:
