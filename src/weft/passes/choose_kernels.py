@@ -58,6 +58,9 @@ def choose_kernels(
         for value in node.inputs:
             if value is not None and value.data is not None:
                 release(value.data)
+    lost = ctx.in_place - ctx.aliases.keys()
+    if lost:
+        raise InternalError(f"written in place, but in none: {sorted(value.name for value in lost)}")
     _separate_outputs(graph, ctx, lowered)
     return lowered
 

@@ -17,13 +17,23 @@ def can_concat_blocked(shapes: list[StaticShape], block: int, axis: int = 1) -> 
     return axis != 1 or all(shape[1] % block == 0 for shape in shapes[:-1])
 
 
+def image_stride(value: Value, ctx: LowerContext) -> int:
+    """Elements from one image of the blocked `value` to the next, where its producer is to write it.
+
+    That is in the middle of another value where the only reader joins channels: it then calls nothing for `value`.
+    """
+    own = elements(physical_shape(value.static_shape, value.layout)[1:])
+    (node, *_) = (*value.users, None)
+    if node is None or node.op != "concat" or not _joins_blocks(node) or not _may_live_in(value, ctx):
+        return own
+    ctx.in_place.add(value)
+    return elements(physical_shape(node.output.static_shape, node.output.layout)[1:])
+
+
 def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
     """At most a copy an operand; None for mixed layouts, or blocks that operands do not fill."""
-    operands, y = [value for value in node.inputs if value is not None], node.output
-    axis = node.attrs["axis"] + (len(y.static_shape) if node.attrs["axis"] < 0 else 0)
-    if y.known_dtype.kind == "string" or any(value.layout != y.layout for value in operands):
-        return None
-    if y.layout is not None and not can_concat_blocked([v.static_shape for v in operands], y.layout.block, axis):
+    operands, y, axis = _operands(node), node.output, _axis(node)
+    if not _has_kernel(node):
         return None
     physical = physical_shape(y.static_shape, y.layout)
     strides = strides_of(physical)
@@ -32,7 +42,7 @@ def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
     start = 0
     for value in operands:
         shape = physical_shape(value.static_shape, value.layout)
-        if in_one_piece and _may_live_in(value, y, ctx):
+        if value in ctx.in_place or (in_one_piece and _may_live_in(value, ctx)):
             ctx.alias(value, y, start * y.known_dtype.size)
         elif elements(shape):
             axes = [Axis(*numbers) for numbers in zip(shape, strides, strides_of(shape), strict=True)]
@@ -41,8 +51,28 @@ def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
     return calls
 
 
-def _may_live_in(value: Value, result: Value, ctx: LowerContext) -> bool:
-    """Whether the producer of `value` may write straight into `result`.
+def _operands(node: Node) -> list[Value]:
+    return [value for value in node.inputs if value is not None]
+
+
+def _axis(node: Node) -> int:
+    axis: int = node.attrs["axis"]
+    return axis + (len(node.output.static_shape) if axis < 0 else 0)
+
+
+def _has_kernel(node: Node) -> bool:
+    operands, y, axis = _operands(node), node.output, _axis(node)
+    if y.known_dtype.kind == "string" or any(value.layout != y.layout for value in operands):
+        return False
+    return y.layout is None or can_concat_blocked([v.static_shape for v in operands], y.layout.block, axis)
+
+
+def _joins_blocks(node: Node) -> bool:
+    return node.output.layout is not None and _axis(node) == 1 and _has_kernel(node)
+
+
+def _may_live_in(value: Value, ctx: LowerContext) -> bool:
+    """Whether the producer of `value` may write straight into the result of its reader.
 
     A value that others read as well stays apart: they would have to wait for everything written there.
     """

@@ -38,7 +38,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             _spec(shape, factors, cut, operands, ctx.target),
             (out,),
             (x, *operands.values),
-            args=_args(shape, factors, cut),
+            args=_args(shape, factors, cut, operands.tail.image_stride(out, ctx)),
             chunks=cut.chunks,
             flops=flops,
             cost=ctx.flops_ns(flops / factors.each, nbytes(x) + nbytes(out), EFFICIENCY),
@@ -78,7 +78,7 @@ def _spec(shape: ConvShape, factors: Factors, cut: Cut, operands: Operands, targ
     )
 
 
-def _args(shape: ConvShape, factors: Factors, cut: Cut) -> tuple[int, ...]:
+def _args(shape: ConvShape, factors: Factors, cut: Cut, out_image: int) -> tuple[int, ...]:
     """What the kernel is told (ARGS of `codegen/kernels/conv`)."""
     lanes, block = factors.lanes, factors.block
     pixel = 1 if factors.plain else block
@@ -100,7 +100,7 @@ def _args(shape: ConvShape, factors: Factors, cut: Cut) -> tuple[int, ...]:
         shape.size[1] * pixel,
         shape.size[0],
         shape.pads[0],
-        out_plane * -(-shape.outputs // lanes) * lanes,
+        out_image,
         out_plane * lanes,
         shape.out_size[1] * lanes,
         shape.outputs,

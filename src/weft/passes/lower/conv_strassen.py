@@ -64,7 +64,7 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
             _spec(shape, cut, tail, lanes),
             (out,),
             (x, _summed(weights, shape, cut, lanes, ctx), *bias, *tail.values),
-            args=_args(shape, cut, lanes, per_chunk),
+            args=_args(shape, cut, lanes, per_chunk, tail.image_stride(out, ctx)),
             chunks=cut.units * group_chunks,
             flops=2.0 * shape.multiply_adds,
             cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
@@ -89,7 +89,7 @@ def _spec(shape: ConvShape, cut: Cut, tail: TailOperands, lanes: int) -> KernelS
     )
 
 
-def _args(shape: ConvShape, cut: Cut, lanes: int, per_chunk: int) -> tuple[int, ...]:
+def _args(shape: ConvShape, cut: Cut, lanes: int, per_chunk: int, out_image: int) -> tuple[int, ...]:
     """What the kernel is told (ARGS of `codegen/kernels/conv_strassen`)."""
     x_block, out_block = elements(shape.size) * lanes, elements(shape.out_size) * lanes
     return (
@@ -104,7 +104,7 @@ def _args(shape: ConvShape, cut: Cut, lanes: int, per_chunk: int) -> tuple[int, 
         cut.in_parts * cut.side * x_block,
         x_block,
         shape.size[1] * lanes,
-        -(-shape.outputs // lanes) * out_block,
+        out_image,
         out_block,
         shape.outputs,
         cut.out_groups,

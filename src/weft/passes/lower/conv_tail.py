@@ -8,10 +8,12 @@ import numpy as np
 
 from weft.dtypes import bf16, f32, i8, i32, u8
 from weft.graph.expr import Expr, Step, cast_operand
+from weft.graph.layout import physical_shape
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
 from weft.graph.value import Value
 from weft.passes.lower.base import LowerContext
+from weft.passes.lower.concat import image_stride
 from weft.passes.lower.conv_pack import pack_channels
 from weft.passes.lower.expr import is_native, may_fail
 
@@ -28,6 +30,14 @@ class TailOperands:
     expr: Expr | None
     kinds: tuple[str, ...]
     values: tuple[Value, ...]
+
+    def image_stride(self, out: Value, ctx: LowerContext) -> int:
+        """Elements from one image of the blocked result `out` to the next; what is read with it lies like it."""
+        return (
+            elements(physical_shape(out.static_shape, out.layout)[1:])
+            if "full" in self.kinds
+            else image_stride(out, ctx)
+        )
 
     def of_exact_sums(self, ctx: LowerContext) -> TailOperands:
         """The same for sums of integers that come as f32, and so does the bias they begin with."""

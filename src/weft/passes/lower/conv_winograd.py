@@ -112,7 +112,7 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         cut.tile_groups,
         cut.out_groups,
         per_chunk,
-        -(-shape.outputs // lanes) * out_block,
+        tail.image_stride(node.output, ctx),
         out_block,
         *shape.out_size,
         shape.outputs,
