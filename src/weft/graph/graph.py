@@ -136,6 +136,10 @@ class Graph:
         """Whether `value` is one of the graph's outputs."""
         return any(output is value for output in self.outputs)
 
+    def has_one_use(self, value: Value) -> bool:
+        """Whether `value` is read exactly once, and is no output of the graph."""
+        return len(value.users) == 1 and not self.is_output(value)
+
 
 def link(node: Node) -> None:
     """Register `node` with its operands and results."""

@@ -8,7 +8,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
-from weft.passes.match import Edit, Rules, only_use, produced_by, sweep
+from weft.passes.match import Edit, Rules, produced_by, sweep
 from weft.passes.simplify_transposes import compose
 
 
@@ -62,7 +62,7 @@ def _write_perm(attrs: dict[str, Any], side: str, perm: tuple[int, ...]) -> None
 def result(node: Node, edit: Edit) -> Value | None:
     """transpose(matmul(a, b)) -> matmul(a, b) out_perm"""
     matmul = produced_by(node.inputs[0], "matmul")
-    if matmul is None or "tail" in matmul.attrs or not only_use(edit.graph, matmul.output):
+    if matmul is None or "tail" in matmul.attrs or not edit.graph.has_one_use(matmul.output):
         return None
     if node.attrs["perm"] is None:
         return None

@@ -10,7 +10,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
-from weft.passes.match import Edit, Rules, only_use, produced_by, sweep
+from weft.passes.match import Edit, Rules, produced_by, sweep
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ def into_conv(node: Node, edit: Edit) -> Value | None:
     """batch_norm(conv(x, w, b)) -> conv(x, w * scale, b * scale + shift), under fast math"""
     conv = produced_by(node.inputs[0], "conv", "conv_transpose")
     factors = _affine(node)
-    if conv is None or factors is None or edit.math == "exact" or not only_use(edit.graph, conv.output):
+    if conv is None or factors is None or edit.math == "exact" or not edit.graph.has_one_use(conv.output):
         return None
     weights = scaled_weights(conv, factors[0])
     bias = scaled_bias(conv, factors[0])

@@ -11,7 +11,7 @@ from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
 from weft.passes.fold_batch_norm import scaled_bias, scaled_weights
-from weft.passes.match import Edit, Rules, number, only_use, produced_by, sweep
+from weft.passes.match import Edit, Rules, number, produced_by, sweep
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def into_weights(node: Node, edit: Edit) -> Value | None:
     """mul(conv(x, w, b), c: [C, 1, 1]) -> conv(x, w * c, b * c); mul(matmul(x, w), c: [N]) -> matmul(x, w * c)"""
     for side in (0, 1):
         producer, factor = produced_by(node.inputs[side], "conv", "matmul"), node.operand(1 - side)
-        if producer is None or factor.data is None or not only_use(edit.graph, producer.output):
+        if producer is None or factor.data is None or not edit.graph.has_one_use(producer.output):
             continue
         if producer.output.shape is None or producer.output.shape != node.output.shape or "tail" in producer.attrs:
             continue
@@ -96,11 +96,11 @@ def behind_matmul(node: Node, edit: Edit) -> Value | None:
     for index in (0, 1):
         path: list[Node] = []
         value = node.operand(index)
-        while (step := produced_by(value, "transpose", "reshape")) is not None and only_use(edit.graph, value):
+        while (step := produced_by(value, "transpose", "reshape")) is not None and edit.graph.has_one_use(value):
             path.append(step)
             value = step.operand(0)
         multiply = produced_by(value, "mul")
-        if multiply is None or not only_use(edit.graph, value):
+        if multiply is None or not edit.graph.has_one_use(value):
             continue
         for side in (0, 1):
             factor, source = multiply.operand(side), multiply.operand(1 - side)

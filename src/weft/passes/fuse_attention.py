@@ -8,7 +8,7 @@ from weft.graph.node import Node
 from weft.graph.shape import StaticShape, normalize_axis
 from weft.graph.value import Value
 from weft.passes.base import PassContext
-from weft.passes.match import Edit, Rules, join_names, only_use, produced_by, sweep
+from weft.passes.match import Edit, Rules, join_names, produced_by, sweep
 
 _MOST_PADDING = 1.5
 """Queries are padded to whole vectors; by more than this factor, products of their own are faster."""
@@ -44,7 +44,7 @@ def _attention(node: Node, edit: Edit, lanes: int) -> Value | None:
     scores = None if softmax is None else produced_by(softmax.inputs[0], "matmul")
     if softmax is None or scores is None or node.output.dtype != dtypes.f32:
         return None
-    if not only_use(edit.graph, softmax.output) or not only_use(edit.graph, scores.output):
+    if not edit.graph.has_one_use(softmax.output) or not edit.graph.has_one_use(scores.output):
         return None
     if not _are_plain(scores, softmax, node) or not _pays(softmax.output.static_shape, lanes):
         return None

@@ -11,7 +11,7 @@ from weft.graph.value import Value
 from weft.ops.reduce import REDUCTIONS, reduced_axes
 from weft.passes.base import PassContext
 from weft.passes.lower.gather_reduce import bag_step
-from weft.passes.match import Edit, Rules, join_names, only_use, produced_by, sweep
+from weft.passes.match import Edit, Rules, join_names, produced_by, sweep
 
 
 class FuseBags:
@@ -38,7 +38,7 @@ def bag(node: Node, edit: Edit) -> Value | None:
     product, weights = _without(edit, rows, "mul", made), None
     if product is not rows:
         rows, weights = _factors(made[-1])
-    gather = produced_by(rows, "gather") if only_use(edit.graph, rows) else None
+    gather = produced_by(rows, "gather") if edit.graph.has_one_use(rows) else None
     if gather is None or normalize_axis(gather.attrs["axis"], len(gather.operand(0).static_shape)):
         return None
     x, indices = gather.operand(0), gather.operand(1)
@@ -59,7 +59,7 @@ def bag(node: Node, edit: Edit) -> Value | None:
 
 def _without(edit: Edit, value: Value, op: str, made: list[Node]) -> Value:
     """The first operand of the node of `op` that makes `value` for one reader, and is noted in `made`; else `value`."""
-    node = produced_by(value, op) if only_use(edit.graph, value) else None
+    node = produced_by(value, op) if edit.graph.has_one_use(value) else None
     if node is None:
         return value
     made.append(node)

@@ -8,7 +8,7 @@ from weft.graph.node import Node
 from weft.graph.shape import broadcast
 from weft.graph.value import Value
 from weft.passes.base import PassContext
-from weft.passes.match import Edit, Rules, number, only_use, produced_by, sweep
+from weft.passes.match import Edit, Rules, number, produced_by, sweep
 
 
 class FuseLayerNorm:
@@ -103,7 +103,7 @@ def shifted(node: Node, edit: Edit) -> Value | None:
 
 def _is_operand(norm: Node, value: Value, edit: Edit) -> bool:
     """Whether `value` can be scale or bias of `norm`: a constant that broadcasts to the normalised axes."""
-    if value.data is None or not only_use(edit.graph, norm.output) or norm.output.shape is None:
+    if value.data is None or not edit.graph.has_one_use(norm.output) or norm.output.shape is None:
         return False
     normalised = norm.output.static_shape[norm.attrs["axis"] :]
     try:

@@ -143,11 +143,6 @@ def produced_by(value: Value | None, *ops: str) -> Node | None:
     return node if node is not None and node.op in ops else None
 
 
-def only_use(graph: Graph, value: Value) -> bool:
-    """Whether `value` is read exactly once, and is no output of the graph."""
-    return len(value.users) == 1 and not graph.is_output(value)
-
-
 def number(value: Value | None) -> float | int | bool | None:
     """The number that a constant of one element holds, else None."""
     if value is None or value.data is None or value.data.size != 1 or value.data.dtype == object:

@@ -8,7 +8,7 @@ from weft.graph.graph import Graph
 from weft.graph.node import Node
 from weft.graph.value import Value
 from weft.passes.base import PassContext
-from weft.passes.match import Edit, Rules, is_power_of_two, number, only_use, produced_by, sweep, uniform
+from weft.passes.match import Edit, Rules, is_power_of_two, number, produced_by, sweep, uniform
 
 _POWERS = {0.5: "sqrt", -0.5: "rsqrt", -1: "reciprocal"}
 
@@ -67,7 +67,7 @@ def multiply_twice(node: Node, edit: Edit) -> Value | None:
     for side in (0, 1):
         outer = number(node.inputs[side])
         inner = produced_by(node.inputs[1 - side], "mul")
-        if outer is None or inner is None or not only_use(edit.graph, inner.output):
+        if outer is None or inner is None or not edit.graph.has_one_use(inner.output):
             continue
         for inner_side in (0, 1):
             factor = number(inner.inputs[inner_side])

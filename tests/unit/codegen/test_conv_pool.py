@@ -16,6 +16,7 @@ from weft.graph.graph import Graph
 from weft.graph.value import Value
 from weft.ops.op import Info
 from weft.ops.table import OPS
+from weft.passes.choose_kernels import choose_kernels
 from weft.passes.lower import conv_pool
 from weft.passes.lower.conv_pool import Bands
 from weft.passes.lower.pool import axes_of
@@ -145,8 +146,21 @@ def test_chunks_come_out_even() -> None:
     """Eight workers find as much to do as two."""
     target = replace(targets.detect(), l2=1 << 20)
     (call,) = (call for call in lower_graph(STEM.graph(target)[0], target)[0] if call.op == "conv")
-    assert call.spec is not None and call.spec.family == "conv_pool"  # noqa: PT018
+    assert call.spec is not None
+    assert call.spec.family == "conv_pool"
     assert call.chunks == 8
+
+
+def test_one_call_stands_for_both_nodes() -> None:
+    """The pooling has none of its own, and the limits of both hold."""
+    target = replace(targets.detect(), l2=1 << 20)
+    graph, _ = STEM.graph(target)
+    conv, pool = (node for node in graph.nodes if node.op in ("conv", "max_pool"))
+    names, pool.max_workers = {conv.name, pool.name}, 1
+    calls = [call for call in choose_kernels(graph, target, "fast").calls if call.op in ("conv", "max_pool")]
+    assert [call.node for call in calls] == [f"{conv.name}+{pool.name}"]
+    assert set(calls[0].caps) == names
+    assert calls[0].caps[pool.name] == 1
 
 
 def test_rows_between_leave_half_of_the_cache() -> None:

@@ -17,17 +17,19 @@ def can_concat_blocked(shapes: list[StaticShape], block: int, axis: int = 1) -> 
     return axis != 1 or all(shape[1] % block == 0 for shape in shapes[:-1])
 
 
-def image_stride(value: Value, ctx: LowerContext) -> int:
+def image_stride(value: Value, ctx: LowerContext, *, alone: bool) -> int:
     """Elements from one image of the blocked `value` to the next, where its producer is to write it.
 
-    That is in the middle of another value where the only reader joins channels: it then calls nothing for `value`.
+    That is in the middle of another value where the only reader joins channels, which then calls nothing for `value`,
+    unless `value` has to lie `alone`.
     """
-    own = elements(physical_shape(value.static_shape, value.layout)[1:])
-    (node, *_) = (*value.users, None)
-    if node is None or node.op != "concat" or not _joins_blocks(node) or not _may_live_in(value, ctx):
-        return own
+    if alone or not _may_live_in(value, ctx):
+        return _image_elements(value)
+    (node,) = value.users
+    if node.op != "concat" or not _joins_blocks(node):
+        return _image_elements(value)
     ctx.in_place.add(value)
-    return elements(physical_shape(node.output.static_shape, node.output.layout)[1:])
+    return _image_elements(node.output)
 
 
 def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -49,6 +51,10 @@ def lower_concat(node: Node, ctx: LowerContext) -> list[Call] | None:
             calls.append(copy_call(node, ctx, y, value, axes, target_start=start))
         start += shape[axis] * strides[axis]
     return calls
+
+
+def _image_elements(value: Value) -> int:
+    return elements(physical_shape(value.static_shape, value.layout)[1:])
 
 
 def _operands(node: Node) -> list[Value]:
@@ -76,9 +82,4 @@ def _may_live_in(value: Value, ctx: LowerContext) -> bool:
 
     A value that others read as well stays apart: they would have to wait for everything written there.
     """
-    return (
-        value.producer is not None
-        and len(value.users) == 1
-        and value not in ctx.aliases
-        and not ctx.graph.is_output(value)
-    )
+    return value.producer is not None and value not in ctx.aliases and ctx.graph.has_one_use(value)

@@ -46,12 +46,12 @@ def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
         return None if quads else lower_plain(node, shape, ctx)
     if _is_narrow(shape, node.output.layout.block):
         return lower_depthwise(node, shape, ctx)
-    fast = (
-        None
-        if quads or node.attrs.get("exact")
-        else lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx)
-    )
-    return fast or lower_pooled(node, shape, ctx) or lower_direct(node, shape, ctx)
+    if not quads and not node.attrs.get("exact"):
+        fast = lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx)
+        if fast is not None:
+            return fast
+    direct = lower_direct(node, shape, ctx)
+    return direct and (lower_pooled(node, shape, direct[0], ctx) or direct)
 
 
 def blocked_output(node: Node, target: Target) -> Blocked | None:

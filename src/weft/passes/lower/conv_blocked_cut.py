@@ -14,7 +14,9 @@ from weft.passes.lower.evenness import loss
 from weft.plan.target import Target
 
 _CHUNK_NS = 30_000.0
-_CACHE_BYTES_PER_NS = 16.0
+CACHE_BYTES_PER_NS = 16.0
+"""How fast chunks read weights and images that others read too."""
+
 _PANEL_SHARE = 0.5
 """The part of L2 that the weights of one group of outputs may fill before the reduction is cut into passes."""
 
@@ -119,7 +121,7 @@ def _grid(shape: ConvShape, factors: Factors, ctx: LowerContext, units: int, gro
         if -(-groups // per_chunk) < group_chunks:
             continue
         for unit_chunks, units_per_chunk in _unit_cuts(units, wanted / group_chunks):
-            traffic = (unit_chunks * weights + group_chunks * x) / _CACHE_BYTES_PER_NS
+            traffic = (unit_chunks * weights + group_chunks * x) / CACHE_BYTES_PER_NS
             score = traffic + total * loss((groups, per_chunk), (units, units_per_chunk), wanted)
             if best is None or score < best[0]:
                 best = (score, (unit_chunks, units_per_chunk, per_chunk))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from weft.graph.node import Node
-from weft.graph.value import Value
 from weft.passes.lower.base import BYTES_PER_NS, USEFUL_CHUNKS, LowerContext, nbytes, wanted_chunks
-from weft.passes.lower.conv_blocked import lower_direct
+from weft.passes.lower.conv_blocked_cut import CACHE_BYTES_PER_NS
 from weft.passes.lower.conv_shape import ConvShape
 from weft.passes.lower.evenness import loss
 from weft.passes.lower.pool import Axis, axes_of, lower_max_pool
@@ -18,7 +17,6 @@ from weft.plan.target import LINE
 _BAND_SHARE = 0.5
 """The part of L2 that the rows between the two may fill."""
 
-_WEIGHT_BYTES_PER_NS = 16.0
 _KINDS = {"scalar", "channel", "ragged"}
 """Operands of a tail that are the same for all rows and images."""
 
@@ -33,33 +31,31 @@ class Bands:
     @staticmethod
     def of(axis: Axis, rows: int) -> Bands:
         """Chunks of `rows` rows pooled along `axis`."""
-        return Bands(rows, min((rows - 1) * axis.stride + reach(axis), axis.size))
+        return Bands(rows, min((rows - 1) * axis.stride + axis.reach, axis.size))
 
 
-def reach(axis: Axis) -> int:
-    """From the first row that a window reads to behind the last one."""
-    return (axis.kernel - 1) * axis.dilation + 1
+def lower_pooled(node: Node, shape: ConvShape, conv: Call, ctx: LowerContext) -> list[Call] | None:
+    """One call for `node`, which `conv` convolves, and the max pooling of its result.
 
-
-def lower_pooled(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """One call for `node` and the max pooling of its result. None if something else reads that, or where two calls are faster."""
-    reader = _only_reader(node, ctx)
-    if reader is None or reader.op != "max_pool" or reader.operand(0).layout is None:
+    None if something else reads that, or where two calls are faster.
+    """
+    if not ctx.graph.has_one_use(node.output):
         return None
-    convs, pools = lower_direct(node, shape, ctx), lower_max_pool(reader, ctx)
-    if not convs or not pools:
+    (reader,) = node.output.users
+    pools = lower_max_pool(reader, ctx) if reader.op == "max_pool" else None
+    if not pools:
         return None
-    (conv,), (pool,) = convs, pools
-    assert conv.spec is not None and pool.spec is not None, "both have kernels"  # noqa: PT018
+    (pool,), axis = pools, axes_of(reader)[0]
+    assert conv.spec is not None, "direct convolutions have a kernel"
+    assert pool.spec is not None, "and so has what lower_max_pool gives"
     if conv.spec["flat"] or not set(conv.spec["kinds"]) <= _KINDS:
         return None
-    bands = choose_bands(shape, conv, pool, axes_of(reader)[0], ctx)
+    bands = choose_bands(shape, conv, pool, axis, ctx)
     if bands is None:
         return None
-    row_bytes = nbytes(node.output) // (shape.images * shape.out_size[0])
-    aside = -(-bands.most * row_bytes // LINE) * LINE
+    aside = -(-bands.most * _row_bytes(shape, conv) // LINE) * LINE
     lanes: int = conv.spec["lanes"]
-    row_chunks = -(-axes_of(reader)[0].out // bands.rows)
+    row_chunks = -(-axis.out // bands.rows)
     call = ctx.call(
         node,
         KernelSpec.of("conv_pool", conv=conv.spec, pool=pool.spec, operands=1 + len(conv.reads)),
@@ -77,16 +73,16 @@ def lower_pooled(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
     return [call]
 
 
-def _only_reader(node: Node, ctx: LowerContext) -> Node | None:
-    value: Value = node.output
-    return value.users[0] if len(value.users) == 1 and not ctx.graph.is_output(value) else None
+def _row_bytes(shape: ConvShape, conv: Call) -> int:
+    """Of a row of the convolution, in all channels."""
+    return nbytes(conv.writes[0]) // (shape.images * shape.out_size[0])
 
 
 def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: LowerContext) -> Bands | None:
     """The chunks that cost least: rows that two of them compute, weights that each reads, and what workers wait for each
     other. None where that is more than it takes to stream the rows between once."""
     weights, between = nbytes(conv.reads[1]), nbytes(conv.writes[0])
-    row_bytes = between // (shape.images * shape.out_size[0])
+    row_bytes = _row_bytes(shape, conv)
     total = conv.cost + pool.cost
     wanted = min(wanted_chunks(total), float(USEFUL_CHUNKS))
     best: tuple[float, Bands] | None = None
@@ -95,8 +91,8 @@ def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: Lowe
         if bands.most * row_bytes + conv.scratch > _BAND_SHARE * ctx.target.l2:
             break
         chunks = -(-axis.out // rows)
-        again = max(0, reach(axis) - axis.stride) * (chunks - 1) * conv.cost / axis.size
-        fetched = shape.images * chunks * weights / _WEIGHT_BYTES_PER_NS
+        again = max(0, axis.reach - axis.stride) * (chunks - 1) * conv.cost / axis.size
+        fetched = shape.images * chunks * weights / CACHE_BYTES_PER_NS
         score = again + fetched + total * loss((axis.out, rows), (shape.images, 1), wanted)
         if best is None or score < best[0]:
             best = (score, bands)

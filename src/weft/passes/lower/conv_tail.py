@@ -8,7 +8,6 @@ import numpy as np
 
 from weft.dtypes import bf16, f32, i8, i32, u8
 from weft.graph.expr import Expr, Step, cast_operand
-from weft.graph.layout import physical_shape
 from weft.graph.node import Node
 from weft.graph.shape import StaticShape, elements
 from weft.graph.value import Value
@@ -33,11 +32,7 @@ class TailOperands:
 
     def image_stride(self, out: Value, ctx: LowerContext) -> int:
         """Elements from one image of the blocked result `out` to the next; what is read with it lies like it."""
-        return (
-            elements(physical_shape(out.static_shape, out.layout)[1:])
-            if "full" in self.kinds
-            else image_stride(out, ctx)
-        )
+        return image_stride(out, ctx, alone="full" in self.kinds)
 
     def of_exact_sums(self, ctx: LowerContext) -> TailOperands:
         """The same for sums of integers that come as f32, and so does the bias they begin with."""

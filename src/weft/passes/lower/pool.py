@@ -33,11 +33,15 @@ class Axis:
     begin: int
     end: int
 
+    @property
+    def reach(self) -> int:
+        """From the first element that a window reads to behind the last one."""
+        return (self.kernel - 1) * self.dilation + 1
+
     def interior(self) -> tuple[int, int]:
         """The outputs whose windows lie wholly inside the input, as a range; empty at its own start if none do."""
-        reach = (self.kernel - 1) * self.dilation
         low = min(-(-self.begin // self.stride), self.out)
-        high = (self.size - 1 - reach + self.begin) // self.stride + 1
+        high = (self.size - self.reach + self.begin) // self.stride + 1
         return low, min(max(high, low), self.out)
 
     def counts(self, *, include_pad: bool) -> list[int]:
@@ -107,8 +111,7 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
         spec = KernelSpec.of("pool_plain", **params)
         segment = min(across.out, SEGMENT)
         units = elements(shape[:2]) * vertical.out * -(-across.out // max(segment, 1))
-        reach = (across.kernel - 1) * across.dilation
-        scratch = (-(-segment // lanes) * lanes * across.stride + reach + 2 * lanes) * dtype.size
+        scratch = (-(-segment // lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
         vectors = 2 * -(-segment // lanes)
     taps = vertical.kernel * across.kernel
     chunks, per_chunk = cut(units, vectors * (taps * 0.4 + 1))
