@@ -1,6 +1,6 @@
 # Everything a fresh clone needs: python3 (>= 3.11, with venv and pip), make and g++ (with C++20; tested with 12).
 PYTHON ?= python3
-# More for pip, e.g. -Ccmake.define.WEFT_WERROR=ON
+# More for pip, e.g. -Ccmake.define.TREADLE_WERROR=ON
 INSTALL_OPTIONS ?=
 BIN := .venv/bin
 STAMP := .venv/.installed

@@ -6,7 +6,7 @@ import ast
 import sys
 from pathlib import Path
 
-TABLE = Path(__file__).resolve().parents[1] / "src" / "weft" / "frontends" / "torch" / "table.py"
+TABLE = Path(__file__).resolve().parents[1] / "src" / "treadle" / "frontends" / "torch" / "table.py"
 BEGIN, END = "<!-- ops: written by scripts/docs -->\n", "<!-- end of ops -->\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from weft.knobs import KNOBS
+from treadle.knobs import KNOBS
 
 BEGIN, END = "<!-- table: written by scripts/docs -->\n", "<!-- end of table -->\n"
 

@@ -1,13 +1,13 @@
-"""Writes the table of what `weft.compat.tensorflow` offers into the guide. Run by `scripts/docs`."""
+"""Writes the table of what `treadle.compat.tensorflow` offers into the guide. Run by `scripts/docs`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from weft.compat.tensorflow import names
-from weft.compat.tensorflow.table import OPS
-from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
+from treadle.compat.tensorflow import names
+from treadle.compat.tensorflow.table import OPS
+from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
 
 BEGIN, END = "<!-- table: written by scripts/docs -->\n", "<!-- end of table -->\n"
 

@@ -13,8 +13,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-import weft
-from weft.tracing.record import Event, record
+import treadle
+from treadle.tracing.record import Event, record
 
 SETTINGS = [
     (1, 1, "one op at a time, on one worker"),
@@ -50,7 +50,7 @@ def model() -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def typical_run(session: weft.Session, x: np.ndarray) -> list[Event]:
+def typical_run(session: treadle.Session, x: np.ndarray) -> list[Event]:
     """The events of the run of median length among `ROUNDS`."""
     runs = []
     for _ in range(ROUNDS):
@@ -106,11 +106,11 @@ def draw(traces: list[list[Event]]) -> str:
 
 def main(path: Path) -> None:
     """Measure, draw, write."""
-    session = weft.Session(model())
+    session = treadle.Session(model())
     x = np.random.default_rng(1).standard_normal((SIZE, SIZE)).astype(np.float32)
     traces = []
     for intra, inter, _ in SETTINGS:
-        weft.threads.set(intra_op=intra, inter_op=inter)
+        treadle.threads.set(intra_op=intra, inter_op=inter)
         traces.append(typical_run(session, x))
     path.write_text(draw(traces), encoding="utf-8")
 

@@ -1,11 +1,11 @@
-"""Writes the table of what `weft.compat.torch` offers into the guide. Run by `scripts/docs`."""
+"""Writes the table of what `treadle.compat.torch` offers into the guide. Run by `scripts/docs`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from weft.compat import torch
+from treadle.compat import torch
 
 BEGIN, END = "<!-- table: written by scripts/docs -->\n", "<!-- end of table -->\n"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from weft.codegen import target as targets
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.plan.target import Target
 
 ALONE = [
     "unit/runtime",
@@ -20,8 +20,8 @@ ALONE = [
 ]
 """Tests that watch threads at work: each has the CPUs to itself where the others run several at a time."""
 
-settings.register_profile("weft", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("weft")  # no verdict depends on the machine's speed, nor on which examples came up
+settings.register_profile("treadle", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("treadle")  # no verdict depends on the machine's speed, nor on which examples came up
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -40,16 +40,16 @@ def target(request: pytest.FixtureRequest) -> Target:
 @pytest.fixture(scope="session", autouse=True)
 def kernel_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests neither use nor fill the user's cache of kernels; they share one, also with pytest's other processes."""
-    before = os.environ.get("WEFT_CACHE")
+    before = os.environ.get("TREADLE_CACHE")
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
-    os.environ["WEFT_CACHE"] = str(folder / "kernels")
+    os.environ["TREADLE_CACHE"] = str(folder / "kernels")
     yield
     if before is None:
-        del os.environ["WEFT_CACHE"]
+        del os.environ["TREADLE_CACHE"]
     else:
-        os.environ["WEFT_CACHE"] = before
+        os.environ["TREADLE_CACHE"] = before
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.graph.graph import Graph
-from weft.graph.layout import physical_shape
-from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.table import LOWERINGS
-from weft.plan.call import Call
-from weft.plan.target import Target
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.graph.graph import Graph
+from treadle.graph.layout import physical_shape
+from treadle.graph.value import Value
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.table import LOWERINGS
+from treadle.plan.call import Call
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

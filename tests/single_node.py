@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from tests.kernel_runner import run_graph
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked, Layout, physical_shape
-from weft.graph.value import Value
-from weft.ops.op import Info
-from weft.ops.table import OPS
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked, Layout, physical_shape
+from treadle.graph.value import Value
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tests.kernel_runner import run_graph
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tests.models import small
 
-import weft
-from weft import _native
+import treadle
+from treadle import _native
 
 CLIENTS = (1, 2, 4, 8)
 FORKS = 2000
@@ -59,7 +59,7 @@ def fork_join_us(team: _native.Team, width: int) -> float:
     return found / FORKS * 1e6
 
 
-def throughput(session: weft.Session, feed: dict[str, np.ndarray], clients: int, seconds: float) -> float:
+def throughput(session: treadle.Session, feed: dict[str, np.ndarray], clients: int, seconds: float) -> float:
     """Runs a second by so many client threads together."""
     end = time.perf_counter() + seconds
     counts = [0] * clients
@@ -89,13 +89,13 @@ seen: dict[int, int] = {}
 def main(backend: str, intra_op: int, seconds: float) -> None:
     """Measure and print."""
     assert ctypes.sizeof(ctypes.c_void_p) == 8
-    weft.threads.set_backend(backend)
-    weft.threads.set(intra_op=intra_op, inter_op=intra_op)
+    treadle.threads.set_backend(backend)
+    treadle.threads.set(intra_op=intra_op, inter_op=intra_op)
     model = small.convolutional(channels=64, size=57)
-    session, feed = weft.Session(model), small.inputs_for(model)
+    session, feed = treadle.Session(model), small.inputs_for(model)
     session.run(feed, intra_op=1, inter_op=1)  # compiles, and starts no thread
     before = len(alive())
-    cost = fork_join_us(weft.threads.default_team(), intra_op)
+    cost = fork_join_us(treadle.threads.default_team(), intra_op)
     runs = {clients: throughput(session, feed, clients, seconds) for clients in CLIENTS}
     threads = {clients: count - before for clients, count in seen.items()}
     print(json.dumps({"fork_join_us": cost, "runs": runs, "threads": threads}))

@@ -1,15 +1,15 @@
 """Throughput and tail latency of one session under 1, 2, 4 and 8 client threads, beside other engines.
 
-    python -m benches.clients.compare [MODEL.onnx ...] [--clients 1,2,4,8] [--engines weft,openvino_latency]
+    python -m benches.clients.compare [MODEL.onnx ...] [--clients 1,2,4,8] [--engines treadle,openvino_latency]
         [--rounds 5] [--seconds 1] [--json FILE]
 
 Each engine runs in a process of its own; rounds are interleaved and the processes that are not being timed are
-stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. weft has nothing set;
+stopped. Figures are medians over rounds of runs a second and of the 99th percentile of latency. treadle has nothing set;
 of each rival the best of its settings counts. `threads` are those that the engine added, beside the clients; the file
-also has `system_us`, the system's CPU time a run. Whether weft's throughput falls with more clients is asked of each
+also has `system_us`, the system's CPU time a run. Whether treadle's throughput falls with more clients is asked of each
 round by itself, whose parts are seconds apart: the ratio to the number of clients before, as its median and quartiles
-over rounds (`--engines weft --rounds 40` for narrow ones).
-Fails if weft's outputs are far from ONNX Runtime's, or any client's last ones are not those of the first run, bit for bit.
+over rounds (`--engines treadle --rounds 40` for narrow ones).
+Fails if treadle's outputs are far from ONNX Runtime's, or any client's last ones are not those of the first run, bit for bit.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def start(name: str, model: str, inputs: Path) -> Engine | None:
 def compare(
     model: str, names: list[str], counts: list[int], rounds: int, seconds: float
 ) -> tuple[dict[str, dict[int, dict[str, float]]], bool]:
-    """Figures by engine and number of clients, and whether weft's outputs were right."""
+    """Figures by engine and number of clients, and whether treadle's outputs were right."""
     with tempfile.TemporaryDirectory() as folder:
         inputs = Path(folder) / "inputs.npz"
         write_inputs(inputs, random_inputs(model))
@@ -101,7 +101,7 @@ def compare(
                         engine.time(clients, seconds)
             figures = {engine.name: engine.figures() for engine in engines}
             by_name = {engine.name: engine for engine in engines}
-            mine, reference = by_name["weft"], by_name.get(REFERENCE)
+            mine, reference = by_name["treadle"], by_name.get(REFERENCE)
             error = relative_error(saved(mine.outputs), saved(reference.outputs)) if reference else None
             return figures, is_right(model, error, same=mine.same)
         finally:
@@ -110,11 +110,11 @@ def compare(
 
 
 def rows(model: str, figures: dict[str, dict[int, dict[str, float]]]) -> list[str]:
-    """Table rows: weft's throughput over its own with one client and over the best rival's, and both p99."""
+    """Table rows: treadle's throughput over its own with one client and over the best rival's, and both p99."""
     lines = []
-    for clients, mine in figures["weft"].items():
-        first = next(iter(figures["weft"].values()))["runs_per_second"]
-        rivals = {name: by_count[clients] for name, by_count in figures.items() if name != "weft"}
+    for clients, mine in figures["treadle"].items():
+        first = next(iter(figures["treadle"].values()))["runs_per_second"]
+        rivals = {name: by_count[clients] for name, by_count in figures.items() if name != "treadle"}
         best = max(rivals, key=lambda name: rivals[name]["runs_per_second"], default=None)
         cells = [model, str(clients), f"{mine['runs_per_second'] / first:.2f}"]
         if best is not None:
@@ -131,19 +131,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--clients", default="1,2,4,8")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="weft and rivals, by comma; all")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="treadle and rivals, by comma; all")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     counts = [int(count) for count in arguments.clients.split(",")]
     names = arguments.engines.split(",")
-    if "weft" not in names or not set(names) <= set(ENGINES):
-        parser.error(f"--engines: wanted weft and any of {', '.join(ENGINES)}, got {arguments.engines}")
+    if "treadle" not in names or not set(names) <= set(ENGINES):
+        parser.error(f"--engines: wanted treadle and any of {', '.join(ENGINES)}, got {arguments.engines}")
     results, right = {}, True
-    print(f"{cpu_name()}; weft's throughput over its own with the first number of clients and over the best rival's;")
     print(
-        "the best rival's p99 latency over weft's (above 1: weft is better); threads that weft added beside the clients"
+        f"{cpu_name()}; treadle's throughput over its own with the first number of clients and over the best rival's;"
+    )
+    print(
+        "the best rival's p99 latency over treadle's (above 1: treadle is better); threads that treadle added beside the clients"
     )
     print(
         "| model | clients | over its first | over best rival | best rival | p99 ratio | threads | over the number before |"

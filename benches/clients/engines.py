@@ -14,9 +14,9 @@ Array = np.ndarray[Any, Any]
 Maker = Callable[[], Callable[[], object]]
 
 
-def weft(model: str, inputs: Mapping[str, Array]) -> Maker:
-    """weft, nothing set."""
-    import weft as library
+def treadle(model: str, inputs: Mapping[str, Array]) -> Maker:
+    """treadle, nothing set."""
+    import treadle as library
 
     session = library.Session(model)
     return lambda: lambda: session.run(inputs)
@@ -67,7 +67,7 @@ def openvino_throughput(model: str, inputs: Mapping[str, Array]) -> Maker:
 
 
 ENGINES: dict[str, Callable[[str, Mapping[str, Array]], Maker]] = {
-    "weft": weft,
+    "treadle": treadle,
     "onnxruntime": onnxruntime,
     "onnxruntime_intra_1": onnxruntime_intra_1,
     "openvino_latency": openvino_latency,

@@ -1,12 +1,12 @@
-"""Memory and load time of weft beside other engines: peak and resident memory, first and later loads.
+"""Memory and load time of treadle beside other engines: peak and resident memory, first and later loads.
 
     python -m benches.memory.compare [MODEL.onnx ...] [--rounds 5] [--json FILE]
 
 Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a process
 of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for memory, the
-quickest for time. weft's first load compiles into an empty cache folder, later ones find the compiled form there.
+quickest for time. treadle's first load compiles into an empty cache folder, later ones find the compiled form there.
 Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named. Fails if
-weft's outputs are far from ONNX Runtime's.
+treadle's outputs are far from ONNX Runtime's.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ Figures = dict[str, Any]
 
 
 def measure(engine: str, model: str, inputs: Path, folder: Path) -> Figures:
-    """What one process of `engine` measures; weft's cache, and everybody's compiled Python, lie in `folder`."""
+    """What one process of `engine` measures; treadle's cache, and everybody's compiled Python, lie in `folder`."""
     command = [sys.executable, str(WORKER), engine, model, str(inputs), str(folder / f"{engine}.npz")]
-    environment = os.environ | {"WEFT_CACHE": str(folder / "cache"), "PYTHONPYCACHEPREFIX": str(folder / "python")}
+    environment = os.environ | {"TREADLE_CACHE": str(folder / "cache"), "PYTHONPYCACHEPREFIX": str(folder / "python")}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     result = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if result.returncode:
@@ -46,7 +46,7 @@ def measure(engine: str, model: str, inputs: Path, folder: Path) -> Figures:
 
 
 def compare(model: str, rounds: int) -> Figures:
-    """All engines on one model: for each the figures of every round; `weft, first` is the load that compiles."""
+    """All engines on one model: for each the figures of every round; `treadle, first` is the load that compiles."""
     found: dict[str, list[Figures]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder, inputs = Path(name), Path(name) / "inputs.npz"
@@ -55,12 +55,12 @@ def compare(model: str, rounds: int) -> Figures:
             measure(engine, model, inputs, folder)
         for round_ in range(rounds):
             shutil.rmtree(folder / "cache", ignore_errors=True)
-            found.setdefault("weft, first", []).append(measure("weft", model, inputs, folder))
+            found.setdefault("treadle, first", []).append(measure("treadle", model, inputs, folder))
             order = list(ENGINES) if round_ % 2 else list(ENGINES)[::-1]
             for engine in order:
                 found.setdefault(engine, []).append(measure(engine, model, inputs, folder))
         reference = folder / f"{REFERENCE}.npz"
-        error = relative_error(saved(folder / "weft.npz"), saved(reference)) if reference.exists() else None
+        error = relative_error(saved(folder / "treadle.npz"), saved(reference)) if reference.exists() else None
         right = is_right(model, error)
     return {"model": Path(model).stem, "bytes": Path(model).stat().st_size, "engines": found, "right": right}
 
@@ -83,7 +83,7 @@ def leanest(engines: dict[str, list[Figures]], rival: str, figure: Any) -> float
 def row(result: Figures) -> str:
     """One line of the table of peaks and loads."""
     engines = result["engines"]
-    mine, first = engines["weft"], engines["weft, first"]
+    mine, first = engines["treadle"], engines["treadle, first"]
 
     def cells(figure: Any, digits: int) -> str:
         own = figure(mine)
@@ -101,12 +101,12 @@ def row(result: Figures) -> str:
 
 
 def share_row(result: Figures) -> str:
-    """One line of the table that says what weft's memory consists of."""
-    found = result["engines"]["weft"][0]
+    """One line of the table that says what treadle's memory consists of."""
+    found = result["engines"]["treadle"][0]
     steps = (found["interpreter"], found["numpy"] - found["interpreter"], found["imports"] - found["numpy"])
     parts = found["shares"]
     rest = found["after"] - found["imports"] - parts["constants"] - parts["arena"] - parts["code"]
-    intermediates = result["engines"]["weft, first"][0]["shares"]["intermediates"]
+    intermediates = result["engines"]["treadle, first"][0]["shares"]["intermediates"]
     numbers = (*steps, parts["constants"], parts["arena"], parts["code"], rest, found["after"], intermediates)
     return f"| {result['model']} | {' | '.join(f'{number:.1f}' for number in numbers)} |"
 
@@ -125,16 +125,16 @@ def main() -> int:
     results = []
     print(f"{cpu_name()}, {os.cpu_count()} CPUs, Python {platform.python_version()}; MB (10^6 bytes) and ms")
     table(
-        "model | file | peak: weft | ONNX Runtime | OpenVINO | load: weft | ONNX Runtime | OpenVINO "
-        "| import + load: weft | ONNX Runtime | OpenVINO | CPU time of both: weft | ONNX Runtime | OpenVINO "
-        "| first load of weft with import: peak | with the process that compiles | s | s of CPU time"
+        "model | file | peak: treadle | ONNX Runtime | OpenVINO | load: treadle | ONNX Runtime | OpenVINO "
+        "| import + load: treadle | ONNX Runtime | OpenVINO | CPU time of both: treadle | ONNX Runtime | OpenVINO "
+        "| first load of treadle with import: peak | with the process that compiles | s | s of CPU time"
     )
     for model in arguments.models or build.all_models():
         results.append(compare(str(model), arguments.rounds))
         print(row(results[-1]), flush=True)
     print()
     table(
-        "weft's memory: model | interpreter | numpy | imports | constants | arena | code | rest | all | arena without reuse"
+        "treadle's memory: model | interpreter | numpy | imports | constants | arena | code | rest | all | arena without reuse"
     )
     for result in results:
         print(share_row(result))

@@ -13,9 +13,9 @@ Run = Callable[[Mapping[str, Array]], Any]
 THREADS = 2
 
 
-def weft() -> tuple[Callable[[str], Run], str]:
-    """weft as it is by default."""
-    import weft as library
+def treadle() -> tuple[Callable[[str], Run], str]:
+    """treadle as it is by default."""
+    import treadle as library
 
     library.threads.set(intra_op=THREADS, inter_op=THREADS)
     session = library.Session
@@ -81,7 +81,7 @@ def openvino() -> tuple[Callable[[str], Run], str]:
 
 
 ENGINES: dict[str, Callable[[], tuple[Callable[[str], Run], str]]] = {
-    "weft": weft,
+    "treadle": treadle,
     "onnxruntime": onnxruntime,
     "onnxruntime, no arena": onnxruntime_no_arena,
     "onnxruntime, lean": onnxruntime_lean,

@@ -39,7 +39,7 @@ def cpu_seconds() -> float:
 
 
 def shares(session: Any, *, first: bool) -> dict[str, float]:
-    """What weft's memory consists of beside imports: constants (packed weights among them), an arena, machine code.
+    """What treadle's memory consists of beside imports: constants (packed weights among them), an arena, machine code.
 
     After a `first` load also `intermediates`: the arena if no two values shared memory. The plan is made for that.
     """

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from benches.micro.kernel_timer import KernelTimer
-from weft.codegen import target as targets
-from weft.dtypes import f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.passes.base import PassContext
-from weft.passes.fuse_attention import FuseAttention
-from weft.passes.infer_shapes import InferShapes
+from treadle.codegen import target as targets
+from treadle.dtypes import f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.passes.base import PassContext
+from treadle.passes.fuse_attention import FuseAttention
+from treadle.passes.infer_shapes import InferShapes
 
 _SCALE = (Step("const", (), f32, 0.125), Step("mul", (0, 1), f32))
 _PLAIN = Expr((f32,), _SCALE, (2,))

@@ -16,16 +16,16 @@ import numpy as np
 
 from benches.micro.calls import aligned
 from benches.micro.kernel_timer import KernelTimer
-from weft import dtypes
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.dtypes import bf16, f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked, physical_shape
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.conv import lower_conv
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.dtypes import bf16, f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked, physical_shape
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.conv import lower_conv
+from treadle.plan.target import Target
 
 # name: channels, height, width, outputs, kernel, stride, padding, groups
 LAYERS: dict[str, tuple[int, int, int, int, int, int, int, int]] = {

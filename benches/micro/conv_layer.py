@@ -10,17 +10,17 @@ from typing import Any
 import numpy as np
 
 from benches.micro.calls import KERNEL, Array, aligned
-from weft.codegen import jit
-from weft.dtypes import f32
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked, physical_shape
-from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.conv_blocked import lower_direct
-from weft.passes.lower.conv_shape import ConvShape, Pair
-from weft.passes.lower.conv_tile_groups import TileGroup
-from weft.plan.call import Call
-from weft.plan.target import Target
+from treadle.codegen import jit
+from treadle.dtypes import f32
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked, physical_shape
+from treadle.graph.value import Value
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.conv_blocked import lower_direct
+from treadle.passes.lower.conv_shape import ConvShape, Pair
+from treadle.passes.lower.conv_tile_groups import TileGroup
+from treadle.plan.call import Call
+from treadle.plan.target import Target
 
 
 def layer_shape(name: str, kernel: Pair) -> ConvShape:

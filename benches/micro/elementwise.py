@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from benches.micro.calls import KERNEL, aligned
-from weft import dtypes
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.graph.graph import Graph
-from weft.graph.layout import physical_shape
-from weft.graph.value import Value
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.table import LOWERINGS
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.graph.graph import Graph
+from treadle.graph.layout import physical_shape
+from treadle.graph.value import Value
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.table import LOWERINGS
+from treadle.plan.target import Target
 
 Case = tuple[str, str, Sequence[tuple[int, ...]], tuple[int, ...], dict[str, Any]]
 

@@ -1,6 +1,6 @@
 """Speed of matrix products on one core, in % of the FMA limit measured in the same run.
 
-python -m benches.micro.gemm [--isa ISA] [--precision f32|bf16] [--seconds S] [--provider weft|openblas|mkl|onednn]... [CASE...]
+python -m benches.micro.gemm [--isa ISA] [--precision f32|bf16] [--seconds S] [--provider treadle|openblas|mkl|onednn]... [CASE...]
 
 With --provider, each case is multiplied by each of them; the last column is the calls that a product and its tail become.
 """
@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from benches.micro.kernel_timer import KernelTimer
-from weft import dtypes
-from weft.codegen import target as targets
-from weft.dtypes import DType, bf16, f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.ops.op import Info
-from weft.ops.table import OPS
-from weft.runtime import providers
+from treadle import dtypes
+from treadle.codegen import target as targets
+from treadle.dtypes import DType, bf16, f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
+from treadle.runtime import providers
 
 _BIAS = Expr((f32, f32), (Step("add", (0, 1), f32),), (2,))
 _BIAS_RESIDUAL = Expr((f32, f32, f32), (Step("add", (0, 1), f32), Step("add", (3, 2), f32)), (4,))
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2)
     parser.add_argument("--provider", action="append", choices=providers.NAMES, help="may be given several times")
     options = parser.parse_args()
-    chosen = [(name, providers.provider_for(name)) for name in options.provider or [providers.WEFT]]
+    chosen = [(name, providers.provider_for(name)) for name in options.provider or [providers.TREADLE]]
     timer = KernelTimer(targets.for_isa(options.isa))
     factors = dtypes.BY_NAME[options.precision]
     if factors == bf16 and not timer.target.has_bf16_products:

@@ -10,22 +10,22 @@ from typing import Any
 import numpy as np
 
 from benches.micro.calls import KERNEL, Array, aligned
-from weft.codegen import jit
-from weft.codegen.emit.bfloat import add_pair_products
-from weft.codegen.emit.kernel import Kernel
-from weft.codegen.emit.loops import loop
-from weft.codegen.emit.memory import load, store
-from weft.codegen.emit.vectors import multiply_add
-from weft.codegen.kernels.table import KERNELS
-from weft.dtypes import DType, bf16, f32
-from weft.graph.graph import Graph
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.table import LOWERINGS
-from weft.plan.call import Call
-from weft.plan.kernel_spec import KernelSpec
-from weft.plan.target import Target
-from weft.provider import FAMILY, Provider
-from weft.runtime import libraries
+from treadle.codegen import jit
+from treadle.codegen.emit.bfloat import add_pair_products
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import load, store
+from treadle.codegen.emit.vectors import multiply_add
+from treadle.codegen.kernels.table import KERNELS
+from treadle.dtypes import DType, bf16, f32
+from treadle.graph.graph import Graph
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.table import LOWERINGS
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import Target
+from treadle.provider import FAMILY, Provider
+from treadle.runtime import libraries
 
 _REPEAT = """
 target triple = "{triple}"

@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from benches.micro.calls import KERNEL
-from weft import dtypes
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked, Layout, physical_shape
-from weft.graph.value import Value
-from weft.ops.op import Info
-from weft.ops.table import OPS
-from weft.passes.lower.base import LowerContext, nbytes
-from weft.passes.lower.table import LOWERINGS
+from treadle import dtypes
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked, Layout, physical_shape
+from treadle.graph.value import Value
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
+from treadle.passes.lower.base import LowerContext, nbytes
+from treadle.passes.lower.table import LOWERINGS
 
 _POOL = {"strides": (2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1), "ceil_mode": False}
 _NO_CHUNK = 1 << 30

@@ -23,7 +23,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-import weft
+import treadle
 
 Array = np.ndarray[Any, Any]
 Feed = dict[str, Array]
@@ -177,7 +177,7 @@ CASES: dict[str, Callable[[], Case]] = {
 }
 
 
-def best_us(session: weft.Session, feed: Feed, threads: tuple[int, ...], rounds: int) -> list[float]:
+def best_us(session: treadle.Session, feed: Feed, threads: tuple[int, ...], rounds: int) -> list[float]:
     """The shortest run with each number of threads."""
     best = [float("inf")] * len(threads)
     for _ in range(rounds):
@@ -204,7 +204,7 @@ def main() -> None:
         if asked.only not in name:
             continue
         case = make()
-        session = weft.Session(case.model, precision=asked.precision)
+        session = treadle.Session(case.model, precision=asked.precision)
         for came, wanted in zip(session.run(case.feed).values(), case.wanted, strict=True):
             np.testing.assert_allclose(came, wanted, rtol=rtol, atol=atol)
         found = best_us(session, case.feed, threads, asked.rounds)

@@ -13,10 +13,10 @@ import argparse
 import time
 
 from benches.micro.conv_layer import Layer, blocks_of, layer_shape
-from weft.codegen import target as targets
-from weft.passes.lower.conv_strassen import strassen_calls
-from weft.passes.lower.conv_strassen_cut import SIDES, choose_cut, cuts, direct_cost, rating
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.passes.lower.conv_strassen import strassen_calls
+from treadle.passes.lower.conv_strassen_cut import SIDES, choose_cut, cuts, direct_cost, rating
+from treadle.plan.target import Target
 
 LAYERS = (
     *("256x56x256", "256x56x128", "128x56x256", "64x56x256", "512x28x256", "256x28x512", "512x28x128", "128x28x512"),

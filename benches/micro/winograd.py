@@ -15,11 +15,11 @@ import argparse
 import numpy as np
 
 from benches.micro.conv_layer import Layer, blocks_of, layer_shape
-from weft.codegen import target as targets
-from weft.passes.lower.conv_winograd import winograd_calls
-from weft.passes.lower.conv_winograd_cost import choose_cut, direct_cost, rating
-from weft.passes.lower.conv_winograd_cut import Cut, cuts
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.passes.lower.conv_winograd import winograd_calls
+from treadle.passes.lower.conv_winograd_cost import choose_cut, direct_cost, rating
+from treadle.passes.lower.conv_winograd_cut import Cut, cuts
+from treadle.plan.target import Target
 
 LAYERS = (
     *("64x56x64", "128x28x128", "256x14x256", "512x7x512", "16x55x64", "32x27x128", "48x13x192", "64x13x256"),

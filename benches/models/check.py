@@ -1,4 +1,4 @@
-"""Proves what weft promises on whole models.
+"""Proves what treadle promises on whole models.
 
     python -m benches.models.check [MODEL.onnx ...]
 
@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-import weft
+import treadle
 from benches.models import build
 from benches.rivals.compare import random_inputs
 from benches.rivals.outputs import is_right, relative_error
 
 COUNTS = (1, 2, 4)
-LOAD = "import sys, time, weft; weft.Session; t = time.perf_counter(); weft.Session(sys.argv[1]); print(time.perf_counter() - t)"
+LOAD = "import sys, time, treadle; treadle.Session; t = time.perf_counter(); treadle.Session(sys.argv[1]); print(time.perf_counter() - t)"
 
 
 def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
@@ -43,7 +43,7 @@ def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | N
 def load_seconds(model: str) -> tuple[float, float]:
     """Seconds to load `model` with an empty cache, and again with the cache that left."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "WEFT_CACHE": str(Path(folder) / "cache")}
+        environment = {**os.environ, "TREADLE_CACHE": str(Path(folder) / "cache")}
         command = [sys.executable, "-c", LOAD, model]
         cold, warm = (float(subprocess.check_output(command, env=environment)) for _ in range(2))
     return cold, warm
@@ -52,15 +52,15 @@ def load_seconds(model: str) -> tuple[float, float]:
 def check(model: str) -> bool:
     """Print a row for `model`; whether all promises hold."""
     inputs = random_inputs(model)
-    session = weft.Session(model)
+    session = treadle.Session(model)
     got = list(session.run(inputs).values())
     calls = [call for plan in session.plans() for call in plan.calls]
     native = sum(call.spec is not None for call in calls)
     results = set()
     for intra, inter in product(COUNTS, COUNTS):
-        weft.threads.set(intra_op=intra, inter_op=inter)
+        treadle.threads.set(intra_op=intra, inter_op=inter)
         results.add(tuple(array.tobytes() for array in session.run(inputs).values()))
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
     wanted = reference(model, inputs)
     error = None if wanted is None else relative_error(got, wanted)
     cold, warm = load_seconds(model)

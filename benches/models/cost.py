@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from weft.codegen.target import detect
-from weft.frontends import load
-from weft.graph.graph import Graph
-from weft.graph.node import Node
-from weft.graph.value import Value
-from weft.ops.operands import BYTES
-from weft.passes.base import PassContext
-from weft.passes.infer_shapes import InferShapes
-from weft.passes.pipeline import infer
-from weft.passes.specialize import specialize
+from treadle.codegen.target import detect
+from treadle.frontends import load
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.ops.operands import BYTES
+from treadle.passes.base import PassContext
+from treadle.passes.infer_shapes import InferShapes
+from treadle.passes.pipeline import infer
+from treadle.passes.specialize import specialize
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Programs of TensorFlow's and PyTorch's guides on weft and on these: the same text, each engine in its own processes.
+"""Programs of TensorFlow's and PyTorch's guides on treadle and on these: the same text, each engine in its own processes.
 
     python -m benches.programs.compare [loops] [graph] [scripts] [--rounds N] [--json FILE]
 
@@ -25,8 +25,8 @@ from benches.programs.scripts import OPS, SCRIPTS, TIMES
 
 WORKER = Path(__file__).with_name("worker.py")
 LOOPS = (
-    ("weft-process", "loops"),
-    ("weft", "loops"),
+    ("treadle-process", "loops"),
+    ("treadle", "loops"),
     ("tensorflow", "loops"),
     ("tensorflow", "loops-session"),
 )
@@ -96,9 +96,9 @@ def loops(rounds: int) -> dict[str, Any]:
 def graph(rounds: int) -> dict[str, Any]:
     """Time the graph and print a table."""
     figures: dict[str, Any] = {}
-    print(f"{'products and sums':32} {'weft':>10} {'tensorflow':>12} {'ratio':>12}")
+    print(f"{'products and sums':32} {'treadle':>10} {'tensorflow':>12} {'ratio':>12}")
     for intra, inter in SETTINGS:
-        cases = [Case(engine, "graph", intra, inter) for engine in ("weft", "tensorflow")]
+        cases = [Case(engine, "graph", intra, inter) for engine in ("treadle", "tensorflow")]
         found = measured(cases, rounds * 10)
         ours, theirs = (found.get(case) for case in cases)
         if ours is None or theirs is None:
@@ -107,18 +107,18 @@ def graph(rounds: int) -> dict[str, Any]:
         name = f"intra {intra} inter {inter}"
         a, b = statistics.median(ours) * 1e3, statistics.median(theirs) * 1e3
         print(f"{name:32} {a:7.2f} ms {b:9.2f} ms {ratio:5.2f} ({best:.2f})")
-        figures[name] = {"weft": ours, "tensorflow": theirs, "ratio": ratio, "ratio of minima": best}
+        figures[name] = {"treadle": ours, "tensorflow": theirs, "ratio": ratio, "ratio of minima": best}
     return figures
 
 
 def scripts(rounds: int) -> dict[str, Any]:
     """Time scripts and calls outside them, and print a table: us a call, or an op of a chain."""
     figures: dict[str, Any] = {}
-    print(f"{'us (an op of a chain)':32} {'weft':>10} {'PyTorch':>12} {'ratio':>12}")
+    print(f"{'us (an op of a chain)':32} {'treadle':>10} {'PyTorch':>12} {'ratio':>12}")
     for what in SCRIPTS:
         parts = TIMES[what] * (1 if what.startswith("fork") else OPS)
         for intra, inter in ((1, 1), (1, 2), (2, 2)) if what.startswith("fork") else ((1, 1),):
-            cases = [Case(engine, f"script-{what}", intra, inter) for engine in ("weft-torch", "torch")]
+            cases = [Case(engine, f"script-{what}", intra, inter) for engine in ("treadle-torch", "torch")]
             found = measured(cases, rounds * 5)
             ours, theirs = (found.get(case) for case in cases)
             if ours is None or theirs is None:
@@ -127,7 +127,7 @@ def scripts(rounds: int) -> dict[str, Any]:
             name = f"{what}, intra {intra} inter {inter}"
             a, b = statistics.median(ours) / parts * 1e6, statistics.median(theirs) / parts * 1e6
             print(f"{name:32} {a:7.2f} us {b:9.2f} us {ratio:5.2f} ({best:.2f})")
-            figures[name] = {"weft": ours, "torch": theirs, "parts": parts, "ratio": ratio, "ratio of minima": best}
+            figures[name] = {"treadle": ours, "torch": theirs, "parts": parts, "ratio": ratio, "ratio of minima": best}
     return figures
 
 

@@ -1,6 +1,6 @@
 """One engine in a process of its own: `worker.py ENGINE WHAT INTRA INTER`, with what of benches.programs.work.
 
-ENGINE is weft, weft-process (Python functions in worker processes) or tensorflow; for scripts weft-torch or torch. Prints
+ENGINE is treadle, treadle-process (Python functions in worker processes) or tensorflow; for scripts treadle-torch or torch. Prints
 `ready` and the result's sum when it has run once; then for each line of standard input the seconds that one more run takes.
 """
 
@@ -19,10 +19,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 from benches.programs import scripts, work
 
 MODULES = {
-    "weft": "weft.compat.tensorflow",
-    "weft-process": "weft.compat.tensorflow",
+    "treadle": "treadle.compat.tensorflow",
+    "treadle-process": "treadle.compat.tensorflow",
     "tensorflow": "tensorflow",
-    "weft-torch": "weft.compat.torch",
+    "treadle-torch": "treadle.compat.torch",
     "torch": "torch",
 }
 WORK = {**work.WORK, **scripts.WORK}
@@ -35,10 +35,10 @@ def main(engine: str, what: str, intra: int, inter: int) -> None:
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
-    if engine == "weft-process":
-        import weft
+    if engine == "treadle-process":
+        import treadle
 
-        weft.python_ops(executor="process")
+        treadle.python_ops(executor="process")
     run = WORK[what](module, intra, inter)
     total = float(sum(result.sum() for result in run()))
     print(json.dumps({"ready": getattr(module, "__version__", engine), "total": total}), flush=True)

@@ -1,4 +1,4 @@
-"""Times weft beside other engines on the same models in one interleaved run.
+"""Times treadle beside other engines on the same models in one interleaved run.
 
     python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--precision f32|bf16] [--threads 1,2] [--rounds 7]
         [--seconds 0.4] [--json FILE]
@@ -6,10 +6,10 @@
 Without models, a group of `benches.models` is built first. Each engine runs in a process of its own; rounds
 are interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot
 disturb. The figure of an engine is the median over rounds of the round's median latency. Outputs are compared
-with ONNX Runtime's; it ends with 1 if weft's are farther from these than LARGEST_ERROR. Engines that are not installed
+with ONNX Runtime's; it ends with 1 if treadle's are farther from these than LARGEST_ERROR. Engines that are not installed
 are skipped and named. The machine's FMA and memory limits are timed in the same rounds: `% of limit` is the least time
 that they leave for the model's multiply-adds (done directly; four of bytes at once) or for reading its weights, where no
-cache holds them, over weft's time; Winograd's fewer operations can exceed 100.
+cache holds them, over treadle's time; Winograd's fewer operations can exceed 100.
 """
 
 from __future__ import annotations
@@ -149,21 +149,21 @@ def least_ns(model: str, inputs: dict[str, np.ndarray[Any, Any]], limits: dict[s
 
 
 def best_ratio(result: dict[str, Any]) -> float:
-    """The best rival's latency over weft's; NaN without rivals."""
+    """The best rival's latency over treadle's; NaN without rivals."""
     engines = result["engines"]
-    rivals = [figures["median_ns"] for name, figures in engines.items() if name != "weft"]
-    return float(min(rivals, default=float("nan")) / engines["weft"]["median_ns"])
+    rivals = [figures["median_ns"] for name, figures in engines.items() if name != "treadle"]
+    return float(min(rivals, default=float("nan")) / engines["treadle"]["median_ns"])
 
 
 def row(result: dict[str, Any], names: list[str]) -> str:
-    """A table row: each rival's latency, in the order of `names`, over weft's (above 1: weft is faster), the best rival's,
-    weft's share of the machine's limit and error.
+    """A table row: each rival's latency, in the order of `names`, over treadle's (above 1: treadle is faster), the best rival's,
+    treadle's share of the machine's limit and error.
     """
     engines = result["engines"]
-    mine = engines["weft"]["median_ns"]
-    rivals = {name: figures["median_ns"] / mine for name, figures in engines.items() if name != "weft"}
+    mine = engines["treadle"]["median_ns"]
+    rivals = {name: figures["median_ns"] / mine for name, figures in engines.items() if name != "treadle"}
     cells = [f"{rivals[name]:.2f}" if name in rivals else "-" for name in names]
-    error = engines["weft"]["error"]
+    error = engines["treadle"]["error"]
     tail = (
         f"{best_ratio(result):.2f} | {100 * result['limit_ns'] / mine:.0f} | {'-' if error is None else f'{error:.0e}'}"
     )
@@ -196,8 +196,8 @@ def main() -> int:
     names = arguments.engines.split(",") if arguments.engines else list(BY_GROUP.get(arguments.group, known))
     kind = "quantized" if arguments.group == "quantized" else arguments.precision
     results = []
-    rivals = [name for name in names if name != "weft"]
-    print(f"{cpu_name()}, {os.cpu_count()} CPUs; rival's latency / weft's (above 1: weft is faster)")
+    rivals = [name for name in names if name != "treadle"]
+    print(f"{cpu_name()}, {os.cpu_count()} CPUs; rival's latency / treadle's (above 1: treadle is faster)")
     print(f"| model | threads | {' | '.join(rivals)} | best rival | % of limit | error |")
     print(f"| --- | --- | {' | '.join('---' for _ in rivals)} | --- | --- | --- |")
     for model in models:
@@ -209,7 +209,7 @@ def main() -> int:
         print(f"threads {threads}: geometric mean over the best rival {statistics.geometric_mean(ratios):.2f}")
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
-    right = [is_right(result["model"], result["engines"]["weft"]["error"], kind) for result in results]
+    right = [is_right(result["model"], result["engines"]["treadle"]["error"], kind) for result in results]
     return 0 if all(right) else 1
 
 

@@ -52,11 +52,11 @@ def openvino(model: str, inputs: Mapping[str, Array], threads: int, precision: s
     return run, ov.__version__.split("-")[0]
 
 
-def weft(
+def treadle(
     model: str, inputs: Mapping[str, Array], threads: int, precision: Literal["f32", "bf16"] = "f32"
 ) -> tuple[Run, str]:
-    """weft with `threads` for both levels."""
-    import weft as library
+    """treadle with `threads` for both levels."""
+    import treadle as library
 
     library.threads.set(intra_op=threads, inter_op=threads)
     session = library.Session(model, precision=precision)
@@ -132,7 +132,7 @@ def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str
 Engine = Callable[[str, Mapping[str, Array], int], tuple[Run, str]]
 
 ENGINES: dict[str, Engine] = {
-    "weft": weft,
+    "treadle": treadle,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
     "pytorch": pytorch,
@@ -143,7 +143,7 @@ ENGINES: dict[str, Engine] = {
 BY_PRECISION: dict[str, dict[str, Engine]] = {
     "f32": ENGINES,
     "bf16": {
-        "weft": partial(weft, precision="bf16"),
+        "treadle": partial(treadle, precision="bf16"),
         "onnxruntime": onnxruntime,
         "openvino": partial(openvino, precision="bf16"),
     },
@@ -151,5 +151,5 @@ BY_PRECISION: dict[str, dict[str, Engine]] = {
 """The engines that are compared at each precision. ONNX Runtime has no bf16 on CPUs: at bf16 it is the fp32 that errors
 are measured against."""
 
-BY_GROUP: dict[str, tuple[str, ...]] = {"quantized": ("weft", "onnxruntime", "openvino")}
+BY_GROUP: dict[str, tuple[str, ...]] = {"quantized": ("treadle", "onnxruntime", "openvino")}
 """The engines that take the models of a group, where not all do."""

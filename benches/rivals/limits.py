@@ -16,8 +16,8 @@ SWEEP_BYTES = 1 << 27
 def fma(threads: int) -> tuple[Callable[[], None], float]:
     """Fused multiply-adds on registers, fp32, on `threads` threads; the operations of one run."""
     from benches.micro.kernel_timer import KernelTimer
-    from weft.codegen import target
-    from weft.dtypes import f32
+    from treadle.codegen import target
+    from treadle.dtypes import f32
 
     call, operations = KernelTimer(target.detect()).fma_call(f32, 2_000_000)
     return _on_threads([call] * threads), float(operations * threads)

@@ -1,4 +1,4 @@
-"""Outputs gate speed: a figure counts if what weft computed is right, and the same each time."""
+"""Outputs gate speed: a figure counts if what treadle computed is right, and the same each time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def relative_error(got: Iterable[Array], wanted: Iterable[Array]) -> float:
 
 
 def is_right(model: str, error: float | None, kind: str = "f32", *, same: bool = True) -> bool:
-    """Whether weft's outputs are within LARGEST_ERROR[kind] (None: ONNX Runtime is missing) and were always the same.
+    """Whether treadle's outputs are within LARGEST_ERROR[kind] (None: ONNX Runtime is missing) and were always the same.
 
     What is wrong is told on stderr.
     """

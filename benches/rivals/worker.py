@@ -38,7 +38,7 @@ def main() -> None:
         print(json.dumps({"missing": str(error)}), flush=True)
         return
     except Exception as error:
-        if engine == "weft":
+        if engine == "treadle":
             raise
         print(json.dumps({"missing": f"it cannot take {Path(model).stem}: {error}"}), flush=True)
         return

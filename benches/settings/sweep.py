@@ -17,17 +17,17 @@ import sys
 from itertools import product
 from pathlib import Path
 
-import weft
+import treadle
 from benches.models import build
 from benches.models.check import reference
 from benches.rivals.compare import cpu_name, random_inputs
 from benches.rivals.outputs import is_right, relative_error
-from weft.tune.choose import AUTOMATIC
-from weft.tune.measure import Schedule, interleaved
-from weft.tune.space import Limits
+from treadle.tune.choose import AUTOMATIC
+from treadle.tune.measure import Schedule, interleaved
+from treadle.tune.space import Limits
 
 
-def check(model: str, session: weft.Session, settings: list[Limits]) -> bool:
+def check(model: str, session: treadle.Session, settings: list[Limits]) -> bool:
     """Whether outputs are right, and the same at each of `settings`."""
     inputs = random_inputs(model)
     results = [list(session.run(inputs, intra_op=intra, inter_op=inter).values()) for intra, inter in settings]
@@ -36,7 +36,7 @@ def check(model: str, session: weft.Session, settings: list[Limits]) -> bool:
     return is_right(model, None if wanted is None else relative_error(results[0], wanted), same=same)
 
 
-def sweep(model: str, session: weft.Session, settings: list[Limits], schedule: Schedule) -> dict[Limits, float]:
+def sweep(model: str, session: treadle.Session, settings: list[Limits], schedule: Schedule) -> dict[Limits, float]:
     """The median over rounds of the median latency in ns, by limits."""
     inputs = random_inputs(model)
     timings = interleaved(lambda limits: session.run(inputs, **limits._asdict()), settings, schedule)
@@ -60,7 +60,7 @@ def main() -> int:
     print("| model | automatic / best | best (intra, inter) | inter on / off |")
     print("| --- | --- | --- | --- |")
     for model in arguments.models or build.all_models(arguments.group):
-        session = weft.Session(model)
+        session = treadle.Session(model)
         right = check(model, session, settings) and right
         figures = sweep(model, session, settings, schedule)
         best = min((setting for setting in figures if setting != AUTOMATIC), key=figures.__getitem__)

@@ -1,1 +1,1 @@
-"""weft as a backend of torch.compile, beside PyTorch's own ways to run a module."""
+"""treadle as a backend of torch.compile, beside PyTorch's own ways to run a module."""

@@ -1,11 +1,11 @@
-"""Times weft as a backend of torch.compile beside PyTorch's own ways to run the same module.
+"""Times treadle as a backend of torch.compile beside PyTorch's own ways to run the same module.
 
     python -m benches.torch.compare [MODEL ...] [--group models|small] [--threads 1,2] [--rounds 7] [--seconds 0.5] [--json FILE]
 
 Each way runs in a process of its own; rounds are interleaved, and the processes that are not being timed are stopped.
 The figure is the median over rounds of the round's median latency; columns are latencies in us, and each rival's over
-weft's (above 1: weft is faster). `error` is the largest distance from eager, over the largest element of eager's output.
-Fails if weft's error exceeds 1e-4 or a part of the model did not run on weft.
+treadle's (above 1: treadle is faster). `error` is the largest distance from eager, over the largest element of eager's output.
+Fails if treadle's error exceeds 1e-4 or a part of the model did not run on treadle.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ def compare(model: str, threads: int, names: list[str], rounds: int, seconds: fl
 def row(result: dict[str, Any]) -> str:
     """A row of the table."""
     engines = result["engines"]
-    mine = engines["weft"]["median_ns"]
+    mine = engines["treadle"]["median_ns"]
     cells = [f"{mine / 1e3:.1f}"]
     for name in list(ENGINES)[1:]:
         figures = engines.get(name)
         cells.append(
             "-" if figures is None else f"{figures['median_ns'] / 1e3:.1f} ({figures['median_ns'] / mine:.2f}x)"
         )
-    return f"| {result['model']} | {result['threads']} | {' | '.join(cells)} | {engines['weft']['error']:.0e} |"
+    return f"| {result['model']} | {result['threads']} | {' | '.join(cells)} | {engines['treadle']['error']:.0e} |"
 
 
 def main() -> None:
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     results = []
-    print(f"{cpu_name()}, {os.cpu_count()} CPUs; latency in us (a rival's over weft's: above 1, weft is faster)")
+    print(f"{cpu_name()}, {os.cpu_count()} CPUs; latency in us (a rival's over treadle's: above 1, treadle is faster)")
     print(f"| model | threads | {' | '.join(ENGINES)} | error |")
     print(f"| --- | --- | {' | '.join('---' for _ in ENGINES)} | --- |")
     for model in arguments.models or list(GROUPS[arguments.group]):
@@ -118,7 +118,7 @@ def main() -> None:
             print(row(results[-1]), flush=True)
     if arguments.json:
         arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
-    far = [result["model"] for result in results if result["engines"]["weft"]["error"] > MOST_ERROR]
+    far = [result["model"] for result in results if result["engines"]["treadle"]["error"] > MOST_ERROR]
     if far:
         sys.exit(f"further than {MOST_ERROR} from eager: {', '.join(far)}")
 

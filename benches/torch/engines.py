@@ -11,18 +11,18 @@ Call = Callable[..., Any]
 Inputs = tuple[torch.Tensor, ...]
 
 
-def weft(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
-    """torch.compile(backend="weft"). A graph that fell back to eager would not be weft's figure: it is an error."""
-    import weft as library
-    from weft.compat import dynamo
+def treadle(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
+    """torch.compile(backend="treadle"). A graph that fell back to eager would not be treadle's figure: it is an error."""
+    import treadle as library
+    from treadle.compat import dynamo
 
     library.threads.set(intra_op=threads, inter_op=threads)
-    compiled = torch.compile(module, backend="weft")
+    compiled = torch.compile(module, backend="treadle")
     with torch.inference_mode():
         compiled(*inputs)
     report = dynamo.report()
     if report.fallbacks or not report.compiled:
-        raise RuntimeError(f"weft did not run the whole model: {report}")
+        raise RuntimeError(f"treadle did not run the whole model: {report}")
     return compiled, library.__version__
 
 
@@ -48,7 +48,7 @@ def inductor_frozen(module: torch.nn.Module, inputs: Inputs, threads: int) -> tu
 
 
 ENGINES: dict[str, Callable[[torch.nn.Module, Inputs, int], tuple[Call, str]]] = {
-    "weft": weft,
+    "treadle": treadle,
     "eager": eager,
     "torchscript": torchscript,
     "inductor": inductor,

@@ -31,7 +31,7 @@ def main() -> None:
             run, version = ENGINES[engine](module, inputs, int(threads))
             y = run(*inputs)
         except Exception as error:
-            if engine == "weft":
+            if engine == "treadle":
                 raise
             print(json.dumps({"missing": f"it cannot run {model}: {str(error)[:200]}"}), flush=True)
             return

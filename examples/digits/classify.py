@@ -1,4 +1,4 @@
-"""Classifies the held-out digits with weft: a few shown, the accuracy on all, and who did what when.
+"""Classifies the held-out digits with treadle: a few shown, the accuracy on all, and who did what when.
 
 python examples/digits/classify.py
 """
@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-import weft
-from weft.cli.output import width
-from weft.cli.timeline import draw
+import treadle
+from treadle.cli.output import width
+from treadle.cli.timeline import draw
 
 HERE = Path(__file__).parent
 SHADES = " .:-=+*#%@"
@@ -29,9 +29,9 @@ def main() -> None:
     with np.load(HERE / "images.npz") as data:
         levels, labels = data["images"], data["labels"]
     images = (levels / 16.0).astype(np.float32)[:, None]
-    session = weft.Session(HERE / "digits.onnx")
+    session = treadle.Session(HERE / "digits.onnx")
     session.run({"images": images})
-    with weft.trace("digits-trace.json") as recording:
+    with treadle.trace("digits-trace.json") as recording:
         probabilities = session.run({"images": images})["probabilities"]
     guesses = probabilities.argmax(1)
     show(levels[:SHOWN], guesses[:SHOWN])

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "bind.h"
-#include "weft/library_gemm.h"
+#include "treadle/library_gemm.h"
 
 namespace nb = nanobind;
-using weft::LibraryGemm;
+using treadle::LibraryGemm;
 
 namespace {
 
@@ -39,7 +39,7 @@ std::pair<std::uintptr_t, std::uintptr_t> library_gemm(const std::string& form, 
     set(made.set_threads, set_threads);
     set(made.swap_threads, swap_threads);
     set(made.alone, alone);
-    const auto kernel = is_double ? &weft::library_dgemm : &weft::library_sgemm;
+    const auto kernel = is_double ? &treadle::library_dgemm : &treadle::library_sgemm;
     return {reinterpret_cast<std::uintptr_t>(kernel), reinterpret_cast<std::uintptr_t>(&made)};
 }
 

@@ -16,11 +16,11 @@
 
 #include "bind.h"
 #include "interpreter.h"
-#include "weft/program.h"
+#include "treadle/program.h"
 #include "py_team.h"
 
 namespace nb = nanobind;
-using weft::Program;
+using treadle::Program;
 
 namespace {
 
@@ -36,7 +36,7 @@ PyObject* run_cancelled = nullptr;
 PyObject* no_thread = nullptr;
 
 PyObject* make_exception(nb::module_& m, const char* name, const char* doc) {
-    const std::string full = std::string("weft._native.") + name;
+    const std::string full = std::string("treadle._native.") + name;
     PyObject* exception = PyErr_NewExceptionWithDoc(full.c_str(), doc, PyExc_RuntimeError, nullptr);
     if (exception == nullptr) throw nb::python_error();
     m.attr(name) = nb::borrow(exception);
@@ -69,7 +69,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
 // There is no tp_clear: a cycle through a program passes through a function or a container that has one.
 PyType_Slot collector_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
 
-weft::HostCall host_call(std::shared_ptr<PyObject> callable) {
+treadle::HostCall host_call(std::shared_ptr<PyObject> callable) {
     return [function = std::move(callable)](std::span<void* const> pointers) {
         const HeldGil held;
         nb::object addresses = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(pointers.size())));
@@ -83,14 +83,14 @@ weft::HostCall host_call(std::shared_ptr<PyObject> callable) {
     };
 }
 
-weft::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_ptr<PyObject>>& callables) {
+treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_ptr<PyObject>>& callables) {
     auto& [code, pointers, args, chunks, cost_ns] = step;
-    weft::StepSpec spec;
+    treadle::StepSpec spec;
     if (PyCallable_Check(code.ptr()) != 0) {
         callables.push_back(share(code));
         spec.host = host_call(callables.back());
     } else {
-        spec.kernel = reinterpret_cast<weft::Kernel>(nb::cast<std::uintptr_t>(code));
+        spec.kernel = reinterpret_cast<treadle::Kernel>(nb::cast<std::uintptr_t>(code));
     }
     spec.pointers.reserve(pointers.size());
     for (const auto& [slot, offset] : pointers) spec.pointers.push_back({slot, offset});
@@ -101,11 +101,11 @@ weft::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_ptr
     return spec;
 }
 
-weft::SlotSpec to_slot(std::size_t index, const PySlot& slot) {
+treadle::SlotSpec to_slot(std::size_t index, const PySlot& slot) {
     const auto& [kind, value] = slot;
-    if (kind == "arena") return {weft::SlotKind::arena, value};
-    if (kind == "constant") return {weft::SlotKind::constant, value};
-    if (kind == "bound") return {weft::SlotKind::bound, value};
+    if (kind == "arena") return {treadle::SlotKind::arena, value};
+    if (kind == "constant") return {treadle::SlotKind::constant, value};
+    if (kind == "bound") return {treadle::SlotKind::bound, value};
     throw std::invalid_argument("slot " + std::to_string(index) +
                                 ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
 }
@@ -118,15 +118,15 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
                                     ", got " + std::to_string(max_workers.size()));
     }
     std::vector<std::shared_ptr<PyObject>> callables;
-    std::vector<weft::StepSpec> step_specs;
+    std::vector<treadle::StepSpec> step_specs;
     for (std::size_t i = 0; i < steps.size(); ++i) {
         step_specs.push_back(to_step(std::move(steps[i]), max_workers.empty() ? 0 : max_workers[i], callables));
     }
-    std::vector<weft::TaskSpec> task_specs;
+    std::vector<treadle::TaskSpec> task_specs;
     for (const auto& [first, count, priority, blocking] : tasks) {
         task_specs.push_back({first, count, priority, blocking});
     }
-    std::vector<weft::SlotSpec> slot_specs;
+    std::vector<treadle::SlotSpec> slot_specs;
     for (std::size_t i = 0; i < slots.size(); ++i) slot_specs.push_back(to_slot(i, slots[i]));
     auto program = std::make_unique<PyProgram>(std::move(step_specs), task_specs, successors, slot_specs, arena_bytes,
                                                scratch_bytes);
@@ -134,7 +134,7 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     return program.release();
 }
 
-[[noreturn]] void raise(const weft::KernelFailure& failure) {
+[[noreturn]] void raise(const treadle::KernelFailure& failure) {
     nb::object error = nb::borrow(kernel_failure)(failure.what());
     error.attr("step") = failure.step;
     error.attr("code") = failure.code;
@@ -152,13 +152,13 @@ template <typename Work>
 void raising(const Work& work) {
     try {
         work();
-    } catch (const weft::KernelFailure& failure) {
+    } catch (const treadle::KernelFailure& failure) {
         raise(failure);
-    } catch (const weft::RunTimeout& failure) {
+    } catch (const treadle::RunTimeout& failure) {
         raise(run_timeout, failure);
-    } catch (const weft::RunCancelled& failure) {
+    } catch (const treadle::RunCancelled& failure) {
         raise(run_cancelled, failure);
-    } catch (const weft::NoThread& failure) {
+    } catch (const treadle::NoThread& failure) {
         raise(no_thread, failure);
     }
 }
@@ -177,10 +177,10 @@ void* address_of(nb::handle bound) {
 }
 
 // A point in time `seconds` from now; none for what is not a number.
-weft::Clock::time_point deadline_in(double seconds) {
+treadle::Clock::time_point deadline_in(double seconds) {
     constexpr double most = 1e9;  // 30 years: never, without overflow
-    if (!(seconds < most)) return weft::kNever;
-    return weft::Clock::now() + std::chrono::duration_cast<weft::Clock::duration>(
+    if (!(seconds < most)) return treadle::kNever;
+    return treadle::Clock::now() + std::chrono::duration_cast<treadle::Clock::duration>(
                                     std::chrono::duration<double>(std::max(seconds, 0.0)));
 }
 
@@ -210,9 +210,9 @@ std::shared_ptr<void> kept(const std::array<PyObject*, 3>& objects) {
 }
 
 void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, int inter_op,
-         int priority, double timeout, std::shared_ptr<weft::CancelToken> token, std::shared_ptr<weft::RunLimits> own,
-         std::shared_ptr<weft::RunLimits> common, nb::handle keep, bool part) {
-    weft::Request request({intra_op, inter_op});
+         int priority, double timeout, std::shared_ptr<treadle::CancelToken> token, std::shared_ptr<treadle::RunLimits> own,
+         std::shared_ptr<treadle::RunLimits> common, nb::handle keep, bool part) {
+    treadle::Request request({intra_op, inter_op});
     request.priority = priority;
     request.deadline = deadline_in(timeout);
     request.token = std::move(token);
@@ -239,7 +239,7 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
 }
 
 void check_run() {
-    raising([] { weft::check_run(); });
+    raising([] { treadle::check_run(); });
 }
 
 }  // namespace

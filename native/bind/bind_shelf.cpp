@@ -4,11 +4,11 @@
 #include <new>
 
 #include "bind.h"
-#include "weft/shelf.h"
+#include "treadle/shelf.h"
 
 namespace nb = nanobind;
-using weft::Loan;
-using weft::Shelf;
+using treadle::Loan;
+using treadle::Shelf;
 
 namespace {
 
@@ -38,7 +38,7 @@ PyType_Slot loan_slots[] = {
     {Py_tp_dealloc, reinterpret_cast<void*>(end)},
     {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
     {0, nullptr}};
-PyType_Spec loan_spec = {"weft._native.Loan", sizeof(PyLoan), 0,
+PyType_Spec loan_spec = {"treadle._native.Loan", sizeof(PyLoan), 0,
                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, loan_slots};
 
 struct PyShelf {

@@ -11,8 +11,8 @@
 #include "py_team.h"
 
 namespace nb = nanobind;
-using weft::Limits;
-using weft::Team;
+using treadle::Limits;
+using treadle::Team;
 
 namespace {
 
@@ -27,7 +27,7 @@ std::chrono::nanoseconds to_spin(double spin_us) {
 }
 
 nb::dict status(PyTeam& team) {
-    const weft::Status now = [&] {
+    const treadle::Status now = [&] {
         const ReleasedGil released;
         return team.status();
     }();
@@ -44,7 +44,7 @@ nb::dict status(PyTeam& team) {
     return facts;
 }
 
-// weft::Resting for a with statement.
+// treadle::Resting for a with statement.
 class PyResting {
 public:
     void enter() { resting_.emplace(); }
@@ -54,7 +54,7 @@ public:
     }
 
 private:
-    std::optional<weft::Resting> resting_;
+    std::optional<treadle::Resting> resting_;
 };
 
 PyTeam* make_team(std::string name, int intra_op, int inter_op, double spin_us) {
@@ -64,27 +64,27 @@ PyTeam* make_team(std::string name, int intra_op, int inter_op, double spin_us) 
 }  // namespace
 
 void bind_team(nb::module_& m) {
-    m.attr("DEFAULT_SPIN_US") = Microseconds(weft::kDefaultSpin).count();
+    m.attr("DEFAULT_SPIN_US") = Microseconds(treadle::kDefaultSpin).count();
 #if defined(__clang__)
     m.attr("COMPILER") = "Clang " __clang_version__;
 #else
     m.attr("COMPILER") = "GCC " __VERSION__;
 #endif
-    m.attr("MOST_THREADS") = weft::kMostThreads;
-    nb::class_<weft::CancelToken>(m, "CancelToken", "Ends the runs it was given to, those to come included.")
+    m.attr("MOST_THREADS") = treadle::kMostThreads;
+    nb::class_<treadle::CancelToken>(m, "CancelToken", "Ends the runs it was given to, those to come included.")
         .def(nb::init<>())
-        .def("cancel", &weft::CancelToken::cancel, nb::call_guard<ReleasedGil>(),
+        .def("cancel", &treadle::CancelToken::cancel, nb::call_guard<ReleasedGil>(),
              "End them. Any thread, any time, any number of times.")
-        .def_prop_ro("cancelled", &weft::CancelToken::cancelled);
-    nb::class_<weft::RunLimits>(m, "RunLimits", "Limits of all runs that refer to them, those in progress included.")
+        .def_prop_ro("cancelled", &treadle::CancelToken::cancelled);
+    nb::class_<treadle::RunLimits>(m, "RunLimits", "Limits of all runs that refer to them, those in progress included.")
         .def(nb::init<>())
         .def(
-            "set", [](weft::RunLimits& limits, int intra_op, int inter_op) { limits.set({intra_op, inter_op}); },
+            "set", [](treadle::RunLimits& limits, int intra_op, int inter_op) { limits.set({intra_op, inter_op}); },
             nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<ReleasedGil>(),
             "Change them, effective at the next op boundary; 0 leaves a limit to others. Any thread, any time.")
         .def(
             "get",
-            [](const weft::RunLimits& limits) {
+            [](const treadle::RunLimits& limits) {
                 const Limits now = limits.get();
                 return std::pair(now.intra_op, now.inter_op);
             },
@@ -97,7 +97,7 @@ void bind_team(nb::module_& m) {
                        "A team of threads: at most intra_op workers inside one op, at most inter_op ops in progress,\n"
                        "callers included. Threads are started when they first pay.")
         .def(nb::new_(&make_team), nb::arg("name"), nb::arg("intra_op"), nb::arg("inter_op"),
-             nb::arg("spin_us") = Microseconds(weft::kDefaultSpin).count())
+             nb::arg("spin_us") = Microseconds(treadle::kDefaultSpin).count())
         .def(
             "set_limits", [](PyTeam& team, int intra_op, int inter_op) { team.set_limits({intra_op, inter_op}); },
             nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<ReleasedGil>(),

@@ -6,7 +6,7 @@
 
 #include "bind.h"
 #include "interpreter.h"
-#include "weft/trace.h"
+#include "treadle/trace.h"
 
 namespace nb = nanobind;
 
@@ -18,7 +18,7 @@ using PyEvent = std::tuple<std::uint64_t, std::int64_t, std::int64_t, std::int64
 std::vector<PyEvent> trace_stop() {
     const ReleasedGil released;
     std::vector<PyEvent> events;
-    for (const weft::Event& e : weft::trace_stop()) {
+    for (const treadle::Event& e : treadle::trace_stop()) {
         events.emplace_back(e.program, e.step, e.team, e.place, e.thread, e.start_ns, e.end_ns, e.chunks, e.run);
     }
     return events;
@@ -27,7 +27,7 @@ std::vector<PyEvent> trace_stop() {
 }  // namespace
 
 void bind_trace(nb::module_& m) {
-    m.def("trace_start", &weft::trace_start, nb::call_guard<ReleasedGil>(),
+    m.def("trace_start", &treadle::trace_start, nb::call_guard<ReleasedGil>(),
           "Forget earlier events and record from now on.");
     m.def("trace_stop", &trace_stop,
           "Stop recording. Returns by start time (program id, step, team, place, OS thread, start_ns, end_ns, chunks,\n"

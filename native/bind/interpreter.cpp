@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #endif
 
-#include "weft/fork.h"
+#include "treadle/fork.h"
 
 namespace nb = nanobind;
 
@@ -34,8 +34,8 @@ pthread_t ender{};
 
 // A child made by fork() has only the thread that forked, and has not begun to end.
 void notice_fork() {
-    if (counted_in == weft::fork_generation()) return;
-    counted_in = weft::fork_generation();
+    if (counted_in == treadle::fork_generation()) return;
+    counted_in = treadle::fork_generation();
     outside = 0;
     parted = left_behind = false;
 }
@@ -119,8 +119,8 @@ void (*signal_poll())() {
     // A thread that forks is its child's main thread.
     thread_local std::uint64_t asked_in = UINT64_MAX;
     thread_local bool is_main = false;
-    if (asked_in != weft::fork_generation()) {
-        asked_in = weft::fork_generation();
+    if (asked_in != treadle::fork_generation()) {
+        asked_in = treadle::fork_generation();
         is_main = may_be_main_thread();
     }
     return is_main ? &raise_pending_signals : nullptr;

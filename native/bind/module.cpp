@@ -1,12 +1,12 @@
-// The weft._native module: what the core offers to Python. Knows nothing of ops.
+// The treadle._native module: what the core offers to Python. Knows nothing of ops.
 #include <nanobind/nanobind.h>
 
 #include <chrono>
 
 #include "bind.h"
 #include "interpreter.h"
-#include "weft/engine.h"
-#include "weft/team.h"
+#include "treadle/engine.h"
+#include "treadle/team.h"
 
 namespace nb = nanobind;
 
@@ -18,28 +18,28 @@ constexpr std::chrono::milliseconds grace{200};
 // Workers enter the interpreter by PyGILState_Ensure(), which knows the main one alone.
 void refuse_other_interpreters() {
     if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
-    throw nb::import_error("weft runs in the main interpreter of a process, not in a sub-interpreter; use threads, or processes");
+    throw nb::import_error("treadle runs in the main interpreter of a process, not in a sub-interpreter; use threads, or processes");
 }
 
 }  // namespace
 
 NB_MODULE(_native, m) {
     refuse_other_interpreters();
-    m.doc() = "The native core of weft: a team of threads and the DAGs it runs.";
+    m.doc() = "The native core of treadle: a team of threads and the DAGs it runs.";
     bind_library_gemm(m);
     bind_program(m);
     bind_shelf(m);
     bind_team(m);
     bind_trace(m);
     m.def(
-        "set_engine", [](std::uintptr_t address) { weft::set_engine(reinterpret_cast<weft::Engine>(address)); },
+        "set_engine", [](std::uintptr_t address) { treadle::set_engine(reinterpret_cast<treadle::Engine>(address)); },
         nb::arg("address"),
         "Have the function at this address, of the form of GOMP_parallel, spread the chunks of ops; 0 for the team.\n"
         "Raises RuntimeError if a run has begun with another one.");
-    m.def("engine_is_fixed", &weft::engine_is_fixed, "Whether a run has begun, so that no other engine can be set.");
+    m.def("engine_is_fixed", &treadle::engine_is_fixed, "Whether a run has begun, so that no other engine can be set.");
     // After this no worker and no other thread's run is left, so none meets an interpreter that is going away.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-        const bool any_left = part_from_other_threads([] { return weft::end_all_teams(grace); });
+        const bool any_left = part_from_other_threads([] { return treadle::end_all_teams(grace); });
         // Daemon threads are about to be abandoned with what they refer to: that is no leak of ours.
         const auto threads = nb::module_::import_("threading").attr("active_count")();
         if (any_left || nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);

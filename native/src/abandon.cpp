@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "weft/chaos.h"
-#include "weft/scheduler.h"
+#include "treadle/chaos.h"
+#include "treadle/scheduler.h"
 
-namespace weft {
+namespace treadle {
 
 // All of these need the lock, but for part().
 
@@ -98,4 +98,4 @@ bool Scheduler::end_with_process(Clock::time_point until) {
     return left_;
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -5,10 +5,10 @@
 #include <random>
 #include <thread>
 
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -76,7 +76,7 @@ void run_again(Team& team) {
 
 }  // namespace
 
-WEFT_TEST_WORKERS(a_blocking_step_is_left_to_itself_when_time_is_up) {
+TREADLE_TEST_WORKERS(a_blocking_step_is_left_to_itself_when_time_is_up) {
     Team team("t", {workers, workers});
     auto world = world_of(1, true);
     const std::weak_ptr<World> watched = world;
@@ -95,7 +95,7 @@ WEFT_TEST_WORKERS(a_blocking_step_is_left_to_itself_when_time_is_up) {
     run_again(team);
 }
 
-WEFT_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) {
+TREADLE_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) {
     for (const Limits limits : {Limits{2, 2}, Limits{4, 2}}) {
         Team team("t", limits);
         auto world = world_of(2, false);
@@ -124,7 +124,7 @@ WEFT_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) {
     }
 }
 
-WEFT_TEST(what_polls_throw_leaves_steps_to_themselves_too) {
+TREADLE_TEST(what_polls_throw_leaves_steps_to_themselves_too) {
     Team team("t", {2, 2});
     auto world = world_of(1, true);
     Request request = leaving(world);
@@ -134,7 +134,7 @@ WEFT_TEST(what_polls_throw_leaves_steps_to_themselves_too) {
     world->stop = true;
 }
 
-WEFT_TEST(a_failure_waits_for_steps_until_the_deadline_and_is_what_is_thrown) {
+TREADLE_TEST(a_failure_waits_for_steps_until_the_deadline_and_is_what_is_thrown) {
     Team team("t", {2, 2});
     auto world = std::make_shared<World>();
     Builder builder;
@@ -152,7 +152,7 @@ WEFT_TEST(a_failure_waits_for_steps_until_the_deadline_and_is_what_is_thrown) {
     world->stop = true;
 }
 
-WEFT_TEST(kernels_have_ended_when_run_returns) {
+TREADLE_TEST(kernels_have_ended_when_run_returns) {
     static std::atomic<int> in_kernels{0};
     const Kernel doze = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
         ++in_kernels;
@@ -175,7 +175,7 @@ WEFT_TEST(kernels_have_ended_when_run_returns) {
     }
 }
 
-WEFT_TEST(a_run_whose_memory_nobody_keeps_is_waited_for) {
+TREADLE_TEST(a_run_whose_memory_nobody_keeps_is_waited_for) {
     Team team("t", {2, 2});
     auto world = world_of(1, true);
     Request request = leaving(world, 10ms);
@@ -189,7 +189,7 @@ WEFT_TEST(a_run_whose_memory_nobody_keeps_is_waited_for) {
     other.join();
 }
 
-WEFT_TEST(what_a_left_step_throws_is_dropped_and_nothing_follows_it) {
+TREADLE_TEST(what_a_left_step_throws_is_dropped_and_nothing_follows_it) {
     Team team("t", {2, 2});
     auto world = std::make_shared<World>();
     Builder builder;
@@ -208,7 +208,7 @@ WEFT_TEST(what_a_left_step_throws_is_dropped_and_nothing_follows_it) {
     run_again(team);
 }
 
-WEFT_TEST(runs_inside_of_a_left_step_end_and_may_be_left_themselves) {
+TREADLE_TEST(runs_inside_of_a_left_step_end_and_may_be_left_themselves) {
     Team team("t", {3, 3});
     Team other_team("u", {2, 2});
     for (Team* inner_team : {&team, &other_team}) {
@@ -241,7 +241,7 @@ WEFT_TEST(runs_inside_of_a_left_step_end_and_may_be_left_themselves) {
     }
 }
 
-WEFT_TEST(a_team_may_go_before_those_it_has_left) {
+TREADLE_TEST(a_team_may_go_before_those_it_has_left) {
     auto world = world_of(2, true);
     const std::weak_ptr<World> watched = world;
     {
@@ -254,7 +254,7 @@ WEFT_TEST(a_team_may_go_before_those_it_has_left) {
     wait_until([&] { return watched.expired(); });
 }
 
-WEFT_TEST(the_last_of_a_left_run_may_drop_the_team_itself) {
+TREADLE_TEST(the_last_of_a_left_run_may_drop_the_team_itself) {
     auto team = std::make_shared<Team>("t", Limits{2, 2});
     auto world = world_of(1, true);
     const std::weak_ptr<Team> watched = team;
@@ -267,7 +267,7 @@ WEFT_TEST(the_last_of_a_left_run_may_drop_the_team_itself) {
     wait_until([&] { return watched.expired(); });
 }
 
-WEFT_TEST_WORKERS(runs_may_be_left_at_any_moment) {
+TREADLE_TEST_WORKERS(runs_may_be_left_at_any_moment) {
     Team team("t", {workers, workers});
     std::mt19937 random(static_cast<unsigned>(workers));
     std::atomic<int> alive{0};
@@ -290,7 +290,7 @@ WEFT_TEST_WORKERS(runs_may_be_left_at_any_moment) {
     healthy.run(team);
 }
 
-WEFT_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
+TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
     static std::atomic<int> inside{0};
     static std::atomic<int> most{0};
     static std::atomic<int> hoped{0};
@@ -368,7 +368,7 @@ struct Gauge {
     }
 };
 
-WEFT_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
+TREADLE_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
     Team team("t", {4, 4});
     Team other("other", {4, 4});
     for (const bool is_part : {true, false}) {
@@ -403,7 +403,7 @@ WEFT_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
     while (Gauge::most < 2);
 }
 
-WEFT_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
+TREADLE_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
     Team team("t", {3, 3});
     for (int round = 0; round < 20; ++round) {
         auto world = world_of(3, false, [&team](World& its) {
@@ -435,7 +435,7 @@ WEFT_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
     wait_until([&] { return team.status().abandoned == 0; });
 }
 
-WEFT_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
+TREADLE_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
     Team team("t", {2, 2});
     auto left = world_of(1, true);
     CHECK_THROWS(RunTimeout, team.run(*left->program, {}, leaving(left, 300ms)));
@@ -454,7 +454,7 @@ WEFT_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
     caller.join();
 }
 
-WEFT_TEST(the_end_leaves_nobody_behind_who_ends_in_time) {
+TREADLE_TEST(the_end_leaves_nobody_behind_who_ends_in_time) {
     Team team("t", {2, 2});
     auto left = world_of(1, true);
     CHECK_THROWS(RunTimeout, team.run(*left->program, {}, leaving(left, 300ms)));
@@ -464,4 +464,4 @@ WEFT_TEST(the_end_leaves_nobody_behind_who_ends_in_time) {
     CHECK_EQUAL(0u, team.threads());
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

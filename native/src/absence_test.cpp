@@ -1,7 +1,7 @@
 // Helpers that were given work and do not come, as where another process has their CPU: nobody waits for them.
 // ThreadSanitizer puts off signals for ever in threads that make no call it knows, so there the random DAGs of the
 // chaos build have to do.
-#include "weft/check.h"
+#include "treadle/check.h"
 
 #if !defined(__SANITIZE_THREAD__)
 #include <pthread.h>
@@ -12,10 +12,10 @@
 #include <random>
 #include <thread>
 
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -138,7 +138,7 @@ void run_with_comer(Team& team, Program& program, int priority = 0) {
 }  // namespace
 
 // Two places: one is held by the first client, one by the helper of its op.
-WEFT_TEST(a_client_gets_the_place_of_a_helper_that_never_comes_to_its_op) {
+TREADLE_TEST(a_client_gets_the_place_of_a_helper_that_never_comes_to_its_op) {
     Stoppable stoppable(stand_still);
     stoppable.hold();
     Builder builder;
@@ -149,7 +149,7 @@ WEFT_TEST(a_client_gets_the_place_of_a_helper_that_never_comes_to_its_op) {
 
 // The first client, whose run is more important, takes over the task that the helper was given; the place goes to who
 // came, not to the helper again.
-WEFT_TEST(a_client_that_waits_for_a_place_goes_before_a_helper_that_never_comes) {
+TREADLE_TEST(a_client_that_waits_for_a_place_goes_before_a_helper_that_never_comes) {
     Stoppable stoppable(stand_still);
     stoppable.hold();
     Builder builder;
@@ -159,7 +159,7 @@ WEFT_TEST(a_client_that_waits_for_a_place_goes_before_a_helper_that_never_comes)
     CHECK_EQUAL(1, held.load());
 }
 
-WEFT_TEST(a_run_ends_though_a_helper_never_comes_to_the_op_it_should_share) {
+TREADLE_TEST(a_run_ends_though_a_helper_never_comes_to_the_op_it_should_share) {
     Stoppable stoppable(stand_still);
     stoppable.hold();
     Builder builder;
@@ -175,7 +175,7 @@ WEFT_TEST(a_run_ends_though_a_helper_never_comes_to_the_op_it_should_share) {
     CHECK_EQUAL(1, held.load());
 }
 
-WEFT_TEST(a_task_that_was_given_to_a_helper_that_never_comes_is_run_by_another) {
+TREADLE_TEST(a_task_that_was_given_to_a_helper_that_never_comes_is_run_by_another) {
     Stoppable stoppable(stand_still);
     stoppable.hold();
     Builder builder;
@@ -195,7 +195,7 @@ WEFT_TEST(a_task_that_was_given_to_a_helper_that_never_comes_is_run_by_another) 
     for (int i = 0; i < 20; ++i) dag.run(stoppable.team);
 }
 
-WEFT_TEST(a_failed_run_does_not_wait_for_a_helper_that_never_comes) {
+TREADLE_TEST(a_failed_run_does_not_wait_for_a_helper_that_never_comes) {
     Stoppable stoppable(stand_still);
     stoppable.hold();
     Builder builder;
@@ -207,7 +207,7 @@ WEFT_TEST(a_failed_run_does_not_wait_for_a_helper_that_never_comes) {
     CHECK_EQUAL(1, held.load());
 }
 
-WEFT_TEST(a_helper_that_is_stopped_again_and_again_changes_no_result) {
+TREADLE_TEST(a_helper_that_is_stopped_again_and_again_changes_no_result) {
     Stoppable stoppable(stand_still_shortly);
     std::atomic<bool> stop{false};
     std::thread kicker([&] {
@@ -225,5 +225,5 @@ WEFT_TEST(a_helper_that_is_stopped_again_and_again_changes_no_result) {
     kicker.join();
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing
 #endif

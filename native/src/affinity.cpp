@@ -1,4 +1,4 @@
-#include "weft/affinity.h"
+#include "treadle/affinity.h"
 
 #include <cerrno>
 #if defined(__linux__)
@@ -8,7 +8,7 @@
 #include <memory>
 #endif
 
-namespace weft {
+namespace treadle {
 
 #if defined(__linux__)
 
@@ -58,4 +58,4 @@ int pin_thread(pthread_t, const std::vector<int>&) { return ENOTSUP; }
 
 #endif
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,12 +1,12 @@
-#include "weft/cancel.h"
+#include "treadle/cancel.h"
 
 #include <mutex>
 #include <utility>
 
-#include "weft/fork.h"
-#include "weft/scheduler.h"
+#include "treadle/fork.h"
+#include "treadle/scheduler.h"
 
-namespace weft {
+namespace treadle {
 
 void CancelToken::cancel() {
     std::vector<Entry> ending;
@@ -44,4 +44,4 @@ void CancelToken::part(std::uint64_t run) {
     }
 }
 
-}  // namespace weft
+}  // namespace treadle

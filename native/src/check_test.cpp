@@ -1,5 +1,5 @@
 // main() of the tests: runs the cases whose names contain the first argument, each under a watchdog.
-#include "weft/check.h"
+#include "treadle/check.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <thread>
 
-namespace weft::check {
+namespace treadle::check {
 
 std::vector<Case>& cases() {
     static std::vector<Case> all;
@@ -55,7 +55,7 @@ bool is_alone() {
         for (const std::string& id : thread_ids()) {
             std::string name;
             std::getline(std::ifstream("/proc/self/task/" + id + "/comm"), name);
-            if (name.rfind("weft-", 0) == 0) ++count;
+            if (name.rfind("treadle-", 0) == 0) ++count;
         }
         if (count == 0) return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -93,6 +93,6 @@ int run_all(const std::string& filter) {
 
 }  // namespace
 
-}  // namespace weft::check
+}  // namespace treadle::check
 
-int main(int count, char** arguments) { return weft::check::run_all(count > 1 ? arguments[1] : ""); }
+int main(int count, char** arguments) { return treadle::check::run_all(count > 1 ? arguments[1] : ""); }

@@ -1,12 +1,12 @@
-#include "weft/chunks.h"
+#include "treadle/chunks.h"
 
 #include <thread>
 #include <vector>
 
-#include "weft/chaos.h"
-#include "weft/check.h"
+#include "treadle/chaos.h"
+#include "treadle/check.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -19,7 +19,7 @@ std::vector<std::int64_t> drawn_from(Chunks& chunks, int place) {
 
 }  // namespace
 
-WEFT_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
+TREADLE_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
     Chunks chunks;
     chunks.reset(7, 3);
     CHECK((std::vector<std::int64_t>{2, 3, 4, 5, 6, 0, 1} == drawn_from(chunks, 1)));
@@ -27,7 +27,7 @@ WEFT_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
     CHECK(drawn_from(chunks, 0).empty());
 }
 
-WEFT_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere_too) {
+TREADLE_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere_too) {
     for (const int place : {-3, 0, 2, 100}) {
         Chunks chunks;
         chunks.reset(5, 2);
@@ -35,7 +35,7 @@ WEFT_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere_to
     }
 }
 
-WEFT_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
+TREADLE_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
     Chunks chunks;
     chunks.reset(8, 2);
     Chunks::Drawing front(chunks, 0);
@@ -49,7 +49,7 @@ WEFT_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
     CHECK_EQUAL(Chunks::kNone, back.draw());
 }
 
-WEFT_TEST(chunks_can_be_made_for_no_worker_and_for_more_than_there_are_parts) {
+TREADLE_TEST(chunks_can_be_made_for_no_worker_and_for_more_than_there_are_parts) {
     for (const std::int64_t workers : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{1} << 40}) {
         Chunks chunks;
         chunks.reset(3, workers);
@@ -58,7 +58,7 @@ WEFT_TEST(chunks_can_be_made_for_no_worker_and_for_more_than_there_are_parts) {
     }
 }
 
-WEFT_TEST(each_chunk_is_drawn_once_by_threads_that_meet_in_every_part) {
+TREADLE_TEST(each_chunk_is_drawn_once_by_threads_that_meet_in_every_part) {
     constexpr std::int64_t kCount = 20'000;
     constexpr int kThreads = 5;
     Chunks chunks;
@@ -82,4 +82,4 @@ WEFT_TEST(each_chunk_is_drawn_once_by_threads_that_meet_in_every_part) {
     }
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,9 +1,9 @@
-#include "weft/context.h"
+#include "treadle/context.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace weft {
+namespace treadle {
 
 Context::Context(Program& owner) : program(owner), pointers(owner.constant_pointers()) {
     pending.reserve(owner.tasks().size());
@@ -92,4 +92,4 @@ void end_op(Op& op) {
     op.run->ops_free.push_back(&op);
 }
 
-}  // namespace weft
+}  // namespace treadle

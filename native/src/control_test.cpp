@@ -4,11 +4,11 @@
 #include <mutex>
 #include <thread>
 
-#include "weft/affinity.h"
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/affinity.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -91,7 +91,7 @@ Request until(Clock::duration limit) {
 
 }  // namespace
 
-WEFT_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
+TREADLE_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
     Team team("t", {workers, workers});
     const auto program = endless();
     RandomDag healthy(1, 30);
@@ -105,7 +105,7 @@ WEFT_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
     CHECK_THROWS(RunTimeout, team.run(*program, {}, until(-1ms)));
 }
 
-WEFT_TEST(a_deadline_ends_a_run_that_waits_its_turn) {
+TREADLE_TEST(a_deadline_ends_a_run_that_waits_its_turn) {
     Team team("t", {1, 1});
     Holder holder(team);
     const auto program = endless();
@@ -113,7 +113,7 @@ WEFT_TEST(a_deadline_ends_a_run_that_waits_its_turn) {
     holder.let_go();
 }
 
-WEFT_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
+TREADLE_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
     Team team("t", {workers, workers});
     const auto program = endless();
     Request request;
@@ -134,7 +134,7 @@ WEFT_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
     RandomDag(1, 30).run(team);
 }
 
-WEFT_TEST(tokens_may_be_cancelled_at_any_moment) {
+TREADLE_TEST(tokens_may_be_cancelled_at_any_moment) {
     Team team("t", {3, 2});
     RandomDag dag(3, 40);
     for (int i = 0; i < 150; ++i) {
@@ -154,7 +154,7 @@ WEFT_TEST(tokens_may_be_cancelled_at_any_moment) {
     }
 }
 
-WEFT_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
+TREADLE_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
     Team team("t", {workers, workers});
     const auto inner = endless();
     const auto outer = one_step([&](auto) { team.run(*inner, {}); });
@@ -172,7 +172,7 @@ WEFT_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
     CHECK(Clock::now() - start < 3s);
 }
 
-WEFT_TEST(waiting_runs_go_by_priority_and_then_by_age) {
+TREADLE_TEST(waiting_runs_go_by_priority_and_then_by_age) {
     Team team("t", {1, 1});
     Holder holder(team);
     std::mutex mutex;
@@ -198,7 +198,7 @@ WEFT_TEST(waiting_runs_go_by_priority_and_then_by_age) {
     CHECK(order == (std::vector<int>{5, 1, 3, 0, 4, 2}));
 }
 
-WEFT_TEST(an_urgent_run_overtakes_a_long_one) {
+TREADLE_TEST(an_urgent_run_overtakes_a_long_one) {
     Team team("t", {1, 1});
     Builder builder;
     builder.slots = {{SlotKind::arena, 0}};
@@ -218,7 +218,7 @@ WEFT_TEST(an_urgent_run_overtakes_a_long_one) {
     other.join();
 }
 
-WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
+TREADLE_TEST(a_capped_step_has_at_most_so_many_workers) {
     Team team("t", {6, 6});
     for (const int cap : {1, 2, 3, 0}) {
         workers_at_once = 0;
@@ -238,7 +238,7 @@ WEFT_TEST(a_capped_step_has_at_most_so_many_workers) {
     CHECK_THROWS(std::invalid_argument, builder.build());
 }
 
-WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
+TREADLE_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     workers_at_once = 0;
     chunks_done = 0;
     constexpr int kSteps = 200;
@@ -282,7 +282,7 @@ WEFT_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     CHECK(program->max_workers(0) > 4);
 }
 
-WEFT_TEST(caps_of_steps_may_change_from_many_threads) {
+TREADLE_TEST(caps_of_steps_may_change_from_many_threads) {
     Team team("t", {4, 3});
     RandomDag dag(11, 80, 400);
     std::atomic<bool> over{false};
@@ -300,7 +300,7 @@ WEFT_TEST(caps_of_steps_may_change_from_many_threads) {
     for (auto& setter : setters) setter.join();
 }
 
-WEFT_TEST(spinning_may_be_changed_while_threads_spin) {
+TREADLE_TEST(spinning_may_be_changed_while_threads_spin) {
     Team team("t", {3, 3}, 24h);
     RandomDag dag(5, 60);
     for (int i = 0; i < 5; ++i) dag.run(team);
@@ -313,7 +313,7 @@ WEFT_TEST(spinning_may_be_changed_while_threads_spin) {
 
 #if defined(__linux__)
 
-WEFT_TEST(pinning_concerns_workers_alone) {
+TREADLE_TEST(pinning_concerns_workers_alone) {
     const std::vector<int> mine = cpus_of_this_thread();
     const int one = mine.back();
     Team team("t", {4, 4});
@@ -346,4 +346,4 @@ WEFT_TEST(pinning_concerns_workers_alone) {
 
 #endif
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -1,4 +1,4 @@
-// Random DAGs on random teams, as many as asked for: `weft_native_stress GRAPHS [FIRST_SEED]`. Each must come out
+// Random DAGs on random teams, as many as asked for: `treadle_native_stress GRAPHS [FIRST_SEED]`. Each must come out
 // right, or fail where it was told to. A hang ends the process and names the seed.
 #include <csignal>
 #include <cstdio>
@@ -11,9 +11,9 @@
 
 #include <unistd.h>
 
-#include "weft/test_programs.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -114,10 +114,10 @@ int stress(std::uint64_t graphs, std::uint64_t first) {
     return wrong == 0 ? 0 : 1;
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing
 
 int main(int count, char** arguments) {
     const std::uint64_t graphs = count > 1 ? std::strtoull(arguments[1], nullptr, 10) : 1000;
     const std::uint64_t first = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 0;
-    return weft::testing::stress(graphs, first);
+    return treadle::testing::stress(graphs, first);
 }

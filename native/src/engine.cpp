@@ -1,19 +1,19 @@
 // The chosen engine, and runs whose ops are spread by it.
-#include "weft/engine.h"
+#include "treadle/engine.h"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <stdexcept>
 
-#include "weft/fork.h"
-#include "weft/scheduler.h"
+#include "treadle/fork.h"
+#include "treadle/scheduler.h"
 
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
 #endif
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -118,4 +118,4 @@ void Scheduler::work_as_guest(Op& op) {
     scratch = std::move(guest.scratch);
 }
 
-}  // namespace weft
+}  // namespace treadle

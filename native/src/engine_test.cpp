@@ -1,5 +1,5 @@
 // Runs under another runtime's loop. The choice is for the life of a process, so each case runs in a child.
-#include "weft/engine.h"
+#include "treadle/engine.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -53,7 +53,7 @@ std::int32_t failing_kernel(void* const*, const std::int64_t*, std::int64_t chun
 
 }  // namespace
 
-WEFT_TEST(random_dags_come_out_right_under_another_engine) {
+TREADLE_TEST(random_dags_come_out_right_under_another_engine) {
     in_child([] {
         Team team("t", {3, 2});
         for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -72,7 +72,7 @@ WEFT_TEST(random_dags_come_out_right_under_another_engine) {
     });
 }
 
-WEFT_TEST(failures_reach_the_caller_under_another_engine) {
+TREADLE_TEST(failures_reach_the_caller_under_another_engine) {
     in_child([] {
         Team team("t", {4, 1});
         Builder builder;
@@ -84,7 +84,7 @@ WEFT_TEST(failures_reach_the_caller_under_another_engine) {
     });
 }
 
-WEFT_TEST(a_second_engine_is_refused_after_the_first_run) {
+TREADLE_TEST(a_second_engine_is_refused_after_the_first_run) {
     in_child([] {
         set_engine(nullptr);
         set_engine(&fresh_threads);
@@ -97,7 +97,7 @@ WEFT_TEST(a_second_engine_is_refused_after_the_first_run) {
 
 // ThreadSanitizer refuses to start threads in the child of a process that has several.
 #if !defined(__SANITIZE_THREAD__)
-WEFT_TEST(a_child_made_inside_of_a_step_goes_on_without_the_engine) {
+TREADLE_TEST(a_child_made_inside_of_a_step_goes_on_without_the_engine) {
     in_child([] {
         static std::atomic<int> drawn{0};
         const Kernel count = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
@@ -128,4 +128,4 @@ WEFT_TEST(a_child_made_inside_of_a_step_goes_on_without_the_engine) {
 }
 #endif
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

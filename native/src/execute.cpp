@@ -1,12 +1,12 @@
 // Running steps. Nothing here holds the scheduler's lock while a step runs.
 #include <algorithm>
 
-#include "weft/cost.h"
-#include "weft/fork.h"
-#include "weft/scheduler.h"
-#include "weft/trace.h"
+#include "treadle/cost.h"
+#include "treadle/fork.h"
+#include "treadle/scheduler.h"
+#include "treadle/trace.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -196,4 +196,4 @@ std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t fro
     return done;
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -3,10 +3,10 @@
 #include <chrono>
 #include <thread>
 
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -35,7 +35,7 @@ std::unique_ptr<Program> host_program(HostCall host, bool blocking = false) {
 
 }  // namespace
 
-WEFT_TEST_WORKERS(a_kernel_failure_at_any_position_reaches_the_caller) {
+TREADLE_TEST_WORKERS(a_kernel_failure_at_any_position_reaches_the_caller) {
     Team team("t", {workers, workers});
     RandomDag healthy(1, 30);
     for (std::int64_t bad = 0; bad < 12; ++bad) {
@@ -58,7 +58,7 @@ WEFT_TEST_WORKERS(a_kernel_failure_at_any_position_reaches_the_caller) {
     }
 }
 
-WEFT_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
+TREADLE_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
     Team team("t", {workers, workers});
     std::atomic<int> started{0};
     Builder builder;
@@ -76,7 +76,7 @@ WEFT_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
     CHECK(started <= workers);
 }
 
-WEFT_TEST_WORKERS(nested_runs_finish_at_any_depth) {
+TREADLE_TEST_WORKERS(nested_runs_finish_at_any_depth) {
     Team team("t", {workers, workers});
     RandomDag leaf(2, 30);
     const auto inner = host_program([&](auto) { leaf.run(team); });
@@ -87,7 +87,7 @@ WEFT_TEST_WORKERS(nested_runs_finish_at_any_depth) {
     for (int i = 0; i < 10; ++i) team.run(*outer, {});
 }
 
-WEFT_TEST_WORKERS(teams_that_call_each_other_cannot_deadlock) {
+TREADLE_TEST_WORKERS(teams_that_call_each_other_cannot_deadlock) {
     Team left("l", {workers, 1});
     Team right("r", {1, workers});
     RandomDag leaf(2, 20);
@@ -102,14 +102,14 @@ WEFT_TEST_WORKERS(teams_that_call_each_other_cannot_deadlock) {
     other.join();
 }
 
-WEFT_TEST_WORKERS(a_nested_failure_passes_through) {
+TREADLE_TEST_WORKERS(a_nested_failure_passes_through) {
     Team team("t", {workers, workers});
     const auto inner = host_program([](auto) { throw Stop(); });
     const auto outer = host_program([&](auto) { team.run(*inner, {}); });
     CHECK_THROWS(Stop, team.run(*outer, {}));
 }
 
-WEFT_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
+TREADLE_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
     Team team("t", {1, 3});
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
@@ -136,7 +136,7 @@ WEFT_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
     CHECK_EQUAL(3, most.load());
 }
 
-WEFT_TEST_WORKERS(blocking_threads_do_no_computing) {
+TREADLE_TEST_WORKERS(blocking_threads_do_no_computing) {
     Team team("t", {workers, workers});
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
@@ -158,20 +158,20 @@ WEFT_TEST_WORKERS(blocking_threads_do_no_computing) {
     CHECK(most <= workers);
 }
 
-WEFT_TEST(blocking_tasks_may_run_programs_that_block) {
+TREADLE_TEST(blocking_tasks_may_run_programs_that_block) {
     Team team("t", {1, 1});
     const auto inner = host_program([](auto) { std::this_thread::sleep_for(1ms); }, true);
     const auto outer = host_program([&](auto) { team.run(*inner, {}); }, true);
     team.run(*outer, {});
 }
 
-WEFT_TEST(a_failing_blocking_task_ends_the_run) {
+TREADLE_TEST(a_failing_blocking_task_ends_the_run) {
     Team team("t", {2, 2});
     const auto program = host_program([](auto) { throw Stop(); }, true);
     CHECK_THROWS(Stop, team.run(*program, {}));
 }
 
-WEFT_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
+TREADLE_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
     Team team("t", {workers, 1});
     Builder builder;
     builder.slots = {{SlotKind::arena, 0}};
@@ -193,7 +193,7 @@ WEFT_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
     other.join();
 }
 
-WEFT_TEST(a_closed_team_refuses_runs_and_closing_waits) {
+TREADLE_TEST(a_closed_team_refuses_runs_and_closing_waits) {
     Team team("t", {4, 4});
     std::atomic<int> done{0};
     Builder builder;
@@ -215,7 +215,7 @@ WEFT_TEST(a_closed_team_refuses_runs_and_closing_waits) {
     team.close();
 }
 
-WEFT_TEST(closing_with_cancel_ends_runs) {
+TREADLE_TEST(closing_with_cancel_ends_runs) {
     Team team("t", {2, 2});
     std::atomic<bool> started{false};
     Builder builder;
@@ -233,7 +233,7 @@ WEFT_TEST(closing_with_cancel_ends_runs) {
     caller.join();
 }
 
-WEFT_TEST(a_team_cannot_be_closed_from_inside) {
+TREADLE_TEST(a_team_cannot_be_closed_from_inside) {
     Team team("t", {2, 2});
     const auto program = host_program([&](auto) { team.close(); });
     CHECK_THROWS(std::runtime_error, team.run(*program, {}));
@@ -241,4 +241,4 @@ WEFT_TEST(a_team_cannot_be_closed_from_inside) {
     team.run(*nothing, {});
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -7,10 +7,10 @@
 #include <thread>
 #include <vector>
 
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -42,7 +42,7 @@ void run(Team& team, Program& program, int priority = 0) {
 }  // namespace
 
 // Two long runs keep the team busy for half a second; a short one takes turns with them and is through long before.
-WEFT_TEST_WORKERS(a_short_run_does_not_wait_for_the_end_of_long_ones) {
+TREADLE_TEST_WORKERS(a_short_run_does_not_wait_for_the_end_of_long_ones) {
     Team team("t", {workers, workers});
     const auto long_chain = chain(500, 1000);
     const auto short_chain = chain(1, 1000);
@@ -63,7 +63,7 @@ WEFT_TEST_WORKERS(a_short_run_does_not_wait_for_the_end_of_long_ones) {
 
 // Two workers share a run of many independent tasks; a second client comes. It gets the second worker at the next task,
 // not when the first client's turn is over, which is some sixty tasks later.
-WEFT_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_another) {
+TREADLE_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_another) {
     Team team("t", {2, 2});
     static std::atomic<int> ops{0};
     Builder builder;
@@ -97,7 +97,7 @@ WEFT_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_another) 
 }
 
 // Taking turns, all would end with the last.
-WEFT_TEST(equal_runs_are_served_one_after_the_other) {
+TREADLE_TEST(equal_runs_are_served_one_after_the_other) {
     Team team("t", {1, 1});
     const auto program = chain(60, 1000);
     std::vector<Clock::time_point> ends(3);
@@ -115,7 +115,7 @@ WEFT_TEST(equal_runs_are_served_one_after_the_other) {
 }
 
 // Each takes the memory that the one before has given back, still in the caches.
-WEFT_TEST(runs_that_wait_for_their_turn_hold_no_memory) {
+TREADLE_TEST(runs_that_wait_for_their_turn_hold_no_memory) {
     Team team("t", {1, 1});
     const auto program = chain(2, 500, 1e9);
     std::vector<std::thread> clients;
@@ -125,7 +125,7 @@ WEFT_TEST(runs_that_wait_for_their_turn_hold_no_memory) {
     CHECK(program->contexts() > 1);
 }
 
-WEFT_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
+TREADLE_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
     const auto small = chain(2, 0);
     for (const int workers : {1, 2}) {
         Team team("t", {workers, workers});
@@ -139,7 +139,7 @@ WEFT_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
     }
 }
 
-WEFT_TEST(a_run_that_takes_longer_than_it_should_gives_turns_to_others) {
+TREADLE_TEST(a_run_that_takes_longer_than_it_should_gives_turns_to_others) {
     Team team("t", {1, 1});
     const auto overdue = chain(300, 1000, 1000);
     const auto honest = chain(20, 1000);
@@ -227,10 +227,10 @@ bool are_left_to_themselves(std::chrono::microseconds pause) {
 
 // If a worker took the place of the client that is between two runs, it would find none when it comes back, and be served
 // by that worker from then on.
-WEFT_TEST(the_place_of_a_client_between_two_runs_is_kept_for_it) { CHECK(are_left_to_themselves(0us)); }
+TREADLE_TEST(the_place_of_a_client_between_two_runs_is_kept_for_it) { CHECK(are_left_to_themselves(0us)); }
 
 // These take 4 ms.
-WEFT_TEST(a_place_is_kept_the_longer_the_longer_the_runs_take) { CHECK(are_left_to_themselves(1ms)); }
+TREADLE_TEST(a_place_is_kept_the_longer_the_longer_the_runs_take) { CHECK(are_left_to_themselves(1ms)); }
 
 namespace {
 
@@ -272,7 +272,7 @@ std::int32_t note_who_works(void* const* pointers, const std::int64_t*, std::int
 }  // namespace
 
 // The place of the first, whose run has ended, is kept for it: the second one's run is served, so it goes on waiting.
-WEFT_TEST(who_waits_for_a_run_that_is_served_gets_no_place_that_is_kept_for_another) {
+TREADLE_TEST(who_waits_for_a_run_that_is_served_gets_no_place_that_is_kept_for_another) {
     Team team("t", {2, 2});
     constexpr double kLong = 4e7;
     Builder first;
@@ -299,7 +299,7 @@ WEFT_TEST(who_waits_for_a_run_that_is_served_gets_no_place_that_is_kept_for_anot
     }
 }
 
-WEFT_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others) {
+TREADLE_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others) {
     Team team("t", {2, 2});
     for (double helped = 0; helped < 0.3;) {  // a hang is a failure
         Shared first(400);
@@ -312,7 +312,7 @@ WEFT_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others
 }
 
 // Six clients, two places: who has its result must not share a CPU with who computes the next, so no client computes.
-WEFT_TEST(where_clients_wait_for_each_other_workers_go_from_run_to_run) {
+TREADLE_TEST(where_clients_wait_for_each_other_workers_go_from_run_to_run) {
     Team team("t", {2, 2});
     std::vector<double> helped(6);
     std::vector<std::thread> clients;
@@ -334,7 +334,7 @@ WEFT_TEST(where_clients_wait_for_each_other_workers_go_from_run_to_run) {
     CHECK(helped[2] > 0.9);
 }
 
-WEFT_TEST(a_team_of_one_place_has_no_threads_however_many_clients_wait) {
+TREADLE_TEST(a_team_of_one_place_has_no_threads_however_many_clients_wait) {
     Team team("t", {1, 1});
     std::vector<std::thread> clients;
     for (int i = 0; i < 4; ++i) {
@@ -347,7 +347,7 @@ WEFT_TEST(a_team_of_one_place_has_no_threads_however_many_clients_wait) {
     CHECK_EQUAL(std::size_t{0}, team.threads());
 }
 
-WEFT_TEST(more_important_runs_go_first) {
+TREADLE_TEST(more_important_runs_go_first) {
     Team team("t", {1, 1});
     const auto holder = chain(30, 1000);
     const auto program = chain(3, 1000);
@@ -368,4 +368,4 @@ WEFT_TEST(more_important_runs_go_first) {
     CHECK_EQUAL(std::string("321"), order);
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -1,10 +1,10 @@
-#include "weft/fork.h"
+#include "treadle/fork.h"
 
 #include <pthread.h>
 
 #include <atomic>
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -37,4 +37,4 @@ std::uint64_t fork_generation() {
 
 Mutex& context_mutex() { return forkable_mutex(); }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,4 +1,4 @@
-#include "weft/fork.h"
+#include "treadle/fork.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,13 +7,13 @@
 #include <csignal>
 #include <thread>
 
-#include "weft/test_programs.h"
-#include "weft/trace.h"
+#include "treadle/test_programs.h"
+#include "treadle/trace.h"
 
 // ThreadSanitizer refuses to start threads in the child of a process that has several.
 #if !defined(__SANITIZE_THREAD__)
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -54,7 +54,7 @@ int in_child(const std::function<void()>& body) {
 
 }  // namespace
 
-WEFT_TEST_WORKERS(a_child_gets_a_fresh_team) {
+TREADLE_TEST_WORKERS(a_child_gets_a_fresh_team) {
     Team team("t", {workers, workers});
     RandomDag dag(1, 60);
     dag.run(team);
@@ -70,7 +70,7 @@ WEFT_TEST_WORKERS(a_child_gets_a_fresh_team) {
     CHECK_EQUAL(workers, team.limits().intra_op);
 }
 
-WEFT_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
+TREADLE_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
     Team team("t", {3, 3});
     RandomDag dag(2, 60);
     std::atomic<bool> stop{false};
@@ -87,7 +87,7 @@ WEFT_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
     CHECK_EQUAL(0, worst);
 }
 
-WEFT_TEST(a_child_traces_its_own_steps_whatever_its_parent_was_recording) {
+TREADLE_TEST(a_child_traces_its_own_steps_whatever_its_parent_was_recording) {
     Team team("t", {3, 3});
     RandomDag dag(3, 60);
     std::atomic<bool> stop{false};
@@ -114,6 +114,6 @@ WEFT_TEST(a_child_traces_its_own_steps_whatever_its_parent_was_recording) {
     CHECK_EQUAL(0, worst);
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing
 
 #endif

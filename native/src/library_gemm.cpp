@@ -1,8 +1,8 @@
-#include "weft/library_gemm.h"
+#include "treadle/library_gemm.h"
 
 #include <algorithm>
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -149,4 +149,4 @@ std::int32_t library_dgemm(void* const* pointers, const std::int64_t* args, std:
     return run<double>(pointers, args, chunk);
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,11 +1,11 @@
-#include "weft/library_gemm.h"
+#include "treadle/library_gemm.h"
 
 #include <vector>
 
-#include "weft/check.h"
-#include "weft/program.h"
+#include "treadle/check.h"
+#include "treadle/program.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -88,7 +88,7 @@ void* address(auto* function) { return reinterpret_cast<void*>(function); }
 
 }  // namespace
 
-WEFT_TEST(products_by_every_form_of_library_are_right_chunk_by_chunk) {
+TREADLE_TEST(products_by_every_form_of_library_are_right_chunk_by_chunk) {
     check_products<float>({LibraryGemm::Form::cblas, address(&cblas<float, std::int32_t>)}, library_sgemm);
     check_products<double>({LibraryGemm::Form::cblas, address(&cblas<double, std::int32_t>)}, library_dgemm);
     check_products<float>({LibraryGemm::Form::cblas64, address(&cblas<float, std::int64_t>)}, library_sgemm);
@@ -96,7 +96,7 @@ WEFT_TEST(products_by_every_form_of_library_are_right_chunk_by_chunk) {
     check_products<float>({LibraryGemm::Form::dnnl, address(&dnnl)}, library_sgemm);
 }
 
-WEFT_TEST(the_library_sees_one_thread_and_its_owner_the_number_from_before) {
+TREADLE_TEST(the_library_sees_one_thread_and_its_owner_the_number_from_before) {
     LibraryGemm library{LibraryGemm::Form::dnnl, address(&dnnl)};
     library.get_threads = get_threads;
     library.set_threads = set_threads;
@@ -113,7 +113,7 @@ WEFT_TEST(the_library_sees_one_thread_and_its_owner_the_number_from_before) {
     CHECK_EQUAL(8, threads);
 }
 
-WEFT_TEST(a_library_of_oneTBB_is_called_in_an_arena_of_its_own) {
+TREADLE_TEST(a_library_of_oneTBB_is_called_in_an_arena_of_its_own) {
     LibraryGemm library{LibraryGemm::Form::dnnl, address(&dnnl)};
     library.alone = alone;
     alone_calls = 0;
@@ -121,7 +121,7 @@ WEFT_TEST(a_library_of_oneTBB_is_called_in_an_arena_of_its_own) {
     CHECK_EQUAL(8, alone_calls);
 }
 
-WEFT_TEST(a_failure_of_the_library_is_a_status) {
+TREADLE_TEST(a_failure_of_the_library_is_a_status) {
     const LibraryGemm library{LibraryGemm::Form::dnnl, address(&failing)};
     float a = 1, b = 1, c = 0;
     void* const pointers[] = {&c, &a, &b};
@@ -129,4 +129,4 @@ WEFT_TEST(a_failure_of_the_library_is_a_status) {
     CHECK_EQUAL(kLibraryFailed, library_sgemm(pointers, args, 0, nullptr));
 }
 
-}  // namespace weft
+}  // namespace treadle

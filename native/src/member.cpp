@@ -1,4 +1,4 @@
-#include "weft/member.h"
+#include "treadle/member.h"
 
 #include <algorithm>
 
@@ -15,11 +15,11 @@
 #include <immintrin.h>
 #endif
 
-#include "weft/cancel.h"
-#include "weft/chaos.h"
-#include "weft/context.h"
+#include "treadle/cancel.h"
+#include "treadle/chaos.h"
+#include "treadle/context.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -152,4 +152,4 @@ void maybe_look(Member& member, double done_ns) {
     look(member, now);
 }
 
-}  // namespace weft
+}  // namespace treadle

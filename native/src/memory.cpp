@@ -1,4 +1,4 @@
-#include "weft/memory.h"
+#include "treadle/memory.h"
 
 #include <sys/mman.h>
 
@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -65,4 +65,4 @@ Block& Block::operator=(Block&& other) noexcept {
     return *this;
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,14 +1,14 @@
-#include "weft/memory.h"
+#include "treadle/memory.h"
 
 #include <cstdint>
 #include <cstring>
 #include <utility>
 
-#include "weft/check.h"
+#include "treadle/check.h"
 
-namespace weft {
+namespace treadle {
 
-WEFT_TEST(blocks_are_aligned_and_writable_at_every_size) {
+TREADLE_TEST(blocks_are_aligned_and_writable_at_every_size) {
     for (const std::size_t bytes : {1ul, 63ul, 4096ul, (2ul << 20) - 1, 2ul << 20, (5ul << 20) + 3}) {
         Block block(bytes);
         CHECK_EQUAL(bytes, block.size());
@@ -21,6 +21,6 @@ WEFT_TEST(blocks_are_aligned_and_writable_at_every_size) {
     CHECK(Block(0).data() == nullptr);
 }
 
-WEFT_TEST(a_block_too_large_throws_bad_alloc) { CHECK_THROWS(std::bad_alloc, Block(SIZE_MAX - 5)); }
+TREADLE_TEST(a_block_too_large_throws_bad_alloc) { CHECK_THROWS(std::bad_alloc, Block(SIZE_MAX - 5)); }
 
-}  // namespace weft
+}  // namespace treadle

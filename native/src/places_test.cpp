@@ -1,10 +1,10 @@
-#include "weft/places.h"
+#include "treadle/places.h"
 
-#include "weft/check.h"
+#include "treadle/check.h"
 
-namespace weft {
+namespace treadle {
 
-WEFT_TEST(places_are_handed_out_lowest_first_unless_preferred) {
+TREADLE_TEST(places_are_handed_out_lowest_first_unless_preferred) {
     Places places;
     CHECK_EQUAL(0, places.take(0));
     CHECK_EQUAL(1, places.take(0));
@@ -15,7 +15,7 @@ WEFT_TEST(places_are_handed_out_lowest_first_unless_preferred) {
     CHECK_EQUAL(1, places.take(0));
 }
 
-WEFT_TEST(places_go_beyond_one_word) {
+TREADLE_TEST(places_go_beyond_one_word) {
     Places places;
     for (int i = 0; i < 200; ++i) CHECK_EQUAL(i, places.take(0));
     places.give_back(130);
@@ -23,4 +23,4 @@ WEFT_TEST(places_go_beyond_one_word) {
     CHECK_EQUAL(200, places.used());
 }
 
-}  // namespace weft
+}  // namespace treadle

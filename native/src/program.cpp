@@ -1,16 +1,16 @@
-#include "weft/program.h"
+#include "treadle/program.h"
 
 #include <algorithm>
 #include <atomic>
 #include <iterator>
 #include <utility>
 
-#include "weft/context.h"
-#include "weft/cost.h"
-#include "weft/fork.h"
-#include "weft/team.h"
+#include "treadle/context.h"
+#include "treadle/cost.h"
+#include "treadle/fork.h"
+#include "treadle/team.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -342,4 +342,4 @@ std::size_t Program::contexts() const {
     return idle_.size() + in_use_;
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,11 +1,11 @@
-#include "weft/program.h"
+#include "treadle/program.h"
 
 #include <algorithm>
 
-#include "weft/context.h"
-#include "weft/test_programs.h"
+#include "treadle/context.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -24,7 +24,7 @@ Builder one_task() {
 
 }  // namespace
 
-WEFT_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
+TREADLE_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
     Builder b = one_task();
     b.steps[0].chunks = 0;
     reject(b, "step 0: chunks must be at least 1, got 0");
@@ -68,7 +68,7 @@ WEFT_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
     reject(b, "slot 1: bound index must be in");
 }
 
-WEFT_TEST(cycles_are_refused) {
+TREADLE_TEST(cycles_are_refused) {
     Builder b;
     for (int i = 0; i < 3; ++i) b.add_kernel(nothing, {});
     b.link(0, 1);
@@ -77,7 +77,7 @@ WEFT_TEST(cycles_are_refused) {
     reject(b, "wanted an acyclic graph, got a cycle among or before tasks 1 2");
 }
 
-WEFT_TEST(the_order_is_topological_and_most_urgent_first) {
+TREADLE_TEST(the_order_is_topological_and_most_urgent_first) {
     Builder b;
     for (const double priority : {1.0, 5.0, 9.0, 5.0}) b.add_kernel(nothing, {}, 1, 0, priority);
     b.link(0, 2);
@@ -86,7 +86,7 @@ WEFT_TEST(the_order_is_topological_and_most_urgent_first) {
     CHECK(std::equal(wanted.begin(), wanted.end(), program->order().begin()));
 }
 
-WEFT_TEST(contexts_are_kept_and_trimmed) {
+TREADLE_TEST(contexts_are_kept_and_trimmed) {
     const auto program = one_task().build();
     int target = 0;
     void* bound[] = {&target};
@@ -105,7 +105,7 @@ WEFT_TEST(contexts_are_kept_and_trimmed) {
     CHECK_EQUAL(0u, program->contexts());
 }
 
-WEFT_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_same) {
+TREADLE_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_same) {
     Builder b;
     b.slots = {{SlotKind::arena, 0}, {SlotKind::arena, 32}};
     b.add_kernel(nothing, {}, 1);
@@ -137,7 +137,7 @@ WEFT_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_sa
 }
 
 // Each step of a batch would fetch what it reads from another core's cache, which takes longer than the step.
-WEFT_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is) {
+TREADLE_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is) {
     const auto independent_ns = [](double step_ns) {
         Builder builder;
         for (std::int64_t task = 0; task < 10; ++task) {
@@ -156,4 +156,4 @@ WEFT_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is)
     CHECK_EQUAL(9 * 30 * 700.0, independent_ns(700));
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -4,10 +4,10 @@
 #include <random>
 #include <thread>
 
-#include "weft/team.h"
-#include "weft/test_programs.h"
+#include "treadle/team.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -46,7 +46,7 @@ void run_beside_a_guest(Team& outer, Team& inner, const std::function<void()>& s
 
 }  // namespace
 
-WEFT_TEST(a_step_may_wait_for_a_run_of_its_own_team_of_one_place) {
+TREADLE_TEST(a_step_may_wait_for_a_run_of_its_own_team_of_one_place) {
     Team team("t", {1, 1});
     std::atomic<int> runs{0};
     const auto leaf = host_steps(1, [&] { ++runs; });
@@ -58,7 +58,7 @@ WEFT_TEST(a_step_may_wait_for_a_run_of_its_own_team_of_one_place) {
 }
 
 // The guest has its place from when there were two, the worker that helps it the other one.
-WEFT_TEST(limits_may_fall_while_a_guest_idles_and_who_helps_it_waits) {
+TREADLE_TEST(limits_may_fall_while_a_guest_idles_and_who_helps_it_waits) {
     for (const Limits fallen : {Limits{1, 1}, Limits{4, 1}, Limits{1, 2}}) {
         Team team("t", {2, 2});
         std::atomic<int> runs{0};
@@ -71,7 +71,7 @@ WEFT_TEST(limits_may_fall_while_a_guest_idles_and_who_helps_it_waits) {
     }
 }
 
-WEFT_TEST(a_guest_that_idles_in_another_team_keeps_nobody_of_its_own_from_working) {
+TREADLE_TEST(a_guest_that_idles_in_another_team_keeps_nobody_of_its_own_from_working) {
     for (const auto spin : {std::chrono::nanoseconds(kDefaultSpin), 0ns}) {
         Team outer("outer", {1, 1}, spin);
         Team inner("inner", {2, 2}, spin);
@@ -83,7 +83,7 @@ WEFT_TEST(a_guest_that_idles_in_another_team_keeps_nobody_of_its_own_from_workin
 }
 
 // A guest that waits for others' ops takes no part, but its run has the token: nobody else begins an op.
-WEFT_TEST(a_guest_that_idles_gives_nobody_a_second_token) {
+TREADLE_TEST(a_guest_that_idles_gives_nobody_a_second_token) {
     Team team("t", {3, 1}, 0ns);
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
@@ -104,7 +104,7 @@ WEFT_TEST(a_guest_that_idles_gives_nobody_a_second_token) {
     CHECK_EQUAL(1, most.load());
 }
 
-WEFT_TEST(runs_that_wait_for_runs_all_end_whatever_the_limits_become) {
+TREADLE_TEST(runs_that_wait_for_runs_all_end_whatever_the_limits_become) {
     Team one("one", {2, 2});
     Team two("two", {1, 2});
     std::atomic<bool> stop{false};
@@ -138,4 +138,4 @@ WEFT_TEST(runs_that_wait_for_runs_all_end_whatever_the_limits_become) {
     CHECK_EQUAL(0, one.status().places + two.status().places);
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -1,11 +1,11 @@
 // Who does what next. Everything here runs under the scheduler's lock.
 #include <algorithm>
 
-#include "weft/cost.h"
-#include "weft/scheduler.h"
-#include "weft/trace.h"
+#include "treadle/cost.h"
+#include "treadle/scheduler.h"
+#include "treadle/trace.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -442,4 +442,4 @@ void Scheduler::call_up_for_all(Section& section, const Context& run) {
     if (Member* const started = start_worker()) go_idle(section, *started);
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,15 +1,15 @@
 // Runs: how one begins, which way it is worked on, how it ends.
-#include "weft/scheduler.h"
+#include "treadle/scheduler.h"
 
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
 
-#include "weft/cost.h"
-#include "weft/fork.h"
-#include "weft/trace.h"
+#include "treadle/cost.h"
+#include "treadle/fork.h"
+#include "treadle/trace.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -359,4 +359,4 @@ Status Scheduler::status() {
     return status;
 }
 
-}  // namespace weft
+}  // namespace treadle

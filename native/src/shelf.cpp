@@ -1,4 +1,4 @@
-#include "weft/shelf.h"
+#include "treadle/shelf.h"
 
 #include <sys/mman.h>
 
@@ -7,9 +7,9 @@
 #include <new>
 #include <utility>
 
-#include "weft/fork.h"
+#include "treadle/fork.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -114,4 +114,4 @@ std::size_t Shelf::idle_bytes() {
     return idle().bytes;
 }
 
-}  // namespace weft
+}  // namespace treadle

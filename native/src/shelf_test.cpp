@@ -1,4 +1,4 @@
-#include "weft/shelf.h"
+#include "treadle/shelf.h"
 
 #include <atomic>
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "weft/check.h"
+#include "treadle/check.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -19,7 +19,7 @@ constexpr std::size_t kMost = std::size_t{64} << 20;
 
 }  // namespace
 
-WEFT_TEST(a_shelf_lends_what_came_back_last) {
+TREADLE_TEST(a_shelf_lends_what_came_back_last) {
     const auto shelf = Shelf::make(1000, kMost);
     std::optional<Loan> first(shelf->lend());
     std::optional<Loan> second(shelf->lend());
@@ -39,7 +39,7 @@ WEFT_TEST(a_shelf_lends_what_came_back_last) {
     CHECK_EQUAL(0u, Shelf::idle_bytes());
 }
 
-WEFT_TEST(a_loan_that_was_moved_comes_back_once) {
+TREADLE_TEST(a_loan_that_was_moved_comes_back_once) {
     const auto shelf = Shelf::make(64, kMost);
     {
         Loan loan = shelf->lend();
@@ -51,7 +51,7 @@ WEFT_TEST(a_loan_that_was_moved_comes_back_once) {
     CHECK_EQUAL(0u, Shelf::idle_bytes());
 }
 
-WEFT_TEST(what_came_back_first_to_any_shelf_is_freed_first) {
+TREADLE_TEST(what_came_back_first_to_any_shelf_is_freed_first) {
     const auto small = Shelf::make(100, 1000);
     const auto large = Shelf::make(400, 1000);
     {
@@ -67,13 +67,13 @@ WEFT_TEST(what_came_back_first_to_any_shelf_is_freed_first) {
     CHECK_EQUAL(0u, Shelf::idle_bytes());
 }
 
-WEFT_TEST(a_shelf_without_room_keeps_nothing) {
+TREADLE_TEST(a_shelf_without_room_keeps_nothing) {
     const auto shelf = Shelf::make(100, 99);
     { const Loan loan = shelf->lend(); }
     CHECK_EQUAL(0u, Shelf::idle_bytes());
 }
 
-WEFT_TEST(memory_outlives_the_shelf_it_was_lent_from) {
+TREADLE_TEST(memory_outlives_the_shelf_it_was_lent_from) {
     auto shelf = Shelf::make(100, kMost);
     { const Loan idle = shelf->lend(); }
     std::optional<Loan> loan(shelf->lend());
@@ -85,7 +85,7 @@ WEFT_TEST(memory_outlives_the_shelf_it_was_lent_from) {
     CHECK_EQUAL(0u, Shelf::idle_bytes());
 }
 
-WEFT_TEST(a_shelf_that_gets_no_memory_has_all_shelves_freed_first) {
+TREADLE_TEST(a_shelf_that_gets_no_memory_has_all_shelves_freed_first) {
     const auto other = Shelf::make(100, kMost);
     { const Loan idle = other->lend(); }
     CHECK_EQUAL(100u, Shelf::idle_bytes());
@@ -96,7 +96,7 @@ WEFT_TEST(a_shelf_that_gets_no_memory_has_all_shelves_freed_first) {
     std::memset(again.data(), 1, again.size());
 }
 
-WEFT_TEST(no_piece_is_lent_twice_at_a_time) {
+TREADLE_TEST(no_piece_is_lent_twice_at_a_time) {
     constexpr int kClients = 4;
     const auto shelf = Shelf::make(256, 3 * 256);
     std::atomic<int> wrong{0};
@@ -124,4 +124,4 @@ WEFT_TEST(no_piece_is_lent_twice_at_a_time) {
     CHECK_EQUAL(0u, Shelf::idle_bytes());
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,15 +1,15 @@
-#include "weft/team.h"
+#include "treadle/team.h"
 
 #include <algorithm>
 #include <mutex>
 #include <stdexcept>
 #include <vector>
 
-#include "weft/affinity.h"
-#include "weft/fork.h"
-#include "weft/scheduler.h"
+#include "treadle/affinity.h"
+#include "treadle/fork.h"
+#include "treadle/scheduler.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -223,4 +223,4 @@ Limits LimitSources::limits() const {
     return found;
 }
 
-}  // namespace weft
+}  // namespace treadle

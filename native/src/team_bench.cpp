@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <thread>
 
-#include "weft/test_programs.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -52,10 +52,10 @@ void print(const char* what, double ns) { std::printf("%-58s %8.0f ns\n", what, 
 
 }  // namespace
 
-}  // namespace weft::testing
+}  // namespace treadle::testing
 
 int main() {
-    using namespace weft::testing;
+    using namespace treadle::testing;
     constexpr int kTasks = 1000;
     const auto single = chain(1, 0, 1);
     const auto cheap_chain = chain(kTasks, 0, 1);
@@ -64,13 +64,13 @@ int main() {
     const auto costly_fan = fan(kTasks, kCostly);
     const auto forks = chain(kTasks, kCostly, 2);
     {
-        weft::Team team("bench", {1, 1});
+        treadle::Team team("bench", {1, 1});
         print("1 worker: run of one empty task", time_runs(team, *single, 20000));
         print("1 worker: empty task in a chain", time_runs(team, *cheap_chain, 200) / kTasks);
         print("1 worker: empty task in a fan", time_runs(team, *cheap_fan, 200) / kTasks);
     }
     for (const int workers : {2, 4}) {
-        weft::Team team("bench", {workers, workers});
+        treadle::Team team("bench", {workers, workers});
         std::printf("%d workers\n", workers);
         print("  run of one empty task", time_runs(team, *single, 20000));
         print("  empty task in a chain, known to be cheap", time_runs(team, *cheap_chain, 200) / kTasks);

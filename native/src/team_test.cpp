@@ -1,4 +1,4 @@
-#include "weft/team.h"
+#include "treadle/team.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,10 +7,10 @@
 #include <set>
 #include <thread>
 
-#include "weft/scheduler.h"
-#include "weft/test_programs.h"
+#include "treadle/scheduler.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
 namespace {
 
@@ -48,7 +48,7 @@ void run_gauged(Team& team, Program& program, Gauge& gauge, Limits asked = {}) {
 
 }  // namespace
 
-WEFT_TEST_WORKERS(random_dags_come_out_right) {
+TREADLE_TEST_WORKERS(random_dags_come_out_right) {
     Team team("t", {workers, workers});
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         RandomDag dag(seed, 60);
@@ -57,7 +57,7 @@ WEFT_TEST_WORKERS(random_dags_come_out_right) {
     CHECK(team.threads() <= static_cast<std::size_t>(workers - 1));
 }
 
-WEFT_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
+TREADLE_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
     RandomDag dag(7, 80);
     for (const int other : {1, 2, 5}) {
         Team team("t", {workers, other});
@@ -67,7 +67,7 @@ WEFT_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
     }
 }
 
-WEFT_TEST(an_empty_program_runs) {
+TREADLE_TEST(an_empty_program_runs) {
     Team team("t", {2, 2});
     Builder builder;
     builder.slots.clear();
@@ -75,7 +75,7 @@ WEFT_TEST(an_empty_program_runs) {
     team.run(*program, {});
 }
 
-WEFT_TEST_WORKERS(one_op_has_at_most_intra_op_workers) {
+TREADLE_TEST_WORKERS(one_op_has_at_most_intra_op_workers) {
     Team team("t", {workers, 16});
     Builder builder;
     builder.add_kernel(gauge_kernel, {200}, 100);
@@ -85,7 +85,7 @@ WEFT_TEST_WORKERS(one_op_has_at_most_intra_op_workers) {
     CHECK(gauge.most <= workers);
 }
 
-WEFT_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
+TREADLE_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
     Team team("t", {16, workers});
     Builder builder;
     for (int i = 0; i < 60; ++i) builder.add_kernel(gauge_kernel, {300}, 1);
@@ -96,7 +96,7 @@ WEFT_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
     CHECK(gauge.most <= workers);
 }
 
-WEFT_TEST_WORKERS(concurrent_callers_never_exceed_the_places) {
+TREADLE_TEST_WORKERS(concurrent_callers_never_exceed_the_places) {
     Team team("t", {workers, workers});
     Builder builder;
     for (int i = 0; i < 10; ++i) builder.add_kernel(gauge_kernel, {100}, 4);
@@ -113,7 +113,7 @@ WEFT_TEST_WORKERS(concurrent_callers_never_exceed_the_places) {
     CHECK(program->contexts() <= 6);
 }
 
-WEFT_TEST_WORKERS(concurrent_callers_each_get_their_results) {
+TREADLE_TEST_WORKERS(concurrent_callers_each_get_their_results) {
     Team team("t", {workers, workers});
     RandomDag dag(3, 50);
     std::atomic<int> faults{0};
@@ -131,7 +131,7 @@ WEFT_TEST_WORKERS(concurrent_callers_each_get_their_results) {
     CHECK_EQUAL(0, faults.load());
 }
 
-WEFT_TEST(limits_may_change_during_runs) {
+TREADLE_TEST(limits_may_change_during_runs) {
     Team team("t", {4, 4});
     RandomDag dag(11, 80, 500);
     std::atomic<bool> stop{false};
@@ -156,7 +156,7 @@ WEFT_TEST(limits_may_change_during_runs) {
     CHECK_EQUAL(1, team.limits().intra_op);
 }
 
-WEFT_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
+TREADLE_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
     Team team("t", {8, 8});
     Builder builder;
     for (int i = 0; i < 64; ++i) builder.add_kernel(gauge_kernel, {500}, 1);
@@ -171,7 +171,7 @@ WEFT_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
     CHECK(later.most <= 2);
 }
 
-WEFT_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
+TREADLE_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
     const auto threads_after = [](int ops) {
         Team team("t", {2, 1});
         Builder builder;
@@ -188,7 +188,7 @@ WEFT_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
 }
 
 // Each saves 40 us at most.
-WEFT_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
+TREADLE_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
     Team team("t", {2, 1});
     Builder builder;
     for (int i = 0; i < 4; ++i) {
@@ -207,7 +207,7 @@ WEFT_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
 }
 
 // One task of fifty could be done beside the others.
-WEFT_TEST(a_run_with_a_small_part_to_share_is_its_callers_alone) {
+TREADLE_TEST(a_run_with_a_small_part_to_share_is_its_callers_alone) {
     const auto threads_after = [](int beside, bool calls_host) {
         Team team("t", {1, 2});
         Builder builder;
@@ -228,7 +228,7 @@ WEFT_TEST(a_run_with_a_small_part_to_share_is_its_callers_alone) {
 }
 
 // A caller who waits for it would have gone to sleep, and would have to be woken at the end of the run.
-WEFT_TEST(what_only_one_can_do_is_done_by_the_caller_who_waits) {
+TREADLE_TEST(what_only_one_can_do_is_done_by_the_caller_who_waits) {
     struct Threads {
         std::atomic<int> begun{0};
         std::atomic<bool> caller_is_free{false};
@@ -268,7 +268,7 @@ WEFT_TEST(what_only_one_can_do_is_done_by_the_caller_who_waits) {
 }
 
 // They begin with an op that nobody can share, so that who spins is not called at once, and is not got a second time.
-WEFT_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
+TREADLE_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
     Team team("t", {4, 1});
     const Kernel nothing = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t { return 0; };
     Builder builder;
@@ -281,7 +281,7 @@ WEFT_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
     CHECK_EQUAL(0, team.status().places);
 }
 
-WEFT_TEST(limits_that_cannot_be_are_refused) {
+TREADLE_TEST(limits_that_cannot_be_are_refused) {
     CHECK_THROWS(std::invalid_argument, Team("t", {0, 1}));
     CHECK_THROWS(std::invalid_argument, Team("t", {1, 4097}));
     Team team("t", {1, 1});
@@ -289,7 +289,7 @@ WEFT_TEST(limits_that_cannot_be_are_refused) {
     CHECK_EQUAL(1, team.limits().intra_op);
 }
 
-WEFT_TEST(a_run_may_ask_for_more_than_the_team_has) {
+TREADLE_TEST(a_run_may_ask_for_more_than_the_team_has) {
     Team team("t", {1, 1});
     Builder builder;
     builder.add_kernel(gauge_kernel, {500}, 40);
@@ -303,7 +303,7 @@ WEFT_TEST(a_run_may_ask_for_more_than_the_team_has) {
     CHECK_EQUAL(1, later.most.load());
 }
 
-WEFT_TEST(an_idle_team_uses_no_cpu) {
+TREADLE_TEST(an_idle_team_uses_no_cpu) {
     Team team("t", {8, 8});
     RandomDag dag(5, 100);
     dag.run(team);
@@ -318,7 +318,7 @@ WEFT_TEST(an_idle_team_uses_no_cpu) {
     CHECK(tries > 0);
 }
 
-WEFT_TEST(most_urgent_ready_tasks_start_first) {
+TREADLE_TEST(most_urgent_ready_tasks_start_first) {
     Team team("t", {2, 1});
     Builder builder;
     std::vector<int> order;
@@ -335,7 +335,7 @@ WEFT_TEST(most_urgent_ready_tasks_start_first) {
     for (std::size_t i = 2; i < order.size(); ++i) CHECK((order[i - 1] * 7) % 20 > (order[i] * 7) % 20);
 }
 
-WEFT_TEST(workers_take_on_the_callers_rounding_mode) {
+TREADLE_TEST(workers_take_on_the_callers_rounding_mode) {
     Team team("t", {4, 1});
     Builder builder;
     const FpMode mode = get_fp_mode();
@@ -362,7 +362,7 @@ WEFT_TEST(workers_take_on_the_callers_rounding_mode) {
     CHECK_EQUAL(0, wrong.load());
 }
 
-WEFT_TEST(scratch_is_aligned_and_private_to_each_worker) {
+TREADLE_TEST(scratch_is_aligned_and_private_to_each_worker) {
     Team team("t", {4, 4});
     Builder builder;
     static std::atomic<int> wrong{0};
@@ -384,4 +384,4 @@ WEFT_TEST(scratch_is_aligned_and_private_to_each_worker) {
     CHECK_EQUAL(0, wrong.load());
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -1,4 +1,4 @@
-#include "weft/trace.h"
+#include "treadle/trace.h"
 
 #include <pthread.h>
 #if defined(__linux__)
@@ -11,11 +11,11 @@
 #include <memory>
 #include <mutex>
 
-#include "weft/context.h"
-#include "weft/fork.h"
-#include "weft/member.h"
+#include "treadle/context.h"
+#include "treadle/fork.h"
+#include "treadle/member.h"
 
-namespace weft {
+namespace treadle {
 
 std::atomic<bool> tracing_on{false};
 
@@ -100,4 +100,4 @@ void record(const Context& run, const Member& member, std::int64_t step, std::in
                              start_ns, end_ns, chunks});
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -1,12 +1,12 @@
-#include "weft/trace.h"
+#include "treadle/trace.h"
 
 #include <map>
 
-#include "weft/test_programs.h"
+#include "treadle/test_programs.h"
 
-namespace weft::testing {
+namespace treadle::testing {
 
-WEFT_TEST(nothing_is_recorded_while_tracing_is_off) {
+TREADLE_TEST(nothing_is_recorded_while_tracing_is_off) {
     Team team("t", {4, 4});
     RandomDag dag(1, 30);
     dag.run(team);
@@ -16,7 +16,7 @@ WEFT_TEST(nothing_is_recorded_while_tracing_is_off) {
     CHECK_EQUAL(0u, trace_stop().size());
 }
 
-WEFT_TEST_WORKERS(events_account_for_each_chunk_and_places_never_overlap) {
+TREADLE_TEST_WORKERS(events_account_for_each_chunk_and_places_never_overlap) {
     Team team("t", {workers, workers});
     RandomDag dag(4, 60, 500);
     dag.run(team);
@@ -40,4 +40,4 @@ WEFT_TEST_WORKERS(events_account_for_each_chunk_and_places_never_overlap) {
     }
 }
 
-}  // namespace weft::testing
+}  // namespace treadle::testing

@@ -9,13 +9,13 @@
 #include <stdexcept>
 #include <utility>
 
-#include "weft/affinity.h"
-#include "weft/chaos.h"
-#include "weft/cost.h"
-#include "weft/scheduler.h"
-#include "weft/trace.h"
+#include "treadle/affinity.h"
+#include "treadle/chaos.h"
+#include "treadle/cost.h"
+#include "treadle/scheduler.h"
+#include "treadle/trace.h"
 
-namespace weft {
+namespace treadle {
 
 namespace {
 
@@ -33,11 +33,15 @@ constexpr std::int64_t kRetryStartNs = 1'000'000'000;
 
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
-void name_this_thread(const std::string& name) {
+// Linux takes at most 15 characters: the name of a long team is shortened, not the number behind it.
+void name_this_thread(const std::string& team, const std::string& suffix) {
+    const std::string name = "treadle-" + team;
 #if defined(__APPLE__)
-    pthread_setname_np(name.c_str());
+    pthread_setname_np((name + suffix).c_str());
 #else
-    pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());  // the kernel's limit
+    constexpr std::size_t kLongest = 15;
+    const std::size_t kept = kLongest - std::min(suffix.size(), kLongest);
+    pthread_setname_np(pthread_self(), (name.substr(0, kept) + suffix).c_str());
 #endif
 }
 
@@ -53,7 +57,7 @@ Member* Scheduler::start_worker() {
         return worker;
     } catch (const std::exception& fault) {
         retry_start_ns_ = now + kRetryStartNs;
-        if (thread_fault_.empty()) std::fprintf(stderr, "weft: %s; runs go on with fewer\n", fault.what());
+        if (thread_fault_.empty()) std::fprintf(stderr, "treadle: %s; runs go on with fewer\n", fault.what());
         thread_fault_ = fault.what();
         return nullptr;
     }
@@ -114,7 +118,7 @@ void* Scheduler::thread_main(void* argument) {
     auto& member = *static_cast<Member*>(argument);
     Scheduler& scheduler = *member.scheduler;
     const char* kind = member.role == Role::worker ? "-" : "-b";
-    name_this_thread("weft-" + scheduler.name_ + kind + std::to_string(member.index));
+    name_this_thread(scheduler.name_, kind + std::to_string(member.index));
     member.fp_mode = get_fp_mode();
     scheduler.worker_loop(member);
     return nullptr;
@@ -417,7 +421,7 @@ void Scheduler::pin(Member& member) {
     if (fault == 0 || !pin_fault_.empty()) return;
     pin_fault_ = "cannot pin worker " + std::to_string(member.index) + " to CPU " + std::to_string(one.front()) + ": " +
                  std::strerror(fault) + "; it runs unpinned";
-    std::fprintf(stderr, "weft: team '%s': %s\n", name_.c_str(), pin_fault_.c_str());
+    std::fprintf(stderr, "treadle: team '%s': %s\n", name_.c_str(), pin_fault_.c_str());
 }
 
 void Scheduler::set_cpus(std::vector<int> cpus, std::vector<int> base) {
@@ -429,4 +433,4 @@ void Scheduler::set_cpus(std::vector<int> cpus, std::vector<int> base) {
     for (const auto& member : blocking_) pin(*member);
 }
 
-}  // namespace weft
+}  // namespace treadle

@@ -8,12 +8,12 @@ from random import Random
 import numpy as np
 import pytest
 
-import weft
-from weft import dtypes
-from weft.errors import KernelError, RunError
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.ops.op import Info
+import treadle
+from treadle import dtypes
+from treadle.errors import KernelError, RunError
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.ops.op import Info
 
 LIMITS = [(1, 1), (1, 3), (2, 2), (3, 1), (4, 4)]
 LAYERS, WIDTH, SIZE = 4, 4, 48
@@ -39,7 +39,7 @@ class Faulty:
                 made.append(self._kernel(graph, place, self._function(graph, place, chosen, random.random() < 0.2)))
             sources = made
         graph.outputs = sources
-        self.session = weft.Session(graph)
+        self.session = treadle.Session(graph)
         self.wanted = self.run(1, 1)
 
     def _function(self, graph: Graph, place: str, sources: list[Value], blocking: bool) -> Value:

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, parser
 
-from weft.errors import ModelError
-from weft.frontends.onnx import load
+from treadle.errors import ModelError
+from treadle.frontends.onnx import load
 
 
 def faults(model):

@@ -1,4 +1,4 @@
-"""Models that ask for the impossible: each ends in an error of weft's, soon and without the memory it asks for."""
+"""Models that ask for the impossible: each ends in an error of treadle's, soon and without the memory it asks for."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from onnx import numpy_helper, parser
 
-import weft
-from weft.errors import KernelError, LimitError, MemoryLimitError, ModelError, RunError
+import treadle
+from treadle.errors import KernelError, LimitError, MemoryLimitError, ModelError, RunError
 
 ONE = np.ones(1, np.float32)
 
 
-def session(text: str, **constants: object) -> weft.Session:
+def session(text: str, **constants: object) -> treadle.Session:
     """A session of a graph in text form (opset 17), with arrays for its constants."""
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]>\n{text}')
     model.graph.initializer.extend(numpy_helper.from_array(np.asarray(data), name) for name, data in constants.items())
-    return weft.Session(model)
+    return treadle.Session(model)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def little_memory() -> Iterator[None]:
 @pytest.mark.usefixtures("little_memory")
 def test_results_and_intermediate_values_there_is_no_memory_for() -> None:
     """
-    Below the limits and above what the system has: an error of weft's that is a MemoryError too, and the next run is right.
+    Below the limits and above what the system has: an error of treadle's that is a MemoryError too, and the next run is right.
     """
     outer = session("g (float[n, 1] a, float[1, n] b) => (float[n, n] y) { y = MatMul (a, b) }")
     summed = session(
@@ -144,7 +144,7 @@ def test_results_and_intermediate_values_there_is_no_memory_for() -> None:
 @pytest.mark.usefixtures("little_memory")
 def test_references_there_is_no_memory_for_name_their_node() -> None:
     """
-    NumPy's MemoryError in a step is weft's error as any other want of memory is.
+    NumPy's MemoryError in a step is treadle's error as any other want of memory is.
     """
     zeros = session("g (int64[2] s) => (float[n, m] y) { y = ConstantOfShape (s) }")
 

@@ -16,7 +16,7 @@ def test_a_sub_interpreter_is_refused():
     """
     A run there could not enter the interpreter from its workers: importing the core says so, and what to use.
     """
-    inside = "try:\n import weft._native\nexcept ImportError as error:\n print(error, flush=True)"
+    inside = "try:\n import treadle._native\nexcept ImportError as error:\n print(error, flush=True)"
     text = f"import {MODULE} as made\nother = made.create()\nmade.run_string(other, {inside!r})\nmade.destroy(other)"
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
 

@@ -7,12 +7,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
-import weft
+import treadle
 from tests.models import small
 from tests.unit.frontends.onnx.sample_models import CONVOLUTION, FUNCTION, SEQUENCES, parsed
-from weft import frontends
-from weft.errors import LimitError, ModelError, ModelFormatError, UnsupportedModelError
-from weft.frontends.onnx import load
+from treadle import frontends
+from treadle.errors import LimitError, ModelError, ModelFormatError, UnsupportedModelError
+from treadle.frontends.onnx import load
 
 
 def message(model, kind=ModelError):
@@ -52,8 +52,8 @@ class TestFiles:
         onnx.save(small.add(), tmp_path / "here.onnx")
 
         with pytest.raises(ModelFormatError, match=r"'here\.onnx' cannot be read: there is no current folder any more"):
-            weft.Session("here.onnx")
-        assert weft.Session(tmp_path / "here.onnx").inputs
+            treadle.Session("here.onnx")
+        assert treadle.Session(tmp_path / "here.onnx").inputs
 
     def test_a_path_of_bytes(self, tmp_path):
         class Bytes(os.PathLike):
@@ -61,13 +61,13 @@ class TestFiles:
                 return os.fsencode(tmp_path / "any.onnx")
 
         with pytest.raises(ModelFormatError, match=r"'any\.onnx' cannot be read: No such file"):
-            weft.Session(Bytes())
+            treadle.Session(Bytes())
         onnx.save(small.add(), tmp_path / "any.onnx")
-        assert weft.Session(Bytes()).inputs
+        assert treadle.Session(Bytes()).inputs
 
     def test_a_name_too_long_for_the_system(self, tmp_path):
         with pytest.raises(ModelFormatError) as caught:
-            weft.Session(tmp_path / ("x" * 5000))
+            treadle.Session(tmp_path / ("x" * 5000))
         assert " cannot be read: File name too long; check the path " in str(caught.value)
 
     def test_a_pipe_is_refused_at_once(self, tmp_path):
@@ -107,7 +107,7 @@ class TestFiles:
             frontends.load(17)
         assert str(caught.value) == (
             "cannot load a model from an object of type int; wanted a path, bytes, an onnx.ModelProto, "
-            "a torch.nn.Module, a torch.export.ExportedProgram, a TensorFlow GraphDef or a weft Graph"
+            "a torch.nn.Module, a torch.export.ExportedProgram, a TensorFlow GraphDef or a treadle Graph"
         )
 
 
@@ -181,7 +181,7 @@ class TestStructure:
         newest = onnx.defs.onnx_opset_version()
         assert message(model, UnsupportedModelError) == (
             "the ModelProto cannot be used, for 1 reason:\n"
-            f"  - opset_import: version 6 of domain ai.onnx is imported; weft with this onnx package "
+            f"  - opset_import: version 6 of domain ai.onnx is imported; treadle with this onnx package "
             f"({onnx.__version__}) knows versions 7 to {newest}: "
             "export the model for opset 7 or newer, or convert it with onnx.version_converter"
         )
@@ -198,7 +198,7 @@ class TestStructure:
         model = parsed(SEQUENCES)
         model.graph.output.append(helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, None))
         assert message(model, UnsupportedModelError).splitlines()[1:] == [
-            "  - output 's': it is a sequence; weft returns tensors of its own element types only"
+            "  - output 's': it is a sequence; treadle returns tensors of its own element types only"
         ]
 
 
@@ -261,8 +261,8 @@ class TestLimits:
         assert str(caught.value) == "the model has more than 1048576 nodes, functions expanded"
 
     def test_graphs_nested_too_deep(self, monkeypatch):
-        """Protobuf itself refuses little more than the 32 levels that weft takes, so the limit is lowered here."""
-        monkeypatch.setattr("weft.frontends.onnx.check.MAX_NESTING", 1)
+        """Protobuf itself refuses little more than the 32 levels that treadle takes, so the limit is lowered here."""
+        monkeypatch.setattr("treadle.frontends.onnx.check.MAX_NESTING", 1)
         inner = "{ y = If (flag) <then_branch = c () => (float[2] z) { z = Relu(x) }, else_branch = d () => (float[2] z) { z = Abs(x) }> }"
         text = f"g (float[2] x, bool flag) => (float[2] y) {{ y = If (flag) <then_branch = a () => (float[2] y) {inner}, else_branch = b () => (float[2] y) {inner}> }}"
         with pytest.raises(LimitError) as caught:

@@ -10,12 +10,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-import weft
-import weft.compat.tensorflow as tf
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
+import treadle
+import treadle.compat.tensorflow as tf
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
 from tests.unit.frontends.tensorflow.graphs import Writer
-from weft.dtypes import i32
+from treadle.dtypes import i32
 
 TORCH: dict[str, Callable[[], Any]] = {
     "conv1d": lambda: F.conv1d(torch.zeros(1, 3, 8), torch.zeros(4, 5, 3)),
@@ -95,7 +95,7 @@ def test_nodes_of_tensorflow_files_are_named_once() -> None:
     """
     As a session, and brought into a graph of the facade.
     """
-    message = said(lambda: weft.Session(written().bytes()))
+    message = said(lambda: treadle.Session(written().bytes()))
     with tf.Graph().as_default():
         brought = said(lambda: tf.import_graph_def(written().graph, name=""))
 
@@ -109,7 +109,7 @@ def test_nodes_of_tensorflow_files_that_wait_for_a_run_are_named_once() -> None:
     """
     w = Writer()
     w.node("Transpose", w.input("x", (2, 3)), w.input("perm", (1,), "i32"), name="late", Tperm=i32)
-    session = weft.Session(w.bytes())
+    session = treadle.Session(w.bytes())
 
     message = said(lambda: session.run({"x": np.zeros((2, 3), "f"), "perm": np.array([7], "i4")}))
 
@@ -128,9 +128,9 @@ def test_nodes_of_onnx_files_are_named_once() -> None:
     outside = helper.make_node("GatherND", ["x", "i"], ["y"], name="outside")
     graphs = [helper.make_graph([misfit], "g", [x], [y]), helper.make_graph([outside], "g", [x, index], [y])]
     first, second = (helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]) for graph in graphs)
-    session = weft.Session(onnx.load_from_string(second.SerializeToString()))
+    session = treadle.Session(onnx.load_from_string(second.SerializeToString()))
 
-    at_load = said(lambda: weft.Session(first))
+    at_load = said(lambda: treadle.Session(first))
     at_run = said(lambda: session.run({"x": np.zeros((2, 3), "f"), "i": np.array([[9]])}))
 
     assert at_load.count("'wrong'") == 1

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-import weft
+import treadle
 from tests.models import small
-from weft.errors import InputError, KernelError, MemoryLimitError, RunError, ThreadSettingError, WeftError
+from treadle.errors import InputError, KernelError, MemoryLimitError, RunError, ThreadSettingError, TreadleError
 
 A = np.ones((2, 3), np.float32)
 
@@ -24,8 +24,8 @@ class Broken:
 
 
 @pytest.fixture(scope="module")
-def session() -> weft.Session:
-    return weft.Session(small.add())
+def session() -> treadle.Session:
+    return treadle.Session(small.add())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def session() -> weft.Session:
         ([A, A], "inputs: wanted a mapping of names to arrays, got list; write run({'a': ..., 'b': ...})"),
     ],
 )
-def test_wrong_inputs_are_named(session: weft.Session, inputs: object, message: str) -> None:
+def test_wrong_inputs_are_named(session: treadle.Session, inputs: object, message: str) -> None:
     """
     The error says which input, what was wanted and what came; the session stays usable.
     """
@@ -75,7 +75,7 @@ def test_wrong_inputs_are_named(session: weft.Session, inputs: object, message: 
         ([["y"]], "there is no output ['y']; the outputs are 'y'"),
     ],
 )
-def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message: str) -> None:
+def test_wrong_outputs_are_named(session: treadle.Session, outputs: object, message: str) -> None:
     """
     Asking for an output that does not exist lists those that do.
     """
@@ -84,13 +84,13 @@ def test_wrong_outputs_are_named(session: weft.Session, outputs: object, message
 
 
 @pytest.fixture(scope="module")
-def text_session() -> weft.Session:
+def text_session() -> treadle.Session:
     made = helper.make_node("Equal", ["x", "c"], ["y"])
     inputs = [helper.make_tensor_value_info("x", TensorProto.STRING, ["n", 2])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.BOOL, ["n", 2])]
     constants = [helper.make_tensor("c", TensorProto.STRING, [1], ["ä".encode()])]
     graph = helper.make_graph([made], "text", inputs, outputs, constants)
-    return weft.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9))
+    return treadle.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def text_session() -> weft.Session:
         ),
     ],
 )
-def test_an_element_that_is_no_text_is_named(text_session: weft.Session, given: object, message: str) -> None:
+def test_an_element_that_is_no_text_is_named(text_session: treadle.Session, given: object, message: str) -> None:
     """
     At every run, also where the same kind of array was run before.
     """
@@ -129,7 +129,7 @@ def test_an_element_that_is_no_text_is_named(text_session: weft.Session, given: 
     ],
     ids=["str", "bytes", "U", "S", "StringDType", "list"],
 )
-def test_text_is_the_same_in_every_form(text_session: weft.Session, given: object) -> None:
+def test_text_is_the_same_in_every_form(text_session: treadle.Session, given: object) -> None:
     """
     Bytes are equal to the text that they encode, as the model's own strings are stored.
     """
@@ -137,7 +137,7 @@ def test_text_is_the_same_in_every_form(text_session: weft.Session, given: objec
 
 
 @pytest.mark.parametrize("given", [np.array([[1, 2]]), [[1, 2]], np.array([["2020", "2021"]], "M8[Y]")], ids=str)
-def test_numbers_are_no_strings(text_session: weft.Session, given: object) -> None:
+def test_numbers_are_no_strings(text_session: treadle.Session, given: object) -> None:
     """
     And the message does not speak of arrays of objects, which may hold anything.
     """
@@ -153,7 +153,7 @@ def test_a_wrong_number_of_sizes_names_the_node() -> None:
     w.nodes.append(helper.make_node("Split", ["x", "sizes"], ["y", "z"], "cut", axis=0))
     float_, int_ = TensorProto.FLOAT, TensorProto.INT64
     made = w.model({"x": (float_, [3]), "sizes": (int_, ["n"])}, {"y": (float_, None), "z": (float_, None)})
-    session = weft.Session(made)
+    session = treadle.Session(made)
 
     with pytest.raises(RunError, match=r"node 'cut' \(split\): wanted 2 results, one for each output it has, got 3"):
         session.run({"x": np.ones(3, np.float32), "sizes": np.array([1, 1, 1])})
@@ -165,24 +165,24 @@ def test_progress_that_cannot_be_called_is_refused() -> None:
     Also where nothing has to be compiled.
     """
     with pytest.raises(InputError, match="progress: wanted a function"):
-        weft.Session(small.add(shape=("n",)), progress=1)  # type: ignore[arg-type]
+        treadle.Session(small.add(shape=("n",)), progress=1)  # type: ignore[arg-type]
 
 
-def test_a_session_cannot_go_to_another_process(session: weft.Session) -> None:
+def test_a_session_cannot_go_to_another_process(session: treadle.Session) -> None:
     """
     The error says what can.
     """
     with pytest.raises(TypeError, match="give another process the model"):
         pickle.dumps(session)
     with pytest.raises(TypeError, match="threads belong to this process"):
-        pickle.dumps(weft.Pool())
+        pickle.dumps(treadle.Pool())
 
 
 def test_an_input_too_large_to_be_copied_is_refused() -> None:
     """
     A view that repeats its elements takes no memory until it has to lie in order.
     """
-    session = weft.Session(small.add(shape=("n",)))
+    session = treadle.Session(small.add(shape=("n",)))
     huge = np.broadcast_to(np.float32(1), (1 << 45,))
 
     with pytest.raises(MemoryLimitError, match=r"input 'a'.*no memory is left to copy"):
@@ -194,7 +194,7 @@ def test_two_sizes_for_one_symbol_are_refused() -> None:
     """
     Inputs that share a symbolic dimension must agree on it.
     """
-    session = weft.Session(small.add(shape=("n",)))
+    session = treadle.Session(small.add(shape=("n",)))
 
     with pytest.raises(InputError, match=re.escape("input 'b': axis 0 (n) is 3, but input 'a' has n = 2")):
         session.run({"a": np.ones(2, np.float32), "b": np.ones(3, np.float32)})
@@ -207,7 +207,7 @@ def test_an_index_out_of_range_names_the_node() -> None:
     w = small.ModelWriter()
     w.op("Gather", w.constant(np.arange(12, dtype=np.float32).reshape(4, 3)), "i", axis=0)
     w.nodes[-1].output[0] = "y"
-    session = weft.Session(w.model({"i": (7, [2])}, {"y": (small.FLOAT, [2, 3])}))
+    session = treadle.Session(w.model({"i": (7, [2])}, {"y": (small.FLOAT, [2, 3])}))
 
     with pytest.raises(KernelError, match=r"node 'gather0' .*: an index is out of range for the axis it selects from"):
         session.run({"i": np.array([0, 4])})
@@ -223,7 +223,7 @@ def test_an_index_out_of_range_of_a_bag_names_the_gather() -> None:
     table = w.constant(np.arange(12, dtype=np.float32).reshape(4, 3))
     w.op("ReduceSum", w.op("Gather", table, "i", axis=0), w.constant(np.array([1])), keepdims=0)
     w.nodes[-1].output[0] = "y"
-    session = weft.Session(w.model({"i": (7, [1, 2])}, {"y": (small.FLOAT, [1, 3])}))
+    session = treadle.Session(w.model({"i": (7, [1, 2])}, {"y": (small.FLOAT, [1, 3])}))
 
     with pytest.raises(
         KernelError, match=r"node 'gather0\+\S+' .*: an index is out of range for the axis it selects from"
@@ -241,7 +241,7 @@ def test_a_failing_reference_op_names_the_node() -> None:
     w.op("Det", "x")
     w.nodes[-1].output[0] = "y"
     model = w.model({"x": (small.FLOAT, ["n", "m"])}, {"y": (small.FLOAT, [])})
-    session = weft.Session(model)
+    session = treadle.Session(model)
 
     said = "node 'det0' (Det): the reference implementation failed on operands (float32[2, 3]): "
     with pytest.raises(RunError, match=f"^{re.escape(said)}[^:]+$") as caught:
@@ -258,16 +258,16 @@ def test_impossible_thread_numbers_are_refused_at_once(setting: str, value: obje
     Nothing is clamped: the error names the setting, the value and where it was set.
     """
     with pytest.raises(ThreadSettingError, match=setting):
-        weft.Session(small.add(), **{setting: value})
+        treadle.Session(small.add(), **{setting: value})
     with pytest.raises(ThreadSettingError, match=setting):
-        weft.threads.set(**{setting: value})
+        treadle.threads.set(**{setting: value})
 
 
-def test_run_errors_are_weft_errors_and_of_the_usual_kinds() -> None:
+def test_run_errors_are_treadle_errors_and_of_the_usual_kinds() -> None:
     """
-    Callers may catch weft's base class or Python's own.
+    Callers may catch treadle's base class or Python's own.
     """
     assert issubclass(InputError, ValueError)
     assert issubclass(RunError, RuntimeError)
     assert issubclass(KernelError, RunError)
-    assert all(issubclass(kind, WeftError) for kind in (InputError, RunError, ThreadSettingError))
+    assert all(issubclass(kind, TreadleError) for kind in (InputError, RunError, ThreadSettingError))

@@ -11,14 +11,14 @@ from pathlib import Path
 import onnx
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
+import treadle
+import treadle.compat.tensorflow as tf
 from tests.models import small
-from weft.codegen.target import detect
-from weft.errors import InputError, ModelFormatError, SettingsFileError, ThreadSettingError
-from weft.frontends.origin import file_digest
-from weft.runtime.threads import process
-from weft.runtime.tuned import Tuned, machine, read_tuned, write_tuned
+from treadle.codegen.target import detect
+from treadle.errors import InputError, ModelFormatError, SettingsFileError, ThreadSettingError
+from treadle.frontends.origin import file_digest
+from treadle.runtime.threads import process
+from treadle.runtime.tuned import Tuned, machine, read_tuned, write_tuned
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_a_session_has_the_limits_of_its_file(model: Path, file: Path) -> None:
     And says where they came from; bytes of the model are the model too.
     """
     for given in (model, str(model), model.read_bytes()):
-        limits = weft.Session(given, settings=file).get()
+        limits = treadle.Session(given, settings=file).get()
 
         assert (limits.intra_op, limits.intra_source) == (1, f"Session(settings={str(file)!r})")
         assert limits.inter_op == process.topology().available
@@ -65,7 +65,7 @@ def test_numbers_in_the_call_go_first(model: Path, file: Path) -> None:
     """
     Each for itself; and later ones from set().
     """
-    session = weft.Session(model, settings=str(file), intra_op=3)
+    session = treadle.Session(model, settings=str(file), intra_op=3)
     assert (session.get().intra_op, session.get().intra_source) == (3, "Session(intra_op=3)")
     assert "settings=" in session.get().inter_source
 
@@ -124,14 +124,14 @@ def test_a_changed_model_is_another_model(model: Path, file: Path) -> None:
     onnx.save(small.branches(), model)
 
     with pytest.raises(SettingsFileError) as caught:
-        weft.Session(model, settings=file)
+        treadle.Session(model, settings=file)
 
     wanted, came = read_tuned(file).digest, file_digest(model)
     assert (
         f"{str(file)!r} are of another model: wanted 'add.onnx' with SHA-256 {wanted!r}, got one with {came!r}; "
         in str(caught.value)
     )
-    assert "weft tune MODEL --save FILE" in str(caught.value)
+    assert "treadle tune MODEL --save FILE" in str(caught.value)
     assert isinstance(caught.value, ThreadSettingError)
 
 
@@ -140,7 +140,7 @@ def test_a_model_without_a_file_has_no_settings(file: Path) -> None:
     What it is written to may have other bytes.
     """
     with pytest.raises(SettingsFileError, match="wanted a model given as a file or its bytes, got one that has none"):
-        weft.Session(small.add(), settings=file)
+        treadle.Session(small.add(), settings=file)
 
 
 def test_a_model_that_cannot_be_read_is_told_of_first(tmp_path: Path, file: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_model_that_cannot_be_read_is_told_of_first(tmp_path: Path, file: Path
     As without settings.
     """
     with pytest.raises(ModelFormatError, match="cannot be read"):
-        weft.Session(tmp_path / "none.onnx", settings=file)
+        treadle.Session(tmp_path / "none.onnx", settings=file)
 
 
 @pytest.mark.parametrize(("name", "value"), [("name", "Another CPU"), ("isa", "avx9"), ("available", 4096)])
@@ -159,13 +159,13 @@ def test_settings_of_another_machine_are_refused(model: Path, file: Path, name: 
     with pytest.raises(
         SettingsFileError, match=rf"another machine: wanted cpu\.{name} {value!r}, got .*on this machine"
     ):
-        weft.Session(model, settings=changed(file, f"cpu.{name}", value))
+        treadle.Session(model, settings=changed(file, f"cpu.{name}", value))
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("format", "weft-settings-9", "format: wanted 'weft-settings-1', got 'weft-settings-9'"),
+        ("format", "treadle-settings-9", "format: wanted 'treadle-settings-1', got 'treadle-settings-9'"),
         ("format", None, "format: wanted a text, got nothing"),
         ("intra_op", None, "intra_op: wanted an int, got nothing"),
         ("intra_op", "2", "intra_op: wanted an int, got '2'"),
@@ -182,7 +182,7 @@ def test_a_part_that_cannot_be_is_named(model: Path, file: Path, name: str, valu
     With the file, what was wanted, and what came.
     """
     with pytest.raises(SettingsFileError) as caught:
-        weft.Session(model, settings=changed(file, name, value))
+        treadle.Session(model, settings=changed(file, name, value))
 
     assert said in str(caught.value)
     assert repr(str(file)) in str(caught.value)
@@ -198,7 +198,7 @@ def test_what_is_no_such_file_is_refused(model: Path, file: Path, content: bytes
     file.write_bytes(content)
 
     with pytest.raises(SettingsFileError, match=r"add\.json"):
-        weft.Session(model, settings=file)
+        treadle.Session(model, settings=file)
 
 
 @pytest.mark.parametrize("name", ["model.name", "model.sha256", "cpu.name", "cpu.available", "inter_op", "format"])
@@ -214,7 +214,7 @@ def test_messages_show_little_of_a_part_and_no_control_characters(model: Path, f
         if name == "model.name":
             changed(file, "model.sha256", "of another")
         with pytest.raises(SettingsFileError) as caught:
-            weft.Session(model, settings=file)
+            treadle.Session(model, settings=file)
 
         assert str(caught.value).isprintable()
         assert len(str(caught.value)) < 600 + len(str(file))
@@ -235,10 +235,10 @@ def test_what_cannot_be_read_is_refused(model: Path, tmp_path: Path) -> None:
         ("\0", "null"),
     ):
         with pytest.raises(SettingsFileError, match=said):
-            weft.Session(model, settings=tmp_path / name)
+            treadle.Session(model, settings=tmp_path / name)
     for wrong in (5, {"intra_op": 1}, [0] * 10**5):
         with pytest.raises(SettingsFileError, match="wanted a path or None"):
-            weft.Session(model, settings=wrong)  # type: ignore[arg-type]
+            treadle.Session(model, settings=wrong)  # type: ignore[arg-type]
     assert not issubclass(SettingsFileError, InputError)
 
 
@@ -254,8 +254,8 @@ def test_models_of_other_kinds_have_settings_by_their_bytes_too(tmp_path: Path, 
     changed(file, "model.sha256", file_digest(model))
 
     for given in (model, model.read_bytes()):
-        assert weft.Session(given, settings=file).get().intra_op == 1
-    assert weft.Session(model, settings=file, outputs=["y"]).get().intra_op == 1
+        assert treadle.Session(given, settings=file).get().intra_op == 1
+    assert treadle.Session(model, settings=file, outputs=["y"]).get().intra_op == 1
     model.write_bytes(model.read_bytes() + b"\x12\x00")
     with pytest.raises(SettingsFileError, match="another model"):
-        weft.Session(model, settings=file)
+        treadle.Session(model, settings=file)

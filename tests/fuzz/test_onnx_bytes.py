@@ -1,4 +1,4 @@
-"""Damaged and hostile ONNX models: loading either works or raises a weft error, and always ends."""
+"""Damaged and hostile ONNX models: loading either works or raises a treadle error, and always ends."""
 
 import random
 
@@ -6,8 +6,8 @@ import onnx
 import pytest
 
 from tests.unit.frontends.onnx.sample_models import all_models
-from weft.errors import WeftError
-from weft.frontends.onnx import load
+from treadle.errors import TreadleError
+from treadle.frontends.onnx import load
 
 EXTREMES = (-(2**63), -(2**31), -2, -1, 0, 1, 3, 64, 2**31 - 1, 2**31, 2**40, 2**62, 2**63 - 1)
 
@@ -18,10 +18,10 @@ def seeds():
 
 
 def outcome(content):
-    """`loaded`, or the name of the weft error; any other exception passes through and fails the test."""
+    """`loaded`, or the name of the treadle error; any other exception passes through and fails the test."""
     try:
         load(content)
-    except WeftError as error:
+    except TreadleError as error:
         return type(error).__name__
     return "loaded"
 
@@ -49,7 +49,7 @@ def damaged(content, seeds, rng):
     return bytes(data or b"x")
 
 
-def test_damaged_bytes_load_or_raise_a_weft_error(seeds):
+def test_damaged_bytes_load_or_raise_a_treadle_error(seeds):
     """2,000 random damages of ten good models: no other exception, no crash, no hang."""
     rng = random.Random(20240601)
     outcomes = [outcome(damaged(rng.choice(seeds), seeds, rng)) for _ in range(2000)]
@@ -95,7 +95,7 @@ def alter(model, operators, rng):
         tensor.dims[:] = [rng.choice(EXTREMES) for _ in tensor.dims]
 
 
-def test_altered_models_load_or_raise_a_weft_error(seeds):
+def test_altered_models_load_or_raise_a_treadle_error(seeds):
     """2,000 models with odd operators, attributes, edges, shapes and types: no other exception, no crash, no hang."""
     rng = random.Random(20240602)
     operators = sorted({schema.name for schema in onnx.defs.get_all_schemas() if schema.domain == ""})

@@ -1,4 +1,4 @@
-"""Damaged and hostile frozen graphs: loading either works or raises a weft error, and always ends."""
+"""Damaged and hostile frozen graphs: loading either works or raises a treadle error, and always ends."""
 
 import random
 
@@ -8,12 +8,12 @@ import pytest
 from tests.fuzz.test_onnx_bytes import EXTREMES, damaged
 from tests.unit.frontends.tensorflow.graphs import Writer, mobile
 from tests.unit.frontends.tensorflow.test_frozen_graphs import network, with_functions
-from weft.dtypes import i32
-from weft.errors import WeftError
-from weft.frontends.tensorflow import load
-from weft.frontends.tensorflow.messages import GraphDef
-from weft.frontends.tensorflow.nodes import NODES, STRUCTURE
-from weft.graph.template import Template
+from treadle.dtypes import i32
+from treadle.errors import TreadleError
+from treadle.frontends.tensorflow import load
+from treadle.frontends.tensorflow.messages import GraphDef
+from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
+from treadle.graph.template import Template
 
 
 def shapes() -> Writer:
@@ -41,17 +41,17 @@ def seeds():
 
 
 def outcome(content):
-    """`loaded`, or the name of the weft error; any other exception passes through and fails the test."""
+    """`loaded`, or the name of the treadle error; any other exception passes through and fails the test."""
     try:
         model = load(content)
         if isinstance(model, Template) and all(value.shape is not None for value in model.inputs):
             model.build([(v.dtype, tuple(d if isinstance(d, int) else 3 for d in v.shape)) for v in model.inputs])
-    except WeftError as error:
+    except TreadleError as error:
         return type(error).__name__
     return "loaded"
 
 
-def test_damaged_bytes_load_or_raise_a_weft_error(seeds):
+def test_damaged_bytes_load_or_raise_a_treadle_error(seeds):
     """500 random damages of good graphs: no other exception, no crash, no hang."""
     rng = random.Random(20261121)
     outcomes = [outcome(damaged(rng.choice(seeds), seeds, rng)) for _ in range(500)]
@@ -105,7 +105,7 @@ def change(attribute, rng):
             tensor.tensor_content = b""
 
 
-def test_altered_graphs_load_or_raise_a_weft_error(seeds):
+def test_altered_graphs_load_or_raise_a_treadle_error(seeds):
     """600 graphs with odd ops, attributes, inputs, shapes and numbers: no other exception, no crash, no hang."""
     rng = random.Random(20261122)
     outcomes = []

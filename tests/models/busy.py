@@ -14,7 +14,7 @@ from onnx import ModelProto
 
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
-from weft import Pool, Session, threads
+from treadle import Pool, Session, threads
 
 CLIENTS = 3
 ROWS, WIDTH = 6144, 1024

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-import weft
+import treadle
 from tests.models import small
 
 WARM_UP = 50
@@ -43,7 +43,7 @@ def cycle(count: int) -> tuple[State, State]:
     """The states before and after `count` cycles; every result is checked."""
     model = small.add(shape=(64, 64))
     array = np.ones((64, 64), np.float32)
-    busy, feeds = weft.Session(small.branches(width=128)), small.inputs_for(small.branches(width=128))
+    busy, feeds = treadle.Session(small.branches(width=128)), small.inputs_for(small.branches(width=128))
     wanted = busy.run(feeds)["y"].tobytes()
     end = threading.Event()
     faults: list[str] = []
@@ -54,7 +54,7 @@ def cycle(count: int) -> tuple[State, State]:
                 faults.append("another session's result changed")
 
     def one(number: int) -> None:
-        session = weft.Session(model, intra_op=1 + number % 4, inter_op=1 + number % 3)
+        session = treadle.Session(model, intra_op=1 + number % 4, inter_op=1 + number % 3)
         if session.run({"a": array, "b": array})["y"][0, 0] != 2:
             faults.append(f"cycle {number}: wrong result")
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-import weft
+import treadle
 from tests.models import small
 from tests.ops.case import graph_of
 from tests.ops.suite import CASES
-from weft import _native
-from weft.codegen.target import detect
-from weft.driver import Options, compile_specialized
-from weft.runtime import executable, threads
-from weft.runtime.control import Request
+from treadle import _native
+from treadle.codegen.target import detect
+from treadle.driver import Options, compile_specialized
+from treadle.runtime import executable, threads
+from treadle.runtime.control import Request
 
 Run = Callable[[_native.Team, int, int], str]
 """(team, intra_op, inter_op) -> digest of the outputs of one run."""
@@ -46,7 +46,7 @@ def op_case(index: int) -> Run:
 def model(name: str) -> Run:
     """The small model of that name, compiled."""
     proto = small.MODELS[name]()
-    session = weft.Session(proto)
+    session = treadle.Session(proto)
     arrays = list(small.inputs_for(proto).values())
     (plan,) = session._plans.all() or [session._plans.get(tuple(a.shape for a in arrays), ("y",))]
     return lambda team, intra, inter: digest(plan.run(arrays, team, Request(intra, inter)))

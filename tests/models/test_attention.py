@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
 
 HEADS, DEPTH, WIDTH = 4, 16, 64
@@ -69,13 +69,13 @@ def test_exported_attention_is_one_kernel(model: Any, batch: int, tokens: int) -
     """
     proto = model()
     inputs = given(batch, tokens, masked=model is encoder)
-    session = weft.Session(proto)
+    session = treadle.Session(proto)
     found = session.run(inputs)["y"]
     ops = [call.op for call in session.plans()[-1].calls]
 
     assert ops.count("attention") == 1
     assert "softmax" not in ops
-    exact = weft.Session(proto, math="exact").run(inputs)["y"]
+    exact = treadle.Session(proto, math="exact").run(inputs)["y"]
     assert np.linalg.norm(found - exact) <= 1e-5 * np.linalg.norm(exact)
     runtime = pytest.importorskip("onnxruntime").InferenceSession(proto.SerializeToString())
     wanted = runtime.run(None, inputs)[0]

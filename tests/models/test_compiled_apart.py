@@ -14,12 +14,12 @@ import numpy as np
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
-from weft.codegen import apart, cache, host, image, machine
-from weft.compile import Restored
-from weft.errors import ModelError
-from weft.runtime import interpreter
+from treadle.codegen import apart, cache, host, image, machine
+from treadle.compile import Restored
+from treadle.errors import ModelError
+from treadle.runtime import interpreter
 
 Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
 
@@ -27,8 +27,8 @@ Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of this test's own, which knows what CPU this is; sources count as they are now, for both processes."""
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("WEFT_COMPILE_APART", raising=False)
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TREADLE_COMPILE_APART", raising=False)
     image._sources.cache_clear()
     host.host.cache_clear()
     host.host()
@@ -71,7 +71,7 @@ def given(request: pytest.FixtureRequest) -> Any:
     return (lambda path: path) if request.param == "a file" else Path.read_bytes
 
 
-def is_restored(session: weft.Session) -> bool:
+def is_restored(session: treadle.Session) -> bool:
     return isinstance(session._plans.all()[0], Restored)
 
 
@@ -82,21 +82,21 @@ def test_the_results_are_those_of_a_model_compiled_here(
     Who compiles changes no bit; a small model is compiled here, and so is every one where the knob says so.
     """
     path, inputs = large(tmp_path)
-    session = weft.Session(given(path))
+    session = treadle.Session(given(path))
     assert is_restored(session)
     assert len(started) == 1
 
-    monkeypatch.setenv("WEFT_COMPILE_APART", "off")
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "other"))
-    here = weft.Session(given(path))
+    monkeypatch.setenv("TREADLE_COMPILE_APART", "off")
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "other"))
+    here = treadle.Session(given(path))
     assert not is_restored(here)
     wanted, got = here.run(inputs), session.run(inputs)
     assert all(np.array_equal(wanted[name].view(np.uint8), got[name].view(np.uint8)) for name in wanted)
 
-    monkeypatch.delenv("WEFT_COMPILE_APART")
+    monkeypatch.delenv("TREADLE_COMPILE_APART")
     little = tmp_path / "small.onnx"
     onnx.save(small.convolutional(), little)
-    weft.Session(given(little))
+    treadle.Session(given(little))
     assert len(started) == 1
 
 
@@ -105,7 +105,7 @@ def test_bytes_and_a_file_of_them_are_one_model(tmp_path: Path, started: Started
     Compiled once for both; the file that the other process read the bytes from has gone.
     """
     path, inputs = large(tmp_path)
-    first, second = weft.Session(path.read_bytes()), weft.Session(path)
+    first, second = treadle.Session(path.read_bytes()), treadle.Session(path)
 
     assert len(started) == 1
     assert is_restored(first)
@@ -131,7 +131,7 @@ def test_bytes_that_cannot_be_written_are_compiled_here(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "write", full)
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     assert not started
     assert session.run(inputs)
@@ -141,11 +141,11 @@ def test_bytes_that_cannot_be_written_are_compiled_here(
 
 _SCRIPT = """
 import pathlib, re, sys
-import numpy, weft
-session = weft.Session({model})
+import numpy, treadle
+session = treadle.Session({model})
 session.run({{"x": numpy.ones((4, 640), numpy.float32)}})
 print(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
-print(*sorted({{"llvmlite.binding", "onnx", "weft.driver", "weft.passes.pipeline"}} & sys.modules.keys()))
+print(*sorted({{"llvmlite.binding", "onnx", "treadle.driver", "treadle.passes.pipeline"}} & sys.modules.keys()))
 """
 
 
@@ -172,7 +172,7 @@ def test_what_is_never_kept_is_compiled_apart_once(tmp_path: Path, started: Star
     The process has compiled such a model in vain. Later sessions, of any process, start none.
     """
     path, inputs = large(tmp_path, foreign=True)
-    first, second = weft.Session(given(path)), weft.Session(given(path))
+    first, second = treadle.Session(given(path)), treadle.Session(given(path))
 
     assert len(started) == 1
     assert not is_restored(first)
@@ -187,23 +187,23 @@ def test_no_process_is_started_where_nothing_can_be_kept(
     Without a cache folder, with one too small or only to be read, and where sys.executable is no Python.
     """
     path, _ = large(tmp_path)
-    monkeypatch.setenv("WEFT_CACHE_MB", "3")
-    assert not is_restored(weft.Session(path))
-    monkeypatch.delenv("WEFT_CACHE_MB")
+    monkeypatch.setenv("TREADLE_CACHE_MB", "3")
+    assert not is_restored(treadle.Session(path))
+    monkeypatch.delenv("TREADLE_CACHE_MB")
     with monkeypatch.context() as patch:
-        patch.setenv("WEFT_CACHE", "off")
-        assert not is_restored(weft.Session(path))
+        patch.setenv("TREADLE_CACHE", "off")
+        assert not is_restored(treadle.Session(path))
     with monkeypatch.context() as patch:
         patch.setattr(cache.KernelCache, "may_grow", lambda _: False)
-        assert not is_restored(weft.Session(path, math="exact"))
+        assert not is_restored(treadle.Session(path, math="exact"))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/usr/sbin/uwsgi")
-        assert not is_restored(weft.Session(path, precision="bf16"))
+        assert not is_restored(treadle.Session(path, precision="bf16"))
 
     assert not started
 
 
-@pytest.mark.parametrize("fault", ["cannot start", "is killed", "finds no weft"])
+@pytest.mark.parametrize("fault", ["cannot start", "is killed", "finds no treadle"])
 def test_where_the_process_fails_the_model_is_compiled_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, given: Any
 ) -> None:
@@ -214,14 +214,16 @@ def test_where_the_process_fails_the_model_is_compiled_here(
     if fault == "cannot start":
         monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     else:
-        text = {"is killed": "import os; os.kill(os.getpid(), 9)", "finds no weft": "import weft_of_nowhere"}[fault]
+        text = {"is killed": "import os; os.kill(os.getpid(), 9)", "finds no treadle": "import treadle_of_nowhere"}[
+            fault
+        ]
         monkeypatch.setattr(apart, "_PROGRAM", text)
 
-    session = weft.Session(given(path))
+    session = treadle.Session(given(path))
 
     assert not is_restored(session)
     assert session.run(inputs)
-    assert is_restored(weft.Session(given(path)))
+    assert is_restored(treadle.Session(given(path)))
 
 
 def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-7])
 
     with pytest.raises(ModelError, match=r"model\.onnx"):
-        weft.Session(path)
+        treadle.Session(path)
 
 
 def test_progress_is_told_across_processes(tmp_path: Path, started: Started, given: Any) -> None:
@@ -246,10 +248,10 @@ def test_progress_is_told_across_processes(tmp_path: Path, started: Started, giv
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        weft.Session(given(path), progress=refuse)
+        treadle.Session(given(path), progress=refuse)
     assert started[0][0].returncode == -signal.SIGKILL
 
-    assert is_restored(weft.Session(given(path), progress=lambda done, total: told.append((done, total))))
+    assert is_restored(treadle.Session(given(path), progress=lambda done, total: told.append((done, total))))
     assert told == [(done, told[-1][1]) for done in range(told[-1][1] + 1)]
 
 
@@ -258,11 +260,11 @@ def test_the_process_has_the_threads_that_this_one_may_use(tmp_path: Path, start
     Settings made in the program reach it.
     """
     path, _ = large(tmp_path)
-    with weft.threads.limit(intra_op=1, inter_op=1):
-        weft.Session(path)
+    with treadle.threads.limit(intra_op=1, inter_op=1):
+        treadle.Session(path)
 
     [(_, environment)] = started
-    assert (environment["WEFT_INTRA_OP_THREADS"], environment["WEFT_INTER_OP_THREADS"]) == ("1", "1")
+    assert (environment["TREADLE_INTRA_OP_THREADS"], environment["TREADLE_INTER_OP_THREADS"]) == ("1", "1")
 
 
 def test_the_cpu_is_described_alike_by_whoever_asks() -> None:

@@ -15,9 +15,9 @@ import pytest
 
 from tests.models import digests, small
 from tests.ops.suite import CASES
-from weft import _native
-from weft.runtime import executable
-from weft.tracing.record import record
+from treadle import _native
+from treadle.runtime import executable
+from treadle.tracing.record import record
 
 SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
 FEW = [(1, 1), (1, 8), (2, 1), (3, 2), (8, 8)]
@@ -106,10 +106,10 @@ def test_processes_agree_whatever_their_environment() -> None:
     Another process, with other numbers from its environment, computes the same bits, at other limits and by several
     clients too.
     """
-    wanted = digests_of_process(WEFT_INTRA_OP_THREADS="1", WEFT_INTER_OP_THREADS="1")
+    wanted = digests_of_process(TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1")
 
     assert len(wanted) > len(CASES)
-    assert digests_of_process(WEFT_INTRA_OP_THREADS="3", WEFT_INTER_OP_THREADS="2", WEFT_SPIN_US="0") == wanted
+    assert digests_of_process(TREADLE_INTRA_OP_THREADS="3", TREADLE_INTER_OP_THREADS="2", TREADLE_SPIN_US="0") == wanted
 
 
 @pytest.mark.parametrize("backend", ["openmp", "tbb"])
@@ -117,6 +117,6 @@ def test_all_backends_agree(backend: str) -> None:
     """
     Who spreads the chunks of an op changes no bit, at any number of threads and of clients.
     """
-    here = digests_of_process(WEFT_INTRA_OP_THREADS="3")
+    here = digests_of_process(TREADLE_INTRA_OP_THREADS="3")
 
-    assert digests_of_process(WEFT_INTRA_OP_THREADS="3", WEFT_PARALLEL_BACKEND=backend) == here
+    assert digests_of_process(TREADLE_INTRA_OP_THREADS="3", TREADLE_PARALLEL_BACKEND=backend) == here

@@ -11,17 +11,17 @@ import numpy as np
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
-from weft import driver
-from weft.compile import Restored
-from weft.errors import InternalError
+from treadle import driver
+from treadle.compile import Restored
+from treadle.errors import InternalError
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of this test's own."""
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -47,7 +47,7 @@ def _owner(array: Any) -> Any:
     return array.obj if isinstance(array, memoryview) else array
 
 
-def _constants(session: weft.Session) -> list[Any]:
+def _constants(session: treadle.Session) -> list[Any]:
     (runnable,) = session._plans.all()
     return list(runnable.executable.layout.kept.arrays)  # type: ignore[attr-defined]
 
@@ -60,7 +60,7 @@ def test_a_session_that_compiled_reads_its_constants_from_the_kept_file(path: Pa
     """
     Packed weights are not held in memory beside the file: plan and program read the very same bytes of it.
     """
-    session = weft.Session(path)
+    session = treadle.Session(path)
 
     assert all(isinstance(_owner(array), mmap.mmap) for array in _constants(session))
     (plan,) = session.plans()
@@ -70,14 +70,14 @@ def test_a_session_that_compiled_reads_its_constants_from_the_kept_file(path: Pa
         id(buffer.data) for buffer in plan.buffers if buffer.data is not None
     }
     assert _unfinished(folder) == []
-    assert isinstance(weft.Session(path)._plans.all()[0], Restored)
+    assert isinstance(treadle.Session(path)._plans.all()[0], Restored)
 
 
 def test_plans_for_other_outputs_share_the_constants_in_the_file(path: Path) -> None:
     """
     A plan that is compiled later finds the packed weights that the first one moved to the file.
     """
-    session = weft.Session(path)
+    session = treadle.Session(path)
     names = [output.name for output in session.outputs]
     inputs = small.inputs_for(onnx.load(path))
     session.run(inputs, outputs=names[:1])
@@ -95,14 +95,14 @@ def test_a_disk_that_is_full_costs_the_file_not_the_session(
     Constants that cannot be written stay in memory; nothing half-written is left, and one warning says why.
     """
     inputs = small.inputs_for(onnx.load(path))
-    wanted = weft.Session(path, math="exact").run(inputs)
+    wanted = treadle.Session(path, math="exact").run(inputs)
 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "pwrite", full)
     with pytest.warns(RuntimeWarning, match="No space left"):
-        session = weft.Session(path)
+        session = treadle.Session(path)
     got = session.run(inputs)
 
     assert not any(isinstance(_owner(array), mmap.mmap) for array in _constants(session))
@@ -121,5 +121,5 @@ def test_a_compilation_that_fails_leaves_no_file(path: Path, folder: Path, monke
 
     monkeypatch.setattr(driver, "assemble", failing)
     with pytest.raises(InternalError, match="no code for it"):
-        weft.Session(path)
+        treadle.Session(path)
     assert _unfinished(folder) == []

@@ -10,13 +10,13 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-import weft
+import treadle
 from tests.models import small
 from tests.unit.frontends.onnx.node_cases import array, cases, not_run
-from weft import dtypes
-from weft.errors import WeftError
-from weft.graph.graph import Graph
-from weft.ops.op import Info
+from treadle import dtypes
+from treadle.errors import TreadleError
+from treadle.graph.graph import Graph
+from treadle.ops.op import Info
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 GROUPS = 4
@@ -26,7 +26,7 @@ def test_a_batch_of_none_gives_results_for_none() -> None:
     """
     Convolutions, branches, concatenation, pooling and softmax over no image at all; the next batch is right.
     """
-    session = weft.Session(DIGITS)
+    session = treadle.Session(DIGITS)
 
     assert session.run({"images": np.empty((0, 1, 8, 8), np.float32)})["probabilities"].shape == (0, 10)
     assert session.run({"images": np.ones((3, 1, 8, 8), np.float32)})["probabilities"].sum() == pytest.approx(3)
@@ -48,7 +48,7 @@ def test_a_function_is_called_though_it_returns_nothing() -> None:
     noted = graph.add("call", [x], attrs).output
     graph.outputs = [graph.add("exp", [noted], {}).output]
 
-    (found,) = weft.Session(graph).run({"x": np.empty((0, 2), np.float32)}).values()
+    (found,) = treadle.Session(graph).run({"x": np.empty((0, 2), np.float32)}).values()
 
     assert found.shape == (0, 2)
     assert called == [(0, 2)]
@@ -57,7 +57,7 @@ def test_a_function_is_called_though_it_returns_nothing() -> None:
 @pytest.mark.parametrize("name", ["branches", "convolutional"])
 def test_small_models_take_empty_inputs(name: str) -> None:
     """
-    Every dimension in turn is 0: the reference's shapes come, or an error of weft's.
+    Every dimension in turn is 0: the reference's shapes come, or an error of treadle's.
     """
     model = small.MODELS[name]()
     (declared,) = model.graph.input
@@ -111,11 +111,11 @@ def emptied_case(case) -> tuple[onnx.ModelProto | None, dict[str, np.ndarray]]:
 
 
 def disagreement(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> str | None:
-    """None if a session gives the reference's results; also where weft refuses by one of its errors."""
+    """None if a session gives the reference's results; also where treadle refuses by one of its errors."""
     try:
-        found = weft.Session(model.SerializeToString()).run(inputs)
-    except WeftError as error:
-        return f"internal: {error}" if isinstance(error, weft.errors.InternalError) else None
+        found = treadle.Session(model.SerializeToString()).run(inputs)
+    except TreadleError as error:
+        return f"internal: {error}" if isinstance(error, treadle.errors.InternalError) else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -14,11 +14,11 @@ import numpy as np
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
-from weft.compile import Restored
-from weft.errors import ModelError
-from weft.frontends import origin
+from treadle.compile import Restored
+from treadle.errors import ModelError
+from treadle.frontends import origin
 
 STATIC = ("branches", "convolutional")
 
@@ -26,12 +26,12 @@ STATIC = ("branches", "convolutional")
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of this test's own, filled by this process."""
-    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("WEFT_COMPILE_APART", "off")
+    monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TREADLE_COMPILE_APART", "off")
     return tmp_path / "cache"
 
 
-def is_restored(session: weft.Session) -> bool:
+def is_restored(session: treadle.Session) -> bool:
     return isinstance(session._plans.all()[0], Restored)
 
 
@@ -57,7 +57,7 @@ def test_a_second_session_finds_the_compiled_form_and_computes_the_same_bits(
     """
     path, inputs = saved(tmp_path, name)
     model = path if given == "path" else path.read_bytes()
-    first, second = weft.Session(model), weft.Session(model)
+    first, second = treadle.Session(model), treadle.Session(model)
 
     assert (is_restored(first), is_restored(second)) == (False, True)
     assert (first.inputs, first.outputs) == (second.inputs, second.outputs)
@@ -70,13 +70,13 @@ def test_a_found_model_loads_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) ->
     A process that finds its model compiled imports nothing that compiles: that is what makes it quick and lean.
     """
     path, inputs = saved(tmp_path)
-    weft.Session(path)
+    treadle.Session(path)
     np.savez(tmp_path / "inputs.npz", **inputs)
     script = (
-        "import sys, numpy, weft\n"
-        f"session = weft.Session({str(path)!r})\n"
+        "import sys, numpy, treadle\n"
+        f"session = treadle.Session({str(path)!r})\n"
         f"session.run(dict(numpy.load({str(tmp_path / 'inputs.npz')!r})))\n"
-        "print(*sorted({'llvmlite.binding', 'onnx', 'asyncio', 'weft.driver', 'weft.passes.pipeline'} & sys.modules.keys()))"
+        "print(*sorted({'llvmlite.binding', 'onnx', 'asyncio', 'treadle.driver', 'treadle.passes.pipeline'} & sys.modules.keys()))"
     )
     found = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]
 
@@ -89,7 +89,7 @@ def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> No
     Whatever is amiss with the kept form, the model is compiled anew, with the right results, and kept again.
     """
     path, inputs = saved(tmp_path)
-    wanted = weft.Session(path).run(inputs)
+    wanted = treadle.Session(path).run(inputs)
     file = max(folder.iterdir(), key=lambda one: one.stat().st_size)
     content = bytearray(file.read_bytes())
     if at == "end":
@@ -99,11 +99,11 @@ def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> No
         content[{"header": 3, "record": record + 200, "constants": record - 70, "code": -70}[at]] ^= 1
     file.write_bytes(content)
 
-    session = weft.Session(path)
+    session = treadle.Session(path)
 
     assert not is_restored(session)
     assert np.array_equal(session.run(inputs)["y"], wanted["y"])
-    assert is_restored(weft.Session(path))
+    assert is_restored(treadle.Session(path))
 
 
 def test_every_cut_of_the_file_is_refused(tmp_path: Path, folder: Path) -> None:
@@ -111,12 +111,12 @@ def test_every_cut_of_the_file_is_refused(tmp_path: Path, folder: Path) -> None:
     A file that ends early, wherever, is as good as none.
     """
     path, _ = saved(tmp_path)
-    weft.Session(path)
+    treadle.Session(path)
     file = max(folder.iterdir(), key=lambda one: one.stat().st_size)
     content = file.read_bytes()
     for length in (0, 1, 20, 60, 76, 77, 1000, 4095, 4096, len(content) // 2):
         file.write_bytes(content[:length])
-        assert not is_restored(weft.Session(path)), length
+        assert not is_restored(treadle.Session(path)), length
 
 
 def test_another_model_under_the_same_path_is_another_model(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_another_model_under_the_same_path_is_another_model(tmp_path: Path) -> N
     The bytes of a model decide, not its name or its date.
     """
     path, inputs = saved(tmp_path)
-    before = weft.Session(path).run(inputs)["y"]
+    before = treadle.Session(path).run(inputs)["y"]
     saved(tmp_path, count=3)
 
-    session = weft.Session(path)
+    session = treadle.Session(path)
 
     assert not is_restored(session)
     assert not np.array_equal(session.run(inputs)["y"], before)
@@ -135,14 +135,14 @@ def test_another_model_under_the_same_path_is_another_model(tmp_path: Path) -> N
 
 def test_settings_that_change_the_code_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    math= and WEFT_ISA have compiled forms of their own.
+    math= and TREADLE_ISA have compiled forms of their own.
     """
     path, _ = saved(tmp_path)
-    weft.Session(path)
+    treadle.Session(path)
 
-    assert not is_restored(weft.Session(path, math="exact"))
-    monkeypatch.setenv("WEFT_ISA", "generic")
-    assert not is_restored(weft.Session(path))
+    assert not is_restored(treadle.Session(path, math="exact"))
+    monkeypatch.setenv("TREADLE_ISA", "generic")
+    assert not is_restored(treadle.Session(path))
 
 
 def test_graph_plans_and_single_outputs_are_there_when_asked_for(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_graph_plans_and_single_outputs_are_there_when_asked_for(tmp_path: Path)
     A found model shows and does all that a compiled one does; it reads the model's file for that.
     """
     path, inputs = saved(tmp_path)
-    first, second = weft.Session(path), weft.Session(path)
+    first, second = treadle.Session(path), treadle.Session(path)
 
     assert [node.name for node in second.graph.nodes] == [node.name for node in first.graph.nodes]
     assert len(second.plans()[0].calls) == len(first.plans()[0].calls)
@@ -162,8 +162,8 @@ def test_a_model_changed_behind_a_sessions_back_is_an_error_not_a_mixture(tmp_pa
     A session that did not need the model's file refuses another file when it does; touching the file is no change.
     """
     path, _ = saved(tmp_path)
-    weft.Session(path)
-    touched, changed = weft.Session(path), weft.Session(path)
+    treadle.Session(path)
+    touched, changed = treadle.Session(path), treadle.Session(path)
     path.touch()
     assert touched.graph.nodes
     saved(tmp_path, count=3)
@@ -177,8 +177,8 @@ def test_a_found_model_runs_without_its_file(tmp_path: Path) -> None:
     Once the session is made, runs touch no file, and graph says what is missing.
     """
     path, inputs = saved(tmp_path)
-    wanted = weft.Session(path).run(inputs)["y"]
-    session = weft.Session(path)
+    wanted = treadle.Session(path).run(inputs)["y"]
+    session = treadle.Session(path)
     path.unlink()
     shutil.rmtree(tmp_path / "cache")
 
@@ -193,8 +193,8 @@ def test_a_relative_path_is_the_one_it_was(tmp_path: Path, monkeypatch: pytest.M
     """
     saved(tmp_path)
     monkeypatch.chdir(tmp_path)
-    weft.Session("model.onnx")
-    session = weft.Session("model.onnx")
+    treadle.Session("model.onnx")
+    session = treadle.Session("model.onnx")
     monkeypatch.chdir("/")
 
     assert session.graph.nodes
@@ -206,9 +206,9 @@ def test_models_of_several_files_are_not_kept(tmp_path: Path) -> None:
     """
     path = tmp_path / "model.onnx"
     onnx.save(small.branches(), path, save_as_external_data=True, size_threshold=0)
-    weft.Session(path)
+    treadle.Session(path)
 
-    assert not is_restored(weft.Session(path))
+    assert not is_restored(treadle.Session(path))
 
 
 def test_nothing_is_kept_where_nothing_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,12 +216,12 @@ def test_nothing_is_kept_where_nothing_may_be(tmp_path: Path, monkeypatch: pytes
     Without a cache, or with one too small for it, the model is compiled each time.
     """
     path, _ = saved(tmp_path)
-    monkeypatch.setenv("WEFT_CACHE_MB", "0")
-    weft.Session(path)
-    assert not is_restored(weft.Session(path))
-    monkeypatch.setenv("WEFT_CACHE", "off")
-    weft.Session(path)
-    assert not is_restored(weft.Session(path))
+    monkeypatch.setenv("TREADLE_CACHE_MB", "0")
+    treadle.Session(path)
+    assert not is_restored(treadle.Session(path))
+    monkeypatch.setenv("TREADLE_CACHE", "off")
+    treadle.Session(path)
+    assert not is_restored(treadle.Session(path))
 
 
 def test_models_that_call_python_are_not_kept(tmp_path: Path) -> None:
@@ -233,9 +233,9 @@ def test_models_that_call_python_are_not_kept(tmp_path: Path) -> None:
     model = w.model({"x": (small.FLOAT, [3, 3])}, {"det0": (small.FLOAT, [])})
     path = tmp_path / "model.onnx"
     onnx.save(model, path)
-    weft.Session(path)
+    treadle.Session(path)
 
-    assert not is_restored(weft.Session(path))
+    assert not is_restored(treadle.Session(path))
 
 
 @pytest.mark.parametrize("name", STATIC)
@@ -244,8 +244,8 @@ def test_a_found_model_is_bitwise_the_same_at_every_thread_setting(tmp_path: Pat
     What holds for compiled models holds for found ones.
     """
     path, inputs = saved(tmp_path, name)
-    wanted = weft.Session(path).run(inputs, intra_op=1, inter_op=1)["y"]
-    session = weft.Session(path)
+    wanted = treadle.Session(path).run(inputs, intra_op=1, inter_op=1)["y"]
+    session = treadle.Session(path)
 
     for intra_op, inter_op in ((1, 2), (2, 1), (4, 4)):
         assert np.array_equal(session.run(inputs, intra_op=intra_op, inter_op=inter_op)["y"], wanted)
@@ -256,9 +256,9 @@ def test_sessions_of_one_model_share_their_constants(tmp_path: Path) -> None:
     The second session of a process brings no weights, whether the first compiled or found them.
     """
     path, inputs = saved(tmp_path, width=256)
-    compiled, found, again = weft.Session(path), weft.Session(path), weft.Session(path)
+    compiled, found, again = treadle.Session(path), treadle.Session(path), treadle.Session(path)
 
-    def constants(session: weft.Session) -> list[int]:
+    def constants(session: treadle.Session) -> list[int]:
         slots = session._plans.all()[0].executable.layout.slots
         return [address for kind, address in slots if kind == "constant"]
 
@@ -273,10 +273,10 @@ def test_options_that_do_not_fit_are_refused_for_found_models_too(tmp_path: Path
     What a first session refuses, a second one refuses.
     """
     path, _ = saved(tmp_path)
-    weft.Session(path)
+    treadle.Session(path)
 
-    with pytest.raises(weft.errors.InputError, match="example_inputs"):
-        weft.Session(path, (np.ones(3),))
+    with pytest.raises(treadle.errors.InputError, match="example_inputs"):
+        treadle.Session(path, (np.ones(3),))
 
 
 class TestDigests:
@@ -311,14 +311,14 @@ class TestDigests:
         """
         monkeypatch.setattr(origin, "SETTLED_NS", 0)
         path = self.large(tmp_path)
-        weft.Session(path)
+        treadle.Session(path)
         assert len(hashed) == 1
-        assert is_restored(weft.Session(path))
+        assert is_restored(treadle.Session(path))
         assert len(hashed) == 1
 
         little, _ = saved(tmp_path)
-        weft.Session(little)
-        weft.Session(little)
+        treadle.Session(little)
+        treadle.Session(little)
         assert len(hashed) == 3
 
     def test_a_file_written_just_now_is_read_again(self, tmp_path: Path, hashed: list[str]) -> None:
@@ -326,8 +326,8 @@ class TestDigests:
         Within a tick of the clock a file may be written twice: until its dates are old enough they prove nothing.
         """
         path = self.large(tmp_path)
-        weft.Session(path)
-        weft.Session(path)
+        treadle.Session(path)
+        treadle.Session(path)
 
         assert len(hashed) == 2
 
@@ -341,12 +341,12 @@ class TestDigests:
         path = self.large(tmp_path)
         before = path.stat()
         feed = {"x": np.ones((4, 640), np.float32)}
-        first = weft.Session(path).run(feed)
+        first = treadle.Session(path).run(feed)
         self.large(tmp_path, seed=1)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
         assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
-        session = weft.Session(path)
+        session = treadle.Session(path)
 
         assert not is_restored(session)
         assert not np.array_equal(next(iter(session.run(feed).values())), next(iter(first.values())))

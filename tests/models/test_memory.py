@@ -12,9 +12,9 @@ import numpy as np
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
-from weft.errors import ModelError
+from treadle.errors import ModelError
 
 WIDTH = 512
 LAYERS = 8
@@ -25,7 +25,7 @@ MARGIN = WEIGHTS // 4
 @pytest.fixture(autouse=True)
 def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every session compiles, as those that cannot keep anything do."""
-    monkeypatch.setenv("WEFT_CACHE", "off")
+    monkeypatch.setenv("TREADLE_CACHE", "off")
 
 
 def perceptron(rows: int | str) -> onnx.ModelProto:
@@ -56,7 +56,7 @@ def test_another_shape_shares_the_packed_weights() -> None:
     """
     A plan for other input shapes brings no weights of its own.
     """
-    session = weft.Session(perceptron("rows").SerializeToString())
+    session = treadle.Session(perceptron("rows").SerializeToString())
     session.run({"x": np.ones((64, WIDTH), np.float32)})
     before = held()
 
@@ -75,11 +75,11 @@ def test_another_session_of_the_same_model_shares_the_packed_weights(tmp_path: P
     path = tmp_path / "model.onnx"
     onnx.save(perceptron(64), path)
     feed = {"x": np.ones((64, WIDTH), np.float32)}
-    first = weft.Session(path)
+    first = treadle.Session(path)
     wanted = first.run(feed)
     before = held()
 
-    second = weft.Session(path)
+    second = treadle.Session(path)
     got = second.run(feed)
 
     assert all(np.array_equal(got[name], wanted[name]) for name in wanted)
@@ -100,7 +100,7 @@ def test_weights_that_passes_replaced_are_freed(tmp_path: Path) -> None:
     before = held()
     gc.disable()
     try:
-        session = weft.Session(path)
+        session = treadle.Session(path)
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:
         gc.enable()
@@ -114,10 +114,10 @@ def test_a_session_that_ends_frees_the_weights() -> None:
     Nothing in the process holds on to the weights of sessions that are gone.
     """
     tracemalloc.start()
-    weft.Session(perceptron(64).SerializeToString())
+    treadle.Session(perceptron(64).SerializeToString())
     before = held()
     for _ in range(3):
-        weft.Session(perceptron(64).SerializeToString())
+        treadle.Session(perceptron(64).SerializeToString())
     grown = held() - before
     tracemalloc.stop()
 
@@ -128,7 +128,7 @@ def test_equal_bits_of_other_weights_are_shared_and_others_are_not() -> None:
     """
     Sharing goes by every bit: one that differs anywhere, even in the sign of a zero, makes another array.
     """
-    from weft.plan.packed import held_once
+    from treadle.plan.packed import held_once
 
     source = np.zeros(1)
     one = np.zeros((64, 64), np.float32)
@@ -151,14 +151,14 @@ def test_the_models_file_is_not_in_memory_once_it_is_compiled(tmp_path: Path, *,
     path = tmp_path / "model.onnx"
     onnx.save(perceptron(64), path, save_as_external_data=external, location="weights")
     script = f"""
-import weft, numpy, gc
+import treadle, numpy, gc
 def resident():
     with open("/proc/self/status") as status:
         return sum(int(line.split()[1]) * 1024 for line in status if line.startswith(("RssAnon", "RssFile")))
-weft.Session({str(path)!r})
+treadle.Session({str(path)!r})
 gc.collect()
 before = resident()
-session = weft.Session({str(path)!r}, math="exact")
+session = treadle.Session({str(path)!r}, math="exact")
 print(resident() - before)
 """
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -172,14 +172,14 @@ def test_a_file_that_is_written_while_its_session_lives_is_an_error_when_it_is_n
     """
     path, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
     onnx.save(perceptron("rows"), path)
-    session = weft.Session(path)
+    session = treadle.Session(path)
     feed, more = ({"x": np.ones((rows, WIDTH), np.float32)} for rows in (64, 65))
     wanted = session.run(feed)
     onnx.save(perceptron("rows"), other)
     other.rename(path)
     assert session.run(more)
 
-    session = weft.Session(path)
+    session = treadle.Session(path)
     session.run(feed)
     path.write_bytes(b"short")
 
@@ -200,7 +200,7 @@ def test_weights_of_any_alignment_are_read_rightly(tmp_path: Path) -> None:
         path = tmp_path / f"{len(name)}.onnx"
         onnx.save(w.model({"x": (small.FLOAT, [1000])}, {y: (small.FLOAT, [1000])}), path)
         for model in (path, path.read_bytes()):
-            session = weft.Session(model)
+            session = treadle.Session(model)
             assert np.array_equal(session.run({"x": np.ones(1000, np.float32)})[y], np.arange(1000) + 1)
             addresses = [slot for kind, slot in session._plans.all()[0].executable.layout.slots if kind == "constant"]
             assert addresses

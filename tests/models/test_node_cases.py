@@ -6,9 +6,9 @@ import warnings
 
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.onnx.node_cases import array, cases, compare, not_run
-from weft.errors import WeftError
+from treadle.errors import TreadleError
 
 GROUPS = 8
 
@@ -17,12 +17,12 @@ def complaint(case) -> str | None:
     """None if a session gives what the case wants, else what differs or which error came."""
     names = [value.name for value in case.model.graph.input]
     try:
-        session = weft.Session(case.model.SerializeToString())
+        session = treadle.Session(case.model.SerializeToString())
         for inputs, wanted in case.data_sets:
             found = session.run({name: array(item) for name, item in zip(names, inputs, strict=False)})
             for value, item in zip(case.model.graph.output, wanted, strict=True):
                 compare(found[value.name], array(item), case)
-    except (WeftError, AssertionError) as error:
+    except (TreadleError, AssertionError) as error:
         return f"{type(error).__name__}: {error}"[:300]
     return None
 

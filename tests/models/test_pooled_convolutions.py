@@ -9,10 +9,10 @@ import pytest
 
 from tests.models.test_precision import compiled, run
 from tests.unit.passes.conftest import Writer
-from weft.graph.graph import Graph
-from weft.passes.lower import conv_pool
-from weft.passes.lower.conv_pool import Bands
-from weft.plan.target import Target
+from treadle.graph.graph import Graph
+from treadle.passes.lower import conv_pool
+from treadle.passes.lower.conv_pool import Bands
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.passes.conftest import Writer, random_inputs, results
-from weft import _native
-from weft.codegen import target as targets
-from weft.driver import Compiled, Options, compile_specialized
-from weft.dtypes import bf16, f32
-from weft.errors import WeftError
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.passes.specialize import copy_graph
-from weft.plan.target import Target
+from treadle import _native
+from treadle.codegen import target as targets
+from treadle.driver import Compiled, Options, compile_specialized
+from treadle.dtypes import bf16, f32
+from treadle.errors import TreadleError
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.passes.specialize import copy_graph
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 
@@ -267,7 +267,7 @@ def test_trained_digits_are_recognised_alike() -> None:
     with np.load(DIGITS / "images.npz") as data:
         images, labels = (data["images"] / 16.0).astype(np.float32)[:, None], data["labels"]
     plain, half = (
-        weft.Session(DIGITS / "digits.onnx", precision=precision).run({"images": images})["probabilities"].argmax(1)
+        treadle.Session(DIGITS / "digits.onnx", precision=precision).run({"images": images})["probabilities"].argmax(1)
         for precision in ("f32", "bf16")
     )
     assert (plain == half).mean() >= 0.995
@@ -276,8 +276,8 @@ def test_trained_digits_are_recognised_alike() -> None:
 
 def test_an_unknown_precision_is_refused() -> None:
     """The message names what there is."""
-    with pytest.raises(WeftError, match="precision: wanted 'f32' or 'bf16', got 'f16'"):
-        weft.Session(vision(), precision="f16")  # type: ignore[arg-type]
+    with pytest.raises(TreadleError, match="precision: wanted 'f32' or 'bf16', got 'f16'"):
+        treadle.Session(vision(), precision="f16")  # type: ignore[arg-type]
 
 
 def test_a_session_takes_and_gives_f32_at_either_precision() -> None:
@@ -285,5 +285,5 @@ def test_a_session_takes_and_gives_f32_at_either_precision() -> None:
     graph = vision()
     inputs = random_inputs(graph)
     for precision in ("f32", "bf16"):
-        session = weft.Session(copy_graph(graph), precision=precision)  # type: ignore[arg-type]
+        session = treadle.Session(copy_graph(graph), precision=precision)  # type: ignore[arg-type]
         assert all(array.dtype == np.float32 for array in session.run(inputs).values())

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import weft
+import treadle
 
 Array = np.ndarray[Any, Any]
 
@@ -36,7 +36,7 @@ def model(
 
 def run(content: bytes, inputs: Mapping[str, Array], math: Literal["fast", "exact"] = "fast") -> dict[str, Array]:
     """What a session gives, of which every step is a kernel."""
-    session = weft.Session(content, math=math)
+    session = treadle.Session(content, math=math)
     found = session.run(inputs)
     steps = [call for plan in session.plans() for call in plan.calls]
     assert [call.op for call in steps if call.spec is None] == []
@@ -218,5 +218,5 @@ def test_a_zero_point_of_wrong_size_is_told() -> None:
     node = helper.make_node("ConvInteger", ["x", "w", "", "wz"], ["y"], name="odd")
     content = model([node], {"x": x}, ["y"], w=w, wz=np.zeros(5, np.int8))
 
-    with pytest.raises(weft.errors.WeftError, match=r"odd.*w_zero_point must have 1 element or 6, got 5"):
-        weft.Session(content)
+    with pytest.raises(treadle.errors.TreadleError, match=r"odd.*w_zero_point must have 1 element or 6, got 5"):
+        treadle.Session(content)

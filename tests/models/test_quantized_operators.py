@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import weft
+import treadle
 from tests.models.test_quantized import KINDS, Array, run, some
 
 SCALE, Y_SCALE = np.float32(0.04), np.float32(0.07)
@@ -153,8 +153,8 @@ def test_max_pools_of_bytes_have_a_kernel(taken: str) -> None:
 def test_other_operators_of_com_microsoft_are_refused_by_name() -> None:
     x = np.zeros((2, 2), np.float32)
 
-    with pytest.raises(weft.errors.WeftError, match=r"FusedThing.*com\.microsoft"):
-        weft.Session(model(node("FusedThing", "x"), {"x": x}, TensorProto.FLOAT))
+    with pytest.raises(treadle.errors.TreadleError, match=r"FusedThing.*com\.microsoft"):
+        treadle.Session(model(node("FusedThing", "x"), {"x": x}, TensorProto.FLOAT))
 
 
 def test_a_scale_that_is_no_single_number_is_told() -> None:
@@ -163,5 +163,5 @@ def test_a_scale_that_is_no_single_number_is_told() -> None:
         node("QLinearSigmoid", "x", "s", "", "s", name="odd"), {"x": x}, TensorProto.UINT8, s=np.ones(3, np.float32)
     )
 
-    with pytest.raises(weft.errors.WeftError, match=r"odd.*its input number 1 must have one element"):
-        weft.Session(content)
+    with pytest.raises(treadle.errors.TreadleError, match=r"odd.*its input number 1 must have one element"):
+        treadle.Session(content)

@@ -8,10 +8,10 @@ import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-import weft
+import treadle
 from tests.models.test_quantized import KINDS, Array, model, some
-from weft import dtypes
-from weft.plan.call import Call
+from treadle import dtypes
+from treadle.plan.call import Call
 
 X_SCALE, Y_SCALE = np.float32(0.021), np.float32(0.9)
 
@@ -24,7 +24,7 @@ def dequantize(x: str, y: str, scale: str, zero: str, axis: int = 1) -> onnx.Nod
     return helper.make_node("DequantizeLinear", [x, scale, zero], [y], axis=axis)
 
 
-def products(session: weft.Session) -> list[Call]:
+def products(session: treadle.Session) -> list[Call]:
     """The convolutions and matrix products of the session's plan, all of whose steps are kernels."""
     (plan,) = session.plans()
     assert [call.op for call in plan.calls if call.spec is None] == []
@@ -91,7 +91,7 @@ def test_a_conv_between_quantized_tensors_multiplies_bytes(
     The convolution reads bytes and writes bytes: what stands between is in its tail.
     """
     content, x = conv_model(channels, outputs, kernel, groups, taken, per_channel=per_channel)
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     within_a_step(content, x, session.run({"x": x})["y"])
 
@@ -106,12 +106,12 @@ def test_a_depthwise_conv_takes_the_least_zero_point() -> None:
     """
     content, x = conv_model(32, 32, 3, 32, "i8", per_channel=True, zero=-128)
 
-    within_a_step(content, x, weft.Session(content).run({"x": x})["y"])
+    within_a_step(content, x, treadle.Session(content).run({"x": x})["y"])
 
 
 def test_results_of_quantized_models_do_not_depend_on_threads() -> None:
     content, x = conv_model(64, 96, 3, 1, "i8", per_channel=True)
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     found = [session.run({"x": x}, intra_op=workers, inter_op=workers)["y"] for workers in (1, 2, 3)]
 
@@ -143,7 +143,7 @@ def test_a_gemm_between_quantized_tensors_multiplies_bytes(taken: str, transpose
     ]
     x = rng.standard_normal((7, 36)).astype(np.float32)
     content = model(nodes, {"x": x}, ["y"], **held)
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     within_a_step(content, x, session.run({"x": x})["y"])
 
@@ -171,7 +171,7 @@ def test_a_residual_block_keeps_its_roundings() -> None:
     nodes += [helper.make_node("Add", ["f2", "f0"], ["sum"]), quantize("sum", "y", "s", "z")]
     x = rng.standard_normal((1, 32, 14, 14)).astype(np.float32)
     content = model(nodes, {"x": x}, ["y"], **held)
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     apart = np.abs(session.run({"x": x})["y"].astype(np.int64) - reference(content, x))
 
@@ -202,7 +202,7 @@ def test_an_activation_between_quantized_tensors_is_read_from_a_table() -> None:
     ]
     x = np.arange(3 * 1001).astype(np.int8).reshape(3, 1001)
     content = model(nodes, {"x": x}, ["y"], z=np.array(-11, np.int8), **held)
-    session = weft.Session(content, math="exact")
+    session = treadle.Session(content, math="exact")
 
     within_a_step(content, x, session.run({"x": x})["y"])
 
@@ -226,7 +226,7 @@ def test_what_only_moves_quantized_numbers_moves_bytes(move: onnx.NodeProto) -> 
     x = some((2, 3, 4), np.uint8)
     nodes = [dequantize("x", "f", "s", "z"), move, quantize("m", "y", "s", "z")]
     content = model(nodes, {"x": x}, ["y"], s=np.float32(0.1), z=np.array(77, np.uint8))
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     found = session.run({"x": x})["y"]
 
@@ -252,7 +252,7 @@ def test_scales_along_the_sum_are_multiplied_as_f32(axis: int, transposed: bool)
     ]
     content = model(nodes, {"x": x}, ["y"], **held)
 
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     np.testing.assert_allclose(session.run({"x": x})["y"], reference(content, x), rtol=1e-4, atol=1e-3)
     assert [call.reads[0].dtype for call in products(session)] == [dtypes.f32]
@@ -272,7 +272,7 @@ def test_scales_of_blocks_are_repeated(axis: int, scales: tuple[int, int]) -> No
         helper.make_node("MatMul", ["x", "f"], ["y"]),
     ]
     content = model(nodes, {"x": x}, ["y"], **held)
-    session = weft.Session(content)
+    session = treadle.Session(content)
 
     np.testing.assert_allclose(session.run({"x": x})["y"], reference(content, x), rtol=1e-5, atol=1e-3)
     assert [call.reads[0].dtype for call in products(session)] == [dtypes.f32]

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-import weft
-from weft.errors import ModelError, RunError
+import treadle
+from treadle.errors import ModelError, RunError
 
 TIME, BATCH, INPUTS, HIDDEN = 6, 3, 5, 9
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -46,7 +46,7 @@ def model(op: str, x: tuple[int, int, int], more: dict[int, np.ndarray] | None =
 @pytest.mark.parametrize("op", GATES)
 def test_a_recurrent_node_runs_by_kernels(op):
     """No step of it is left to a reference."""
-    session = weft.Session(model(op, (TIME, BATCH, INPUTS)))
+    session = treadle.Session(model(op, (TIME, BATCH, INPUTS)))
     (plan,) = session.plans()
     assert all(call.spec is not None for call in plan.calls)
 
@@ -55,9 +55,9 @@ def test_a_recurrent_node_runs_by_kernels(op):
 def test_batch_first_gives_the_same_states(op):
     """`layout` = 1 is the same computation with the first two axes of everything exchanged."""
     x = random.standard_normal((TIME, BATCH, INPUTS)).astype(np.float32)
-    one = weft.Session(model(op, x.shape)).run({"x": x})
+    one = treadle.Session(model(op, x.shape)).run({"x": x})
     turned = np.ascontiguousarray(x.transpose(1, 0, 2))
-    other = weft.Session(model(op, turned.shape, layout=1)).run({"x": turned})
+    other = treadle.Session(model(op, turned.shape, layout=1)).run({"x": turned})
     np.testing.assert_array_equal(one["y"], other["y"].transpose(1, 2, 0, 3))
     np.testing.assert_array_equal(one["last"], other["last"].transpose(1, 0, 2))
 
@@ -67,9 +67,9 @@ def test_a_row_that_ends_early_is_as_if_it_were_alone(op):
     """Each row of a batch with lengths gives what it gives as a batch of its own, and zeros after its end."""
     x = random.standard_normal((TIME, BATCH, INPUTS)).astype(np.float32)
     lengths = np.array([6, 2, 4], np.int32)
-    found = weft.Session(model(op, x.shape, {4: lengths})).run({"x": x, "w4": lengths})
+    found = treadle.Session(model(op, x.shape, {4: lengths})).run({"x": x, "w4": lengths})
     for row, length in enumerate(lengths):
-        alone = weft.Session(model(op, (int(length), 1, INPUTS))).run({"x": x[:length, row : row + 1]})
+        alone = treadle.Session(model(op, (int(length), 1, INPUTS))).run({"x": x[:length, row : row + 1]})
         np.testing.assert_allclose(found["y"][:length, :, row], alone["y"][:, :, 0], rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(found["y"][length:, :, row], 0)
         np.testing.assert_allclose(found["last"][:, row], alone["last"][:, 0], rtol=1e-5, atol=1e-6)
@@ -79,7 +79,7 @@ def test_a_row_that_ends_early_is_as_if_it_were_alone(op):
 def test_a_length_beyond_the_input_is_an_error_and_the_session_goes_on(length):
     """A length that is no number of times is refused by the kernel; right lengths work afterwards."""
     x = random.standard_normal((TIME, BATCH, INPUTS)).astype(np.float32)
-    session = weft.Session(model("LSTM", x.shape, {4: np.zeros(BATCH, np.int32)}))
+    session = treadle.Session(model("LSTM", x.shape, {4: np.zeros(BATCH, np.int32)}))
     with pytest.raises(RunError, match="layer"):
         session.run({"x": x, "w4": np.array([1, length, 2], np.int32)})
     assert session.run({"x": x, "w4": np.array([1, 6, 2], np.int32)})["y"].shape == (TIME, 2, BATCH, HIDDEN)
@@ -89,7 +89,7 @@ def test_lengths_with_clipping_are_refused():
     """The reference that knows clipping would ignore the lengths, so the model is refused with the reason."""
     more = {4: np.zeros(BATCH, np.int32)}
     with pytest.raises(ModelError, match="sequence_lens cannot be combined"):
-        weft.Session(model("LSTM", (TIME, BATCH, INPUTS), more, clip=3.0))
+        treadle.Session(model("LSTM", (TIME, BATCH, INPUTS), more, clip=3.0))
 
 
 @pytest.mark.parametrize("op", GATES)
@@ -102,4 +102,4 @@ def test_a_hidden_size_other_than_the_weights_is_refused(op: str) -> None:
     stated.i = HIDDEN + 1
 
     with pytest.raises(ModelError, match="'hidden_size' is 10, but its recurrent weight is for 9"):
-        weft.Session(proto)
+        treadle.Session(proto)

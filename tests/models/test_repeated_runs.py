@@ -5,24 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.models import small
 
 
 @pytest.fixture(scope="module")
-def session() -> weft.Session:
+def session() -> treadle.Session:
     w = small.ModelWriter()
     for op in ("Neg", "Abs"):
         w.op(op, "x")
         w.nodes[-1].output[0] = op.lower()
     shape = ["n"]
-    return weft.Session(
+    return treadle.Session(
         w.model({"x": (small.FLOAT, shape)}, {"neg": (small.FLOAT, shape), "abs": (small.FLOAT, shape)})
     )
 
 
 @pytest.mark.parametrize("outputs", [None, ["neg"], ["abs"], ["abs", "neg"], ("neg",)])
-def test_each_run_gives_what_it_asks_for(session: weft.Session, outputs: list[str] | None) -> None:
+def test_each_run_gives_what_it_asks_for(session: treadle.Session, outputs: list[str] | None) -> None:
     """
     The same again, then other shapes, other memory, other outputs than the run before had.
     """
@@ -35,7 +35,7 @@ def test_each_run_gives_what_it_asks_for(session: weft.Session, outputs: list[st
             assert all(np.array_equal(array, wanted[name]) for name, array in found.items())
 
 
-def test_results_of_earlier_runs_stay(session: weft.Session) -> None:
+def test_results_of_earlier_runs_stay(session: treadle.Session) -> None:
     """
     Each run returns memory of its own.
     """

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
 
 
@@ -29,9 +29,9 @@ def test_sessions_of_one_file_have_its_descriptors_together(tmp_path: Path) -> N
     """
     onnx.save(small.convolutional(), tmp_path / "model.onnx")
     before = descriptors(tmp_path)
-    sessions = [weft.Session(tmp_path / "model.onnx")]
+    sessions = [treadle.Session(tmp_path / "model.onnx")]
     one = descriptors(tmp_path)
-    sessions += [weft.Session(tmp_path / "model.onnx") for _ in range(20)]
+    sessions += [treadle.Session(tmp_path / "model.onnx") for _ in range(20)]
 
     assert (before, descriptors(tmp_path)) == (0, one)
     del sessions
@@ -45,12 +45,12 @@ def test_a_file_that_was_written_since_is_another_one(tmp_path: Path) -> None:
     """
     path = tmp_path / "model.onnx"
     onnx.save(small.add(shape=("n",)), path)
-    old = weft.Session(path)
+    old = treadle.Session(path)
     onnx.save(small.add(shape=("n", 3)), tmp_path / "new.onnx")
     (tmp_path / "new.onnx").rename(path)
 
     assert [tensor.shape for tensor in old.inputs] == [("n",), ("n",)]
-    assert [tensor.shape for tensor in weft.Session(path).inputs] == [("n", 3), ("n", 3)]
+    assert [tensor.shape for tensor in treadle.Session(path).inputs] == [("n", 3), ("n", 3)]
 
 
 def descriptors(folder: Path) -> int:

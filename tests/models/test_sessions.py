@@ -1,4 +1,4 @@
-"""Whole models through `weft.Session`."""
+"""Whole models through `treadle.Session`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-import weft
+import treadle
 from tests.models import small
 
 RELATIVE = 1e-5
@@ -25,7 +25,7 @@ def close(got: np.ndarray, wanted: np.ndarray) -> bool:
 def automatic_threads() -> None:
     """Every test leaves the process's settings automatic."""
     yield
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
 
 
 @pytest.mark.parametrize("math", ["fast", "exact"])
@@ -37,7 +37,7 @@ def test_outputs_agree_with_the_reference(name: str, math: str) -> None:
     model = small.MODELS[name]()
     inputs = small.inputs_for(model)
 
-    got = weft.Session(model, math=math).run(inputs)
+    got = treadle.Session(model, math=math).run(inputs)
 
     assert close(got["y"], small.wanted(model, inputs)["y"])
 
@@ -46,17 +46,17 @@ def test_outputs_agree_with_the_reference(name: str, math: str) -> None:
 @pytest.mark.parametrize("name", small.MODELS)
 def test_lesser_instruction_sets_compute_the_same(name: str, isa: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    WEFT_ISA makes the same generators produce working code for smaller vectors.
+    TREADLE_ISA makes the same generators produce working code for smaller vectors.
     """
-    from weft.codegen.target import available_isas
+    from treadle.codegen.target import available_isas
 
     if isa not in available_isas():
         pytest.skip(f"this CPU has no {isa}")
-    monkeypatch.setenv("WEFT_ISA", isa)
+    monkeypatch.setenv("TREADLE_ISA", isa)
     model = small.MODELS[name]()
     inputs = small.inputs_for(model)
 
-    got = weft.Session(model).run(inputs)
+    got = treadle.Session(model).run(inputs)
 
     assert close(got["y"], small.wanted(model, inputs)["y"])
 
@@ -68,11 +68,11 @@ def test_results_are_bitwise_the_same_at_every_thread_setting(name: str) -> None
     """
     model = small.MODELS[name]()
     inputs = small.inputs_for(model)
-    session = weft.Session(model)
+    session = treadle.Session(model)
     results = set()
     for intra in (1, 2, 4):
         for inter in (1, 2, 4):
-            weft.threads.set(intra_op=intra, inter_op=inter)
+            treadle.threads.set(intra_op=intra, inter_op=inter)
             results.update(session.run(inputs)["y"].tobytes() for _ in range(5))
 
     assert len(results) == 1
@@ -83,7 +83,7 @@ def test_many_threads_may_run_one_session() -> None:
     Eight client threads with inputs of their own each get their own results.
     """
     model = small.convolutional()
-    session = weft.Session(model)
+    session = treadle.Session(model)
     feeds = [small.inputs_for(model, seed=seed) for seed in range(8)]
     alone = [session.run(feed)["y"] for feed in feeds]
     barrier = threading.Barrier(8)
@@ -101,7 +101,7 @@ def test_a_new_shape_gets_a_plan_of_its_own() -> None:
     A symbolic dimension may have another size in each run.
     """
     model = small.convolutional()
-    session = weft.Session(model)
+    session = treadle.Session(model)
     for n in (1, 3, 2, 3):
         inputs = small.inputs_for(model, n=n)
         assert close(session.run(inputs)["y"], small.wanted(model, inputs)["y"])
@@ -111,10 +111,10 @@ def test_a_new_shape_gets_a_plan_of_its_own() -> None:
 
 def test_plans_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A session keeps WEFT_PLAN_CACHE plans, the least recently used goes first.
+    A session keeps TREADLE_PLAN_CACHE plans, the least recently used goes first.
     """
-    monkeypatch.setenv("WEFT_PLAN_CACHE", "2")
-    session = weft.Session(small.add(shape=("n",)))
+    monkeypatch.setenv("TREADLE_PLAN_CACHE", "2")
+    session = treadle.Session(small.add(shape=("n",)))
     for n in (1, 2, 3, 4):
         session.run({"a": np.ones(n, np.float32), "b": np.ones(n, np.float32)})
 
@@ -125,7 +125,7 @@ def test_shapes_that_depend_on_data_work() -> None:
     """
     A graph is cut where only data decides a shape, and the rest is planned then.
     """
-    session = weft.Session(small.data_dependent())
+    session = treadle.Session(small.data_dependent())
     for x in ([1.0, -2.0, 3.0, 4.0], [-1.0, 5.0], [-1.0]):
         array = np.array(x, np.float32)
         assert np.array_equal(session.run({"x": array})["y"], 2 * array[array > 0])
@@ -140,7 +140,7 @@ def test_an_output_may_be_asked_for_alone(tmp_path: Path) -> None:
     w.op("Neg", "x")
     w.nodes[0].output[0], w.nodes[1].output[0] = "a", "b"
     model = w.model({"x": (small.FLOAT, [3])}, {"a": (small.FLOAT, [3]), "b": (small.FLOAT, [3])})
-    session = weft.Session(model)
+    session = treadle.Session(model)
     x = np.array([-1, 0, 2], np.float32)
 
     assert list(session.run({"x": x})) == ["a", "b"]
@@ -159,7 +159,7 @@ def test_a_model_may_be_a_path_bytes_or_a_proto(tmp_path: Path) -> None:
     inputs = small.inputs_for(model)
     forms = [path, str(path), model.SerializeToString(), model]
 
-    assert len({weft.Session(form).run(inputs)["y"].tobytes() for form in forms}) == 1
+    assert len({treadle.Session(form).run(inputs)["y"].tobytes() for form in forms}) == 1
 
 
 def test_outputs_that_are_inputs_or_constants_are_fresh_arrays() -> None:
@@ -173,7 +173,7 @@ def test_outputs_that_are_inputs_or_constants_are_fresh_arrays() -> None:
     for node, name in zip(w.nodes, "abc", strict=True):
         node.output[0] = name
     model = w.model({"x": (small.FLOAT, [4])}, {name: (small.FLOAT, [4] if name != "c" else [2, 2]) for name in "abc"})
-    session = weft.Session(model)
+    session = treadle.Session(model)
     x = np.ones(4, np.float32)
     first = session.run({"x": x})
     for array in first.values():
@@ -191,7 +191,7 @@ def test_inputs_of_any_memory_layout_are_taken() -> None:
     """
     Strided, reversed, read-only, byte-swapped and unaligned arrays give the results of plain ones.
     """
-    session = weft.Session(small.add(shape=(4, 6)))
+    session = treadle.Session(small.add(shape=(4, 6)))
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal((4, 6)).astype(np.float32) for _ in range(2))
     wanted = a + b
@@ -210,7 +210,7 @@ def test_arrays_without_elements_run() -> None:
     """
     A dimension of size 0 is a shape like any other.
     """
-    session = weft.Session(small.add(shape=("n", 3)))
+    session = treadle.Session(small.add(shape=("n", 3)))
     empty = np.zeros((0, 3), np.float32)
 
     assert session.run({"a": empty, "b": empty})["y"].shape == (0, 3)

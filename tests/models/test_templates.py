@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
-from weft import dtypes
-from weft.errors import InputError
-from weft.graph.graph import Graph
-from weft.graph.template import Form, Template
-from weft.graph.value import Value
+import treadle
+from treadle import dtypes
+from treadle.errors import InputError
+from treadle.graph.graph import Graph
+from treadle.graph.template import Form, Template
+from treadle.graph.value import Value
 
 
 def doubled(built: list[list[Form]]) -> Template:
@@ -32,7 +32,7 @@ class TestTemplate:
         A form met before builds nothing; another dtype of the same shape does.
         """
         built: list[list[Form]] = []
-        session = weft.Session(doubled(built))
+        session = treadle.Session(doubled(built))
         for array in (np.ones((2, 3), np.float32), np.ones((2, 3), np.int64), np.ones((2, 3), np.float32), np.ones(4)):
             np.testing.assert_array_equal(session.run({"x": array})["y"], array + array)
             assert session.run({"x": array})["y"].dtype == array.dtype
@@ -40,7 +40,7 @@ class TestTemplate:
         assert built == [[(dtypes.f32, (2, 3))], [(dtypes.i64, (2, 3))], [(dtypes.f64, (4,))]]
 
     def test_a_scalar_has_a_form_too(self):
-        session = weft.Session(doubled([]))
+        session = treadle.Session(doubled([]))
 
         assert session.run({"x": np.float32(2)})["y"] == 4
 
@@ -48,14 +48,14 @@ class TestTemplate:
         """
         A list has none, and complex numbers are no tensor elements.
         """
-        session = weft.Session(doubled([]))
+        session = treadle.Session(doubled([]))
         with pytest.raises(InputError, match="wanted an array"):
             session.run({"x": [1.0]})
         with pytest.raises(InputError, match="complex"):
             session.run({"x": np.ones(2, complex)})
 
     def test_the_graph_is_known_once_inputs_are(self):
-        session = weft.Session(doubled([]))
+        session = treadle.Session(doubled([]))
         with pytest.raises(InputError, match="before it meets inputs"):
             _ = session.graph
         session.run({"x": np.ones(2, np.float32)})
@@ -63,8 +63,8 @@ class TestTemplate:
         assert [node.op for node in session.graph.nodes] == ["add"]
 
     def test_the_signature_says_any(self):
-        assert str(weft.Session(doubled([])).inputs[0]) == "x: any[...]"
+        assert str(treadle.Session(doubled([])).inputs[0]) == "x: any[...]"
 
     def test_other_front_ends_take_no_examples(self):
         with pytest.raises(InputError, match="PyTorch"):
-            weft.Session(b"", example_inputs=(1,))
+            treadle.Session(b"", example_inputs=(1,))

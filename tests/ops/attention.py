@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.ops.case import Case, OnnxCall, floats
-from weft import dtypes
-from weft.graph.expr import Expr, Step
+from treadle import dtypes
+from treadle.graph.expr import Expr, Step
 
 _F32 = dtypes.f32
 _HEADS = (0, 2, 1, 3)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.ops.evaluate import infer_node
-from weft.ops.op import Array, Info
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.ops.evaluate import infer_node
+from treadle.ops.op import Array, Info
 
 
 @dataclass(frozen=True, slots=True)

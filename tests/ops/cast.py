@@ -5,7 +5,7 @@ import numpy as np
 import onnx
 
 from tests.ops.case import Case, OnnxCall, floats, integers
-from weft import dtypes
+from treadle import dtypes
 
 _TYPES = (dtypes.f32, dtypes.f64, dtypes.i64, dtypes.i32, dtypes.u8, dtypes.boolean)
 

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case, OnnxCall, floats
-from weft import dtypes
-from weft.graph.expr import Expr, Step
+from treadle import dtypes
+from treadle.graph.expr import Expr, Step
 
 _RELU = Expr((dtypes.f32,), (Step("relu", (0,), dtypes.f32),), (1,))
 _ADD_RELU = Expr((dtypes.f32, dtypes.f32), (Step("add", (0, 1), dtypes.f32), Step("relu", (2,), dtypes.f32)), (3,))

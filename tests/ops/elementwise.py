@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.ops.case import Case, OnnxCall, floats, integers, random
-from weft import dtypes
-from weft.graph.expr import Expr, Step
+from treadle import dtypes
+from treadle.graph.expr import Expr, Step
 
 _SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 1.5, 2.5, -2.5, 1e-30, 1e-40, 80.0, -80.0, -104.0, 3e38]
 

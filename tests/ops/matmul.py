@@ -3,8 +3,8 @@
 import numpy as np
 
 from tests.ops.case import Case, OnnxCall, floats, integers
-from weft import dtypes
-from weft.graph.expr import Expr, Step
+from treadle import dtypes
+from treadle.graph.expr import Expr, Step
 
 _SHAPES = {
     "vector_vector": ((7,), (7,)),

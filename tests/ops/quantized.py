@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tests.ops.case import Case, OnnxCall
-from weft.ops.op import Array
+from treadle.ops.op import Array
 
 
 def _bytes(seed: int, shape: tuple[int, ...], dtype: Any) -> Array:

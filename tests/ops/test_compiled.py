@@ -7,12 +7,12 @@ import pytest
 
 from tests.ops.case import Case, graph_of
 from tests.ops.suite import CASES
-from weft import _native
-from weft.driver import Options, compile_specialized, plans_of
-from weft.errors import RunError
-from weft.graph.graph import Graph
-from weft.ops.evaluate import evaluate
-from weft.plan.target import Target
+from treadle import _native
+from treadle.driver import Options, compile_specialized, plans_of
+from treadle.errors import RunError
+from treadle.graph.graph import Graph
+from treadle.ops.evaluate import evaluate
+from treadle.plan.target import Target
 
 TEAMS = [_native.Team(f"test{intra}{inter}", intra, inter) for intra, inter in ((1, 1), (2, 2), (4, 3))]
 
@@ -85,7 +85,7 @@ def test_a_failing_op_leaves_the_plan_usable() -> None:
     case = next(case for case in CASES if case.op == "gather" and not case.constant_inputs)
     graph, inputs = graph_of(case)
     (wanted,) = wanted_outputs(graph, inputs)
-    from weft.codegen.target import detect
+    from treadle.codegen.target import detect
 
     runnable = compile_specialized(graph, Options(detect()))
     arrays = [np.array(array, order="C") for array in inputs.values()]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from tests.ulps import worst
-from weft import _native, dtypes
-from weft.driver import Options, compile_specialized
-from weft.graph.graph import Graph
-from weft.ops.evaluate import evaluate
-from weft.plan.target import Target
+from treadle import _native, dtypes
+from treadle.driver import Options, compile_specialized
+from treadle.graph.graph import Graph
+from treadle.ops.evaluate import evaluate
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

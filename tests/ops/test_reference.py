@@ -10,10 +10,10 @@ from onnx.reference import ReferenceEvaluator
 from tests.ops.case import Case, graph_of
 from tests.ops.formulas import FORMULAS
 from tests.ops.suite import CASES
-from weft import dtypes
-from weft.graph.verify import verify
-from weft.ops.evaluate import evaluate
-from weft.ops.table import OPS, arity
+from treadle import dtypes
+from treadle.graph.verify import verify
+from treadle.ops.evaluate import evaluate
+from treadle.ops.table import OPS, arity
 
 _OPSET = 23
 
@@ -42,7 +42,7 @@ def run_onnx(case: Case) -> list[np.ndarray]:
 
 
 def expected(case: Case) -> list[np.ndarray]:
-    """The case's results, independently of weft."""
+    """The case's results, independently of treadle."""
     if case.onnx is not None:
         return run_onnx(case)
     with np.errstate(all="ignore"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "weft"
+PACKAGE = ROOT / "src" / "treadle"
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:

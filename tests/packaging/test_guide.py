@@ -10,37 +10,37 @@ from collections.abc import Iterable
 import click
 import pytest
 
-import weft
+import treadle
 from tests.packaging.sources import ROOT
-from weft import errors, knobs
-from weft.cli.main import weft_command
-from weft.runtime.report import VARIABLES
+from treadle import errors, knobs
+from treadle.cli.main import treadle_command
+from treadle.runtime.report import VARIABLES
 
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
-CALL = re.compile(r"`?weft\.((?:threads\.)?[A-Za-z_]+)\(([^()]*)\)")
+CALL = re.compile(r"`?treadle\.((?:threads\.)?[A-Za-z_]+)\(([^()]*)\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_call_in_the_guide_exists_with_its_arguments(page) -> None:
     """
-    `weft.name(keyword=...)` names something callable that takes the keyword.
+    `treadle.name(keyword=...)` names something callable that takes the keyword.
     """
     for name, arguments in CALL.findall(page.read_text(encoding="utf-8")):
-        found = weft
+        found = treadle
         for part in name.split("."):
             found = getattr(found, part)
         keywords = re.findall(r"(\w+)=", arguments)
         parameters = inspect.signature(found).parameters if keywords else {}
         for keyword in keywords:
-            assert keyword in parameters, f"{page.name}: weft.{name} takes no {keyword}="
+            assert keyword in parameters, f"{page.name}: treadle.{name} takes no {keyword}="
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_variable_in_the_guide_is_read(page) -> None:
     """
-    WEFT_* names are knobs or thread settings.
+    TREADLE_* names are knobs or thread settings.
     """
-    named = set(re.findall(r"\bWEFT_[A-Z_]+\b", page.read_text(encoding="utf-8")))
+    named = set(re.findall(r"\bTREADLE_[A-Z_]+\b", page.read_text(encoding="utf-8")))
 
     assert named <= {*knobs.KNOBS, *VARIABLES}
 
@@ -89,7 +89,7 @@ ELSEWHERE = {
 @pytest.mark.parametrize("library", ELSEWHERE)
 def test_each_thread_setting_of_others_has_its_line(library) -> None:
     """
-    In the section of its library: the setting, what it is in weft, and how that differs.
+    In the section of its library: the setting, what it is in treadle, and how that differs.
     """
     page = (ROOT / "docs" / "guide" / "threads.md").read_text(encoding="utf-8")
     section = page.split(f"\n### {library}\n")[1].split("\n### ")[0]
@@ -117,11 +117,13 @@ def arguments(*functions: object) -> Iterable[str]:
 
 
 PUBLIC = {
-    "weft": weft.__all__,
-    "weft.Session": arguments(weft.Session.__init__, weft.Session.run, weft.Session.run_async, weft.Session.set),
-    "weft.threads": [*weft.threads.__all__, *arguments(weft.threads.set, weft.threads.limit)],
-    "weft.runtime.control": ["check_run"],
-    "weft.errors": [
+    "treadle": treadle.__all__,
+    "treadle.Session": arguments(
+        treadle.Session.__init__, treadle.Session.run, treadle.Session.run_async, treadle.Session.set
+    ),
+    "treadle.threads": [*treadle.threads.__all__, *arguments(treadle.threads.set, treadle.threads.limit)],
+    "treadle.runtime.control": ["check_run"],
+    "treadle.errors": [
         name for name, kind in vars(errors).items() if inspect.isclass(kind) and kind.__module__ == errors.__name__
     ],
 }
@@ -144,9 +146,9 @@ def test_members_of_classes_that_are_called_in_the_reference_can_be() -> None:
     """
     page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)\([^|]*\| (.*) \|$", page, re.MULTILINE)
-    classes = [(getattr(weft, name), text) for name, text in rows if inspect.isclass(getattr(weft, name, None))]
+    classes = [(getattr(treadle, name), text) for name, text in rows if inspect.isclass(getattr(treadle, name, None))]
 
-    assert weft.CancelToken in [kind for kind, _ in classes]
+    assert treadle.CancelToken in [kind for kind, _ in classes]
     for kind, text in classes:
         for member in re.findall(r"`(\w+)\(", text):
             assert callable(getattr(kind, member, print)), f"{kind.__name__}.{member} is not called"
@@ -157,9 +159,11 @@ def test_the_reference_lists_every_option_of_every_command() -> None:
     And no other.
     """
     page = (ROOT / "docs" / "guide" / "api.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `weft (\w+)[^|]*\| (.*) \|$", page.split("\n## The command line\n")[1], re.MULTILINE))
+    rows = dict(
+        re.findall(r"^\| `treadle (\w+)[^|]*\| (.*) \|$", page.split("\n## The command line\n")[1], re.MULTILINE)
+    )
 
-    for name, command in weft_command.commands.items():
+    for name, command in treadle_command.commands.items():
         options = {option for part in command.params if isinstance(part, click.Option) for option in part.opts}
         assert set(re.findall(r"--\w+", rows[name])) == {option for option in options if option.startswith("--")}
-    assert rows.keys() == weft_command.commands.keys()
+    assert rows.keys() == treadle_command.commands.keys()

@@ -15,18 +15,18 @@ from tests.packaging.sources import ROOT
 from tests.packaging.test_readme import vision_model
 
 BLOCK = re.compile(r"(?:^    .*\n(?:\n+(?=    ))?)+", re.MULTILINE)
-COMMAND = re.compile(r"^WEFT_\w+=.*$", re.MULTILINE)
+COMMAND = re.compile(r"^TREADLE_\w+=.*$", re.MULTILINE)
 
 PLAIN = """
 import numpy as np
-import weft
-session = weft.Session("model.onnx")
+import treadle
+session = treadle.Session("model.onnx")
 model, inputs = "model.onnx", {"x": np.zeros((1, 3, 224, 224), np.float32)}
 """
 GRAPH = """
 import numpy as np
-import weft
-import weft.compat.tensorflow as tf
+import treadle
+import treadle.compat.tensorflow as tf
 weights, images = np.ones((784, 10), np.float32), np.ones((2, 784), np.float32)
 with tf.Graph().as_default() as graph:
     x = tf.placeholder(tf.float32, [None, 784], name="x")
@@ -37,8 +37,8 @@ with tf.Graph().as_default() as graph:
 MODULE = """
 import numpy as np
 import torch
-import weft
-import weft.compat.dynamo
+import treadle
+import treadle.compat.dynamo
 class Doubled(torch.nn.Module):
     def forward(self, x):
         return 2 * x
@@ -48,24 +48,24 @@ torch.jit.trace(module, x).save("model.pt")
 """
 
 PROGRAMS: dict[str, tuple[str, str, str]] = {
-    "threads.md: weft.threads.set(": (PLAIN, "", ""),
+    "threads.md: treadle.threads.set(": (PLAIN, "", ""),
     "threads.md: session.run(": (PLAIN, "token.cancel()\nfuture.cancel()", ""),
-    "tensorflow.md: import weft.compat": ("", "", ""),
+    "tensorflow.md: import treadle.compat": ("", "", ""),
     "tensorflow.md: config = tf.ConfigProto": (GRAPH, "", ""),
-    "tensorflow.md: session = weft.Session": (GRAPH, "", ""),
+    "tensorflow.md: session = treadle.Session": (GRAPH, "", ""),
     "tensorflow.md: graph_def = ": (GRAPH, "", ""),
-    "tensorflow.md: import weft\n": ("", "", ""),
-    "pytorch.md: import weft.compat.torch as torch\n\n": ("", "", ""),
-    "pytorch.md: fast = torch.compile": (MODULE, "assert not weft.compat.dynamo.report().fallbacks", "torch"),
-    "pytorch.md: print(weft": (MODULE, "", "torch"),
-    "pytorch.md: session = weft.Session": (MODULE, "", "torch"),
+    "tensorflow.md: import treadle\n": ("", "", ""),
+    "pytorch.md: import treadle.compat.torch as torch\n\n": ("", "", ""),
+    "pytorch.md: fast = torch.compile": (MODULE, "assert not treadle.compat.dynamo.report().fallbacks", "torch"),
+    "pytorch.md: print(treadle": (MODULE, "", "torch"),
+    "pytorch.md: session = treadle.Session": (MODULE, "", "torch"),
 }
 """Page and beginning of a block -> what stands before it, what after it, and what must be installed."""
 
 NOT_RUN = {
-    "threads.md: weft.threads.set_matmul_provider": "needs MKL, OpenBLAS and oneDNN",
+    "threads.md: treadle.threads.set_matmul_provider": "needs MKL, OpenBLAS and oneDNN",
     "tensorflow.md: from tensorflow.python": "TensorFlow's own program, which saves a model",
-    "pytorch.md: import weft.compat.torch as torch": "the one line that changes",
+    "pytorch.md: import treadle.compat.torch as torch": "the one line that changes",
 }
 
 

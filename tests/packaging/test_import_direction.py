@@ -25,17 +25,17 @@ LAYERS: list[set[str]] = [
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 CONFINED = {
-    "onnx": ("weft.frontends.onnx",),
-    "google": ("weft.frontends.onnx", "weft.frontends.tensorflow"),
-    "cloudpickle": ("weft.runtime.python_ops",),
-    "llvmlite": ("weft.codegen",),
-    "click": ("weft.cli",),
-    "rich": ("weft.cli",),
-    "torch": ("weft.frontends.torch", "weft.compat.dynamo"),
+    "onnx": ("treadle.frontends.onnx",),
+    "google": ("treadle.frontends.onnx", "treadle.frontends.tensorflow"),
+    "cloudpickle": ("treadle.runtime.python_ops",),
+    "llvmlite": ("treadle.codegen",),
+    "click": ("treadle.cli",),
+    "rich": ("treadle.cli",),
+    "torch": ("treadle.frontends.torch", "treadle.compat.dynamo"),
 }
-"""Libraries that only the named parts of weft may import."""
+"""Libraries that only the named parts of treadle may import."""
 
-WITHOUT_NUMPY = ("weft.codegen.emit", "weft.codegen.kernels")
+WITHOUT_NUMPY = ("treadle.codegen.emit", "treadle.codegen.kernels")
 
 
 def inside(module: str, packages: tuple[str, ...]) -> bool:
@@ -53,7 +53,7 @@ def test_parts_import_only_lower_layers() -> None:
             continue
         for imported, _ in imports(tree):
             names = imported.split(".")
-            other = names[1] if names[0] == "weft" and len(names) > 1 else ""
+            other = names[1] if names[0] == "treadle" and len(names) > 1 else ""
             if other in RANK and other != part and RANK[other] <= RANK[part]:
                 wrong.append(f"{module} imports {imported}")
 
@@ -101,7 +101,7 @@ def test_only_declared_libraries_are_imported() -> None:
     """
     Everything the package imports is in the standard library or among its dependencies.
     """
-    declared = {"weft", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes", "cloudpickle", "torch"}
+    declared = {"treadle", "numpy", "llvmlite", "onnx", "google", "rich", "click", "ml_dtypes", "cloudpickle", "torch"}
     foreign = {imported.split(".")[0] for _, tree in modules() for imported, _ in imports(tree)}
 
     assert foreign - declared <= set(sys.stdlib_module_names)

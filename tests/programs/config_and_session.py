@@ -2,7 +2,7 @@
 
 import numpy as np
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 NUM_PARALLEL_EXEC_UNITS = 2
 

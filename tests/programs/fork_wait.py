@@ -1,6 +1,6 @@
 """A module that computes one product in a forked task while it computes another."""
 
-import weft.compat.torch as torch
+import treadle.compat.torch as torch
 
 
 class MyModule(torch.nn.Module):

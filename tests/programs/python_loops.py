@@ -3,7 +3,7 @@
 import sys
 import time
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 LOOPS = int(sys.argv[1]) if len(sys.argv) > 1 else 3_000_000
 

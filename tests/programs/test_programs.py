@@ -23,7 +23,7 @@ rows, columns, total = found["results"]
 np.testing.assert_allclose(rows, product.sum(1), rtol=1e-4, atol=1e-3)
 np.testing.assert_allclose(columns, product.sum(0), rtol=1e-4, atol=1e-3)
 np.testing.assert_allclose(total, 2 * product.sum(), rtol=1e-4, atol=1e-2)
-assert (weft.threads.get().intra_op, weft.threads.get().inter_op) == (2, 2)
+assert (treadle.threads.get().intra_op, treadle.threads.get().inter_op) == (2, 2)
 """,
     "fork_wait": """
 x, w_y, w_z = (t.numpy().astype(np.float64) for t in (found["x"], found["model"].w_y, found["model"].w_z))
@@ -38,7 +38,7 @@ def run(name: str, before: str = "") -> str:
     text = f"""
 import runpy, sys
 import numpy as np
-import weft
+import treadle
 sys.argv = [{name!r}, "{LOOPS}"]
 {before}
 found = runpy.run_path({str(HERE / f"{name}.py")!r}, run_name="__main__")
@@ -64,7 +64,7 @@ def test_the_settings_change_between_the_runs_of_one_process(executor: str) -> N
     """
     Ten times, also where Python functions run in worker processes; TensorFlow raises at the second.
     """
-    printed = run("python_loops", f"weft.python_ops(executor={executor!r})")
+    printed = run("python_loops", f"treadle.python_ops(executor={executor!r})")
 
     assert (
         len(re.findall(rf"^\w+( \d)? +\d+\.\d+ s  {2 * sum(i % 7 for i in range(LOOPS))}$", printed, re.MULTILINE))
@@ -73,13 +73,13 @@ def test_the_settings_change_between_the_runs_of_one_process(executor: str) -> N
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_only_the_import_line_is_of_weft(name: str) -> None:
+def test_only_the_import_line_is_of_treadle(name: str) -> None:
     """
     Everything else is as it is written for TensorFlow or PyTorch.
     """
     text = (HERE / f"{name}.py").read_text(encoding="utf-8")
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import)]
-    ours = [alias.name for node in imports for alias in node.names if alias.name.startswith("weft")]
+    ours = [alias.name for node in imports for alias in node.names if alias.name.startswith("treadle")]
 
     assert len(ours) == 1
-    assert text.count("weft") == 1
+    assert text.count("treadle") == 1

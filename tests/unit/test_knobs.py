@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from weft import knobs
-from weft.errors import KnobError
+from treadle import knobs
+from treadle.errors import KnobError
 
 
 @pytest.mark.parametrize(
     ("name", "text", "value"),
     [
-        ("WEFT_CACHE", "Off", "off"),
-        ("WEFT_CACHE", "/some/where", "/some/where"),
-        ("WEFT_CACHE_MB", " 12 ", 12),
-        ("WEFT_CACHE_MB", "", 4096),
-        ("WEFT_ISA", "avx2", "avx2"),
-        ("WEFT_PLAN_CACHE", "1", 1),
+        ("TREADLE_CACHE", "Off", "off"),
+        ("TREADLE_CACHE", "/some/where", "/some/where"),
+        ("TREADLE_CACHE_MB", " 12 ", 12),
+        ("TREADLE_CACHE_MB", "", 4096),
+        ("TREADLE_ISA", "avx2", "avx2"),
+        ("TREADLE_PLAN_CACHE", "1", 1),
     ],
 )
 def test_values_are_read_from_the_environment(
@@ -35,14 +35,14 @@ def test_values_are_read_from_the_environment(
     [
         *(
             (name, text)
-            for name in ("WEFT_CACHE_MB", "WEFT_DEBUG", "WEFT_OUTPUTS_MB")
+            for name in ("TREADLE_CACHE_MB", "TREADLE_DEBUG", "TREADLE_OUTPUTS_MB")
             for text in ("-1", "1_0", "x", "1.5")
         ),
-        ("WEFT_PLAN_CACHE", "0"),
-        ("WEFT_PLAN_CACHE", "9" * 30),
-        ("WEFT_ISA", "AVX2"),
-        ("WEFT_PARALLEL_BACKEND", "threads"),
-        ("WEFT_MATMUL_PROVIDER", "blas"),
+        ("TREADLE_PLAN_CACHE", "0"),
+        ("TREADLE_PLAN_CACHE", "9" * 30),
+        ("TREADLE_ISA", "AVX2"),
+        ("TREADLE_PARALLEL_BACKEND", "threads"),
+        ("TREADLE_MATMUL_PROVIDER", "blas"),
     ],
 )
 def test_impossible_values_are_refused(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:

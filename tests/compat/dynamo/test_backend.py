@@ -1,4 +1,4 @@
-"""torch.compile(backend="weft"): what weft takes it runs, what it does not take runs eagerly and is told."""
+"""torch.compile(backend="treadle"): what treadle takes it runs, what it does not take runs eagerly and is told."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/t
 
 from benches.torch.models import Bert, ResNet50, seeded  # noqa: E402 - after the skip
 
-import weft  # noqa: E402
+import treadle  # noqa: E402
 from tests.compat.dynamo import modules  # noqa: E402
-from weft.compat import dynamo  # noqa: E402
+from treadle.compat import dynamo  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
 
@@ -32,15 +32,15 @@ def weighted_rows(x):
 
 
 def compiled(module, **options):
-    return torch.compile(module.eval(), backend="weft", **options)
+    return torch.compile(module.eval(), backend="treadle", **options)
 
 
 class TestRunning:
     def test_pytorch_finds_the_backend_by_its_name(self):
         """
-        Through the entry point: nothing of weft has to be imported.
+        Through the entry point: nothing of treadle has to be imported.
         """
-        assert "weft" in torch._dynamo.list_backends()
+        assert "treadle" in torch._dynamo.list_backends()
 
     def test_results_are_those_of_eager(self):
         module = modules.Block()
@@ -52,7 +52,7 @@ class TestRunning:
 
     def test_resnet(self):
         """
-        The architecture of ResNet-50, a block a stage: whole on weft, within 1e-4 of eager.
+        The architecture of ResNet-50, a block a stage: whole on treadle, within 1e-4 of eager.
         """
         module = seeded(lambda: ResNet50(classes=10, blocks=(1, 1, 1, 1)))
         x = torch.randn(1, 3, 64, 64)
@@ -77,7 +77,7 @@ class TestRunning:
         After the second shape PyTorch passes sizes as arguments; each combination has a plan.
         """
         module = modules.Block()
-        fast = torch.compile(module.eval(), backend="weft", dynamic=True)
+        fast = torch.compile(module.eval(), backend="treadle", dynamic=True)
         for rows in (2, 5, 3, 5):
             x = torch.randn(rows, 3, 6 + rows, 9)
             torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-5)
@@ -187,7 +187,7 @@ class TestFallbacks:
         Where they are asked for, the module trains as if it were not compiled.
         """
         module = torch.nn.Linear(3, 1)
-        fast = torch.compile(module, backend="weft")
+        fast = torch.compile(module, backend="treadle")
         with torch.enable_grad(), pytest.warns(dynamo.FallbackWarning, match=r"torch\.no_grad"):
             fast(torch.ones(2, 3)).sum().backward()
 
@@ -195,7 +195,7 @@ class TestFallbacks:
 
     def test_writes_into_arguments_are_pytorchs(self):
         """
-        weft never changes an argument, so a program that does runs eagerly, and does.
+        treadle never changes an argument, so a program that does runs eagerly, and does.
         """
         x = torch.zeros(3)
         with pytest.warns(dynamo.FallbackWarning, match="in place"):
@@ -209,12 +209,12 @@ class TestFallbacks:
         Batches of torch.vmap, for one: an answer, not an error of the backend.
         """
         x = torch.randn(4, 8)
-        function = torch.compile(weighted_rows, backend="weft")
+        function = torch.compile(weighted_rows, backend="treadle")
         with pytest.warns(dynamo.FallbackWarning, match="not plain memory"):
             got = function(x)
         torch.testing.assert_close(got, x.sum(1, keepdim=True) * x)
 
-    def test_element_types_weft_has_not(self):
+    def test_element_types_treadle_has_not(self):
         """
         A graph of such tensors stays eager, with a warning that names the type.
         """
@@ -237,7 +237,7 @@ class TestFallbacks:
         """
         x = torch.randn(3, 4)
         for function in (differences, halves):
-            torch.testing.assert_close(torch.compile(function, backend="weft")(x), function(x))
+            torch.testing.assert_close(torch.compile(function, backend="treadle")(x), function(x))
         assert not dynamo.report().fallbacks
 
 
@@ -259,14 +259,14 @@ class Doubled(torch.nn.Module):
         return x * 2
 
 
-def test_threads_are_weft_s_own():
+def test_threads_are_treadle_s_own():
     """
-    torch.set_num_threads speaks of PyTorch's pools, weft.threads of weft's team.
+    torch.set_num_threads speaks of PyTorch's pools, treadle.threads of treadle's team.
     """
-    before = weft.threads.get().intra_op
+    before = treadle.threads.get().intra_op
     count = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        assert weft.threads.get().intra_op == before
+        assert treadle.threads.get().intra_op == before
     finally:
         torch.set_num_threads(count)

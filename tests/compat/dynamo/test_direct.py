@@ -1,4 +1,4 @@
-"""Graphs that torch.compile gave to weft read tensors where they lie and write into new ones, whatever tensors come."""
+"""Graphs that torch.compile gave to treadle read tensors where they lie and write into new ones, whatever tensors come."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch uses it)")
 
-from weft.compat import dynamo  # noqa: E402 - after the skip
-from weft.compat.dynamo import direct  # noqa: E402
-from weft.errors import InputError  # noqa: E402
+from treadle.compat import dynamo  # noqa: E402 - after the skip
+from treadle.compat.dynamo import direct  # noqa: E402
+from treadle.errors import InputError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
 
@@ -24,7 +24,7 @@ def afresh():
 
 
 def captured(function, *examples):
-    """What weft gives torch.compile for the graph of `function`: called without PyTorch's guards."""
+    """What treadle gives torch.compile for the graph of `function`: called without PyTorch's guards."""
     calls = []
 
     def backend(module, inputs):

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
-from weft.compat.tensorflow import devices
-from weft.compat.tensorflow.threading import forget_first_session
+import treadle
+import treadle.compat.tensorflow as tf
+from treadle.compat.tensorflow import devices
+from treadle.compat.tensorflow.threading import forget_first_session
 
 
 @pytest.fixture(autouse=True)
@@ -20,4 +20,4 @@ def fresh() -> Iterator[None]:
     forget_first_session()
     devices.set_soft_device_placement(True)
     devices.set_logical_cpus(1)
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)

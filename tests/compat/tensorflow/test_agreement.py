@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 
 def dtypes_of_branches(x):

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
-from weft.compat.tensorflow.autograph import converted
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
+from treadle.compat.tensorflow.autograph import converted
 
 OFFSET = 10.0
 

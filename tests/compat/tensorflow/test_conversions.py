@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
 
 RAW: dict[str, tuple[Callable[[], Any], Any]] = {
     "a NumPy number": (lambda: tf.constant([1.0]) * np.sqrt(4.0), np.float32([2])),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 from tests.compat.tensorflow.test_tensor_arrays import WAYS, X
 
 ROWS = [row.tolist() for row in X]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 
 def test_arguments_of_another_form_are_another_trace() -> None:

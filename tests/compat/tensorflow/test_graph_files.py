@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
+import treadle
+import treadle.compat.tensorflow as tf
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, loop, mobile
 from tests.unit.frontends.tensorflow.test_frozen_graphs import network, softmax, with_functions
-from weft.dtypes import boolean, f32
+from treadle.dtypes import boolean, f32
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
@@ -105,7 +105,7 @@ def test_a_merge_is_found_under_its_name() -> None:
         np.testing.assert_array_equal(session.run("merge:0", {"x:0": X}), abs(X))
 
 
-def test_an_op_that_weft_lacks_fails_only_where_it_is_needed() -> None:
+def test_an_op_that_treadle_lacks_fails_only_where_it_is_needed() -> None:
     """
     The rest of the graph runs.
     """
@@ -153,7 +153,7 @@ def test_a_graph_is_written_and_read_again() -> None:
     with tf.compat.v1.Session(graph=graph) as session:
         wanted = session.run("result:0", {x: image})
 
-    found = weft.Session(graph.as_graph_def().SerializeToString()).run({"x": image})
+    found = treadle.Session(graph.as_graph_def().SerializeToString()).run({"x": image})
 
     np.testing.assert_array_equal(found["result"], wanted)
 
@@ -166,10 +166,10 @@ def test_an_imported_graph_is_written_as_it_was() -> None:
         tf.import_graph_def(mobile(32, 1).graph, name="")
     images = np.random.default_rng(3).random((1, 32, 32, 3)).astype(np.float32)
 
-    again = weft.Session(graph.as_graph_def()).run({"images": images})
+    again = treadle.Session(graph.as_graph_def()).run({"images": images})
 
     np.testing.assert_array_equal(
-        again["probabilities"], weft.Session(mobile(32, 1).bytes()).run({"images": images})["probabilities"]
+        again["probabilities"], treadle.Session(mobile(32, 1).bytes()).run({"images": images})["probabilities"]
     )
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
 
 
 def test_operations_have_tensorflows_types_and_names() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-from weft.compat.tensorflow.autograph import converted
+import treadle.compat.tensorflow as tf
+from treadle.compat.tensorflow.autograph import converted
 
 
 def odd_sum(n):

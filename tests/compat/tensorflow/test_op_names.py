@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 
 def test_the_name_may_be_the_last_argument() -> None:

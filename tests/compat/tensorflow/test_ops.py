@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 from tests.compat.edges import ERFC, ERFC_OPERANDS, INFINITE_ROWS, LOG_SUM_EXP_OF_ROWS
 
 RNG = np.random.default_rng(7)

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
-from weft.tracing.record import Event, record
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
+from treadle.tracing.record import Event, record
 
 SIZE = 512
 LEAST_RUNS, LONGEST_SECONDS = 5, 60

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
-from weft.runtime.python_ops.crew import crew
+import treadle
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
+from treadle.runtime.python_ops.crew import crew
 
 
 @pytest.fixture(autouse=True)
 def processes() -> Iterator[None]:
-    with weft.python_ops(executor="process"):
+    with treadle.python_ops(executor="process"):
         yield
     assert not crew.pids()
 
@@ -44,7 +44,7 @@ def test_functions_of_both_kinds_run_there() -> None:
         np.testing.assert_array_equal(found[1], found[0])
         assert found[2] == b"sum 6"
         assert found[3] in crew.pids()
-        with weft.python_ops(executor="thread"):
+        with treadle.python_ops(executor="thread"):
             assert session.run(pid) == os.getpid()
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
-from weft.compat.calls import Calls, Met
-from weft.compat.tensorflow import eager, recall
-from weft.compat.tensorflow.api import Op
-from weft.tracing.record import record
+import treadle
+import treadle.compat.tensorflow as tf
+from treadle.compat.calls import Calls, Met
+from treadle.compat.tensorflow import eager, recall
+from treadle.compat.tensorflow.api import Op
+from treadle.tracing.record import record
 
 
 @pytest.fixture(autouse=True)
@@ -284,7 +284,7 @@ def test_threads_and_their_limits_change_nothing() -> None:
         for turn in range(20):
             found = bits(tf.nn.softmax(tf.matmul(x, x)))
             wrong.extend([found] if found != wanted else [])
-            weft.threads.set(intra_op=1 + turn % 2, inter_op=1 + turn // 2 % 2)
+            treadle.threads.set(intra_op=1 + turn % 2, inter_op=1 + turn // 2 % 2)
 
     clients = [threading.Thread(target=client) for _ in range(3)]
     for each in clients:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 X = np.ones((1, 4, 4, 4), np.float32)
 W = np.ones((2, 2, 4, 3), np.float32)

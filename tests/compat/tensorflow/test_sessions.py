@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
 
 
 def test_fetches_keep_their_structure() -> None:
@@ -290,7 +290,7 @@ def test_absent_names_say_what_to_use() -> None:
     for space in (tf, tf1, tf.nn, tf.math, tf.config.threading, tf.errors, tf.random):
         for name in dir(space):
             assert name == "newaxis" or getattr(space, name) is not None
-    with pytest.raises(AttributeError, match=r"weft\.Session"):
+    with pytest.raises(AttributeError, match=r"treadle\.Session"):
         tf.keras  # noqa: B018 - the access is the test
     with pytest.raises(AttributeError, match=r"use tf\.nn\.softmax or"):
         tf.softmax  # noqa: B018

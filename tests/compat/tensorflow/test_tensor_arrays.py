@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3)
 

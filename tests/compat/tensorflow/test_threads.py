@@ -8,9 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
-from weft.errors import ThreadSettingWarning
+import treadle
+import treadle.compat.tensorflow as tf
+from treadle.errors import ThreadSettingWarning
 
 
 def test_program_of_python_loops_under_changing_settings(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,14 +69,14 @@ def test_program_with_a_config_and_a_session() -> None:
     session.close()
 
     np.testing.assert_allclose(got, 2 * got_a.sum(dtype=np.float64), rtol=1e-3, atol=1e-2)
-    assert (weft.threads.get().intra_op, weft.threads.get().inter_op) == (2, 2)
+    assert (treadle.threads.get().intra_op, treadle.threads.get().inter_op) == (2, 2)
     assert [device.name for device in tf.config.list_logical_devices()] == ["/device:CPU:0", "/device:CPU:1"]
     assert tf.executing_eagerly()
 
 
 def test_the_first_session_decides_and_a_later_one_is_told_once() -> None:
     """
-    As in TensorFlow later numbers do not count; weft says so, and how to get them.
+    As in TensorFlow later numbers do not count; treadle says so, and how to get them.
     """
     tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=2)).close()
     with pytest.warns(ThreadSettingWarning, match="use_per_session_threads=True"):
@@ -85,7 +85,7 @@ def test_the_first_session_decides_and_a_later_one_is_told_once() -> None:
         warnings.simplefilter("error")
         tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=4)).close()
 
-    assert weft.threads.get().intra_op == 2
+    assert treadle.threads.get().intra_op == 2
 
 
 def test_sessions_may_have_threads_of_their_own_or_share_them_by_name() -> None:

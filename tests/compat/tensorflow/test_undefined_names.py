@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
+import treadle.compat.tensorflow as tf
 
 Case = tuple[Callable[..., Any], str]
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-import weft.compat.tensorflow as tf
-import weft.compat.tensorflow.compat.v1 as tf1
+import treadle.compat.tensorflow as tf
+import treadle.compat.tensorflow.compat.v1 as tf1
 
 
 def test_only_the_branch_taken_assigns() -> None:

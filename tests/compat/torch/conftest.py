@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.compat.torch.calls import Recorded
-from weft.compat.torch import tasks
-from weft.compat.torch.jit import replays
+from treadle.compat.torch import tasks
+from treadle.compat.torch.jit import replays
 
 
 @pytest.fixture

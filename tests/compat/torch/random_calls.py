@@ -31,7 +31,7 @@ BINARY = (
     "bitwise_or bitwise_xor hypot logaddexp"
 )
 NEEDS_TENSORS = "maximum minimum atan2 logical_and logical_or logical_xor hypot logaddexp"
-"""Of these weft also takes a number as the second operand, where PyTorch does not."""
+"""Of these treadle also takes a number as the second operand, where PyTorch does not."""
 REDUCTIONS = "sum mean prod amax amin argmax argmin var std logsumexp all any max min median aminmax"
 ALONG = "cumsum cumprod softmax log_softmax flip unbind unsqueeze squeeze"
 PLAIN = "silu mish relu6 hardsigmoid hardswish softsign logsigmoid tanhshrink selu relu"

@@ -21,7 +21,7 @@ _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, -1.0)
 
 @dataclass(frozen=True)
 class Draw:
-    """A call: `run(torch, torch.nn.functional, *tensors)` of PyTorch or of weft, on tensors of `arrays`."""
+    """A call: `run(torch, torch.nn.functional, *tensors)` of PyTorch or of treadle, on tensors of `arrays`."""
 
     told: str
     arrays: Sequence[Array]

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
-from weft.compat.torch import replay
-from weft.compat.torch.recording import Recording
-from weft.runtime.providers import Choice
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
+from treadle.compat.torch import replay
+from treadle.compat.torch.recording import Recording
+from treadle.runtime.providers import Choice
 
 X = torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
 

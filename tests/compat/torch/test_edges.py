@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
-from weft.compat.torch import nn
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
+from treadle.compat.torch import nn
 
 INF, NAN = math.inf, math.nan
 NOTHING, IMAGE = torch.zeros(0), torch.ones(1, 1, 8, 8)

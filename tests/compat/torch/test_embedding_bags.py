@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
-from weft.compat.torch import nn
-from weft.compat.torch.functions.rule import noted
-from weft.compat.torch.recording import COMPILED
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
+from treadle.compat.torch import nn
+from treadle.compat.torch.functions.rule import noted
+from treadle.compat.torch.recording import COMPILED
 
 RNG = np.random.default_rng(0)
 TABLE = RNG.standard_normal((10, 4)).astype(np.float32)

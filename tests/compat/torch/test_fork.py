@@ -8,17 +8,17 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.torch as torch
-from weft.tracing.record import record
+import treadle
+import treadle.compat.torch as torch
+from treadle.tracing.record import record
 
 
 @pytest.fixture(autouse=True)
 def threads_as_before() -> Iterator[None]:
-    with weft.threads.limit(intra_op=weft.threads.get().intra_op, inter_op=weft.threads.get().inter_op):
-        before = weft.threads.get()
+    with treadle.threads.limit(intra_op=treadle.threads.get().intra_op, inter_op=treadle.threads.get().inter_op):
+        before = treadle.threads.get()
         yield
-        weft.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
+        treadle.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
 
 
 class Products(torch.nn.Module):

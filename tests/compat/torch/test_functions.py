@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
-from weft.compat.torch import nn
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
+from treadle.compat.torch import nn
 
 X = torch.from_numpy(np.arange(12, dtype=np.float32).reshape(3, 4))
 A = X.numpy()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-from weft.compat.torch import nn
+import treadle.compat.torch as torch
+from treadle.compat.torch import nn
 
 
 def a() -> torch.Tensor:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
-from weft.compat.torch import nn
-from weft.errors import RunError
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
+from treadle.compat.torch import nn
+from treadle.errors import RunError
 
 RANDOM = np.random.default_rng(0)
 LOGITS = RANDOM.standard_normal((6, 5)).astype(np.float32)

@@ -6,30 +6,30 @@ import runpy
 
 import pytest
 
-import weft
-import weft.compat.torch as torch
+import treadle
+import treadle.compat.torch as torch
 from tests.packaging.sources import ROOT
-from weft.compat.torch.recording import COMPILED
+from treadle.compat.torch.recording import COMPILED
 
 
 def test_thread_numbers_can_be_set_at_any_time() -> None:
     """
     Also a second time, and after work has begun, which PyTorch refuses.
     """
-    before = weft.threads.get()
+    before = treadle.threads.get()
     torch.ones(2) + 1
     try:
         for number in (2, 3, 1):
             torch.set_num_threads(number)
             torch.set_num_interop_threads(number + 1)
             assert (torch.get_num_threads(), torch.get_num_interop_threads()) == (number, number + 1)
-            assert weft.threads.get() == weft.threads.get().__class__(number, number + 1, "", "")
+            assert treadle.threads.get() == treadle.threads.get().__class__(number, number + 1, "", "")
         text = torch.__config__.parallel_info()
         assert "at::get_num_threads() : 1 (" in text
         assert "at::get_num_interop_threads() : 2 (" in text
         assert "OMP_NUM_THREADS : " in text
     finally:
-        weft.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
+        treadle.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
 
 
 @pytest.mark.parametrize("name", ["set_num_threads", "set_num_interop_threads"])
@@ -49,12 +49,12 @@ def test_backends_tell_what_computes() -> None:
     """
     for name, provider in (("mkl", "mkl"), ("mkldnn", "onednn")):
         try:
-            weft.threads.set_matmul_provider(provider)
+            treadle.threads.set_matmul_provider(provider)
             usable = True
-        except weft.errors.ProviderError:
+        except treadle.errors.ProviderError:
             usable = False
         finally:
-            weft.threads.set_matmul_provider(None)
+            treadle.threads.set_matmul_provider(None)
         assert getattr(torch.backends, name).is_available() is usable
     assert not torch.backends.cuda.is_available()
     assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
@@ -65,19 +65,19 @@ def test_the_provider_of_matrix_products_is_told_and_used_at_once() -> None:
     By PyTorch's queries, and by the next call: nothing compiled before with another provider is used again.
     """
     x = torch.ones(64, 64)
-    assert "matmul: weft" in torch.backends.weft.provider()
-    assert "matrix products : weft " in torch.__config__.parallel_info()
+    assert "matmul: treadle" in torch.backends.treadle.provider()
+    assert "matrix products : treadle " in torch.__config__.parallel_info()
     before = (x @ x).numpy()
-    weft.threads.set_matmul_provider("openblas")
+    treadle.threads.set_matmul_provider("openblas")
     try:
-        assert "matmul: openblas" in torch.backends.weft.provider()
+        assert "matmul: openblas" in torch.backends.treadle.provider()
         assert "matrix products : openblas OpenBLAS " in torch.__config__.parallel_info()
         assert "matrix products: openblas" in torch.__config__.show()
         held = set(COMPILED._sessions)
         assert ((x @ x).numpy() == before).all()
         assert {provider for provider, _ in set(COMPILED._sessions) - held} == {"openblas"}
     finally:
-        weft.threads.set_matmul_provider(None)
+        treadle.threads.set_matmul_provider(None)
 
 
 @pytest.mark.parametrize("module", [torch, torch.nn, torch.nn.functional, torch.jit])
@@ -96,13 +96,13 @@ def test_absent_names_say_what_to_use() -> None:
     """
     for access, text in (
         (lambda: torch.sofmax, r"did you mean torch\.softmax"),
-        (lambda: torch.ones(2).cuda, "weft runs on CPUs"),
+        (lambda: torch.ones(2).cuda, "treadle runs on CPUs"),
         (lambda: torch.optim, "does not train"),
         (lambda: torch.jit.load, "TorchScript file"),
-        (lambda: torch.profiler, r"weft\.trace"),
+        (lambda: torch.profiler, r"treadle\.trace"),
         (lambda: torch.utils, "from any number of threads"),
         (lambda: torch.nn.CTCLoss, r"dir\(torch.nn\)"),
-        (lambda: torch.ones(2).backward, "no 'backward': weft runs models and does not train"),
+        (lambda: torch.ones(2).backward, "no 'backward': treadle runs models and does not train"),
     ):
         with pytest.raises(AttributeError, match=text):
             access()

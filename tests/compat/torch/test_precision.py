@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
 from tests.compat.edges import ERFC, ERFC_OPERANDS, INFINITE_ROWS, LOG_SUM_EXP_OF_ROWS
 
 SMALL = np.array([0, -0.0, 1e-10, -1e-10, 1e-40, -3e-5, 2e-3, -0.25], np.float32)

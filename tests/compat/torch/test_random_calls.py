@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
 from tests.compat.torch.random_calls import CALLS
 from tests.compat.torch.random_operands import Array
-from weft.errors import InternalError, WeftError
+from treadle.errors import InternalError, TreadleError
 
 pytorch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -41,7 +41,7 @@ def outcome(module: Any, functional: Any, draw: Any) -> list[Any] | Exception:
     try:
         with warnings.catch_warnings(action="ignore"):
             return flat(draw.run(module, functional, *(tensor(module, each) for each in draw.arrays)))
-    except (*REFUSALS, WeftError) as error:
+    except (*REFUSALS, TreadleError) as error:
         return error
 
 
@@ -61,7 +61,7 @@ def difference(found: Any, wanted: Any) -> str:
 
 
 def check(name: str, seed: int) -> str:
-    """How weft differs from PyTorch on the call of this number; nothing if it does not."""
+    """How treadle differs from PyTorch on the call of this number; nothing if it does not."""
     draw = CALLS[name](np.random.default_rng([zlib.crc32(name.encode()), seed]))
     wanted, found = outcome(pytorch, pytorch.nn.functional, draw), outcome(torch, F, draw)
     told = f"{name} {seed} {draw.told} {[(str(each.dtype), each.shape) for each in draw.arrays]}"

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.torch as torch
+import treadle
+import treadle.compat.torch as torch
 from tests.compat.torch.calls import Recorded, warm
 
 X = torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
@@ -210,5 +210,5 @@ def test_exceptions_are_as_ever() -> None:
             script(X, X)
         assert np.array_equal(catches(X).numpy(), X.numpy() * 2)
         assert selects(X, torch.tensor([1])).tolist() == [[2.0, 4.0, 6.0]]
-        with pytest.raises(weft.errors.WeftError, match="index_select"):
+        with pytest.raises(treadle.errors.TreadleError, match="index_select"):
             selects(X, torch.tensor([7]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
+import treadle.compat.torch as torch
 
 STEPS = (
     "add", "relu", "product", "softmax", "scale", "write", "write row", "fill", "view", "transpose", "fork", "two forks",

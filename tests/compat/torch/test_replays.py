@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.torch as torch
+import treadle
+import treadle.compat.torch as torch
 from tests.compat.torch.calls import Recorded, warm
-from weft.compat.torch.jit import replays
+from treadle.compat.torch.jit import replays
 
 X = torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
 Y = torch.from_numpy(np.ones((2, 3), np.float32))
@@ -194,9 +194,9 @@ class Forks(torch.nn.Module):
 
 @pytest.fixture
 def threads_as_before() -> Iterator[None]:
-    before = weft.threads.get()
+    before = treadle.threads.get()
     yield
-    weft.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
+    treadle.threads.set(intra_op=before.intra_op, inter_op=before.inter_op)
 
 
 @pytest.mark.usefixtures("threads_as_before")

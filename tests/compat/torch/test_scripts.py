@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
-from weft.compat.torch import nn
-from weft.tracing.record import record
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
+from treadle.compat.torch import nn
+from treadle.tracing.record import record
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-import weft.compat.torch as torch
-import weft.compat.torch.nn.functional as F  # noqa: N812
+import treadle.compat.torch as torch
+import treadle.compat.torch.nn.functional as F  # noqa: N812
 
 RNG = np.random.default_rng(0)
 A, B = (RNG.standard_normal((3, 4)).astype(np.float32) for _ in range(2))
@@ -253,7 +253,7 @@ ERRORS = [
     (lambda: torch.ones(2).item(), "cannot be converted to Scalar"),
     (lambda: torch.arange(3).mean(), "could not infer output dtype"),
     (lambda: torch.ones(2, 3).view(4, 2), "invalid for input of size 6"),
-    (lambda: torch.ones(2, device="cuda"), "weft runs on CPUs"),
+    (lambda: torch.ones(2, device="cuda"), "treadle runs on CPUs"),
     (lambda: F.embedding(torch.tensor([7]), torch.ones(3, 2)), "index"),
     (lambda: F.conv_transpose1d(torch.ones(1, 4, 5, 5), torch.ones(4, 2, 3, 3)), "weight must have 3 axes"),
     (lambda: F.conv2d(torch.ones(1, 4, 5, 5), torch.ones(2, 4, 3, 3), padding="odd"), "'same' or 'valid'"),

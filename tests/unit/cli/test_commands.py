@@ -18,13 +18,13 @@ import onnx
 import pytest
 from tests.models import small
 
-import weft.compat.tensorflow as tf
-from weft.cli.commands.run import typical
+import treadle.compat.tensorflow as tf
+from treadle.cli.commands.run import typical
 
 
-def weft(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
+def treadle(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "weft", *arguments], capture_output=True, text=True, check=False, **options
+        [sys.executable, "-m", "treadle", *arguments], capture_output=True, text=True, check=False, **options
     )
 
 
@@ -39,7 +39,7 @@ def test_run_reports_outputs_latency_and_workers(model: str) -> None:
     """
     The text names the output, the percentiles, the costliest ops and each worker's line.
     """
-    done = weft("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
+    done = treadle("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
 
     assert done.returncode == 0, done.stderr
     for text in (
@@ -60,16 +60,16 @@ def test_run_and_inspect_take_a_precision(model: str) -> None:
     """
     --precision bf16 runs; another word is a mistake in usage.
     """
-    assert weft("run", model, "--runs", "2", "--precision", "bf16").returncode == 0
-    assert weft("inspect", model, "--precision", "bf16").returncode == 0
-    assert weft("run", model, "--precision", "f8").returncode == 2
+    assert treadle("run", model, "--runs", "2", "--precision", "bf16").returncode == 0
+    assert treadle("inspect", model, "--precision", "bf16").returncode == 0
+    assert treadle("run", model, "--precision", "f8").returncode == 2
 
 
 def test_run_prints_json_alone(model: str) -> None:
     """
     With --json stdout is one JSON document.
     """
-    done = weft("run", model, "--runs", "3", "--dim", "n=4", "--json")
+    done = treadle("run", model, "--runs", "3", "--dim", "n=4", "--json")
     report = json.loads(done.stdout)
 
     assert report["outputs"]["y"]["shape"] == [4, 10]
@@ -121,7 +121,7 @@ def test_run_takes_inputs_from_files_and_writes_a_trace(model: str, tmp_path: Pa
     np.save(tmp_path / "x.npy", np.zeros((1, 3, 19, 19), np.float32))
     trace = tmp_path / "trace.json"
 
-    done = weft("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--runs", "1", "--trace", str(trace))
+    done = treadle("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--runs", "1", "--trace", str(trace))
 
     assert done.returncode == 0, done.stderr
     assert json.loads(trace.read_text())["traceEvents"]
@@ -131,9 +131,9 @@ def test_an_input_is_made_up_in_the_form_that_is_given(model: str) -> None:
     """
     For run and inspect, so that models which declare no shapes can be looked at; other element types are named.
     """
-    run = weft("run", model, "--input", "x=f32[1,3,19,19]", "--runs", "1")
-    inspect = weft("inspect", model, "--input", "x=float32[1, 3, 19, 19]")
-    wrong = weft("inspect", model, "--input", "x=f33[1]")
+    run = treadle("run", model, "--input", "x=f32[1,3,19,19]", "--runs", "1")
+    inspect = treadle("inspect", model, "--input", "x=float32[1, 3, 19, 19]")
+    wrong = treadle("inspect", model, "--input", "x=f33[1]")
 
     assert run.returncode == 0, run.stderr
     assert inspect.returncode == 0, inspect.stderr
@@ -145,7 +145,7 @@ def test_tune_says_which_limits_to_set_and_why(model: str) -> None:
     """
     A line for each pair of limits, the choice, its reason, and whether outputs were the same; nothing on stderr.
     """
-    done = weft("tune", model, "--seconds", "0.2")
+    done = treadle("tune", model, "--seconds", "0.2")
     cpus = len(os.sched_getaffinity(0))
 
     assert done.returncode == 0, done.stderr
@@ -159,7 +159,7 @@ def test_tune_prints_json_alone(model: str) -> None:
     """
     Each pair with its times, the automatic one last, and what several clients get done if that is asked for.
     """
-    done = weft("tune", model, "--seconds", "0.2", "--dim", "n=4", "--clients", "--json")
+    done = treadle("tune", model, "--seconds", "0.2", "--dim", "n=4", "--clients", "--json")
     report = json.loads(done.stdout)
 
     assert report["inputs"] == {"x": "float32[4, 3, 19, 19]"}
@@ -177,9 +177,9 @@ def test_what_tune_saves_a_run_takes(model: str, tmp_path: Path) -> None:
     file, other = tmp_path / "small.json", tmp_path / "other.onnx"
     onnx.save(small.add(), other)
 
-    tuned = weft("tune", model, "--seconds", "0.1", "--save", str(file))
-    done = weft("run", model, "--settings", str(file), "--runs", "2")
-    refused = weft("run", str(other), "--settings", str(file))
+    tuned = treadle("tune", model, "--seconds", "0.1", "--save", str(file))
+    done = treadle("run", model, "--settings", str(file), "--runs", "2")
+    refused = treadle("run", str(other), "--settings", str(file))
 
     assert f"settings={str(file)!r}" in tuned.stderr
     assert json.loads(file.read_text())["model"]["name"] == "small.onnx"
@@ -193,8 +193,8 @@ def test_tune_writes_no_file_where_it_fails(model: str, tmp_path: Path) -> None:
     """
     An impossible path is told of at once.
     """
-    failed = weft("tune", str(tmp_path / "none.onnx"), "--save", str(tmp_path / "none.json"))
-    impossible = weft("tune", model, "--save", str(tmp_path / "no" / "folder.json"))
+    failed = treadle("tune", str(tmp_path / "none.onnx"), "--save", str(tmp_path / "none.json"))
+    impossible = treadle("tune", model, "--save", str(tmp_path / "no" / "folder.json"))
 
     assert (failed.returncode, impossible.returncode) == (1, 1)
     assert list(tmp_path.iterdir()) == []
@@ -218,12 +218,12 @@ def test_no_command_writes_over_what_it_reads(model: str, tmp_path: Path) -> Non
         ["run", model, "--trace", str(link)],
         ["run", model, "--settings", str(settings), "--trace", str(settings)],
     ):
-        refused = weft(*arguments)
+        refused = treadle(*arguments)
         assert refused.returncode == 2
         assert "is read by this command; give another path" in refused.stderr
     assert Path(model).read_bytes() == before
     assert (array.read_bytes(), settings.read_text()) == (b"an array", "settings")
-    assert weft("tune", model, "--seconds", "0.1", "--save", "").returncode == 1
+    assert treadle("tune", model, "--seconds", "0.1", "--save", "").returncode == 1
 
 
 def test_tune_saves_which_part_of_the_model_it_measured(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_tune_saves_which_part_of_the_model_it_measured(tmp_path: Path) -> None:
         tf.nn.relu(tf.placeholder(tf.float32, [2], name="x"), name="y")
     model.write_bytes(graph.as_graph_def().SerializeToString())
 
-    done = weft("tune", str(model), "--seconds", "0.1", "--to", "y", "--save", str(file))
+    done = treadle("tune", str(model), "--seconds", "0.1", "--to", "y", "--save", str(file))
 
     assert done.returncode == 0, done.stderr
     measured = json.loads(file.read_text())["measured"]
@@ -247,12 +247,12 @@ def test_inspect_says_how_each_op_runs(model: str) -> None:
     """
     Every step is a native kernel or the reference; memory and FLOPs are estimated.
     """
-    report = json.loads(weft("inspect", model, "--json").stdout)
+    report = json.loads(treadle("inspect", model, "--json").stdout)
 
     assert all(step["native"] for step in report["steps"])
     assert report["flops"] > 0
     assert report["arena_bytes"] > 0
-    shown = weft("inspect", model)
+    shown = treadle("inspect", model)
     assert shown.returncode == 0
     assert "x     float32  [" in shown.stdout
     assert "'" not in shown.stdout
@@ -262,13 +262,13 @@ def test_threads_shows_each_value_with_its_source() -> None:
     """
     The settings say what decided them.
     """
-    environment = {**os.environ, "WEFT_INTRA_OP_THREADS": "3", "OMP_NUM_THREADS": "7"}
-    report = json.loads(weft("threads", "--json", env=environment).stdout)
+    environment = {**os.environ, "TREADLE_INTRA_OP_THREADS": "3", "OMP_NUM_THREADS": "7"}
+    report = json.loads(treadle("threads", "--json", env=environment).stdout)
 
-    assert report["intra_op"] == {"value": 3, "source": "WEFT_INTRA_OP_THREADS"}
+    assert report["intra_op"] == {"value": 3, "source": "TREADLE_INTRA_OP_THREADS"}
     assert report["cpu"]["isa"] in ("avx512", "avx2", "generic")
     assert [pool["name"] for pool in report["pools"]] == ["main"]
-    assert "WEFT_INTRA_OP_THREADS" in weft("threads", env=environment).stdout
+    assert "TREADLE_INTRA_OP_THREADS" in treadle("threads", env=environment).stdout
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_wrong_use_has_its_exit_code_and_reason(model: str, arguments: list[str]
     """
     1 for what failed, 2 for wrong usage; the reason is on stderr and stdout is empty.
     """
-    done = weft(*(model if argument == "MODEL" else argument for argument in arguments))
+    done = treadle(*(model if argument == "MODEL" else argument for argument in arguments))
 
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
@@ -318,7 +318,7 @@ def test_an_empty_file_is_no_array_and_no_interruption(model: str, tmp_path: Pat
     NumPy says that the file ended, which is how a terminal says that its user left.
     """
     (tmp_path / "empty.npy").touch()
-    done = weft("run", model, "--input", f"x={tmp_path / 'empty.npy'}")
+    done = treadle("run", model, "--input", f"x={tmp_path / 'empty.npy'}")
 
     assert done.returncode == 1
     assert "as a .npy file" in done.stderr
@@ -328,10 +328,10 @@ def test_an_empty_file_is_no_array_and_no_interruption(model: str, tmp_path: Pat
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
 def test_a_closed_stdout_is_written_nothing(model: str, command: list[str], form: list[str]) -> None:
     """
-    As `weft inspect MODEL >&-` has it.
+    As `treadle inspect MODEL >&-` has it.
     """
     arguments = [model if argument == "MODEL" else argument for argument in command]
-    closed = weft(*arguments, *form, preexec_fn=lambda: os.close(1), pass_fds=())
+    closed = treadle(*arguments, *form, preexec_fn=lambda: os.close(1), pass_fds=())
 
     assert (closed.returncode, closed.stderr) == (0, "")
 
@@ -343,10 +343,10 @@ def test_a_closed_stdout_is_written_nothing(model: str, command: list[str], form
 )
 def test_a_closed_stderr_leaves_stdout_to_the_data(model: str, arguments: list[str], code: int) -> None:
     """
-    As `weft run MODEL 2>&-` has it: what went wrong is told by the exit code alone.
+    As `treadle run MODEL 2>&-` has it: what went wrong is told by the exit code alone.
     """
     given = [model if argument == "MODEL" else argument for argument in arguments]
-    closed = weft(*given, preexec_fn=lambda: os.close(2), pass_fds=())
+    closed = treadle(*given, preexec_fn=lambda: os.close(2), pass_fds=())
 
     assert closed.returncode == code
     assert json.loads(closed.stdout)["outputs"] if code == 0 else not closed.stdout
@@ -359,7 +359,7 @@ def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
     onnx.save(small.add(), tmp_path / "add.onnx")
     np.save(tmp_path / "a.npy", np.array([[np.nan, 1, 2], [3, 4, np.inf]], np.float32))
 
-    done = weft("run", str(tmp_path / "add.onnx"), "--input", f"a={tmp_path / 'a.npy'}", "--runs", "1", "--json")
+    done = treadle("run", str(tmp_path / "add.onnx"), "--input", f"a={tmp_path / 'a.npy'}", "--runs", "1", "--json")
     report = json.loads(done.stdout, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
     assert report["outputs"]["y"]["min"] is None
@@ -367,9 +367,9 @@ def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error(model: str) -> None:
     """
-    `weft inspect --json MODEL | head` says nothing of a broken pipe.
+    `treadle inspect --json MODEL | head` says nothing of a broken pipe.
     """
-    command = [sys.executable, "-m", "weft", "inspect", "--json", model]
+    command = [sys.executable, "-m", "treadle", "inspect", "--json", model]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         process.stdout.close()
         stderr = process.stderr.read()
@@ -381,7 +381,7 @@ def test_the_list_of_commands_is_told_in_whole_sentences() -> None:
     """
     None of the summaries is cut short.
     """
-    assert "..." not in weft("--help").stdout.split("Commands:")[1]
+    assert "..." not in treadle("--help").stdout.split("Commands:")[1]
 
 
 @pytest.mark.parametrize("name", ["run", "tune"])
@@ -389,7 +389,7 @@ def test_interrupting_a_command_exits_with_130(model: str, name: str) -> None:
     """
     Ctrl-C ends the command quickly and without a traceback.
     """
-    command = [sys.executable, "-m", "weft", name, model, "--seconds", "600"]
+    command = [sys.executable, "-m", "treadle", name, model, "--seconds", "600"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             wait_until_busy(process.pid)
@@ -422,7 +422,7 @@ def test_a_run_that_fails_leaves_no_trace_file(tmp_path: Path) -> None:
     os.utime(old, (1, 1))
 
     for path in (new, old):
-        assert weft("run", str(tmp_path / "nope.onnx"), "--trace", str(path)).returncode
+        assert treadle("run", str(tmp_path / "nope.onnx"), "--trace", str(path)).returncode
 
     assert not new.exists()
     assert (old.read_text(), old.stat().st_mtime) == ("old", 1)
@@ -433,6 +433,8 @@ def test_an_automatic_limit_of_a_run_is_reported_as_the_number_it_is(model: str)
     Whatever the process is limited to.
     """
     asked = ("run", model, "--intra", "0", "--runs", "1", "--json")
-    limited, automatic = (weft(*asked, env={**os.environ, "WEFT_INTRA_OP_THREADS": number}) for number in ("1", "0"))
+    limited, automatic = (
+        treadle(*asked, env={**os.environ, "TREADLE_INTRA_OP_THREADS": number}) for number in ("1", "0")
+    )
 
     assert json.loads(limited.stdout)["threads"] == json.loads(automatic.stdout)["threads"]

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from tests.kernel_runner import lower_graph, run_graph
 
-from weft.dtypes import DType, f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.value import Value
-from weft.ops.conv import evaluate_conv
-from weft.ops.window import Window
-from weft.passes.lower.conv_shape import ConvShape
-from weft.plan.target import Target
+from treadle.dtypes import DType, f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.value import Value
+from treadle.ops.conv import evaluate_conv
+from treadle.ops.window import Window
+from treadle.passes.lower.conv_shape import ConvShape
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.single_node import SingleNode
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 
 @pytest.mark.parametrize("op", ["argmax", "argmin"])

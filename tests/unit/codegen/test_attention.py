@@ -6,8 +6,8 @@ from tests.kernel_runner import run_graph
 from tests.ops.attention import CASES
 from tests.ops.case import graph_of
 
-from weft.passes.lower.attention_tiles import choose_tiles
-from weft.plan.target import Target
+from treadle.passes.lower.attention_tiles import choose_tiles
+from treadle.plan.target import Target
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from tests.kernel_runner import run_graph
 
-from weft.dtypes import DType, bf16, f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.passes.lower.pairs import joined_pairs, rounded_bits
-from weft.plan.target import Target
+from treadle.dtypes import DType, bf16, f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.passes.lower.pairs import joined_pairs, rounded_bits
+from treadle.plan.target import Target
 
 SMALLEST = np.float32(2.0**-126)
 """Numbers below are subnormal: CPUs with an instruction that rounds make them 0."""

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from weft.codegen import build, cache, jit
-from weft.codegen import target as targets
-from weft.codegen.cache import KernelCache, cache_folder, generator_hash, kernel_key, open_cache
-from weft.dtypes import f32, f64
-from weft.plan.kernel_spec import KernelSpec
+from treadle.codegen import build, cache, jit
+from treadle.codegen import target as targets
+from treadle.codegen.cache import KernelCache, cache_folder, generator_hash, kernel_key, open_cache
+from treadle.dtypes import f32, f64
+from treadle.plan.kernel_spec import KernelSpec
 
 _SPEC = KernelSpec.of("copy_bytes")
 _OTHER = KernelSpec.of("reorder", dtype=f32, block=4, side=4, to_blocked=True)
@@ -25,8 +25,8 @@ _OTHER = KernelSpec.of("reorder", dtype=f32, block=4, side=4, to_blocked=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A cache folder of this test's own, and no kernels left in the process."""
     path = tmp_path / "cache"
-    monkeypatch.setenv("WEFT_CACHE", str(path))
-    monkeypatch.delenv("WEFT_CACHE_MB", raising=False)
+    monkeypatch.setenv("TREADLE_CACHE", str(path))
+    monkeypatch.delenv("TREADLE_CACHE_MB", raising=False)
     cache._warn.cache_clear()
     build._linked.clear()
     build._recent.clear()
@@ -155,9 +155,9 @@ def test_a_file_in_the_folders_place_is_refused(folder: Path) -> None:
 
 def test_off_keeps_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """
-    WEFT_CACHE=off touches no disk.
+    TREADLE_CACHE=off touches no disk.
     """
-    monkeypatch.setenv("WEFT_CACHE", "off")
+    monkeypatch.setenv("TREADLE_CACHE", "off")
     monkeypatch.chdir(tmp_path)
     assert _counts(_SPEC) == (1, 0, 0)
     assert not list(tmp_path.iterdir())
@@ -167,12 +167,12 @@ def test_the_default_folder_follows_the_desktop_standard(monkeypatch: pytest.Mon
     """
     XDG_CACHE_HOME counts if it is absolute; else ~/.cache.
     """
-    monkeypatch.delenv("WEFT_CACHE")
+    monkeypatch.delenv("TREADLE_CACHE")
     monkeypatch.setenv("HOME", "/home/someone")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert cache_folder() == Path("/caches/weft")
+    assert cache_folder() == Path("/caches/treadle")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert cache_folder() == Path("/home/someone/.cache/weft")
+    assert cache_folder() == Path("/home/someone/.cache/treadle")
 
 
 def test_the_oldest_files_make_room(folder: Path) -> None:
@@ -226,7 +226,7 @@ def test_processes_that_write_at_once_leave_whole_files(folder: Path) -> None:
     Files appear whole: concurrent writers of one name never show a reader half a file.
     """
     script = (
-        "from weft.codegen.cache import open_cache\n"
+        "from treadle.codegen.cache import open_cache\n"
         "with open_cache() as c:\n"
         "    for i in range(200):\n"
         "        c.store('key', bytes(5000))\n"

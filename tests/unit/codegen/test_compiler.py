@@ -4,16 +4,16 @@ import threading
 
 import pytest
 
-import weft
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.codegen.compiler import compile_kernels
-from weft.codegen.emit.kernel import Kernel
-from weft.codegen.emit.types import I32
-from weft.codegen.kernels import table
-from weft.dtypes import f32
-from weft.errors import InternalError
-from weft.plan.kernel_spec import KernelSpec
+import treadle
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.codegen.compiler import compile_kernels
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.types import I32
+from treadle.codegen.kernels import table
+from treadle.dtypes import f32
+from treadle.errors import InternalError
+from treadle.plan.kernel_spec import KernelSpec
 
 _SPECS = [
     KernelSpec.of("copy_bytes"),
@@ -43,11 +43,11 @@ def test_a_second_thread_compiles_the_same_code() -> None:
     """
     expected = [jit.compile_kernel(spec, targets.detect()) for spec in _SPECS]
     for budget in (1, 2):
-        with weft.threads.limit(intra_op=budget, inter_op=1):
+        with treadle.threads.limit(intra_op=budget, inter_op=1):
             seen: set[str] = set()
             assert _compiled(seen) == expected
-            assert ("weft-compile" in seen) == (budget > 1)
-        assert "weft-compile" not in {thread.name for thread in threading.enumerate()}
+            assert ("treadle-compile" in seen) == (budget > 1)
+        assert "treadle-compile" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_system_without_more_threads_compiles_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_system_without_more_threads_compiles_in_one(monkeypatch: pytest.Monke
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refused)
-    with weft.threads.limit(intra_op=2):
+    with treadle.threads.limit(intra_op=2):
         assert len(_compiled()) == len(_SPECS)
 
 
@@ -77,9 +77,9 @@ def test_a_generator_that_fails_is_raised_where_it_was_asked_for(monkeypatch: py
 
     for broken, said in ((failing, "no such tile"), (invalid, "IR is not valid")):
         monkeypatch.setitem(table.KERNELS, "reorder", broken)
-        with weft.threads.limit(intra_op=budget), pytest.raises(InternalError, match=said):
+        with treadle.threads.limit(intra_op=budget), pytest.raises(InternalError, match=said):
             _compiled()
-    assert "weft-compile" not in {thread.name for thread in threading.enumerate()}
+    assert "treadle-compile" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_kernels_are_compiled_with_an_effort_of_their_family() -> None:

@@ -10,15 +10,15 @@ import pytest
 from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import blocked
 
-from weft.dtypes import f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.ops.op import Info
-from weft.ops.table import OPS
-from weft.passes.lower import conv_strassen, conv_winograd
-from weft.passes.lower.conv_strassen_cut import cuts
-from weft.plan.target import Target
+from treadle.dtypes import f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
+from treadle.passes.lower import conv_strassen, conv_winograd
+from treadle.passes.lower.conv_strassen_cut import cuts
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 CHANNELS, SIZE = 64, (12, 13)

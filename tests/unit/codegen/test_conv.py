@@ -8,9 +8,9 @@ import pytest
 from tests.kernel_runner import lower_graph
 from tests.unit.codegen.conv_case import TAILS, Case
 
-from weft.codegen.jit import emit_ir
-from weft.dtypes import f64
-from weft.plan.target import Target
+from treadle.codegen.jit import emit_ir
+from treadle.dtypes import f64
+from treadle.plan.target import Target
 
 SAME = (1, 1, 1, 1)
 

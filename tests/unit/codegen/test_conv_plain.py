@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.codegen.conv_case import TAILS, Case
 
-from weft.dtypes import f64
-from weft.plan.target import Target
+from treadle.dtypes import f64
+from treadle.plan.target import Target
 
 SAME = (1, 1, 1, 1)
 

@@ -10,17 +10,17 @@ import pytest
 from tests.kernel_runner import lower_graph, run_graph
 from tests.unit.codegen.conv_case import Case
 
-from weft.codegen import target as targets
-from weft.dtypes import f64
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.ops.op import Info
-from weft.ops.table import OPS
-from weft.passes.choose_kernels import choose_kernels
-from weft.passes.lower import conv_pool
-from weft.passes.lower.conv_pool import Bands
-from weft.passes.lower.pool import axes_of
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.dtypes import f64
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
+from treadle.passes.choose_kernels import choose_kernels
+from treadle.passes.lower import conv_pool
+from treadle.passes.lower.conv_pool import Bands
+from treadle.passes.lower.pool import axes_of
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -9,16 +9,16 @@ import pytest
 from llvmlite import binding
 from tests.kernel_runner import lower_graph
 
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.codegen.kernels.table import effort_of
-from weft.dtypes import bf16, f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.value import Value
-from weft.plan.kernel_spec import KernelSpec
-from weft.plan.target import Target
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.codegen.kernels.table import effort_of
+from treadle.dtypes import bf16, f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.value import Value
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import Target
 
 ROUND = Expr((f32,), (Step("cast", (0,), bf16),), (1,))
 RELU = Expr((f32,), (Step("relu", (0,), f32), Step("cast", (1,), bf16)), (2,))

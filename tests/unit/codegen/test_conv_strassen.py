@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
 
-from weft.codegen import target as targets
-from weft.dtypes import f64
-from weft.passes.lower import conv_strassen
-from weft.passes.lower.conv_strassen_cut import SIDES, Cut, choose_cut, cuts
-from weft.passes.lower.conv_strassen_weights import right_sums
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.dtypes import f64
+from treadle.passes.lower import conv_strassen
+from treadle.passes.lower.conv_strassen_cut import SIDES, Cut, choose_cut, cuts
+from treadle.passes.lower.conv_strassen_weights import right_sums
+from treadle.plan.target import Target
 
 
 def pointwise(

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
 
-from weft.codegen import target as targets
-from weft.dtypes import f64
-from weft.passes.lower import conv_winograd
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.conv_winograd_cost import choose_cut
-from weft.passes.lower.conv_winograd_cut import ALGORITHMS, Cut, Points, cuts
-from weft.passes.lower.conv_winograd_weights import kernel_transform
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.dtypes import f64
+from treadle.passes.lower import conv_winograd
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.conv_winograd_cost import choose_cut
+from treadle.passes.lower.conv_winograd_cut import ALGORITHMS, Cut, Points, cuts
+from treadle.passes.lower.conv_winograd_weights import kernel_transform
+from treadle.plan.target import Target
 
 SAME = (1, 1, 1, 1)
 F2, _, F4 = ALGORITHMS[(3, 3), (1, 1)]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import SingleNode, blocked, to_logical, to_physical
 
-from weft import dtypes
-from weft.codegen import target as targets
-from weft.graph.graph import Graph
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.codegen import target as targets
+from treadle.graph.graph import Graph
+from treadle.plan.target import Target
 
 _DTYPES = [np.uint8, np.float16, np.float32, np.int64, np.bool_]
 

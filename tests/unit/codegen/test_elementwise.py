@@ -8,11 +8,11 @@ import pytest
 from tests.kernel_runner import lower_graph, object_code
 from tests.single_node import SingleNode, blocked
 
-from weft import dtypes
-from weft.dtypes import DType, boolean, f32
-from weft.graph.expr import Expr, Step
-from weft.ops.elementwise import SCALAR_OPS
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.dtypes import DType, boolean, f32
+from treadle.graph.expr import Expr, Step
+from treadle.ops.elementwise import SCALAR_OPS
+from treadle.plan.target import Target
 
 SHAPES = [
     ((), ()),

@@ -7,9 +7,9 @@ import pytest
 from tests.kernel_runner import StatusError, lower_graph
 from tests.single_node import SingleNode
 
-from weft.codegen import target as targets
-from weft.plan.status import INDEX_OUT_OF_RANGE
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.plan.status import INDEX_OUT_OF_RANGE
+from treadle.plan.target import Target
 
 _DTYPES = [np.uint8, np.float16, np.float32, np.int64]
 _INDEX_DTYPES = [np.int32, np.int64]
@@ -144,7 +144,7 @@ def test_updates_are_scattered_in_order(target: Target, reduction: str, dtype: A
 
 def test_a_nan_wins_a_scattered_maximum(target: Target) -> None:
     """
-    As everywhere in weft, NaN takes part in maxima and minima.
+    As everywhere in treadle, NaN takes part in maxima and minima.
     """
     for first, second in ((np.nan, 1.0), (1.0, np.nan)):
         for reduction in ("max", "min"):

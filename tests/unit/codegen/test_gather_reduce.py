@@ -7,9 +7,9 @@ import pytest
 from tests.kernel_runner import StatusError, lower_graph
 from tests.single_node import SingleNode
 
-from weft.codegen import target as targets
-from weft.plan.status import INDEX_OUT_OF_RANGE
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.plan.status import INDEX_OUT_OF_RANGE
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

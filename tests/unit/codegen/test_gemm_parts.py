@@ -10,11 +10,11 @@ import pytest
 from tests.kernel_runner import lower_graph
 from tests.single_node import SingleNode
 
-from weft.dtypes import bf16, f32
-from weft.graph.expr import Expr, Step
-from weft.passes.lower import gemm_tiles
-from weft.passes.lower.gemm_tiles import choose_part
-from weft.plan.target import Target
+from treadle.dtypes import bf16, f32
+from treadle.graph.expr import Expr, Step
+from treadle.passes.lower import gemm_tiles
+from treadle.passes.lower.gemm_tiles import choose_part
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 PLAIN: dict[str, Any] = {"transpose_a": False, "transpose_b": False}

@@ -10,15 +10,15 @@ from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import SingleNode
 from tests.unit.codegen.conv_case import FAST_LIMIT
 
-from weft.codegen import target as targets
-from weft.dtypes import f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.ops.matmul import evaluate_matmul
-from weft.passes.lower import gemm_strassen, gemm_strassen_cut
-from weft.passes.lower.gemm_strassen import pack_blocks
-from weft.passes.lower.gemm_strassen_cut import Cut, choose_cut, cuts
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.dtypes import f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.ops.matmul import evaluate_matmul
+from treadle.passes.lower import gemm_strassen, gemm_strassen_cut
+from treadle.passes.lower.gemm_strassen import pack_blocks
+from treadle.passes.lower.gemm_strassen_cut import Cut, choose_cut, cuts
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 PLAIN: dict[str, Any] = {"transpose_a": False, "transpose_b": False}

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.codegen import build, jit
-from weft.codegen import target as targets
-from weft.codegen.link import Code, LinkError
-from weft.dtypes import f32
-from weft.plan.kernel_spec import KernelSpec
+from treadle.codegen import build, jit
+from treadle.codegen import target as targets
+from treadle.codegen.link import Code, LinkError
+from treadle.dtypes import f32
+from treadle.plan.kernel_spec import KernelSpec
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not targets.detect().triple.startswith("x86_64"), reason="links for x86-64 Linux only"

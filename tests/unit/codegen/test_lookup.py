@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.single_node import SingleNode, blocked
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 
 def _image(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.ulps import assert_within, evaluate
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from tests.ulps import assert_within
 from tests.unit.codegen.test_math_f32 import TRUTH
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ from tests.kernel_runner import StatusError
 from tests.single_node import SingleNode
 from tests.ulps import evaluate
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

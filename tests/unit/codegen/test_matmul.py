@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.single_node import SingleNode
 
-from weft.dtypes import boolean, f32, f64
-from weft.graph.expr import Expr, Step
-from weft.ops.matmul import evaluate_matmul
-from weft.plan.target import Target
+from treadle.dtypes import boolean, f32, f64
+from treadle.graph.expr import Expr, Step
+from treadle.ops.matmul import evaluate_matmul
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]

@@ -7,7 +7,7 @@ import pytest
 from tests.kernel_runner import NoKernelError
 from tests.single_node import SingleNode, blocked
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 CASES: list[tuple[str, tuple[int, ...], list[tuple[int, ...] | None], dict[str, Any]]] = [
     ("layer_norm", (7, 128), [(128,), (128,)], {"axis": 1}),

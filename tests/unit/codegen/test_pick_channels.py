@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from tests.kernel_runner import lower_graph, run_graph
 
-from weft.dtypes import DType, f32, f64
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.passes.lower.pick_channels import can_pick
-from weft.plan.target import Target
+from treadle.dtypes import DType, f32, f64
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.passes.lower.pick_channels import can_pick
+from treadle.plan.target import Target
 
 Picks = tuple[tuple[int, int], ...]
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tests.single_node import SingleNode, blocked
 
-from weft.dtypes import bf16
-from weft.graph.layout import Blocked
-from weft.plan.target import Target
+from treadle.dtypes import bf16
+from treadle.graph.layout import Blocked
+from treadle.plan.target import Target
 
 _WINDOWS: dict[str, dict[str, Any]] = {
     "3x3 stride 2 pad 1": {"kernel": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)},

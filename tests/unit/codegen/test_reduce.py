@@ -7,9 +7,9 @@ import pytest
 from tests.kernel_runner import lower_graph
 from tests.single_node import SingleNode, blocked
 
-from weft.dtypes import DType, f32
-from weft.graph.expr import Expr, Step
-from weft.plan.target import Target
+from treadle.dtypes import DType, f32
+from treadle.graph.expr import Expr, Step
+from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -5,11 +5,11 @@ import pytest
 from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import SingleNode, to_physical
 
-from weft import dtypes
-from weft.codegen import target as targets
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.codegen import target as targets
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.plan.target import Target
 
 _SHAPES = [
     (1, 1, 1),

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from weft.codegen import residence
+from treadle.codegen import residence
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 _SCRIPT = """
 import re, sys
-from weft.codegen import jit
-from weft.codegen import target as targets
-from weft.dtypes import f32
-from weft.plan.kernel_spec import KernelSpec
+from treadle.codegen import jit
+from treadle.codegen import target as targets
+from treadle.dtypes import f32
+from treadle.plan.kernel_spec import KernelSpec
 
 def resident():
     text = open("/proc/self/smaps").read()

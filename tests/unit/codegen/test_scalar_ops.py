@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from weft import dtypes
-from weft.codegen.emit.kernel import Kernel
-from weft.codegen.emit.memory import load
-from weft.codegen.emit.scalar_ops import LONG, LONG_OPS, SCALAR_OPS, Operation
-from weft.ops.elementwise import SCALAR_OPS as MEANINGS
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.memory import load
+from treadle.codegen.emit.scalar_ops import LONG, LONG_OPS, SCALAR_OPS, Operation
+from treadle.ops.elementwise import SCALAR_OPS as MEANINGS
+from treadle.plan.target import Target
 
 OF_NUMBERS = sorted(name for name, op in MEANINGS.items() if op.domain not in ("bool", "integer") and name != "where")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.single_node import SingleNode
 
-from weft.plan.target import Target
+from treadle.plan.target import Target
 
 CASES = [
     ((1,), 0),

@@ -1,6 +1,6 @@
 """What a graph keeps in order while it is built."""
 
-from weft.graph.graph import Graph
+from treadle.graph.graph import Graph
 
 
 def test_values_of_one_name_are_numbered():

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from weft.errors import GraphError
-from weft.graph.graph import Graph
-from weft.graph.order import needed, topological
+from treadle.errors import GraphError
+from treadle.graph.graph import Graph
+from treadle.graph.order import needed, topological
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft import dtypes
-from weft.errors import GraphError
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.text import content_hash, print_graph
-from weft.graph.text_reader import parse_graph
-from weft.graph.verify import verify
+from treadle import dtypes
+from treadle.errors import GraphError
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.text import content_hash, print_graph
+from treadle.graph.text_reader import parse_graph
+from treadle.graph.verify import verify
 
 _EXAMPLE = """\
 graph classifier {

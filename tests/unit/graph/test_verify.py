@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.errors import GraphError
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.node import Node
-from weft.graph.value import Value
-from weft.graph.verify import verify
-from weft.ops.table import arity
+from treadle import dtypes
+from treadle.errors import GraphError
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.graph.verify import verify
+from treadle.ops.table import arity
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from weft import dtypes
-from weft.ops.cast import cast_array
+from treadle import dtypes
+from treadle.ops.cast import cast_array
 
 
 def test_numbers_become_text_and_text_numbers():

@@ -4,10 +4,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.errors import KernelError, ShapeError
-from weft.graph.expr import Expr, Step, compose
-from weft.ops.elementwise import SCALAR_OPS, check_expr, evaluate_expr
+from treadle import dtypes
+from treadle.errors import KernelError, ShapeError
+from treadle.graph.expr import Expr, Step, compose
+from treadle.ops.elementwise import SCALAR_OPS, check_expr, evaluate_expr
 
 
 def apply(op, *operands):

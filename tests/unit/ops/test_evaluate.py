@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.errors import GraphError, InputError, KernelError, ShapeError
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.ops.evaluate import evaluate, infer_node
-from weft.ops.op import Info
+from treadle import dtypes
+from treadle.errors import GraphError, InputError, KernelError, ShapeError
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.ops.evaluate import evaluate, infer_node
+from treadle.ops.op import Info
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.errors import LimitError, ShapeError
-from weft.graph.expr import Expr, Step
-from weft.ops.op import Info
-from weft.ops.table import OPS
+from treadle import dtypes
+from treadle.errors import LimitError, ShapeError
+from treadle.graph.expr import Expr, Step
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
 
 WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
 CONV = {**WINDOW, "groups": 1}

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.graph.node import Node
-from weft.graph.value import Value
-from weft.graph.verify import verify
-from weft.ops.evaluate import evaluate
-from weft.passes.base import Pass, PassContext
-from weft.passes.infer_shapes import InferShapes
-from weft.passes.specialize import copy_graph
-from weft.plan.target import Target
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.graph.verify import verify
+from treadle.ops.evaluate import evaluate
+from treadle.passes.base import Pass, PassContext
+from treadle.passes.infer_shapes import InferShapes
+from treadle.passes.specialize import copy_graph
+from treadle.plan.target import Target
 
 TARGET = Target("generic", "x86_64-unknown-linux-gnu", "x86-64", "", 16, 16, 1 << 15, 1 << 20, 1 << 25)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from weft.passes.absorb_transposes import AbsorbTransposes
-from weft.passes.simplify_transposes import SimplifyTransposes
+from treadle.passes.absorb_transposes import AbsorbTransposes
+from treadle.passes.simplify_transposes import SimplifyTransposes
 
 
 def test_attention_needs_no_transpose(write, apply):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from random import Random
 
-from weft.dtypes import f32
-from weft.graph.graph import Graph
-from weft.passes.build_tasks import build_tasks
-from weft.plan.call import Call
-from weft.plan.kernel_spec import KernelSpec
+from treadle.dtypes import f32
+from treadle.graph.graph import Graph
+from treadle.passes.build_tasks import build_tasks
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
 
 SPEC = KernelSpec.of("copy_bytes")
 

@@ -7,15 +7,15 @@ from typing import Any
 
 from tests.unit.passes.conftest import TARGET, Writer
 
-from weft.dtypes import f32
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.value import Value
-from weft.passes.base import PassContext
-from weft.passes.choose_layouts import ChooseLayouts
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.conv import lower_conv
+from treadle.dtypes import f32
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.value import Value
+from treadle.passes.base import PassContext
+from treadle.passes.choose_layouts import ChooseLayouts
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.conv import lower_conv
 
 C4 = Blocked(4)
 POOL = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0), "dilations": (1, 1), "ceil_mode": False}

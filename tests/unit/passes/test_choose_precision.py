@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.passes.conftest import TARGET, Writer
 
-from weft.codegen import target as targets
-from weft.dtypes import bf16, f32
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.graph.verify import verify
-from weft.passes.base import PassContext, Precision
-from weft.passes.choose_precision import ChoosePrecision
-from weft.plan.target import Target
+from treadle.codegen import target as targets
+from treadle.dtypes import bf16, f32
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.graph.verify import verify
+from treadle.passes.base import PassContext, Precision
+from treadle.passes.choose_precision import ChoosePrecision
+from treadle.plan.target import Target
 
 HOST = targets.for_isa(targets.best_isa())
 needs_products = pytest.mark.skipif(not HOST.has_bf16_products, reason="this CPU lacks AVX512_BF16")

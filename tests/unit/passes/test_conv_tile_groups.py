@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.passes.lower.conv_tile_groups import TileGroup, groups_of_chunk, tile_groups, unevenness, useful_chunks
-from weft.plan.target import Target
+from treadle.passes.lower.conv_tile_groups import TileGroup, groups_of_chunk, tile_groups, unevenness, useful_chunks
+from treadle.plan.target import Target
 
 CASES = [(1, 1, 4_000), (13, 2, 40_000), (196, 3, 64_000), (3136, 16, 9_000), (50, 7, 10**9)]
 """Tiles, vectors of outputs, bytes of a tile's input."""

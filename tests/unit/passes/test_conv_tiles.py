@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from weft.passes.lower.conv_shape import ConvShape
-from weft.passes.lower.conv_tiles import Tile, choose_tile
+from treadle.passes.lower.conv_shape import ConvShape
+from treadle.passes.lower.conv_tiles import Tile, choose_tile
 
 _SHAPE = ConvShape(
     images=1, channels=144, size=(56, 56), outputs=24, out_size=(56, 56), kernel=(1, 1), strides=(1, 1),

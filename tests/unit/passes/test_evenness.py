@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from weft.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, cut, wanted_chunks
-from weft.passes.lower.evenness import loss
+from treadle.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, cut, wanted_chunks
+from treadle.passes.lower.evenness import loss
 
 
 def time_of(chunks: int, per_chunk: int, units: int, workers: int) -> int:

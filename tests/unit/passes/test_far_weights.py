@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from weft.codegen.target import detect
-from weft.driver import Options, compile_for, plans_of
-from weft.dtypes import f32
-from weft.graph.graph import Graph
+from treadle.codegen.target import detect
+from treadle.driver import Options, compile_for, plans_of
+from treadle.dtypes import f32
+from treadle.graph.graph import Graph
 
 LAYER_BYTES = 256 * 256 * 9 * 4
 

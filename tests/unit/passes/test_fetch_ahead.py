@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from tests.kernel_runner import lower_graph, run_calls, run_graph
 
-from weft.dtypes import DType, f32, f64
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.value import Value
-from weft.passes.fetch_ahead import LEAST_BYTES, fetch_ahead
-from weft.passes.lower.base import nbytes
-from weft.plan.call import Call
-from weft.plan.target import Target
+from treadle.dtypes import DType, f32, f64
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.value import Value
+from treadle.passes.fetch_ahead import LEAST_BYTES, fetch_ahead
+from treadle.passes.lower.base import nbytes
+from treadle.plan.call import Call
+from treadle.plan.target import Target
 
 POINTWISE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
 

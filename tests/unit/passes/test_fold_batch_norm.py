@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from weft.passes.fold_batch_norm import FoldBatchNorm
-from weft.passes.fold_scales import FoldScales
-from weft.passes.simplify_arithmetic import SimplifyArithmetic
+from treadle.passes.fold_batch_norm import FoldBatchNorm
+from treadle.passes.fold_scales import FoldScales
+from treadle.passes.simplify_arithmetic import SimplifyArithmetic
 
 
 def batch_norm(write, x, channels):

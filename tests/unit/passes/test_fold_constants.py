@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.errors import ShapeError
-from weft.passes.base import Limits, PassContext
-from weft.passes.fold_constants import FoldConstants
+from treadle import dtypes
+from treadle.errors import ShapeError
+from treadle.passes.base import Limits, PassContext
+from treadle.passes.fold_constants import FoldConstants
 
 
 def test_shape_arithmetic_folds_away(write, context):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.passes.absorb_transposes import AbsorbTransposes
-from weft.passes.fuse_attention import FuseAttention
-from weft.passes.fuse_tail import FuseTail
+from treadle import dtypes
+from treadle.passes.absorb_transposes import AbsorbTransposes
+from treadle.passes.fuse_attention import FuseAttention
+from treadle.passes.fuse_tail import FuseTail
 
 PASSES = (AbsorbTransposes(), AbsorbTransposes(), FuseTail(), FuseAttention())
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.passes.fuse_bags import FuseBags
-from weft.passes.group_elementwise import GroupElementwise
+from treadle import dtypes
+from treadle.passes.fuse_bags import FuseBags
+from treadle.passes.group_elementwise import GroupElementwise
 
 REDUCTIONS = ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from weft.dtypes import f32
-from weft.errors import ShapeError
-from weft.ops.op import Info
-from weft.ops.table import OPS
-from weft.passes.fuse_head import FuseHead
-from weft.passes.group_elementwise import GroupElementwise
+from treadle.dtypes import f32
+from treadle.errors import ShapeError
+from treadle.ops.op import Info
+from treadle.ops.table import OPS
+from treadle.passes.fuse_head import FuseHead
+from treadle.passes.group_elementwise import GroupElementwise
 
 
 @pytest.mark.parametrize("op", ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"])

@@ -2,9 +2,9 @@
 
 import pytest
 
-from weft.passes.fuse_layer_norm import FuseLayerNorm
-from weft.passes.fuse_softmax import FuseSoftmax
-from weft.passes.remove_dead import RemoveDead
+from treadle.passes.fuse_layer_norm import FuseLayerNorm
+from treadle.passes.fuse_softmax import FuseSoftmax
+from treadle.passes.remove_dead import RemoveDead
 
 
 def centred_and_root(write, x, square):

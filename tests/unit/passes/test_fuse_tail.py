@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from weft import dtypes
-from weft.passes.fuse_tail import FuseTail
+from treadle import dtypes
+from treadle.passes.fuse_tail import FuseTail
 
 
 def tail_ops(node):

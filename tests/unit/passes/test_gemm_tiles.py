@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from weft.dtypes import f32
-from weft.graph.graph import Graph
-from weft.passes.lower.base import LowerContext
-from weft.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, panels_ahead
-from weft.passes.lower.matmul import lower_matmul
-from weft.plan.target import Target
+from treadle.dtypes import f32
+from treadle.graph.graph import Graph
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, panels_ahead
+from treadle.passes.lower.matmul import lower_matmul
+from treadle.plan.target import Target
 
 SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
 REGISTERS = [(16, 32), (8, 16), (4, 16), (2, 16)]

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from tests.kernel_runner import lower_graph, run_graph
 
-import weft
-from weft import dtypes
-from weft.codegen import target as targets
-from weft.dtypes import DType
-from weft.graph.expr import Expr, Step
-from weft.graph.graph import Graph
-from weft.ops.elementwise import evaluate_elementwise
-from weft.passes.lower.expr import with_given
+import treadle
+from treadle import dtypes
+from treadle.codegen import target as targets
+from treadle.dtypes import DType
+from treadle.graph.expr import Expr, Step
+from treadle.graph.graph import Graph
+from treadle.ops.elementwise import evaluate_elementwise
+from treadle.passes.lower.expr import with_given
 
 
 def _scaled(dtype: DType, *numbers: float) -> Expr:
@@ -89,8 +89,8 @@ def test_sessions_that_differ_by_a_number_compile_one_kernel(monkeypatch: pytest
     """
     A thousand graphs that differ in one scalar compile as often as one of them.
     """
-    monkeypatch.setenv("WEFT_CACHE", "off")
-    sessions = [weft.Session(_graph(_scaled(dtypes.f32, 2.1 + 0.1 * number, 0.3), (64,))) for number in range(4)]
+    monkeypatch.setenv("TREADLE_CACHE", "off")
+    sessions = [treadle.Session(_graph(_scaled(dtypes.f32, 2.1 + 0.1 * number, 0.3), (64,))) for number in range(4)]
     sets = [session._plans.all()[0].executable.layout.kept.kernels for session in sessions]  # type: ignore[attr-defined]
     assert [one.compiled for one in sets[1:]] == [0, 0, 0]
     x = np.arange(64, dtype=np.float32)

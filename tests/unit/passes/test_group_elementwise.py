@@ -1,7 +1,7 @@
 """Scalar ops become few loops over memory."""
 
-from weft import dtypes
-from weft.passes.group_elementwise import GroupElementwise
+from treadle import dtypes
+from treadle.passes.group_elementwise import GroupElementwise
 
 
 def test_chain_is_one_loop(write, apply):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from weft.passes.merge_common import MergeCommon
-from weft.passes.remove_dead import RemoveDead
+from treadle.passes.merge_common import MergeCommon
+from treadle.passes.remove_dead import RemoveDead
 
 
 def test_equal_nodes_merge(write, apply):

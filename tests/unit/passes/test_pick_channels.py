@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from tests.unit.passes.conftest import TARGET
 
-from weft.dtypes import f32
-from weft.graph.graph import Graph
-from weft.graph.layout import Blocked
-from weft.graph.value import Value
-from weft.ops.evaluate import evaluate
-from weft.passes.base import PassContext
-from weft.passes.pick_channels import PickChannels
+from treadle.dtypes import f32
+from treadle.graph.graph import Graph
+from treadle.graph.layout import Blocked
+from treadle.graph.value import Value
+from treadle.ops.evaluate import evaluate
+from treadle.passes.base import PassContext
+from treadle.passes.pick_channels import PickChannels
 
 LAYOUT = Blocked(16)
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.errors import InternalError
-from weft.passes.base import PassContext
-from weft.passes.manager import Manager
-from weft.passes.pipeline import FUSE, INFER, LAYOUT, SIMPLIFY, optimize
-from weft.passes.specialize import copy_graph
+from treadle import dtypes
+from treadle.errors import InternalError
+from treadle.passes.base import PassContext
+from treadle.passes.manager import Manager
+from treadle.passes.pipeline import FUSE, INFER, LAYOUT, SIMPLIFY, optimize
+from treadle.passes.specialize import copy_graph
 
 UNARY = ("neg", "abs", "relu", "tanh", "sigmoid")
 BINARY = ("add", "sub", "mul", "max")
@@ -115,7 +115,7 @@ def test_random_graphs_keep_their_meaning(write, same, context, seed, math, monk
     """
     Whatever the graph, the optimised one is valid after every pass and computes the same.
     """
-    monkeypatch.setenv("WEFT_DEBUG", "1")
+    monkeypatch.setenv("TREADLE_DEBUG", "1")
     graph = random_graph(write, seed)
     before = copy_graph(graph)
 
@@ -164,9 +164,9 @@ class Breaking:
 @pytest.mark.parametrize("level", ["0", "1"])
 def test_broken_graph_names_the_pass(write, context, monkeypatch, level):
     """
-    A fault of a pass is weft's own: under WEFT_DEBUG=1 the error names the pass.
+    A fault of a pass is treadle's own: under TREADLE_DEBUG=1 the error names the pass.
     """
-    monkeypatch.setenv("WEFT_DEBUG", level)
+    monkeypatch.setenv("TREADLE_DEBUG", level)
     graph = write.done(write.op("exp", write.op("neg", write.input(3))))
     manager = Manager(context)
 
@@ -179,9 +179,9 @@ def test_broken_graph_names_the_pass(write, context, monkeypatch, level):
 
 def test_graphs_are_printed_on_demand(write, context, monkeypatch, capsys):
     """
-    WEFT_DEBUG=2 prints the graph after each pass that changed it, to stderr.
+    TREADLE_DEBUG=2 prints the graph after each pass that changed it, to stderr.
     """
-    monkeypatch.setenv("WEFT_DEBUG", "2")
+    monkeypatch.setenv("TREADLE_DEBUG", "2")
     graph = write.done(write.op("exp", write.op("identity", write.input(3))))
 
     optimize(graph, context)

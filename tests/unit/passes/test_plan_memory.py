@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
-from weft.dtypes import f32
-from weft.graph.graph import Graph
-from weft.graph.value import Value
-from weft.passes.build_tasks import dependencies
-from weft.passes.choose_kernels import Lowered
-from weft.passes.plan_memory import ALIGNMENT, plan_memory
-from weft.plan.call import Call
-from weft.plan.plan import Buffer, Home, Place
+from treadle.dtypes import f32
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.passes.build_tasks import dependencies
+from treadle.passes.choose_kernels import Lowered
+from treadle.passes.plan_memory import ALIGNMENT, plan_memory
+from treadle.plan.call import Call
+from treadle.plan.plan import Buffer, Home, Place
 
 
 def random_dag(seed: int, count: int) -> tuple[Graph, Lowered]:

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.ops.evaluate import evaluate, results_of
-from weft.passes.infer_shapes import InferShapes
-from weft.passes.regions import first_region
-from weft.passes.specialize import specialize
+from treadle import dtypes
+from treadle.ops.evaluate import evaluate, results_of
+from treadle.passes.infer_shapes import InferShapes
+from treadle.passes.regions import first_region
+from treadle.passes.specialize import specialize
 
 
 def run_in_regions(graph, inputs, context):

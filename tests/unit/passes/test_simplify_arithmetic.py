@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.passes.simplify_arithmetic import SimplifyArithmetic
+from treadle import dtypes
+from treadle.passes.simplify_arithmetic import SimplifyArithmetic
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.passes.simplify_identities import SimplifyIdentities
+from treadle import dtypes
+from treadle.passes.simplify_identities import SimplifyIdentities
 
 
 @pytest.mark.parametrize(

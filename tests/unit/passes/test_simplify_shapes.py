@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from weft.passes.simplify_broadcasts import SimplifyBroadcasts
-from weft.passes.simplify_reshapes import SimplifyReshapes
-from weft.passes.simplify_transposes import SimplifyTransposes
+from treadle.passes.simplify_broadcasts import SimplifyBroadcasts
+from treadle.passes.simplify_reshapes import SimplifyReshapes
+from treadle.passes.simplify_transposes import SimplifyTransposes
 
 
 def test_regrouping_ops_become_one_reshape(write, apply):

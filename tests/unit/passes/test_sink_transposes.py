@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from weft.passes.fold_pads import FoldPads
-from weft.passes.simplify_reshapes import SimplifyReshapes
-from weft.passes.simplify_transposes import SimplifyTransposes
-from weft.passes.sink_transposes import SinkTransposes
+from treadle.passes.fold_pads import FoldPads
+from treadle.passes.simplify_reshapes import SimplifyReshapes
+from treadle.passes.simplify_transposes import SimplifyTransposes
+from treadle.passes.sink_transposes import SinkTransposes
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 SINK = [SinkTransposes(), SimplifyTransposes(), SimplifyReshapes()] * 4

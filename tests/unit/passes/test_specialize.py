@@ -2,10 +2,10 @@
 
 import pytest
 
-from weft import dtypes
-from weft.errors import InputError
-from weft.graph.graph import Graph
-from weft.passes.specialize import copy_graph, specialize
+from treadle import dtypes
+from treadle.errors import InputError
+from treadle.graph.graph import Graph
+from treadle.passes.specialize import copy_graph, specialize
 
 
 @pytest.fixture

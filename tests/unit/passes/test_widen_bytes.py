@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft import dtypes
-from weft.codegen import target as targets
-from weft.graph.graph import Graph
-from weft.ops.evaluate import evaluate
-from weft.passes.base import PassContext
-from weft.passes.infer_shapes import InferShapes
-from weft.passes.widen_bytes import WidenBytes
+from treadle import dtypes
+from treadle.codegen import target as targets
+from treadle.graph.graph import Graph
+from treadle.ops.evaluate import evaluate
+from treadle.passes.base import PassContext
+from treadle.passes.infer_shapes import InferShapes
+from treadle.passes.widen_bytes import WidenBytes
 
 Array = np.ndarray[Any, Any]
 

@@ -6,13 +6,13 @@ import numpy as np
 from onnx import TensorProto, helper
 from tests.models import small
 
-import weft
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.ops.op import Info
+import treadle
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.ops.op import Info
 
 
-def long_kernels(count: int = 1200) -> tuple[weft.Session, dict[str, np.ndarray]]:
+def long_kernels(count: int = 1200) -> tuple[treadle.Session, dict[str, np.ndarray]]:
     """Some seconds of matrix products, one after the other, and inputs for it."""
     w = small.ModelWriter()
     weights, y = w.random(512, 512), "x"
@@ -20,7 +20,7 @@ def long_kernels(count: int = 1200) -> tuple[weft.Session, dict[str, np.ndarray]
         y = w.op("MatMul", y, weights)
     w.nodes[-1].output[0] = "y"
     model = w.model({"x": (small.FLOAT, [512, 512])}, {"y": (small.FLOAT, [512, 512])})
-    return weft.Session(model), {"x": np.zeros((512, 512), np.float32)}
+    return treadle.Session(model), {"x": np.zeros((512, 512), np.float32)}
 
 
 def endless_loop():
@@ -37,10 +37,10 @@ def endless_loop():
     w = small.ModelWriter()
     w.op("Loop", "", w.constant(np.array(True)), "x", body=body)
     w.nodes[-1].output[0] = "y"
-    return weft.Session(w.model({"x": (small.FLOAT, [1])}, {"y": (small.FLOAT, [1])}))
+    return treadle.Session(w.model({"x": (small.FLOAT, [1])}, {"y": (small.FLOAT, [1])}))
 
 
-def python_tasks(functions, *, chained=False, blocking=False, **options) -> weft.Session:
+def python_tasks(functions, *, chained=False, blocking=False, **options) -> treadle.Session:
     """A session of the given functions of no argument, side by side or in a row, each giving x [1] on."""
     graph = Graph()
     x = graph.input("x", dtypes.f32, (1,))
@@ -58,7 +58,7 @@ def python_tasks(functions, *, chained=False, blocking=False, **options) -> weft
         }
         source = graph.outputs.pop() if chained and graph.outputs else x
         graph.outputs.append(graph.add("call", [source], attrs, name=f"task{len(graph.nodes)}").output)
-    return weft.Session(graph, **options)
+    return treadle.Session(graph, **options)
 
 
 X = {"x": np.ones(1, np.float32)}

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from weft.errors import BackendError
-from weft.runtime import backends
+from treadle.errors import BackendError
+from treadle.runtime import backends
 
 NAMES = ["native", "openmp", "tbb"]
 
 START = """
 import numpy as np, os, threading
-import weft
+import treadle
 from tests.models import small
-from weft.errors import BackendError
+from treadle.errors import BackendError
 model = small.branches(width=256)
 inputs = small.inputs_for(model)
 def expect(error, call):
@@ -36,7 +36,7 @@ def process(body: str, **environment: str) -> str:
     """What a process that runs `body` prints; fails if it ends with an error."""
     result = subprocess.run(
         [sys.executable, "-c", START + body], cwd=Path(__file__).resolve().parents[3], timeout=100, check=False,
-        env=os.environ | {"WEFT_INTRA_OP_THREADS": "3"} | environment, capture_output=True, text=True,
+        env=os.environ | {"TREADLE_INTRA_OP_THREADS": "3"} | environment, capture_output=True, text=True,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
     return result.stdout
@@ -45,23 +45,23 @@ def process(body: str, **environment: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_backend_is_chosen_by_call_or_variable(name: str) -> None:
     """
-    Both ways choose, info() says what is used, and only the native one starts workers of weft.
+    Both ways choose, info() says what is used, and only the native one starts workers of treadle.
     """
     after = """
 import time
 model = small.convolutional(channels=64, size=57); inputs = small.inputs_for(model)
-print(weft.threads.info()["build"]["backend"])
-session, before, end = weft.Session(model), names(), time.monotonic() + 60
-def of_weft(): return any(name.startswith("weft-") for name in names().values())
-def found(): return of_weft() if weft.threads.info()["build"]["backend"] == "native" else len(names()) > len(before)
-alone = weft.threads.info()["build"]["backend"] == "tbb" and len(os.sched_getaffinity(0)) == 1  # it starts none there
+print(treadle.threads.info()["build"]["backend"])
+session, before, end = treadle.Session(model), names(), time.monotonic() + 60
+def of_treadle(): return any(name.startswith("treadle-") for name in names().values())
+def found(): return of_treadle() if treadle.threads.info()["build"]["backend"] == "native" else len(names()) > len(before)
+alone = treadle.threads.info()["build"]["backend"] == "tbb" and len(os.sched_getaffinity(0)) == 1  # it starts none there
 while not alone and not found() and time.monotonic() < end: session.run(inputs)
-print(alone or found(), of_weft())
+print(alone or found(), of_treadle())
 """
     wanted = f"{name}\nTrue {name == 'native'}\n"
 
-    assert process(f"weft.threads.set_backend({name!r})\n" + after) == wanted
-    assert process(after, WEFT_PARALLEL_BACKEND=name) == wanted
+    assert process(f"treadle.threads.set_backend({name!r})\n" + after) == wanted
+    assert process(after, TREADLE_PARALLEL_BACKEND=name) == wanted
 
 
 def test_a_call_goes_before_the_variable_and_may_change_its_mind_before_the_first_run() -> None:
@@ -69,11 +69,11 @@ def test_a_call_goes_before_the_variable_and_may_change_its_mind_before_the_firs
     Nothing is fixed until something runs.
     """
     body = """
-weft.threads.set_backend("native"); weft.threads.set_backend("openmp")
-weft.Session(model).run(inputs)
-print(weft.threads.info()["build"]["backend"])
+treadle.threads.set_backend("native"); treadle.threads.set_backend("openmp")
+treadle.Session(model).run(inputs)
+print(treadle.threads.info()["build"]["backend"])
 """
-    assert process(body, WEFT_PARALLEL_BACKEND="native") == "openmp\n"
+    assert process(body, TREADLE_PARALLEL_BACKEND="native") == "openmp\n"
 
 
 @pytest.mark.parametrize(("first", "second"), [("native", "openmp"), ("openmp", "native"), ("tbb", "openmp")])
@@ -83,17 +83,17 @@ def test_a_second_backend_is_refused_once_something_has_run(first: str, second: 
     """
     message = process(
         f"""
-weft.threads.set_backend({first!r})
-session = weft.Session(model)
+treadle.threads.set_backend({first!r})
+session = treadle.Session(model)
 before = session.run(inputs)["y"]
-print(expect(BackendError, lambda: weft.threads.set_backend({second!r})))
-weft.threads.set_backend({first!r})
+print(expect(BackendError, lambda: treadle.threads.set_backend({second!r})))
+treadle.threads.set_backend({first!r})
 assert session.run(inputs)["y"].tobytes() == before.tobytes()
 """
     )
 
     assert f"backend from set_backend({second!r}): {first!r} (set_backend({first!r})) is in use" in message
-    assert f"WEFT_PARALLEL_BACKEND={second}" in message
+    assert f"TREADLE_PARALLEL_BACKEND={second}" in message
 
 
 @pytest.mark.parametrize("name", ["gcd", "", "OpenMP", None, 3])
@@ -109,10 +109,10 @@ def test_a_variable_that_names_no_backend_is_refused_at_the_first_run() -> None:
     """
     It is not ignored.
     """
-    body = "from weft.errors import KnobError\nprint(expect(KnobError, lambda: weft.Session(model).run(inputs)))"
+    body = "from treadle.errors import KnobError\nprint(expect(KnobError, lambda: treadle.Session(model).run(inputs)))"
 
-    assert "WEFT_PARALLEL_BACKEND: wanted native, openmp or tbb, got 'omp'" in process(
-        body, WEFT_PARALLEL_BACKEND="omp"
+    assert "TREADLE_PARALLEL_BACKEND: wanted native, openmp or tbb, got 'omp'" in process(
+        body, TREADLE_PARALLEL_BACKEND="omp"
     )
 
 
@@ -137,9 +137,9 @@ def test_failures_timeouts_and_clients_work_on_every_backend(name: str) -> None:
     A failing kernel reaches the caller, a timeout ends a run, eight clients get their own results.
     """
     body = f"""
-from weft.errors import RunError, RunTimeoutError
-weft.threads.set_backend({name!r})
-session = weft.Session(small.convolutional(channels=64, size=57))
+from treadle.errors import RunError, RunTimeoutError
+treadle.threads.set_backend({name!r})
+session = treadle.Session(small.convolutional(channels=64, size=57))
 feeds = small.inputs_for(small.convolutional(channels=64, size=57))
 wanted = session.run(feeds)["y"].tobytes()
 expect(RunTimeoutError, lambda: session.run(feeds, timeout=0.0))
@@ -151,7 +151,7 @@ for c in clients: c.start()
 for c in clients: c.join()
 w = small.ModelWriter()
 w.op("Gather", "x", "i"); w.nodes[-1].output[0] = "y"
-gather = weft.Session(w.model({{"x": (small.FLOAT, [1000, 64]), "i": (7, [5000])}}, {{"y": (small.FLOAT, [5000, 64])}}))
+gather = treadle.Session(w.model({{"x": (small.FLOAT, [1000, 64]), "i": (7, [5000])}}, {{"y": (small.FLOAT, [5000, 64])}}))
 expect(RunError, lambda: gather.run({{"x": np.zeros((1000, 64), np.float32), "i": np.full(5000, 9999)}}))
 assert session.run(feeds)["y"].tobytes() == wanted
 print(len(same), all(same))

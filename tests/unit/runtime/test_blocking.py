@@ -9,7 +9,7 @@ import time
 import pytest
 from tests.unit.runtime.slow_models import X, python_tasks
 
-from weft import Pool, _native
+from treadle import Pool, _native
 
 KINDS = ("plain", "blocking", "nested", "nested blocking")
 EDGES = [(i, j) for j in range(3) for i in range(j)]

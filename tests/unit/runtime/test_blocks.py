@@ -8,32 +8,32 @@ from pathlib import Path
 
 import pytest
 
-import weft
-from weft.errors import WeftError
+import treadle
+from treadle.errors import TreadleError
 
 BLOCKS: dict[str, Callable[[Path], AbstractContextManager[object]]] = {
-    "trace": lambda folder: weft.trace(folder / "t.json"),
-    "limit": lambda _: weft.threads.limit(intra_op=1),
-    "python_ops": lambda _: weft.python_ops("thread"),
+    "trace": lambda folder: treadle.trace(folder / "t.json"),
+    "limit": lambda _: treadle.threads.limit(intra_op=1),
+    "python_ops": lambda _: treadle.python_ops("thread"),
 }
 
 
 @pytest.mark.parametrize("name", BLOCKS)
-def test_leaving_a_block_never_entered_is_an_error_of_weft(name: str, tmp_path: Path) -> None:
+def test_leaving_a_block_never_entered_is_an_error_of_treadle(name: str, tmp_path: Path) -> None:
     """
     And says so.
     """
-    with pytest.raises(WeftError, match="this block was not entered"):
+    with pytest.raises(TreadleError, match="this block was not entered"):
         BLOCKS[name](tmp_path).__exit__(None, None, None)
 
 
-def test_leaving_a_block_twice_is_an_error_of_weft() -> None:
+def test_leaving_a_block_twice_is_an_error_of_treadle() -> None:
     """
     The second time it is not entered any more.
     """
-    block = weft.threads.limit(intra_op=1)
+    block = treadle.threads.limit(intra_op=1)
     with block:
         pass
 
-    with pytest.raises(WeftError, match="this block was not entered"):
+    with pytest.raises(TreadleError, match="this block was not entered"):
         block.__exit__(None, None, None)

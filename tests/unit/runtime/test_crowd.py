@@ -9,13 +9,13 @@ import pytest
 
 CLIENTS = """
 import gc, mmap, resource, sys, threading, time
-import numpy as np, weft
+import numpy as np, treadle
 from pathlib import Path
 from tests.models import small
 
 model = small.branches(width=256)
 inputs = small.inputs_for(model)
-session = weft.Session(model, pool=weft.Pool("crowd", intra_op=2, inter_op=2))
+session = treadle.Session(model, pool=treadle.Pool("crowd", intra_op=2, inter_op=2))
 wanted = session.run(inputs)["y"].tobytes()
 limited = len(sys.argv) > 1
 go, warm, ends, wrong = threading.Event(), threading.Barrier(7), threading.Barrier(7), []
@@ -29,14 +29,14 @@ def client():
         runs += 1
         try:
             if session.run(inputs)["y"].tobytes() != wanted: wrong.append("other bits")
-        except weft.errors.WeftError as error:
+        except treadle.errors.TreadleError as error:
             wrong.append(str(error))
     ends.wait()
     ends.wait()  # the stack of a thread that has ended can be another's
 
 def workers():
     names = [(task / "comm").read_text() for task in Path("/proc/self/task").iterdir()]
-    return sum(name.startswith("weft-crowd") for name in names)
+    return sum(name.startswith("treadle-crowd") for name in names)
 
 clients = [threading.Thread(target=client) for _ in range(6)]
 for thread in clients: thread.start()
@@ -82,5 +82,5 @@ def test_a_crowd_is_served_by_its_clients_where_no_thread_can_be_started():
     workers, wrong = crowd("limited").split(" ", 1)
 
     assert int(workers) < 2
-    assert wrong.startswith("[]\nweft: team 'crowd': cannot start thread ")
+    assert wrong.startswith("[]\ntreadle: team 'crowd': cannot start thread ")
     assert wrong.count("\n") == 2

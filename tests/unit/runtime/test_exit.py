@@ -10,9 +10,9 @@ import pytest
 
 START = """
 import atexit, os, signal, sys, threading, time
-import weft
+import treadle
 from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
-weft.threads.set(intra_op=3, inter_op=2)
+treadle.threads.set(intra_op=3, inter_op=2)
 session, inputs = long_kernels(60)
 session.run(inputs, ["y"])
 """
@@ -25,12 +25,12 @@ endless = python_tasks([lambda: time.sleep(0.01)] * 1000)
 threading.Thread(target=endless.run, args=(X,), daemon=True).start()
 """,
     "a run in the background": "future = session.run_async(inputs)",
-    "a pool that is referred to for ever": "weft.kept = weft.Pool(intra_op=2); session.run(inputs, pool=weft.kept)",
+    "a pool that is referred to for ever": "treadle.kept = treadle.Pool(intra_op=2); session.run(inputs, pool=treadle.kept)",
     "a task that was left to itself": """
 never = python_tasks([threading.Event().wait], blocking=True)
 try:
     never.run(X, timeout=0.1)
-except weft.errors.RunTimeoutError:
+except treadle.errors.RunTimeoutError:
     pass
 """,
     "a task in a worker that was left to itself": """
@@ -42,11 +42,11 @@ def dwell():
         inside.set()
         while True:
             time.sleep(0.001)
-token = weft.CancelToken()
+token = treadle.CancelToken()
 threading.Thread(target=lambda: (inside.wait(), token.cancel())).start()
 try:
     python_tasks([dwell] * 200).run(X, cancel=token)
-except weft.errors.RunCancelledError:
+except treadle.errors.RunCancelledError:
     pass
 """,
     "a task for ever on a daemon thread": """
@@ -75,10 +75,10 @@ time.sleep(0.1)
 class Late:
     def __del__(self):
         time.sleep(0.05)
-weft.kept_late = Late()
+treadle.kept_late = Late()
 """,
     "a run at the very end": "atexit.register(session.run, inputs)",
-    "a spinning team": "weft.threads.set(spin_us=float('inf')); session.run(inputs)",
+    "a spinning team": "treadle.threads.set(spin_us=float('inf')); session.run(inputs)",
 }
 
 ENDINGS = {
@@ -122,7 +122,7 @@ def end():
     client.join()
     print("joined")
 stopped = False
-atexit.register(end)  # before weft is imported: called after the end of its runs
+atexit.register(end)  # before treadle is imported: called after the end of its runs
 from tests.unit.runtime.slow_models import X, long_kernels
 session, inputs = long_kernels(60)
 inside = threading.Event()
@@ -138,7 +138,7 @@ inside.wait()
 
 def test_a_daemon_thread_in_a_run_can_be_joined_at_the_end() -> None:
     """
-    By who registered for the end of the process before weft did.
+    By who registered for the end of the process before treadle did.
     """
     done = subprocess.run(
         [sys.executable, "-c", JOINED], cwd=Path(__file__).parents[3],
@@ -154,10 +154,10 @@ def test_a_process_ends_while_daemon_threads_begin_and_end_runs_without_a_pause(
     """
     body = """
 import threading, time
-import weft
+import treadle
 from tests.models import small
 model = small.attention()
-session, inputs = weft.Session(model), small.inputs_for(model)
+session, inputs = treadle.Session(model), small.inputs_for(model)
 session.run(inputs)
 
 def client():
@@ -183,7 +183,7 @@ def test_other_backends_end_too(backend: str) -> None:
     """
     With a run in progress on a daemon thread.
     """
-    body = f"import weft\nweft.threads.set_backend({backend!r})\n" + START + DOING["a run on a daemon thread"]
+    body = f"import treadle\ntreadle.threads.set_backend({backend!r})\n" + START + DOING["a run on a daemon thread"]
     done = subprocess.run(
         [sys.executable, "-c", body],
         cwd=Path(__file__).parents[3],

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-THREAD_VARIABLES = ("WEFT_INTRA_OP_THREADS", "WEFT_INTER_OP_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+THREAD_VARIABLES = ("TREADLE_INTRA_OP_THREADS", "TREADLE_INTER_OP_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 
 pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason="needs sched_setaffinity and two CPUs to choose from")
 
@@ -20,7 +20,7 @@ EVERYTHING = """
 import threading, time
 import numpy as np
 from tests.models import small
-from weft import _native
+from treadle import _native
 
 def program(bodies, blocking=()):
     steps = [(body, [], [], 1, 1e7) for body in bodies]
@@ -29,12 +29,12 @@ def program(bodies, blocking=()):
 
 model = small.branches(width=256)
 inputs = small.inputs_for(model)
-session = weft.Session(model)
+session = treadle.Session(model)
 wanted = session.run(inputs)["y"].tobytes()
 assert small.wanted(model, inputs)["y"].shape == (16, 1)
 same = []
 rerun = lambda _: same.append(session.run(inputs)["y"].tobytes() == wanted)
-team = weft.threads.default_team()
+team = treadle.threads.default_team()
 inner = program([rerun, rerun])
 outer = program([lambda _: inner.run(team, []), lambda _: inner.run(team, []), lambda _: time.sleep(0.01)], {2})
 clients = [threading.Thread(target=outer.run, args=(team, [])) for _ in range(6)]
@@ -46,11 +46,11 @@ result["places"] = list(team.limits)
 
 
 def in_process(cpus: list[int], body: str = "", **environment: str) -> dict[str, Any]:
-    """What `weft.threads` says in a process bound to `cpus`, and what `body` puts into `result`."""
+    """What `treadle.threads` says in a process bound to `cpus`, and what `body` puts into `result`."""
     lines = [
         f"import json, os; os.sched_setaffinity(0, {cpus})",
-        "import weft",
-        "settings = weft.threads.get()",
+        "import treadle",
+        "settings = treadle.threads.get()",
         "result = {'intra': settings.intra_op, 'inter': settings.inter_op, 'source': settings.intra_source}",
         body,
         "print(json.dumps(result))",
@@ -87,6 +87,6 @@ def test_more_threads_than_cpus_work_when_asked_for() -> None:
     """
     A number that was asked for is taken as it is, also on one CPU.
     """
-    found = in_process(CPUS[:1], EVERYTHING, WEFT_INTRA_OP_THREADS="4", WEFT_INTER_OP_THREADS="3")
+    found = in_process(CPUS[:1], EVERYTHING, TREADLE_INTRA_OP_THREADS="4", TREADLE_INTER_OP_THREADS="3")
 
     assert found["places"] == [4, 3]

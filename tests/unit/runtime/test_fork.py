@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 START = """
 import asyncio, multiprocessing, os, signal, sys, threading, time
 import numpy as np
-import weft
+import treadle
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
@@ -44,17 +44,17 @@ def in_child(body):
 def works():
     "What a child does: it runs what it has inherited, loads and runs what is new, also in the background."
     assert session.run(inputs)["y"].tobytes() == wanted
-    again = weft.Session(model, pool=weft.Pool("child", intra_op=2))
+    again = treadle.Session(model, pool=treadle.Pool("child", intra_op=2))
     assert again.run(inputs)["y"].tobytes() == wanted
     assert session.run_async(inputs).result()["y"].tobytes() == wanted
-    small_one = weft.Session(product(40))
+    small_one = treadle.Session(product(40))
     assert small_one.run({"x": np.ones((3, 40), np.float32)})["y"].shape == (3, 40)
-    weft.threads.set(intra_op=1 + weft.threads.get().intra_op)
+    treadle.threads.set(intra_op=1 + treadle.threads.get().intra_op)
     assert session.run(inputs)["y"].tobytes() == wanted
 
 def load():
     global session, wanted
-    session = weft.Session(model)
+    session = treadle.Session(model)
     wanted = session.run(inputs)["y"].tobytes()
 
 def meanwhile(body, times=6):
@@ -86,15 +86,15 @@ def run(body: str, timeout: float = 110, **environment: str) -> str:
 
 
 STATES = {
-    "unused": "session, wanted = weft.Session(model), None; works = lambda: session.run(inputs); in_child(works)",
+    "unused": "session, wanted = treadle.Session(model), None; works = lambda: session.run(inputs); in_child(works)",
     "idle": "load(); session.run_async(inputs).result(); in_child(works)",
     "running": "load(); meanwhile(lambda _: session.run(inputs))",
     "running in the background": "load(); meanwhile(lambda _: [f.result() for f in [session.run_async(inputs) for _ in range(9)]])",
     "in a Python task": "load(); python_tasks([lambda: in_child(works)] * 3 + [lambda: session.run(inputs)]).run(X)",
     "in a blocking task": "load(); python_tasks([lambda: in_child(works)] * 2, blocking=True).run(X)",
-    "inside limit()": "load()\nwith weft.threads.limit(intra_op=1): in_child(works)",
-    "changing settings": "load(); meanwhile(lambda turn: weft.threads.set(intra_op=1 + turn % 3, inter_op=1 + turn % 2))",
-    "making pools": "load(); meanwhile(lambda turn: weft.Pool('made', intra_op=2))",
+    "inside limit()": "load()\nwith treadle.threads.limit(intra_op=1): in_child(works)",
+    "changing settings": "load(); meanwhile(lambda turn: treadle.threads.set(intra_op=1 + turn % 3, inter_op=1 + turn % 2))",
+    "making pools": "load(); meanwhile(lambda turn: treadle.Pool('made', intra_op=2))",
 }  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_a_child_works_whatever_its_parent_was_doing(state: str) -> None:
     """
     It runs what it inherited, loads what is new, changes settings and makes pools; and its parent goes on.
     """
-    run(STATES[state], WEFT_INTRA_OP_THREADS="3", WEFT_INTER_OP_THREADS="2")
+    run(STATES[state], TREADLE_INTRA_OP_THREADS="3", TREADLE_INTER_OP_THREADS="2")
 
 
 def test_a_future_of_the_parent_is_not_waited_for_in_a_child() -> None:
@@ -123,7 +123,7 @@ def asks():
     for ask in (future.result, future.exception, lambda: asyncio.run(waits())):
         try:
             ask()
-        except weft.errors.RunError as fault:
+        except treadle.errors.RunError as fault:
             assert "begin another here" in str(fault)
         else:
             raise AssertionError("it came from nowhere")
@@ -141,9 +141,9 @@ def test_a_child_works_though_its_parent_was_compiling() -> None:
     """
     body = """
 load()
-shared = weft.Session(product(48))
+shared = treadle.Session(product(48))
 def compile(turn):
-    weft.Session(product(8 * (turn % 30) + 64)).run({"x": np.ones((1 + turn % 7, 8 * (turn % 30) + 64), np.float32)})
+    treadle.Session(product(8 * (turn % 30) + 64)).run({"x": np.ones((1 + turn % 7, 8 * (turn % 30) + 64), np.float32)})
     shared.run({"x": np.ones((1 + turn, 48), np.float32)})
 inherited = works
 def works():
@@ -152,7 +152,7 @@ def works():
     inherited()
 meanwhile(compile, times=12)
 """
-    run(body, WEFT_CACHE="off", WEFT_PLAN_CACHE="2")
+    run(body, TREADLE_CACHE="off", TREADLE_PLAN_CACHE="2")
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
@@ -202,25 +202,25 @@ def test_openmp_is_left_behind_by_a_child_and_that_is_said() -> None:
     """
     body = """
 import warnings
-from weft.errors import BackendError, ThreadSettingWarning
-def chosen(): return weft.threads.info()["build"]["backend"]
+from treadle.errors import BackendError, ThreadSettingWarning
+def chosen(): return treadle.threads.info()["build"]["backend"]
 def child():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         works()
     assert [warning.category for warning in caught] == [ThreadSettingWarning], caught
     assert "openmp" in str(caught[0].message) and chosen() == "native"
-    try: weft.threads.set_backend("openmp")
+    try: treadle.threads.set_backend("openmp")
     except BackendError as fault: assert "fork" in str(fault)
     else: raise AssertionError("OpenMP was taken")
 def informed_child():
-    weft.threads.set_backend("native")
+    treadle.threads.set_backend("native")
     warnings.simplefilter("error", ThreadSettingWarning)
     works()
 def first_child():
     load()
     assert chosen() == "openmp"
-weft.threads.set_backend("openmp")
+treadle.threads.set_backend("openmp")
 in_child(first_child)
 load()
 assert chosen() == "openmp"
@@ -229,4 +229,4 @@ in_child(lambda: in_child(child))
 in_child(informed_child)
 works()
 """
-    run(body, WEFT_INTRA_OP_THREADS="3")
+    run(body, TREADLE_INTRA_OP_THREADS="3")

@@ -13,10 +13,10 @@ import pytest
 from tests.models import small
 from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python_tasks
 
-import weft
-from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError, ThreadLimitError
-from weft.runtime.control import PLAIN
-from weft.runtime.futures import Background, RunFuture
+import treadle
+from treadle.errors import InputError, RunCancelledError, RunError, RunTimeoutError, ThreadLimitError
+from treadle.runtime.control import PLAIN
+from treadle.runtime.futures import Background, RunFuture
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_a_future_gives_what_run_gives():
     It is a concurrent.futures.Future; many may be under way.
     """
     model = small.convolutional()
-    session = weft.Session(model)
+    session = treadle.Session(model)
     feeds = [small.inputs_for(model, seed=seed) for seed in range(12)]
     futures = [session.run_async(feed) for feed in feeds]
 
@@ -43,7 +43,7 @@ def test_futures_can_be_awaited():
     `await session.run_async(...)` and asyncio.gather do not block the event loop.
     """
     model = small.branches()
-    session, inputs = weft.Session(model), small.inputs_for(model)
+    session, inputs = treadle.Session(model), small.inputs_for(model)
 
     async def main():
         one = await session.run_async(inputs)
@@ -58,7 +58,7 @@ def test_arguments_are_checked_at_once():
     """
     run_async raises what run would, before there is a future.
     """
-    session = weft.Session(small.add())
+    session = treadle.Session(small.add())
     with pytest.raises(InputError):
         session.run_async({"a": 1})
 
@@ -80,7 +80,7 @@ def test_cancelling_a_future_ends_its_run(long):
     In progress the run ends with RunCancelledError; before its turn the future is cancelled as any other.
     """
     session, inputs = long
-    pool = weft.Pool(intra_op=1, inter_op=1)
+    pool = treadle.Pool(intra_op=1, inter_op=1)
     running = session.run_async(inputs, pool=pool)
     while not pool.threads.status()["runs"]:
         time.sleep(0.001)
@@ -100,7 +100,7 @@ def test_cancelling_the_task_that_awaits_cancels_the_run():
     asyncio.timeout works as one hopes.
     """
     session = endless_loop()
-    pool = weft.Pool(intra_op=1, inter_op=1)
+    pool = treadle.Pool(intra_op=1, inter_op=1)
 
     async def main():
         async with asyncio.timeout(0.1):
@@ -117,8 +117,8 @@ def test_timeouts_count_while_a_run_waits_in_the_queue():
     The deadline of what has not begun is kept as well.
     """
     session = endless_loop()
-    pool = weft.Pool(intra_op=1, inter_op=1)
-    token = weft.CancelToken()
+    pool = treadle.Pool(intra_op=1, inter_op=1)
+    token = treadle.CancelToken()
     first = session.run_async(X, pool=pool, cancel=token)
     with pytest.raises(RunTimeoutError):
         session.run_async(X, pool=pool, timeout=0.1).result(60)
@@ -142,7 +142,7 @@ def test_a_run_that_gets_no_thread_is_refused_and_forgotten(monkeypatch):
     refused, wanted = (RunFuture(None, background, None, None) for _ in range(2))
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
-    with pytest.raises(ThreadLimitError, match=r"weft-lonely-async.*can't start new thread.*or call run") as caught:
+    with pytest.raises(ThreadLimitError, match=r"treadle-lonely-async.*can't start new thread.*or call run") as caught:
         background.submit(refused, PLAIN, lambda: done.append("refused"), 1)
     monkeypatch.undo()
     background.submit(wanted, PLAIN, lambda: done.append("wanted"), 1)
@@ -171,11 +171,11 @@ def test_background_threads_end_when_there_is_nothing_to_do():
     """
     No more than the places of the pool are started, and none stays.
     """
-    pool, go = weft.Pool("served", intra_op=2, inter_op=1), threading.Event()
+    pool, go = treadle.Pool("served", intra_op=2, inter_op=1), threading.Event()
     session = python_tasks([lambda: go.wait(60)], pool=pool)
 
     def serving():
-        return sum("weft-served" in thread.name for thread in threading.enumerate())
+        return sum("treadle-served" in thread.name for thread in threading.enumerate())
 
     futures = [session.run_async(X) for _ in range(10)]
     assert serving() == 2

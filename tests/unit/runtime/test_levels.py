@@ -11,17 +11,17 @@ import pytest
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
-import weft
-from weft.errors import ThreadSettingError
-from weft.runtime.limits import Setting
-from weft.runtime.threads import Threads
-from weft.runtime.topology import Topology
+import treadle
+from treadle.errors import ThreadSettingError
+from treadle.runtime.limits import Setting
+from treadle.runtime.threads import Threads
+from treadle.runtime.topology import Topology
 
 
 @pytest.fixture(autouse=True)
 def automatic_threads():
     yield
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
 
 
 class Gauge:
@@ -63,7 +63,7 @@ def test_run_goes_before_session_before_process():
     """
     Each level that says something overrides the one before it, for its own runs only.
     """
-    weft.threads.set(intra_op=4, inter_op=4)
+    treadle.threads.set(intra_op=4, inter_op=4)
     gauge = Gauge()
     free = python_tasks([gauge] * 24)
     confined = python_tasks([gauge] * 24, inter_op=2)
@@ -81,7 +81,7 @@ def test_a_pool_has_limits_below_those_of_sessions_and_runs():
     The pool's limits hold where neither session nor run says anything.
     """
     gauge = Gauge()
-    pool = weft.Pool(intra_op=1, inter_op=2)
+    pool = treadle.Pool(intra_op=1, inter_op=2)
     session = python_tasks([gauge] * 16, pool=pool)
 
     assert reaches(2, session, gauge)
@@ -94,7 +94,7 @@ def test_a_sessions_limits_have_their_sources_and_may_change():
     """
     From the next run on; what it does not say itself is that of its pool, or of the process.
     """
-    weft.threads.set(intra_op=4, inter_op=4)
+    treadle.threads.set(intra_op=4, inter_op=4)
     gauge = Gauge()
     session = python_tasks([gauge] * 16, inter_op=1)
     assert (session.get().intra_op, session.get().inter_op) == (4, 1)
@@ -106,7 +106,7 @@ def test_a_sessions_limits_have_their_sources_and_may_change():
     with pytest.raises(ThreadSettingError, match=r"inter_op from Session.set\(inter_op=\)"):
         session.set(intra_op=1, inter_op=-1)
     assert (session.get().intra_op, session.get().inter_op) == (4, 2)
-    session = python_tasks([gauge], pool=weft.Pool(intra_op=3, inter_op=2))
+    session = python_tasks([gauge], pool=treadle.Pool(intra_op=3, inter_op=2))
     assert session.get().intra_source == "Pool(intra_op=3)"
 
 
@@ -115,8 +115,8 @@ def test_limits_change_in_the_middle_of_a_run(of):
     """
     Another thread raises and lowers them: what begins from then on heeds them, and nothing is lost.
     """
-    pool = weft.Pool(intra_op=1, inter_op=1) if of == "pool" else None
-    threads = weft.threads if pool is None else pool
+    pool = treadle.Pool(intra_op=1, inter_op=1) if of == "pool" else None
+    threads = treadle.threads if pool is None else pool
     threads.set(intra_op=1, inter_op=1)
     gauge = Gauge()
     session = python_tasks([gauge] * 1500, pool=pool)
@@ -131,7 +131,7 @@ def test_limits_change_in_the_middle_of_a_run(of):
     gauge.wait_for(20)
     before = gauge.most
     if of == "block":
-        with weft.threads.limit(intra_op=3, inter_op=3):
+        with treadle.threads.limit(intra_op=3, inter_op=3):
             gauge.wait_for(20, most=3)
     else:
         change(intra_op=3, inter_op=3)
@@ -174,7 +174,7 @@ def test_changes_during_runs_change_no_bit():
     While another thread changes the limits of a session without a pause.
     """
     model = small.branches()
-    session, inputs = weft.Session(model), small.inputs_for(model)
+    session, inputs = treadle.Session(model), small.inputs_for(model)
     wanted = session.run(inputs)["y"]
     over = threading.Event()
 
@@ -212,14 +212,14 @@ def test_limit_holds_inside_its_block():
     """
     Blocks nest, the innermost counts, and what was before comes back, after an exception as well.
     """
-    weft.threads.set(intra_op=5, inter_op=4)
-    with weft.threads.limit(intra_op=2) as outer:
+    treadle.threads.set(intra_op=5, inter_op=4)
+    with treadle.threads.limit(intra_op=2) as outer:
         assert (outer.intra_op, outer.inter_op) == (2, 4)
         assert outer.intra_source == "limit(intra_op=2)"
-        with pytest.raises(KeyError, match="intra_op=1, inter_op=1"), weft.threads.limit(intra_op=1, inter_op=1):
-            raise KeyError(weft.threads.get())
-        assert weft.threads.get().intra_op == 2
-    settings = weft.threads.get()
+        with pytest.raises(KeyError, match="intra_op=1, inter_op=1"), treadle.threads.limit(intra_op=1, inter_op=1):
+            raise KeyError(treadle.threads.get())
+        assert treadle.threads.get().intra_op == 2
+    settings = treadle.threads.get()
 
     assert (settings.intra_op, settings.inter_op) == (5, 4)
     assert settings.intra_source == "set(intra_op=5)"
@@ -229,10 +229,10 @@ def test_limit_reaches_runs():
     """
     It is the team's limit, not a note.
     """
-    weft.threads.set(intra_op=4, inter_op=4)
+    treadle.threads.set(intra_op=4, inter_op=4)
     gauge = Gauge()
     session = python_tasks([gauge] * 24)
-    with weft.threads.limit(inter_op=1, intra_op=1):
+    with treadle.threads.limit(inter_op=1, intra_op=1):
         assert reaches(1, session, gauge)
     assert reaches(4, session, gauge)
 

@@ -10,7 +10,7 @@ import pytest
 
 PRELUDE = """
 import os, signal, sys, threading, time
-from weft import _native
+from treadle import _native
 
 def build(functions, cost_ns=1e6, blocking=False):
     steps = [(f, [], [], 1, cost_ns) for f in functions]
@@ -27,7 +27,7 @@ def run(code, **options):
 
 def test_workers_are_named_and_end_with_their_team():
     """
-    weft-<team>-<i>; none is left after close().
+    treadle-<team>-<i>; none is left after close().
     """
     result = run("""
         team = _native.Team("red", 4, 4)
@@ -36,13 +36,13 @@ def test_workers_are_named_and_end_with_their_team():
         def name(thread):
             try: return open(f"/proc/self/task/{thread}/comm").read().strip()
             except OSError: return "ended"
-        def names(): return sorted(n for n in map(name, os.listdir("/proc/self/task")) if n.startswith("weft"))
+        def names(): return sorted(n for n in map(name, os.listdir("/proc/self/task")) if n.startswith("treadle"))
         print(names())
         team.close()
         while names(): time.sleep(0.001)  # threads that were joined are listed a moment longer
     """)
 
-    assert result.stdout == "['weft-red-1', 'weft-red-2', 'weft-red-3']\n", result.stderr
+    assert result.stdout == "['treadle-red-1', 'treadle-red-2', 'treadle-red-3']\n", result.stderr
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (2, 2)])
@@ -71,7 +71,7 @@ def test_ctrl_c_ends_a_run_within_100_ms(limits, blocking):
                 return time.monotonic() - sent[0]
             finally:
                 interrupter.join()
-        print(any(seconds() < 0.1 for _ in range(10)))  # other load on the machine is not weft's
+        print(any(seconds() < 0.1 for _ in range(10)))  # other load on the machine is not treadle's
         build([lambda _: print("usable")]).run(team, [])
     """)
 
@@ -150,13 +150,13 @@ def test_importing_changes_no_environment_and_starts_no_thread():
     """
     A pool is made when work comes. NumPy, whose BLAS has threads of its own, is there before.
     """
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("WEFT_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
     result = run(
         """
         import numpy
         before = dict(os.environ), len(os.listdir("/proc/self/task"))
-        import weft.runtime.threads
-        weft.runtime.threads.get()
+        import treadle.runtime.threads
+        treadle.runtime.threads.get()
         print(before == (dict(os.environ), len(os.listdir("/proc/self/task"))))
         """,
         env=environment,

@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
-from weft import _native
+from treadle import _native
 
 Kernel = ctypes.CFUNCTYPE(
     ctypes.c_int32,

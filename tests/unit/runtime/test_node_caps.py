@@ -14,10 +14,10 @@ import pytest
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
-import weft
-from weft.compile import Restored, names_of
-from weft.errors import ThreadSettingError
-from weft.runtime.caps import checked_caps, in_force
+import treadle
+from treadle.compile import Restored, names_of
+from treadle.errors import ThreadSettingError
+from treadle.runtime.caps import checked_caps, in_force
 
 SETTLED_NS = 30_000_000
 """How long after a change an op must have begun to be counted: the change is noted after it is in force."""
@@ -26,7 +26,7 @@ SETTLED_NS = 30_000_000
 @pytest.fixture(autouse=True)
 def automatic_threads():
     yield
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
 
 
 def caps(session):
@@ -40,13 +40,13 @@ def test_a_models_own_caps_survive_every_fusion(name):
     """
     model = small.MODELS[name]()
     inputs = small.inputs_for(model)
-    plain = weft.Session(model)
+    plain = treadle.Session(model)
     wanted = plain.run(inputs)["y"]
     for number, node in enumerate(model.graph.node):
         node.name = f"node{number}"
         entry = node.metadata_props.add()
-        entry.key, entry.value = "weft.intra_op", "2"
-    session = weft.Session(model)
+        entry.key, entry.value = "treadle.intra_op", "2"
+    session = treadle.Session(model)
 
     assert np.array_equal(session.run(inputs)["y"], wanted)
     assert set(caps(session).values()) == {2}
@@ -71,7 +71,7 @@ def test_fused_nodes_have_the_smallest_of_their_caps():
     for node, name in zip(w.nodes, ("product", "bias", "activation"), strict=True):
         node.name = name
     model = w.model({"x": (small.FLOAT, [64, 64])}, {"y": (small.FLOAT, [64, 64])})
-    session = weft.Session(model, node_intra_op={"product": 4, "bias": 1, "activation": 3})
+    session = treadle.Session(model, node_intra_op={"product": 4, "bias": 1, "activation": 3})
     session.run({"x": np.ones((64, 64), np.float32)})
 
     assert caps(session) == {"product+bias+activation": 1}
@@ -81,7 +81,7 @@ def test_a_capped_node_runs_on_so_many_workers(tmp_path):
     """
     The trace shows one place for a node capped at one, several without.
     """
-    weft.threads.set(intra_op=4, inter_op=1)
+    treadle.threads.set(intra_op=4, inter_op=1)
     w = small.ModelWriter()
     w.op("MatMul", "x", w.random(1024, 1024))
     w.nodes[-1].name, w.nodes[-1].output[0] = "product", "y"
@@ -91,16 +91,16 @@ def test_a_capped_node_runs_on_so_many_workers(tmp_path):
     def reaches(wanted, session):
         return workers("product", session, inputs, tmp_path, wanted) == wanted
 
-    assert reaches(1, weft.Session(model, node_intra_op={"product": 1}))
-    assert reaches(2, weft.Session(model, node_intra_op={"product": 2}))
-    assert workers("product", weft.Session(model), inputs, tmp_path, 3) >= 3
+    assert reaches(1, treadle.Session(model, node_intra_op={"product": 1}))
+    assert reaches(2, treadle.Session(model, node_intra_op={"product": 2}))
+    assert workers("product", treadle.Session(model), inputs, tmp_path, 3) >= 3
 
 
 def workers(node, session, inputs, folder, wanted):
     """The most workers of a node in some runs, which go on until there were as many as `wanted`."""
     most = 0
     while most < wanted:
-        with weft.trace(folder / "trace.json") as recording:
+        with treadle.trace(folder / "trace.json") as recording:
             for _ in range(10):
                 session.run(inputs)
         runs = {}
@@ -130,7 +130,7 @@ def changed_caps(session, inputs, names, path, seconds):
     """
     session.set(node_intra_op={})
     changes = []
-    with weft.trace(path) as recording:
+    with treadle.trace(path) as recording:
         future = session.run_async(inputs)
         for cap in (0, 1, 0, 1):
             before = time.monotonic_ns()
@@ -138,7 +138,7 @@ def changed_caps(session, inputs, names, path, seconds):
             changes.append((before, time.monotonic_ns(), cap))
             time.sleep(seconds)
         future.cancel()
-        cancelled = isinstance(future.exception(60), weft.errors.RunCancelledError)
+        cancelled = isinstance(future.exception(60), treadle.errors.RunCancelledError)
     begun, threads = {}, {}
     for event in recording.events:
         begun.setdefault(event.node, event.start)
@@ -156,7 +156,7 @@ def assert_caps_are_followed(path, count=400):
     until ops begin under each, and shorter where the run ends before.
     """
     model, inputs = products(count, 768)
-    session = weft.Session(model)
+    session = treadle.Session(model)
     names = [f"product{number}" for number in range(count)]
     seconds = 0.1
     while True:
@@ -171,7 +171,7 @@ def test_caps_of_nodes_change_in_the_middle_of_a_run(tmp_path):
     """
     Uncapped, capped at one, uncapped, capped: each op has as many workers as the cap in force when it begins.
     """
-    weft.threads.set(intra_op=3, inter_op=1)
+    treadle.threads.set(intra_op=3, inter_op=1)
     assert_caps_are_followed(tmp_path / "trace.json")
 
 
@@ -180,10 +180,10 @@ def test_caps_of_nodes_change_whoever_spreads_the_ops(tmp_path):
     OpenMP's teams get the width that is in force when an op begins.
     """
     script = f"""
-import weft
+import treadle
 from tests.unit.runtime.test_node_caps import assert_caps_are_followed
-weft.threads.set_backend("openmp")
-weft.threads.set(intra_op=3, inter_op=1)
+treadle.threads.set_backend("openmp")
+treadle.threads.set(intra_op=3, inter_op=1)
 assert_caps_are_followed({str(tmp_path / "trace.json")!r})
 """
     root = Path(__file__).resolve().parents[3]
@@ -203,8 +203,8 @@ def test_caps_asked_for_take_the_place_of_those_before():
     w.nodes[-1].output[0] = "y"
     model = w.model({"x": (small.FLOAT, ["N", 8])}, {"y": (small.FLOAT, ["N", 8])})
     entry = model.graph.node[0].metadata_props.add()
-    entry.key, entry.value = "weft.intra_op", "2"
-    session = weft.Session(model, node_intra_op={"b": 5})
+    entry.key, entry.value = "treadle.intra_op", "2"
+    session = treadle.Session(model, node_intra_op={"b": 5})
     session.run({"x": np.ones((3, 8), np.float32)})
 
     assert caps(session) == {"a": 2, "b": 5}
@@ -239,11 +239,11 @@ def test_caps_reach_a_model_that_is_kept_in_its_compiled_form(tmp_path):
     model, inputs = products(2)
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
-    weft.Session(path)
-    session = weft.Session(path, node_intra_op={"product1": 1})
+    treadle.Session(path)
+    session = treadle.Session(path, node_intra_op={"product1": 1})
     assert isinstance(session._plans.all()[0], Restored)
     path.unlink()
-    weft.threads.set(intra_op=3, inter_op=1)
+    treadle.threads.set(intra_op=3, inter_op=1)
 
     def reaches(wanted, node):
         return workers(node, session, inputs, tmp_path, wanted) >= wanted
@@ -265,7 +265,7 @@ def test_caps_change_from_many_threads_and_change_no_bit():
     Also from within a Python task of the run that they are for, and together with the limits of the session.
     """
     model = small.branches()
-    session, inputs = weft.Session(model), small.inputs_for(model)
+    session, inputs = treadle.Session(model), small.inputs_for(model)
     names = list(names_of(session.graph))
     wanted = session.run(inputs)["y"]
     over = threading.Event()
@@ -277,7 +277,7 @@ def test_caps_change_from_many_threads_and_change_no_bit():
                 number = number % 4 + 1
                 session.set(node_intra_op=dict.fromkeys(names[number % 2 :], number), intra_op=5 - number)
                 session.set(node_intra_op={}, inter_op=number)
-        except weft.errors.WeftError as error:
+        except treadle.errors.TreadleError as error:
             faults.append(error)
 
     changing = [threading.Thread(target=change, args=(number,)) for number in range(3)]
@@ -307,9 +307,9 @@ def test_impossible_caps_in_a_model_are_refused(value, text):
     """
     model = small.add()
     entry = model.graph.node[0].metadata_props.add()
-    entry.key, entry.value = "weft.intra_op", value
-    with pytest.raises(ThreadSettingError, match=r"intra_op from metadata weft.intra_op of node") as caught:
-        weft.Session(model)
+    entry.key, entry.value = "treadle.intra_op", value
+    with pytest.raises(ThreadSettingError, match=r"intra_op from metadata treadle.intra_op of node") as caught:
+        treadle.Session(model)
     assert text in str(caught.value)
 
 
@@ -318,10 +318,10 @@ def test_unknown_nodes_and_impossible_caps_are_refused():
     A misspelt name lists those there are.
     """
     with pytest.raises(ThreadSettingError, match=r"no node of the model is named 'nope'; its 1 nodes are"):
-        weft.Session(small.add(), node_intra_op={"nope": 1})
-    name = weft.Session(small.add()).graph.nodes[0].name
+        treadle.Session(small.add(), node_intra_op={"nope": 1})
+    name = treadle.Session(small.add()).graph.nodes[0].name
     with pytest.raises(ThreadSettingError, match="intra_op from"):
-        weft.Session(small.add(), node_intra_op={name: -2})
+        treadle.Session(small.add(), node_intra_op={name: -2})
 
 
 @pytest.mark.parametrize("asked", [5, [("y", 1)], {"y": True}, {"y": 1.0}, {"y": 4097}, {"y": None}, {3: 1}, {None: 1}])
@@ -330,8 +330,8 @@ def test_impossible_caps_change_nothing(asked):
     At construction and later, whatever is impossible; limits that come with them stay too.
     """
     with pytest.raises(ThreadSettingError, match=r"intra_op from Session\(node_intra_op=\)"):
-        weft.Session(small.add(), node_intra_op=asked)
-    session = weft.Session(small.add(), intra_op=2)
+        treadle.Session(small.add(), node_intra_op=asked)
+    session = treadle.Session(small.add(), intra_op=2)
     name = session.graph.nodes[0].name
     session.set(node_intra_op={name: 3})
     with pytest.raises(ThreadSettingError, match=r"intra_op from Session\.set\(node_intra_op=\)"):
@@ -347,4 +347,4 @@ def test_a_misspelt_name_is_told_before_the_model_is_compiled():
     """
     model = small.data_dependent()
     with pytest.raises(ThreadSettingError, match="no node of the model is named 'nope'"):
-        weft.Session(model, node_intra_op={"nope": 1})
+        treadle.Session(model, node_intra_op={"nope": 1})

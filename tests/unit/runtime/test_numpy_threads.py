@@ -11,9 +11,9 @@ import pytest
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
-import weft
-from weft.errors import RunError
-from weft.runtime import numpy_threads
+import treadle
+from treadle.errors import RunError
+from treadle.runtime import numpy_threads
 
 NUMBER = numpy_threads._number()
 
@@ -68,11 +68,11 @@ def test_it_comes_back_after_a_failure_and_when_tasks_overlap():
         python_tasks([fail]).run(X)
     assert threads_of_blas() == 3
     go, seen = threading.Event(), []
-    slow = python_tasks([lambda: (go.wait(20), seen.append(threads_of_blas()))], pool=weft.Pool(intra_op=1))
+    slow = python_tasks([lambda: (go.wait(20), seen.append(threads_of_blas()))], pool=treadle.Pool(intra_op=1))
     client = threading.Thread(target=slow.run, args=(X,))
     client.start()
     for _ in range(20):
-        python_tasks([lambda: seen.append(threads_of_blas())], pool=weft.Pool(intra_op=1)).run(X)
+        python_tasks([lambda: seen.append(threads_of_blas())], pool=treadle.Pool(intra_op=1)).run(X)
     go.set()
     client.join()
 
@@ -86,7 +86,7 @@ def test_ops_that_run_by_numpy_do_not_exceed_a_budget_of_one():
     w = small.ModelWriter()
     w.op("Einsum", "x", "x", equation="bij,bjk->bik")
     w.nodes[-1].output[0] = "y"
-    session = weft.Session(w.model({"x": (small.FLOAT, [2, 512, 512])}, {"y": (small.FLOAT, [2, 512, 512])}))
+    session = treadle.Session(w.model({"x": (small.FLOAT, [2, 512, 512])}, {"y": (small.FLOAT, [2, 512, 512])}))
     inputs = {"x": np.ones((2, 512, 512), np.float32)}
     session.run(inputs)
 
@@ -104,7 +104,7 @@ def test_a_child_forked_beside_a_task_has_numpys_threads_again():
     The task's thread does not exist there.
     """
     inside, go = threading.Event(), threading.Event()
-    session = python_tasks([lambda: (inside.set(), go.wait(20))], pool=weft.Pool(intra_op=1))
+    session = python_tasks([lambda: (inside.set(), go.wait(20))], pool=treadle.Pool(intra_op=1))
     client = threading.Thread(target=session.run, args=(X,))
     client.start()
     assert inside.wait(10)

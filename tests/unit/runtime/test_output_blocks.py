@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.models import small
 
-import weft
-from weft._native import Shelf
-from weft.errors import KernelError
-from weft.runtime.outputs import MOST_BLOCK, MOST_TOGETHER, Block, in_blocks
+import treadle
+from treadle._native import Shelf
+from treadle.errors import KernelError
+from treadle.runtime.outputs import MOST_BLOCK, MOST_TOGETHER, Block, in_blocks
 
 Array = np.ndarray[Any, Any]
 
@@ -55,7 +55,7 @@ def sums(shapes: list[list[int]]) -> onnx.ModelProto:
     return w.model({"x": (small.FLOAT, [])}, {f"y{n}": (small.FLOAT, shape) for n, shape in enumerate(shapes)})
 
 
-def run(session: weft.Session, x: float) -> list[Array]:
+def run(session: treadle.Session, x: float) -> list[Array]:
     return list(session.run({"x": np.float32(x)}).values())
 
 
@@ -126,7 +126,7 @@ def test_outputs_in_blocks_are_ordinary_arrays(shapes: list[list[int]]) -> None:
     """
     Results have their shapes and values, are contiguous and writable, and writing one changes no other.
     """
-    session = weft.Session(sums(shapes))
+    session = treadle.Session(sums(shapes))
     for turn in range(3):
         results = run(session, turn)
         assert [list(each.shape) for each in results] == shapes
@@ -158,7 +158,7 @@ def test_a_block_of_which_anything_is_held_is_not_used_again(hold: Callable[[Arr
     """
     As long as a view or a buffer of one output exists, no run writes to its block; then the memory is used again.
     """
-    session = weft.Session(sums(ALIKE))
+    session = treadle.Session(sums(ALIKE))
     results = run(session, 1)
     block = {each.ctypes.data for each in results[10:20]}
     address = results[13].ctypes.data
@@ -180,7 +180,7 @@ def test_blocks_come_back_one_by_one() -> None:
     """
     Who keeps one of forty outputs keeps one block of four; the others' memory is used by the next run.
     """
-    session = weft.Session(sums(ALIKE))
+    session = treadle.Session(sums(ALIKE))
     first = run(session, 1)
     before = {each.ctypes.data for each in first}
     kept = first[0]
@@ -197,7 +197,7 @@ def test_outputs_kept_at_random_keep_their_values(shapes: list[list[int]]) -> No
     Of each run a few results are kept for a few runs: none ever changes.
     """
     rng = np.random.default_rng(0)
-    session = weft.Session(sums(shapes))
+    session = treadle.Session(sums(shapes))
     held: list[tuple[float, Array]] = []
     for turn in range(60):
         results = run(session, turn)
@@ -211,7 +211,7 @@ def test_threads_that_run_at_once_and_keep_some_outputs_see_no_others() -> None:
     """
     Six clients on one session, each with some outputs of its last runs, never see another's numbers.
     """
-    session = weft.Session(sums(MIXED))
+    session = treadle.Session(sums(MIXED))
     wrong: list[str] = []
 
     def client(number: int) -> None:
@@ -248,7 +248,7 @@ def test_memory_of_a_run_that_fails_is_used_by_the_next() -> None:
     A run that ends with an error gives back what it was lent, once the error has been dropped.
     """
     gc.collect()
-    session = weft.Session(failing())
+    session = treadle.Session(failing())
     good, bad = np.arange(64), np.full(64, 64)
     session.run({"k": good})
     kept = Shelf.idle_bytes()
@@ -273,7 +273,7 @@ def test_runs_with_many_outputs_take_no_new_pages(side: int) -> None:
     """
     import resource
 
-    session = weft.Session(sums([[side, side]] * ((1 << 20) // side**2)))
+    session = treadle.Session(sums([[side, side]] * ((1 << 20) // side**2)))
     for turn in range(3):
         run(session, turn)
 
@@ -290,7 +290,7 @@ def test_results_of_other_outputs_and_plans_share_nothing() -> None:
     """
     Plans for some of the outputs, and sessions of one model, have memory of their own.
     """
-    one, other = weft.Session(sums(ALIKE)), weft.Session(sums(ALIKE))
+    one, other = treadle.Session(sums(ALIKE)), treadle.Session(sums(ALIKE))
     held = [
         session.run({"x": np.float32(x)}, outputs=names)
         for x, (session, names) in enumerate(itertools.product((one, other), (None, [f"y{n}" for n in range(20)])))

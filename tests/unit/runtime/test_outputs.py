@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from tests.models import small
 
-import weft
-from weft._native import Shelf
-from weft.errors import KnobError
-from weft.runtime.outputs import LEAST_BYTES
+import treadle
+from treadle._native import Shelf
+from treadle.errors import KnobError
+from treadle.runtime.outputs import LEAST_BYTES
 
 Array = np.ndarray[Any, Any]
 SIZE = 256
@@ -41,21 +41,21 @@ def process(text: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def run(session: weft.Session, value: float, size: int = SIZE) -> Array:
+def run(session: treadle.Session, value: float, size: int = SIZE) -> Array:
     """A matrix full of `value`."""
     return session.run({"x": np.full((size, size), value / 2, np.float32)})["y"]
 
 
 @pytest.fixture
-def session() -> weft.Session:
+def session() -> treadle.Session:
     """A session that has run once, and holds nothing."""
-    made = weft.Session(model())
+    made = treadle.Session(model())
     run(made, 0)
     made.trim()
     return made
 
 
-def test_the_memory_of_a_result_that_is_gone_is_used_again(session: weft.Session) -> None:
+def test_the_memory_of_a_result_that_is_gone_is_used_again(session: treadle.Session) -> None:
     """
     When a result is dropped, the next run writes to the same memory, and computes what it would have in new memory.
     """
@@ -69,7 +69,7 @@ def test_the_memory_of_a_result_that_is_gone_is_used_again(session: weft.Session
     assert (second == 2).all()
 
 
-def test_results_are_ordinary_arrays(session: weft.Session) -> None:
+def test_results_are_ordinary_arrays(session: treadle.Session) -> None:
     """
     Results are plain, contiguous, writable, aligned to a line of the cache, and can be pickled.
     """
@@ -105,7 +105,7 @@ def test_results_are_ordinary_arrays(session: weft.Session) -> None:
          "base", "pickle"],
 )  # fmt: skip
 def test_memory_that_anything_refers_to_is_not_used_again(
-    session: weft.Session, hold: Callable[[Array], object]
+    session: treadle.Session, hold: Callable[[Array], object]
 ) -> None:
     """
     As long as a view, a buffer or an iterator of a result exists, runs write elsewhere.
@@ -124,7 +124,7 @@ def test_memory_that_anything_refers_to_is_not_used_again(
     assert run(session, 3).ctypes.data == address
 
 
-def test_results_that_live_together_share_no_memory(session: weft.Session) -> None:
+def test_results_that_live_together_share_no_memory(session: treadle.Session) -> None:
     """
     A hundred results, some dropped at random as more are made, all keep their values.
     """
@@ -140,7 +140,7 @@ def test_results_that_live_together_share_no_memory(session: weft.Session) -> No
     assert len(set(addresses)) == len(addresses)
 
 
-def test_threads_that_run_and_drop_at_once_keep_their_values(session: weft.Session) -> None:
+def test_threads_that_run_and_drop_at_once_keep_their_values(session: treadle.Session) -> None:
     """
     Eight clients, each holding its last three results, never see another's numbers.
     """
@@ -165,10 +165,10 @@ def test_threads_that_run_and_drop_at_once_keep_their_values(session: weft.Sessi
 
 def test_idle_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    No more than WEFT_OUTPUTS_MB is kept when many results are dropped at once.
+    No more than TREADLE_OUTPUTS_MB is kept when many results are dropped at once.
     """
-    monkeypatch.setenv("WEFT_OUTPUTS_MB", "1")
-    session = weft.Session(model())
+    monkeypatch.setenv("TREADLE_OUTPUTS_MB", "1")
+    session = treadle.Session(model())
     results = [run(session, number) for number in range(20)]
     del results
 
@@ -178,25 +178,25 @@ def test_idle_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nothing_is_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    With WEFT_OUTPUTS_MB=0 results own their memory, and what is no number is refused when a plan is made.
+    With TREADLE_OUTPUTS_MB=0 results own their memory, and what is no number is refused when a plan is made.
     """
-    monkeypatch.setenv("WEFT_OUTPUTS_MB", "0")
+    monkeypatch.setenv("TREADLE_OUTPUTS_MB", "0")
     gc.collect()
     before = Shelf.idle_bytes()
-    session = weft.Session(model())
+    session = treadle.Session(model())
     assert run(session, 1).flags.owndata
     assert Shelf.idle_bytes() == before
 
-    monkeypatch.setenv("WEFT_OUTPUTS_MB", "much")
-    with pytest.raises(KnobError, match="WEFT_OUTPUTS_MB"):
-        run(weft.Session(model(SIZE + 1)), 1, SIZE + 1)
+    monkeypatch.setenv("TREADLE_OUTPUTS_MB", "much")
+    with pytest.raises(KnobError, match="TREADLE_OUTPUTS_MB"):
+        run(treadle.Session(model(SIZE + 1)), 1, SIZE + 1)
 
 
 def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
     """
     What a session keeps ends with trim() or with the session, also where results outlive it.
     """
-    session = weft.Session(model())
+    session = treadle.Session(model())
     gc.collect()
     before = Shelf.idle_bytes()
     run(session, 1)
@@ -224,11 +224,11 @@ def test_idle_memory_is_given_up_where_the_system_has_no_more() -> None:
     the session stays usable.
     """
     text = (
-        "import resource, numpy as np, weft\n"
+        "import resource, numpy as np, treadle\n"
         "from pathlib import Path\n"
         "from tests.unit.runtime.test_outputs import Shelf, model\n"
         "feeds = [{'x': np.ones((rows << 10, 256), np.float32)} for rows in (96, 97, 400)]\n"
-        "sessions = [weft.Session(model()) for _ in feeds]\n"
+        "sessions = [treadle.Session(model()) for _ in feeds]\n"
         "for session, feed in zip(sessions, feeds): session.run(feed), session.trim()\n"
         "sessions[0].run(feeds[0])\n"
         "assert Shelf.idle_bytes() == 96 << 20\n"
@@ -237,7 +237,7 @@ def test_idle_memory_is_given_up_where_the_system_has_no_more() -> None:
         "held = sessions[1].run(feeds[1])['y']\n"
         "assert (held == 2).all() and Shelf.idle_bytes() == 0\n"
         "try: sessions[2].run(feeds[2])\n"
-        "except weft.errors.MemoryLimitError: print('refused')\n"
+        "except treadle.errors.MemoryLimitError: print('refused')\n"
         "del held\n"
         "assert (sessions[0].run(feeds[0])['y'] == 2).all()\n"
     )
@@ -249,13 +249,13 @@ def test_small_results_are_left_to_numpy() -> None:
     """
     Results of less than 128 KiB own their memory.
     """
-    session = weft.Session(model(8))
+    session = treadle.Session(model(8))
 
     assert run(session, 1, 8).flags.owndata
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork()")
-def test_a_child_uses_idle_memory_of_its_own(session: weft.Session) -> None:
+def test_a_child_uses_idle_memory_of_its_own(session: treadle.Session) -> None:
     """
     Memory that was idle at a fork() is used by parent and child, neither seeing what the other writes.
     """
@@ -278,9 +278,9 @@ def test_results_that_outlive_the_interpreter_do_no_harm() -> None:
     A process whose globals hold a session and results until the very end ends quietly.
     """
     text = (
-        "import numpy as np, weft\n"
+        "import numpy as np, treadle\n"
         "from tests.unit.runtime.test_outputs import model, run\n"
-        "session = weft.Session(model()); results = [run(session, n) for n in range(3)]; del results[1]\n"
+        "session = treadle.Session(model()); results = [run(session, n) for n in range(3)]; del results[1]\n"
         "class Holder: pass\n"
         "h = Holder(); h.self, h.results, h.session = h, results, session\n"
     )
@@ -299,7 +299,7 @@ def test_many_middling_results_use_the_memory_of_earlier_ones() -> None:
         for number in range(count):
             w.op("Add", "x", w.random(*shape))
             w.nodes[-1].output[0] = f"y{number}"
-        session = weft.Session(
+        session = treadle.Session(
             w.model({"x": (small.FLOAT, shape)}, {f"y{n}": (small.FLOAT, shape) for n in range(count)})
         )
         gc.collect()

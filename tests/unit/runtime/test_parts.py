@@ -7,21 +7,21 @@ import time
 import numpy as np
 import pytest
 
-import weft
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.graph.template import Template
-from weft.ops.call import Nested
-from weft.ops.op import Info
+import treadle
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.graph.template import Template
+from treadle.ops.call import Nested
+from treadle.ops.op import Info
 
 SIZE = 512
 
 
 @pytest.fixture(autouse=True)
 def automatic_threads():
-    weft.threads.set(intra_op=3, inter_op=1)
+    treadle.threads.set(intra_op=3, inter_op=1)
     yield
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
 
 
 class Repeat(Nested):
@@ -59,7 +59,7 @@ def looped(count, **options):
         "label": "loop",
     }
     graph.outputs.append(graph.add("call", [x], attrs, name="loop").output)
-    return weft.Session(graph, **options)
+    return treadle.Session(graph, **options)
 
 
 X = {"x": np.ones((SIZE, SIZE), np.float32)}
@@ -81,7 +81,7 @@ def widest(tmp_path, session, wanted, **arguments):
     """The most threads of one product in some runs, which go on until there were as many as `wanted`."""
     most = 0
     while most < wanted:
-        with weft.trace(tmp_path / "trace.json") as recording:
+        with treadle.trace(tmp_path / "trace.json") as recording:
             for _ in range(3):
                 session.run(X, **arguments)
         most = max(most, *widths(recording))
@@ -101,7 +101,7 @@ def test_limits_of_runs_and_sessions_hold_in_bodies(tmp_path):
     assert widest(tmp_path, confined, 2) >= 2
     confined.set(intra_op=1)
     assert widest(tmp_path, confined, 1) == 1
-    with weft.threads.limit(intra_op=1):
+    with treadle.threads.limit(intra_op=1):
         assert widest(tmp_path, session, 1) == 1
 
 
@@ -114,7 +114,7 @@ def test_limits_change_in_bodies_of_runs_in_progress(of, tmp_path):
     future = session.run_async(X)
 
     def seen():
-        with weft.trace(tmp_path / "trace.json") as recording:
+        with treadle.trace(tmp_path / "trace.json") as recording:
             time.sleep(0.1)
         return widths(recording)
 
@@ -126,7 +126,7 @@ def test_limits_change_in_bodies_of_runs_in_progress(of, tmp_path):
         pass
     assert not future.done()
     future.cancel()
-    assert isinstance(future.exception(60), weft.errors.RunCancelledError)
+    assert isinstance(future.exception(60), treadle.errors.RunCancelledError)
     assert max(before) == 1
 
 
@@ -134,9 +134,9 @@ def test_bodies_run_on_the_pool_of_their_run(tmp_path):
     """
     The process's own team has no part in them.
     """
-    session, pool = looped(20), weft.Pool(intra_op=3, inter_op=1)
+    session, pool = looped(20), treadle.Pool(intra_op=3, inter_op=1)
     session.run(X, intra_op=1)
-    with weft.trace(tmp_path / "trace.json") as recording:
+    with treadle.trace(tmp_path / "trace.json") as recording:
         session.run(X, pool=pool)
     mine = {event.team for event in recording.events if event.node == "loop"}
     assert {event.team for event in recording.events} == mine

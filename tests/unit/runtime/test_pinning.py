@@ -9,10 +9,10 @@ import warnings
 import pytest
 from tests.unit.runtime.slow_models import X, python_tasks
 
-from weft import Pool, _native
-from weft.errors import ThreadSettingError, ThreadSettingWarning
-from weft.runtime import pinning
-from weft.runtime.threads import Threads
+from treadle import Pool, _native
+from treadle.errors import ThreadSettingError, ThreadSettingWarning
+from treadle.runtime import pinning
+from treadle.runtime.threads import Threads
 
 ALLOWED = sorted(os.sched_getaffinity(0))
 
@@ -35,13 +35,13 @@ def test_pinning_is_off_by_default():
 
 @pytest.mark.parametrize(
     "environment",
-    [{"WEFT_CPUS": ",".join(map(str, ALLOWED))}, {"KMP_AFFINITY": "granularity=fine,compact"},
+    [{"TREADLE_CPUS": ",".join(map(str, ALLOWED))}, {"KMP_AFFINITY": "granularity=fine,compact"},
      {"KMP_AFFINITY": f"verbose,explicit,proclist=[{','.join(map(str, ALLOWED))}]"}, {"OMP_PROC_BIND": "true"},
      {"OMP_PROC_BIND": "CLOSE"}, {"OMP_PROC_BIND": "spread,close"}, {"KMP_AFFINITY": "scatter"}],
 )  # fmt: skip
 def test_variables_that_pin(environment):
     """
-    weft's own list, and the forms of OpenMP's that are honoured.
+    treadle's own list, and the forms of OpenMP's that are honoured.
     """
     setting = cpus(**environment)
 
@@ -64,7 +64,7 @@ def test_variables_that_say_not_to_pin(environment):
     [{"OMP_PROC_BIND": "master"}, {"KMP_AFFINITY": "logical"}, {"KMP_AFFINITY": "granularity=core,compact"},
      {"KMP_AFFINITY": "compact,1,0"}, {"KMP_AFFINITY": "explicit,proclist=[{0,1},2]"}, {"OMP_PLACES": "cores"},
      {"OMP_PROC_BIND": "close", "OMP_PLACES": "sockets"},
-     {"WEFT_CPUS": "16000"}],
+     {"TREADLE_CPUS": "16000"}],
 )  # fmt: skip
 def test_what_cannot_be_honoured_is_one_warning(environment):
     """
@@ -82,7 +82,7 @@ def test_what_cannot_be_honoured_is_one_warning(environment):
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("WEFT_CPUS", "a"), ("WEFT_CPUS", "3-1"), ("WEFT_CPUS", "0,,1"), ("WEFT_CPUS", "0-3:0"), ("WEFT_CPUS", "-1"),
+    [("TREADLE_CPUS", "a"), ("TREADLE_CPUS", "3-1"), ("TREADLE_CPUS", "0,,1"), ("TREADLE_CPUS", "0-3:0"), ("TREADLE_CPUS", "-1"),
      ("OMP_PROC_BIND", "near"), ("OMP_PROC_BIND", "spread,near"), ("KMP_AFFINITY", "tight"),
      ("KMP_AFFINITY", "granularity=inch,compact"), ("KMP_AFFINITY", "compact,scatter"),
      ("KMP_AFFINITY", "explicit")],

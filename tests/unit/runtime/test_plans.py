@@ -6,20 +6,20 @@ import numpy as np
 import pytest
 from tests.models import small
 
-import weft
-from weft.errors import InputError
-from weft.runtime.session import Plans
+import treadle
+from treadle.errors import InputError
+from treadle.runtime.session import Plans
 
 
 def feed(rows: int) -> dict[str, np.ndarray]:
     return {name: np.ones((rows, 3), np.float32) for name in "ab"}
 
 
-def session() -> weft.Session:
+def session() -> treadle.Session:
     writer = small.ModelWriter()
     form = (small.FLOAT, ["n", 3])
     writer.op("Add", "a", "b")
-    return weft.Session(writer.model({"a": form, "b": form}, {"add0": form}))
+    return treadle.Session(writer.model({"a": form, "b": form}, {"add0": form}))
 
 
 class Plan:
@@ -67,7 +67,7 @@ def test_a_run_tells_which_plan_is_used_all_the_time(monkeypatch: pytest.MonkeyP
     """
     The plan of a session's last run stays when two runs in the background bring plans of their own.
     """
-    monkeypatch.setenv("WEFT_PLAN_CACHE", "2")
+    monkeypatch.setenv("TREADLE_PLAN_CACHE", "2")
     s = session()
     s.run(feed(3))
     for rows in (5, 7):
@@ -109,4 +109,4 @@ def test_an_array_is_no_choice_of_arithmetic() -> None:
     `math=` takes one name.
     """
     with pytest.raises(InputError, match="math"):
-        weft.Session(small.add(), math=np.array(["fast", "exact"]))  # type: ignore[arg-type]
+        treadle.Session(small.add(), math=np.array(["fast", "exact"]))  # type: ignore[arg-type]

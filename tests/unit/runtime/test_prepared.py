@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
-from weft import dtypes
-from weft.errors import InputError
-from weft.graph.graph import Graph
+import treadle
+from treadle import dtypes
+from treadle.errors import InputError
+from treadle.graph.graph import Graph
 
 
-def session() -> weft.Session:
+def session() -> treadle.Session:
     graph = Graph("sums")
     a = graph.input("a", dtypes.f32, ("n", 3))
     b = graph.input("b", dtypes.f32, (3,))
     graph.outputs = [*graph.add("add", [a, b]).outputs, *graph.add("mul", [a, b]).outputs]
-    return weft.Session(graph)
+    return treadle.Session(graph)
 
 
 def test_what_was_prepared_computes_as_run_does() -> None:

@@ -1,4 +1,4 @@
-"""Who multiplies matrices: weft's kernels or a library. OpenBLAS is always tested, MKL and oneDNN where installed."""
+"""Who multiplies matrices: treadle's kernels or a library. OpenBLAS is always tested, MKL and oneDNN where installed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from tests.models import small
 from tests.single_node import SingleNode
 
-import weft
-from weft.dtypes import f32
-from weft.errors import KnobError, ProviderError
-from weft.graph.expr import Expr, Step
-from weft.runtime import libraries, providers
+import treadle
+from treadle.dtypes import f32
+from treadle.errors import KnobError, ProviderError
+from treadle.graph.expr import Expr, Step
+from treadle.runtime import libraries, providers
 
 Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parents[3]
@@ -39,14 +39,14 @@ def library(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def _as_the_environment_has_it() -> Any:
     yield
-    weft.threads.set_matmul_provider(None)
+    treadle.threads.set_matmul_provider(None)
 
 
 def numbers(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Array:
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-def families(session: weft.Session) -> list[str]:
+def families(session: treadle.Session) -> list[str]:
     return [call.spec.family for plan in session.plans() for call in plan.calls if call.spec is not None]
 
 
@@ -88,7 +88,7 @@ def test_products_are_right(library: str, case: str, dtype: Any) -> None:
     """
     shapes, attrs = CASES[case]
     node = SingleNode("matmul", [numbers(*s, seed=i, dtype=dtype) for i, s in enumerate(shapes)], PLAIN | attrs)
-    session = weft.Session(node.graph, matmul_provider=library)
+    session = treadle.Session(node.graph, matmul_provider=library)
     (found,) = session.run(node.given).values()
     exact = SingleNode("matmul", [array.astype(np.float64) for array in node.arrays], PLAIN | attrs).expected()[0]
 
@@ -106,7 +106,7 @@ def test_a_tail_is_applied_to_the_librarys_product(library: str, bias: tuple[int
     Operands of rows, columns, both and neither.
     """
     node = SingleNode("matmul", [numbers(37, 29), numbers(29, 43), numbers(*bias)], PLAIN | {"tail": TAIL})
-    session = weft.Session(node.graph, matmul_provider=library)
+    session = treadle.Session(node.graph, matmul_provider=library)
     (found,) = session.run(node.given).values()
 
     np.testing.assert_allclose(found, node.expected()[0], rtol=0, atol=1e-5)
@@ -133,7 +133,7 @@ def test_results_are_bitwise_the_same_at_every_setting_and_alignment(
     1 to 4 workers, and arrays that begin anywhere.
     """
     node = SingleNode("matmul", [numbers(*s, seed=i, dtype=dtype) for i, s in enumerate(shapes)], PLAIN)
-    session = weft.Session(node.graph, matmul_provider=library)
+    session = treadle.Session(node.graph, matmul_provider=library)
     found = set()
     for workers in (1, 2, 4):
         for first, second in ((0, 0), (1, 0), (0, 1), (3, 5), (8, 2), (7, 15)):
@@ -146,15 +146,15 @@ def test_results_are_bitwise_the_same_at_every_setting_and_alignment(
 
 COUNT = """
 import os, sys, threading, time
-import numpy as np, weft
+import numpy as np, treadle
 from tests.models import small
 def tasks(): return set(os.listdir("/proc/self/task"))
 model = small.branches(width=512)
 inputs = small.inputs_for(model)
-weft.Session(model).run(inputs)  # NumPy's threads, and weft's own, are there
+treadle.Session(model).run(inputs)  # NumPy's threads, and treadle's own, are there
 before = tasks()
-weft.threads.set_matmul_provider(sys.argv[1])
-session = weft.Session(model)
+treadle.threads.set_matmul_provider(sys.argv[1])
+session = treadle.Session(model)
 assert any(call.spec and call.spec.family == "library_gemm" for plan in session.plans() for call in plan.calls)
 def client():
     for _ in range(5): session.run(inputs)
@@ -163,8 +163,8 @@ for each in clients: each.start()
 for each in clients: each.join()
 def name(task):
     try: return open(f"/proc/self/task/{task}/comm").read().strip()
-    except FileNotFoundError: return "weft-gone"
-def others(): return [task for task in tasks() - before if not name(task).startswith("weft-")]
+    except FileNotFoundError: return "treadle-gone"
+def others(): return [task for task in tasks() - before if not name(task).startswith("treadle-")]
 end = time.monotonic() + 5  # threads that were joined are listed a moment longer
 while others() and time.monotonic() < end: time.sleep(0.01)
 print(len(others()))
@@ -177,7 +177,7 @@ def test_no_thread_of_the_library_appears(library: str) -> None:
     """
     command = [sys.executable, "-c", COUNT, library]
     done = subprocess.run(
-        command, cwd=ROOT, timeout=100, check=False, env=os.environ | {"WEFT_INTRA_OP_THREADS": "3"},
+        command, cwd=ROOT, timeout=100, check=False, env=os.environ | {"TREADLE_INTRA_OP_THREADS": "3"},
         capture_output=True, text=True,
     )  # fmt: skip
 
@@ -189,13 +189,13 @@ def test_environment_and_the_callers_own_settings_stay(library: str) -> None:
     No variable changes, the caller keeps its CPUs and the number of OpenMP's threads that it has.
     """
     body = f"""
-import ctypes, os, numpy as np, weft
+import ctypes, os, numpy as np, treadle
 from tests.models import small
 try: openmp = ctypes.CDLL("libgomp.so.1"); openmp.omp_set_num_threads(7)
 except OSError: openmp = None
 before = dict(os.environ), os.sched_getaffinity(0)
 model = small.branches(width=64)
-weft.Session(model, matmul_provider={library!r}).run(small.inputs_for(model))
+treadle.Session(model, matmul_provider={library!r}).run(small.inputs_for(model))
 assert before == (dict(os.environ), os.sched_getaffinity(0))
 assert openmp is None or openmp.omp_get_max_threads() == 7
 """
@@ -208,15 +208,15 @@ def test_results_are_the_same_on_every_backend(library: str, backend: str) -> No
     A library called from the threads of another runtime computes the same bits.
     """
     body = f"""
-import hashlib, weft
+import hashlib, treadle
 from tests.models import small
 model = small.branches(width=300)
-outputs = weft.Session(model, matmul_provider={library!r}).run(small.inputs_for(model))
+outputs = treadle.Session(model, matmul_provider={library!r}).run(small.inputs_for(model))
 print(hashlib.sha256(b"".join(array.tobytes() for array in outputs.values())).hexdigest())
 """
-    native = process(body, WEFT_PARALLEL_BACKEND="native", WEFT_INTRA_OP_THREADS="2")
+    native = process(body, TREADLE_PARALLEL_BACKEND="native", TREADLE_INTRA_OP_THREADS="2")
 
-    assert process(body, WEFT_PARALLEL_BACKEND=backend, WEFT_INTRA_OP_THREADS="3") == native
+    assert process(body, TREADLE_PARALLEL_BACKEND=backend, TREADLE_INTRA_OP_THREADS="3") == native
 
 
 def test_a_child_of_fork_goes_on_with_the_library(library: str) -> None:
@@ -224,11 +224,11 @@ def test_a_child_of_fork_goes_on_with_the_library(library: str) -> None:
     A session of the parent runs in the child, with the same result.
     """
     body = f"""
-import os, weft
+import os, treadle
 from tests.models import small
 model = small.branches(width=300)
 inputs = small.inputs_for(model)
-session = weft.Session(model, matmul_provider={library!r})
+session = treadle.Session(model, matmul_provider={library!r})
 wanted = session.run(inputs)["y"].tobytes()
 child = os.fork()
 if child == 0:
@@ -240,27 +240,27 @@ assert os.waitpid(child, 0)[1] == 0
 
 def test_the_nearest_level_decides() -> None:
     """
-    Session before set_matmul_provider() before WEFT_MATMUL_PROVIDER before weft's kernels.
+    Session before set_matmul_provider() before TREADLE_MATMUL_PROVIDER before treadle's kernels.
     """
     body = """
-import weft
+import treadle
 from tests.models import small
-def fact(): found = weft.threads.info()["matmul_provider"]; return found["value"], found["source"]
+def fact(): found = treadle.threads.info()["matmul_provider"]; return found["value"], found["source"]
 def used(**how):
-    session = weft.Session(small.branches(), **how)
+    session = treadle.Session(small.branches(), **how)
     return any(call.spec and call.spec.family == "library_gemm" for plan in session.plans() for call in plan.calls)
-print(fact(), used(), used(matmul_provider="weft"))
-weft.threads.set_matmul_provider("weft")
+print(fact(), used(), used(matmul_provider="treadle"))
+treadle.threads.set_matmul_provider("treadle")
 print(fact(), used(), used(matmul_provider="openblas"))
-weft.threads.set_matmul_provider(None)
+treadle.threads.set_matmul_provider(None)
 print(fact())
 """
-    assert process(body, WEFT_MATMUL_PROVIDER="openblas").splitlines() == [
-        "('openblas', 'WEFT_MATMUL_PROVIDER') True False",
-        "('weft', \"set_matmul_provider('weft')\") False True",
-        "('openblas', 'WEFT_MATMUL_PROVIDER')",
+    assert process(body, TREADLE_MATMUL_PROVIDER="openblas").splitlines() == [
+        "('openblas', 'TREADLE_MATMUL_PROVIDER') True False",
+        "('treadle', \"set_matmul_provider('treadle')\") False True",
+        "('openblas', 'TREADLE_MATMUL_PROVIDER')",
     ]
-    assert process(body, WEFT_MATMUL_PROVIDER="").splitlines()[0] == "('weft', 'default') False False"
+    assert process(body, TREADLE_MATMUL_PROVIDER="").splitlines()[0] == "('treadle', 'default') False False"
 
 
 def test_a_session_keeps_the_provider_it_was_made_with() -> None:
@@ -268,10 +268,10 @@ def test_a_session_keeps_the_provider_it_was_made_with() -> None:
     Also for shapes that it meets later; there is no plan with two providers for what one takes.
     """
     model = dynamic()
-    session = weft.Session(model)
-    weft.threads.set_matmul_provider("openblas")
-    later = weft.Session(model)
-    weft.threads.set_matmul_provider(None)
+    session = treadle.Session(model)
+    treadle.threads.set_matmul_provider("openblas")
+    later = treadle.Session(model)
+    treadle.threads.set_matmul_provider(None)
     for rows in (4, 9):
         for each in (session, later):
             each.run({"x": numbers(rows, 32)})
@@ -293,12 +293,12 @@ def test_info_and_the_command_say_what_is_in_use(library: str) -> None:
     """
     Name, version, path and why; the path is a file of the library.
     """
-    weft.threads.set_matmul_provider(library)
-    facts = weft.threads.info()["matmul_provider"]
+    treadle.threads.set_matmul_provider(library)
+    facts = treadle.threads.info()["matmul_provider"]
     told = json.loads(
-        process("from weft.cli.main import main; main(['threads', '--json'])", WEFT_MATMUL_PROVIDER=library)
+        process("from treadle.cli.main import main; main(['threads', '--json'])", TREADLE_MATMUL_PROVIDER=library)
     )
-    text = process("from weft.cli.main import main; main(['threads'])", WEFT_MATMUL_PROVIDER=library)
+    text = process("from treadle.cli.main import main; main(['threads'])", TREADLE_MATMUL_PROVIDER=library)
 
     assert facts["value"] == library
     assert facts["source"] == f"set_matmul_provider({library!r})"
@@ -306,18 +306,18 @@ def test_info_and_the_command_say_what_is_in_use(library: str) -> None:
     assert any(char.isdigit() for char in facts["version"])
     assert "one thread: " in facts["why"]
     assert library in facts["loaded"]
-    assert told["matmul_provider"] | {"loaded": 0} == facts | {"source": "WEFT_MATMUL_PROVIDER", "loaded": 0}
+    assert told["matmul_provider"] | {"loaded": 0} == facts | {"source": "TREADLE_MATMUL_PROVIDER", "loaded": 0}
     assert facts["path"] in text
 
 
-def test_without_a_choice_weft_multiplies_and_loads_nothing() -> None:
+def test_without_a_choice_treadle_multiplies_and_loads_nothing() -> None:
     """
-    The default is weft's kernels.
+    The default is treadle's kernels.
     """
-    found = json.loads(process("from weft.cli.main import main; main(['threads', '--json'])"))["matmul_provider"]
+    found = json.loads(process("from treadle.cli.main import main; main(['threads', '--json'])"))["matmul_provider"]
 
-    assert (found["value"], found["source"], found["path"], found["loaded"]) == ("weft", "default", None, [])
-    assert found["version"] == weft.__version__
+    assert (found["value"], found["source"], found["path"], found["loaded"]) == ("treadle", "default", None, [])
+    assert found["version"] == treadle.__version__
 
 
 @pytest.mark.parametrize("name", ["gcd", "", "MKL", 3])
@@ -326,23 +326,25 @@ def test_unknown_providers_are_refused(name: Any) -> None:
     The error lists the known ones; nothing changes.
     """
     with pytest.raises(
-        ProviderError, match=r"set_matmul_provider\(.*\): wanted one of weft, openblas, mkl, onednn, got"
+        ProviderError, match=r"set_matmul_provider\(.*\): wanted one of treadle, openblas, mkl, onednn, got"
     ):
-        weft.threads.set_matmul_provider(name)
-    with pytest.raises(ProviderError, match=r"from Session\(matmul_provider=.*\): wanted one of weft, openblas"):
-        weft.Session(small.branches(), matmul_provider=name)
-    assert providers.current().name == "weft"
+        treadle.threads.set_matmul_provider(name)
+    with pytest.raises(ProviderError, match=r"from Session\(matmul_provider=.*\): wanted one of treadle, openblas"):
+        treadle.Session(small.branches(), matmul_provider=name)
+    assert providers.current().name == "treadle"
 
 
 def test_a_variable_that_names_no_provider_is_refused_by_the_first_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     It is not ignored, there and by info().
     """
-    monkeypatch.setenv("WEFT_MATMUL_PROVIDER", "atlas")
-    with pytest.raises(KnobError, match="WEFT_MATMUL_PROVIDER: wanted weft, openblas, mkl or onednn, got 'atlas'"):
-        weft.Session(small.branches())
-    with pytest.raises(KnobError, match="WEFT_MATMUL_PROVIDER"):
-        weft.threads.info()
+    monkeypatch.setenv("TREADLE_MATMUL_PROVIDER", "atlas")
+    with pytest.raises(
+        KnobError, match="TREADLE_MATMUL_PROVIDER: wanted treadle, openblas, mkl or onednn, got 'atlas'"
+    ):
+        treadle.Session(small.branches())
+    with pytest.raises(KnobError, match="TREADLE_MATMUL_PROVIDER"):
+        treadle.threads.info()
 
 
 @pytest.mark.parametrize(
@@ -361,8 +363,8 @@ def test_a_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(libraries.PACKAGES, name, ("no-such-package",))
     monkeypatch.setitem(libraries.FILES, name, ("libnothing.so.1",))
     with pytest.raises(ProviderError, match=f"provider '{name}': no library .* install one: `{how}`.*no-such-package"):
-        weft.threads.set_matmul_provider(name)
-    assert providers.current().name == "weft"
+        treadle.threads.set_matmul_provider(name)
+    assert providers.current().name == "treadle"
 
 
 def test_a_file_that_is_no_such_library_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -374,12 +376,12 @@ def test_a_file_that_is_no_such_library_is_reported(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(libraries.PACKAGES, "openblas", ())
     monkeypatch.setitem(libraries.FILES, "openblas", (str(tmp_path / "libbroken.so"), "libc.so.6"))
     with pytest.raises(ProviderError, match=r"libbroken.so: .*; the system: it has no cblas_sgemm"):
-        weft.threads.set_matmul_provider("openblas")
+        treadle.threads.set_matmul_provider("openblas")
 
 
 def test_what_a_library_does_not_take_runs_as_ever_and_inspect_says_why(tmp_path: Path) -> None:
     """
-    Integers, products with a vector: weft's kernels, with a note; the others by the library.
+    Integers, products with a vector: treadle's kernels, with a note; the others by the library.
     """
     import onnx
 
@@ -392,9 +394,11 @@ def test_what_a_library_does_not_take_runs_as_ever_and_inspect_says_why(tmp_path
     onnx.save(model, tmp_path / "m.onnx")
     arguments = ["inspect", str(tmp_path / "m.onnx")]
     report = json.loads(
-        process(f"from weft.cli.main import main; main({[*arguments, '--json']})", WEFT_MATMUL_PROVIDER="openblas")
+        process(
+            f"from treadle.cli.main import main; main({[*arguments, '--json']})", TREADLE_MATMUL_PROVIDER="openblas"
+        )
     )
-    text = process(f"from weft.cli.main import main; main({arguments})", WEFT_MATMUL_PROVIDER="openblas")
+    text = process(f"from treadle.cli.main import main; main({arguments})", TREADLE_MATMUL_PROVIDER="openblas")
 
     steps = {step["node"]: step for step in report["steps"]}
     assert [steps[node.name]["runs_as"] for node in w.nodes] == ["openblas gemm", "gemm", "gemm"]

@@ -17,27 +17,27 @@ import numpy as np
 import pytest
 from tests.models import small
 
-import weft
-from weft import dtypes
-from weft.errors import RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WorkerError
-from weft.graph.graph import Graph
-from weft.ops.op import Info
-from weft.runtime.python_ops.crew import crew
-from weft.runtime.python_ops.executor import called
+import treadle
+from treadle import dtypes
+from treadle.errors import RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WorkerError
+from treadle.graph.graph import Graph
+from treadle.ops.op import Info
+from treadle.runtime.python_ops.crew import crew
+from treadle.runtime.python_ops.executor import called
 
 
 @pytest.fixture(autouse=True)
 def processes() -> Iterator[None]:
     """Each test on processes, and nothing of it left behind."""
     descriptors, shared = open_descriptors(), sorted(Path("/dev/shm").iterdir())
-    with weft.python_ops(executor="process"):
+    with treadle.python_ops(executor="process"):
         yield
         mine = crew.pids()
     assert not crew.pids()
     assert not any(Path(f"/proc/{pid}").exists() for pid in mine), "a worker, or what remained of it, was left behind"
     assert open_descriptors() <= descriptors
     assert sorted(Path("/dev/shm").iterdir()) == shared
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
 
 
 def open_descriptors() -> int:
@@ -51,7 +51,7 @@ def link(path: Path) -> str:
         return ""
 
 
-def session_of(*functions: Callable[[list[Any]], list[Any]], dtype: dtypes.DType = dtypes.f32) -> weft.Session:
+def session_of(*functions: Callable[[list[Any]], list[Any]], dtype: dtypes.DType = dtypes.f32) -> treadle.Session:
     """x: f32[4] to y0, y1, ...: the results of the functions, [4] too."""
     graph = Graph("test")
     x = graph.input("x", dtypes.f32, (4,))
@@ -66,7 +66,7 @@ def session_of(*functions: Callable[[list[Any]], list[Any]], dtype: dtypes.DType
         y = graph.add("call", [x], attrs, name=f"f{number}").outputs[0]
         y.name, y.dtype, y.shape = f"y{number}", dtype, (4,)
         graph.outputs.append(y)
-    return weft.Session(graph)
+    return treadle.Session(graph)
 
 
 X = {"x": np.arange(4, dtype=np.float32)}
@@ -135,7 +135,7 @@ def test_a_graph_runs_its_functions_there() -> None:
 
     np.testing.assert_array_equal(found["y0"], [0, 2, 4, 6])
     assert found["y1"][0] in crew.pids()
-    with weft.python_ops(executor="thread"):
+    with treadle.python_ops(executor="thread"):
         assert session.run(X)["y1"][0] == os.getpid()
 
 
@@ -146,11 +146,11 @@ def test_onnx_operators_without_a_kernel_run_there() -> None:
     w = small.ModelWriter()
     w.op("Det", "x")
     w.nodes[-1].output[0] = "y"
-    session = weft.Session(w.model({"x": (small.FLOAT, [2, 3, 3])}, {"y": (small.FLOAT, [2])}))
+    session = treadle.Session(w.model({"x": (small.FLOAT, [2, 3, 3])}, {"y": (small.FLOAT, [2])}))
     given = {"x": np.random.default_rng(1).random((2, 3, 3), np.float32)}
     there = session.run(given)["y"]
     assert len(crew.pids()) == 1
-    with weft.python_ops(executor="thread"):
+    with treadle.python_ops(executor="thread"):
         np.testing.assert_array_equal(session.run(given)["y"], there)
 
 
@@ -282,7 +282,7 @@ def test_timeouts_and_cancelling_end_the_wait_and_the_work() -> None:
     The run ends at once, the process that is busy with it too.
     """
     session = session_of(lambda arrays: [time.sleep(200) or arrays[0]])  # longer than a test may take
-    token = weft.CancelToken()
+    token = treadle.CancelToken()
     for error, given in ((RunTimeoutError, {"timeout": 0.3}), (RunCancelledError, {"cancel": token})):
         timer = threading.Timer(0.3, token.cancel if "cancel" in given else lambda: None)
         timer.start()
@@ -297,15 +297,15 @@ def test_there_are_as_many_workers_as_inter_op(tmp_path: Path) -> None:
     The number follows the limits at any time, also down.
     """
     for inter_op in (1, 3, 2):
-        weft.threads.set(intra_op=1, inter_op=inter_op)
+        treadle.threads.set(intra_op=1, inter_op=inter_op)
         (folder := tmp_path / str(inter_op)).mkdir()
         found = session_of(*[meeting(folder, inter_op)] * 4).run(X)
         assert {int(y[0]) for y in found.values()} == set(crew.pids())
         assert len(crew.pids()) == inter_op
     gone = crew.pids()
-    with weft.threads.limit(inter_op=1):
+    with treadle.threads.limit(inter_op=1):
         assert len(crew.pids()) == 1
-    weft.python_ops(executor="thread")
+    treadle.python_ops(executor="thread")
     assert not crew.pids()
     assert all(map(ends, gone))
 
@@ -321,10 +321,10 @@ def test_independent_functions_run_at_once(tmp_path: Path) -> None:
         return [np.array([start - began, time.monotonic() - began, 0, 0])]
 
     began = time.monotonic()
-    weft.threads.set(intra_op=1, inter_op=1)
+    treadle.threads.set(intra_op=1, inter_op=1)
     first, second = session_of(span, span, dtype=dtypes.f64).run(X).values()
     assert max(first[0], second[0]) >= min(first[1], second[1])
-    weft.threads.set(intra_op=1, inter_op=2)
+    treadle.threads.set(intra_op=1, inter_op=2)
     assert len({int(y[0]) for y in session_of(*[meeting(tmp_path, 2)] * 2).run(X).values()}) == 2
 
 
@@ -354,19 +354,19 @@ def test_executors_are_checked_and_blocks_nest() -> None:
         return int(called(own_pid, [])[0][0]) == os.getpid()
 
     with pytest.raises(ThreadSettingError, match="wanted 'thread' or 'process', got 'threads'"):
-        weft.python_ops(executor="threads")
+        treadle.python_ops(executor="threads")
     assert not here()
-    with weft.python_ops(executor="thread"):
+    with treadle.python_ops(executor="thread"):
         assert here()
-        with weft.python_ops(executor="process"):
+        with treadle.python_ops(executor="process"):
             assert not here()
         assert here()
     assert not here()
-    with weft.python_ops(executor="process"):
-        weft.python_ops(executor="thread")
+    with treadle.python_ops(executor="process"):
+        treadle.python_ops(executor="thread")
         assert here(), "what is set for good takes effect at once"
     assert here()
-    again = weft.python_ops(executor="process")
+    again = treadle.python_ops(executor="process")
     with again, again:
         assert not here()
     assert here()

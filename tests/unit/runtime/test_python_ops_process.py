@@ -15,9 +15,9 @@ from tests.models.runnable import SUPPORTED, most_threads
 PROGRAM = """
 import os, sys, threading, time
 import numpy as np
-import weft
-from weft.runtime.python_ops.crew import crew
-from weft.runtime.python_ops.executor import called
+import treadle
+from treadle.runtime.python_ops.crew import crew
+from treadle.runtime.python_ops.executor import called
 
 def busy(arrays):
     import re
@@ -28,7 +28,7 @@ def busy(arrays):
 def idle(arrays):
     return []
 
-weft.python_ops(executor="process")
+treadle.python_ops(executor="process")
 called(idle, [])
 """
 """The functions are of the program's own main module, which has no guard against being run again."""
@@ -118,9 +118,9 @@ def test_a_fork_of_the_parent_does_not_keep_its_workers() -> None:
 
 
 BUSY = """
-from weft import dtypes
-from weft.graph.graph import Graph
-from weft.ops.op import Info
+from treadle import dtypes
+from treadle.graph.graph import Graph
+from treadle.ops.op import Info
 
 def spin(arrays):
     end = time.monotonic() + 0.2
@@ -128,7 +128,7 @@ def spin(arrays):
         np.ones((300, 300)) @ np.ones((300, 300))
     return [np.zeros(1, np.float32)]
 
-weft.threads.set(intra_op=INTRA, inter_op=INTER)
+treadle.threads.set(intra_op=INTRA, inter_op=INTER)
 graph = Graph("busy")
 x = graph.input("x", dtypes.f32, (1,))
 for number in range(6):
@@ -141,7 +141,7 @@ for number in range(3):
     y = graph.add("matmul", [m, graph.constant(np.ones((1200, 1200), np.float32))], name=f"m{number}").outputs[0]
     y.dtype, y.shape = dtypes.f32, (1200, 1200)
     graph.outputs.append(y)
-session = weft.Session(graph)
+session = treadle.Session(graph)
 feed = {"x": np.zeros(1, np.float32), "m": np.ones((1200, 1200), np.float32)}
 session.run(feed)
 

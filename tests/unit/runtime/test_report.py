@@ -1,4 +1,4 @@
-"""weft.threads.info(): everything about threads as plain data."""
+"""treadle.threads.info(): everything about threads as plain data."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import time
 
 from tests.unit.runtime.slow_models import X, python_tasks
 
-import weft
-from weft.runtime.threads import Threads
-from weft.runtime.topology import Topology
+import treadle
+from treadle.runtime.threads import Threads
+from treadle.runtime.topology import Topology
 
 
 def info(**environment):
@@ -23,13 +23,13 @@ def test_every_setting_has_a_value_and_a_source():
     """
     Limits, spin and pinning; what the environment says is listed as it was found.
     """
-    facts = info(WEFT_INTER_OP_THREADS="2", KMP_BLOCKTIME="1", OMP_PROC_BIND="false", PATH="x")
+    facts = info(TREADLE_INTER_OP_THREADS="2", KMP_BLOCKTIME="1", OMP_PROC_BIND="false", PATH="x")
 
     assert facts["intra_op"] == {"value": 6, "source": "automatic (default): affinity mask, 6 of 8 CPUs"}
-    assert facts["inter_op"] == {"value": 2, "source": "WEFT_INTER_OP_THREADS"}
+    assert facts["inter_op"] == {"value": 2, "source": "TREADLE_INTER_OP_THREADS"}
     assert facts["spin_us"] == {"value": 1000, "source": "KMP_BLOCKTIME"}
     assert facts["cpus"] == {"value": [], "source": "OMP_PROC_BIND"}
-    assert facts["environment"] == {"WEFT_INTER_OP_THREADS": "2", "KMP_BLOCKTIME": "1", "OMP_PROC_BIND": "false"}
+    assert facts["environment"] == {"TREADLE_INTER_OP_THREADS": "2", "KMP_BLOCKTIME": "1", "OMP_PROC_BIND": "false"}
 
 
 def test_machine_and_build_are_named():
@@ -42,7 +42,7 @@ def test_machine_and_build_are_named():
     assert set(facts["topology"]) >= {"online", "allowed", "quota", "quota_source", "available", "reason"}
     assert facts["cpu"]["model"]
     assert facts["build"]["compiler"].startswith(("GCC", "Clang"))
-    assert facts["build"]["weft"] == weft.__version__
+    assert facts["build"]["treadle"] == treadle.__version__
     assert facts["build"]["backend"] == facts["backend"]["value"]
     assert facts["backend"]["source"]
     assert isinstance(facts["cpu"]["features"], list)
@@ -50,19 +50,19 @@ def test_machine_and_build_are_named():
 
 def test_the_instruction_set_in_use_is_that_of_the_kernels_loaded():
     """
-    None without any, one, or several where WEFT_ISA was changed between sessions.
+    None without any, one, or several where TREADLE_ISA was changed between sessions.
     """
     body = """
-import gc, os, weft
+import gc, os, treadle
 from tests.models import small
-print(weft.threads.info()["cpu"]["isa"])
-one = weft.Session(small.add())
-os.environ["WEFT_ISA"] = "generic"
-other = weft.Session(small.add())
-print(weft.threads.info()["cpu"]["isa"] == ", ".join(sorted({p.target.isa for s in (one, other) for p in s.plans()})))
+print(treadle.threads.info()["cpu"]["isa"])
+one = treadle.Session(small.add())
+os.environ["TREADLE_ISA"] = "generic"
+other = treadle.Session(small.add())
+print(treadle.threads.info()["cpu"]["isa"] == ", ".join(sorted({p.target.isa for s in (one, other) for p in s.plans()})))
 del one
 gc.collect()
-print(weft.threads.info()["cpu"]["isa"])
+print(treadle.threads.info()["cpu"]["isa"])
 """
     done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, timeout=60, check=False)
 
@@ -74,9 +74,9 @@ def test_the_backend_has_its_source_and_library():
     Who chose it, and which library runs the loops.
     """
     body = """
-import weft
-weft.threads.set_backend("openmp")
-facts = weft.threads.info()
+import treadle
+treadle.threads.set_backend("openmp")
+facts = treadle.threads.info()
 print(facts["backend"], facts["build"]["backend_library"] is not None)
 """
     done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, timeout=60, check=False)
@@ -97,7 +97,7 @@ def test_pools_tell_what_they_are_doing():
     """
     Name, limits, threads, places in use, runs in progress and waiting; a pool that is gone is not listed.
     """
-    pool = weft.Pool("busy", intra_op=1, inter_op=1)
+    pool = treadle.Pool("busy", intra_op=1, inter_op=1)
     go, inside = threading.Event(), threading.Event()
     session = python_tasks([lambda: (inside.set(), go.wait(20))], pool=pool)
     clients = [threading.Thread(target=session.run, args=(X,)) for _ in range(3)]
@@ -106,7 +106,7 @@ def test_pools_tell_what_they_are_doing():
     assert inside.wait(10)
     while pool.threads.status()["waiting"] < 2:
         time.sleep(0.001)
-    facts = {entry["name"]: entry for entry in weft.threads.info()["pools"]}
+    facts = {entry["name"]: entry for entry in treadle.threads.info()["pools"]}
     go.set()
     for client in clients:
         client.join()
@@ -118,4 +118,4 @@ def test_pools_tell_what_they_are_doing():
     }  # fmt: skip
     assert "main" in facts
     del pool, session, clients, client
-    assert "busy" not in {entry["name"] for entry in weft.threads.info()["pools"]}
+    assert "busy" not in {entry["name"] for entry in treadle.threads.info()["pools"]}

@@ -15,9 +15,9 @@ import pytest
 from tests.models import small
 from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python_tasks
 
-import weft
-from weft.errors import InputError, RunCancelledError, RunError, RunTimeoutError
-from weft.runtime.control import check_run
+import treadle
+from treadle.errors import InputError, RunCancelledError, RunError, RunTimeoutError
+from treadle.runtime.control import check_run
 
 ENDS_WITHIN_S = 0.5
 """Of CPU time for each thread, where a run takes 2 s and more: what other load or a stalled machine delays costs none."""
@@ -51,7 +51,7 @@ def test_a_session_is_usable_after_a_timeout():
     The next run gives right results.
     """
     model = small.branches()
-    session, inputs = weft.Session(model), small.inputs_for(model)
+    session, inputs = treadle.Session(model), small.inputs_for(model)
     wanted = session.run(inputs)["y"]
     for _ in range(20):
         with pytest.raises(RunTimeoutError):
@@ -64,7 +64,7 @@ def test_a_token_ends_runs_in_progress_and_to_come(long):
     One token may be given to several runs.
     """
     session, inputs = long
-    token = weft.CancelToken()
+    token = treadle.CancelToken()
     ended = []
 
     def client():
@@ -106,7 +106,7 @@ def test_a_loop_of_python_can_be_ended():
     """
     Timeouts and tokens reach an ONNX Loop between its iterations.
     """
-    session, token = endless_loop(), weft.CancelToken()
+    session, token = endless_loop(), treadle.CancelToken()
     with pytest.raises(RunTimeoutError, match=r"timeout=0\.1 s"):
         session.run(X, timeout=0.1)
     threading.Timer(0.1, token.cancel).start()
@@ -145,11 +145,11 @@ def test_runs_end_while_their_tasks_go_on_in_other_threads(by, blocking):
     The caller has its error at once, and the session its next run, on the places that are left. What the task may touch
     lives until it ends; what it raises then is dropped, and its place comes back.
     """
-    pool = weft.Pool(intra_op=2, inter_op=2)
+    pool = treadle.Pool(intra_op=2, inter_op=2)
     task = Lasting()
     session = python_tasks([task] * MANY, blocking=blocking, pool=pool)
     other = python_tasks([lambda: None] * 4, pool=pool)
-    inputs, token = {"x": np.ones(1, np.float32)}, weft.CancelToken()
+    inputs, token = {"x": np.ones(1, np.float32)}, treadle.CancelToken()
     array = weakref.ref(inputs["x"])
     canceller = threading.Thread(target=lambda: (task.inside.wait(30), token.cancel()))
     canceller.start()
@@ -191,11 +191,11 @@ def test_a_pool_may_go_before_a_task_that_was_left_to_itself():
     """
     Nobody waits for it then either, and its thread ends with it.
     """
-    task, token = Lasting(), weft.CancelToken()
+    task, token = Lasting(), treadle.CancelToken()
     canceller = threading.Thread(target=lambda: (task.inside.wait(30), token.cancel()))
     canceller.start()
     with pytest.raises(RunCancelledError):
-        python_tasks([task], blocking=True, pool=weft.Pool(intra_op=2)).run(X, cancel=token)
+        python_tasks([task], blocking=True, pool=treadle.Pool(intra_op=2)).run(X, cancel=token)
     canceller.join()
     gc.collect()
     assert not task.ended.is_set()
@@ -207,7 +207,7 @@ def test_more_important_runs_go_first():
     """
     Of the runs that wait for the only place, the one with the highest priority is next, then the oldest.
     """
-    pool = weft.Pool(intra_op=1, inter_op=1)
+    pool = treadle.Pool(intra_op=1, inter_op=1)
     go, inside, order = threading.Event(), threading.Event(), []
     holder = python_tasks([lambda: (inside.set(), go.wait(20))], pool=pool)
     first = threading.Thread(target=holder.run, args=(X,))
@@ -236,7 +236,7 @@ def test_impossible_arguments_are_refused(arguments):
     """
     The error names the argument and what came.
     """
-    session = weft.Session(small.add())
+    session = treadle.Session(small.add())
     inputs = {"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 3), np.float32)}
     with pytest.raises(InputError, match=next(iter(arguments))):
         session.run(inputs, **arguments)
@@ -247,7 +247,7 @@ def test_any_number_of_seconds_is_a_timeout():
     """
     Also those beyond what a float can hold.
     """
-    session = weft.Session(small.add())
+    session = treadle.Session(small.add())
     inputs = {"a": np.zeros((2, 3), np.float32), "b": np.zeros((2, 3), np.float32)}
     for seconds in (10**400, 1e300, float("inf")):
         assert session.run(inputs, timeout=seconds)["y"].shape == (2, 3)
@@ -256,7 +256,7 @@ def test_any_number_of_seconds_is_a_timeout():
 INTERRUPTED = """
 import os, signal, sys, threading, time
 sys.path.insert(0, os.getcwd())
-import weft
+import treadle
 from tests.unit.runtime.slow_models import X, long_kernels, python_tasks
 session, inputs = long_kernels(800)
 runs = {
@@ -280,11 +280,11 @@ def sleeps_elsewhere():
         else:
             inside.set()
             time.sleep(5)
-    return python_tasks([task] * 200, pool=weft.Pool(intra_op=2, inter_op=2))
+    return python_tasks([task] * 200, pool=treadle.Pool(intra_op=2, inter_op=2))
 def compute():
     for _ in range(10**9): pass
 nested = python_tasks([lambda: session.run(inputs)] * 2)
-taken, inside, go = weft.Pool(intra_op=1, inter_op=1), threading.Event(), threading.Event()
+taken, inside, go = treadle.Pool(intra_op=1, inter_op=1), threading.Event(), threading.Event()
 holder = threading.Thread(target=python_tasks([lambda: (inside.set(), go.wait())], pool=taken).run, args=(X,))
 holder.start()
 inside.wait()
@@ -319,7 +319,7 @@ os._exit(0)
 def test_ctrl_c_ends_runs_within_100_ms():
     """
     Long kernels, on one thread or several, in a nested session or a future; a Python task of the main thread's own or
-    in another thread; between short tasks; a run that waits for its turn. Once in ten times: other load on the machine is not weft's.
+    in another thread; between short tasks; a run that waits for its turn. Once in ten times: other load on the machine is not treadle's.
     """
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=110, check=False)
     lines = done.stdout.splitlines()

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from weft.errors import InputError
-from weft.runtime.signature import Familiar, Signature, Tensor
+from treadle.errors import InputError
+from treadle.runtime.signature import Familiar, Signature, Tensor
 
 F32 = np.dtype(np.float32)
 SIGNATURE = Signature((Tensor("a", F32, ("n", 3)), Tensor("b", F32, (2,))), ())

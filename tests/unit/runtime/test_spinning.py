@@ -9,19 +9,19 @@ import pytest
 from tests.unit.runtime.slow_models import X, python_tasks
 from tests.unit.runtime.test_levels import Gauge
 
-from weft import Pool
-from weft.errors import ThreadSettingError
-from weft.runtime.limits import Setting
-from weft.runtime.spinning import spin_from_environment
-from weft.runtime.threads import Threads
+from treadle import Pool
+from treadle.errors import ThreadSettingError
+from treadle.runtime.limits import Setting
+from treadle.runtime.spinning import spin_from_environment
+from treadle.runtime.threads import Threads
 
 
 @pytest.mark.parametrize(
     ("environment", "microseconds", "source"),
     [
         ({}, 50, "default"),
-        ({"WEFT_SPIN_US": "7"}, 7, "WEFT_SPIN_US"),
-        ({"WEFT_SPIN_US": "0", "KMP_BLOCKTIME": "5"}, 0, "WEFT_SPIN_US"),
+        ({"TREADLE_SPIN_US": "7"}, 7, "TREADLE_SPIN_US"),
+        ({"TREADLE_SPIN_US": "0", "KMP_BLOCKTIME": "5"}, 0, "TREADLE_SPIN_US"),
         ({"KMP_BLOCKTIME": "200"}, 200_000, "KMP_BLOCKTIME"),
         ({"KMP_BLOCKTIME": "30us"}, 30, "KMP_BLOCKTIME"),
         ({"KMP_BLOCKTIME": "2s"}, 2e6, "KMP_BLOCKTIME"),
@@ -32,15 +32,15 @@ from weft.runtime.threads import Threads
 )
 def test_variables_have_an_order(environment, microseconds, source):
     """
-    weft's own, then KMP_BLOCKTIME in milliseconds, then the policy.
+    treadle's own, then KMP_BLOCKTIME in milliseconds, then the policy.
     """
     assert spin_from_environment(environment) == Setting(microseconds, source)
 
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("WEFT_SPIN_US", "-1"), ("WEFT_SPIN_US", "fast"), ("WEFT_SPIN_US", "nan"), ("WEFT_SPIN_US", "1_0"),
-     ("WEFT_SPIN_US", "1e400"), ("WEFT_SPIN_US", "9" * 20), ("KMP_BLOCKTIME", "-3"), ("KMP_BLOCKTIME", "1h"),
+    [("TREADLE_SPIN_US", "-1"), ("TREADLE_SPIN_US", "fast"), ("TREADLE_SPIN_US", "nan"), ("TREADLE_SPIN_US", "1_0"),
+     ("TREADLE_SPIN_US", "1e400"), ("TREADLE_SPIN_US", "9" * 20), ("KMP_BLOCKTIME", "-3"), ("KMP_BLOCKTIME", "1h"),
      ("KMP_BLOCKTIME", "x"), ("KMP_BLOCKTIME", "5mus"), ("KMP_BLOCKTIME", "9" * 15), ("OMP_WAIT_POLICY", "maybe")],
 )  # fmt: skip
 def test_impossible_values_are_refused(variable, text):

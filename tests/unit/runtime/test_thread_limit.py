@@ -9,15 +9,15 @@ import pytest
 
 PROGRAM = """
 import mmap, resource, threading
-import numpy as np, weft
+import numpy as np, treadle
 from pathlib import Path
 from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
-pool = weft.Pool("few", intra_op=2, inter_op=2)
+pool = treadle.Pool("few", intra_op=2, inter_op=2)
 model = small.branches(width=512)
 inputs = small.inputs_for(model)
-session = weft.Session(model, pool=pool)
+session = treadle.Session(model, pool=pool)
 blocking = python_tasks([lambda: None] * 2, pool=pool, blocking=True)
 wanted = session.run(inputs, intra_op=1, inter_op=1)["y"].tobytes()
 
@@ -40,7 +40,7 @@ assert status["workers"] == 0
 print(status["thread_fault"])
 try:
     blocking.run(X)
-except weft.errors.ThreadLimitError as error:
+except treadle.errors.ThreadLimitError as error:
     print(error)
 
 idle.set()
@@ -63,7 +63,7 @@ def test_runs_go_on_without_threads_that_cannot_be_started_and_blocking_function
     """
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=120, check=False)
 
-    assert ended.stderr == f"weft: {WHY}; runs go on with fewer\n"
+    assert ended.stderr == f"treadle: {WHY}; runs go on with fewer\n"
     assert ended.stdout.splitlines() == [
         WHY,
         f"{WHY}; a blocking function needs a thread; nothing was returned, and the session may be used again",

@@ -9,9 +9,9 @@ import threading
 import numpy as np
 import pytest
 
-from weft.errors import ThreadSettingError
-from weft.runtime.threads import Threads, ThreadSettings
-from weft.runtime.topology import Topology
+from treadle.errors import ThreadSettingError
+from treadle.runtime.threads import Threads, ThreadSettings
+from treadle.runtime.topology import Topology
 
 SIX = Topology(online=8, allowed=6, quota=None, quota_source=None)
 
@@ -40,14 +40,14 @@ def test_automatic_is_what_is_available():
         ({"OMP_NUM_THREADS": "3"}, 3, "OMP_NUM_THREADS"),
         ({"OMP_NUM_THREADS": "4,2,1"}, 4, "OMP_NUM_THREADS"),
         ({"OMP_NUM_THREADS": "3", "MKL_NUM_THREADS": "2"}, 2, "MKL_NUM_THREADS"),
-        ({"MKL_NUM_THREADS": "2", "WEFT_INTRA_OP_THREADS": "5"}, 5, "WEFT_INTRA_OP_THREADS"),
-        ({"MKL_NUM_THREADS": " ", "WEFT_INTRA_OP_THREADS": ""}, 6, "automatic (default)"),
-        ({"OMP_NUM_THREADS": "3", "WEFT_INTRA_OP_THREADS": "0"}, 6, "automatic (WEFT_INTRA_OP_THREADS)"),
+        ({"MKL_NUM_THREADS": "2", "TREADLE_INTRA_OP_THREADS": "5"}, 5, "TREADLE_INTRA_OP_THREADS"),
+        ({"MKL_NUM_THREADS": " ", "TREADLE_INTRA_OP_THREADS": ""}, 6, "automatic (default)"),
+        ({"OMP_NUM_THREADS": "3", "TREADLE_INTRA_OP_THREADS": "0"}, 6, "automatic (TREADLE_INTRA_OP_THREADS)"),
     ],
 )
 def test_environment_variables_have_an_order(environment, expected, source):
     """
-    WEFT_* before MKL before OMP; empty ones do not count; 0 is automatic.
+    TREADLE_* before MKL before OMP; empty ones do not count; 0 is automatic.
     """
     settings = threads(**environment).get()
 
@@ -59,21 +59,21 @@ def test_inter_op_has_one_variable():
     """
     The variables of OpenMP and MKL say nothing of inter_op.
     """
-    settings = threads(WEFT_INTER_OP_THREADS="2", OMP_NUM_THREADS="1").get()
+    settings = threads(TREADLE_INTER_OP_THREADS="2", OMP_NUM_THREADS="1").get()
 
     assert values(settings) == (1, 2)
-    assert settings.inter_source == "WEFT_INTER_OP_THREADS"
+    assert settings.inter_source == "TREADLE_INTER_OP_THREADS"
 
 
 def test_set_wins_over_the_environment_one_limit_at_a_time():
     """
     set() changes what it names and nothing else.
     """
-    subject = threads(WEFT_INTRA_OP_THREADS="5", WEFT_INTER_OP_THREADS="2")
+    subject = threads(TREADLE_INTRA_OP_THREADS="5", TREADLE_INTER_OP_THREADS="2")
 
     subject.set(inter_op=3)
 
-    assert subject.get() == ThreadSettings(5, 3, "WEFT_INTRA_OP_THREADS", "set(inter_op=3)")
+    assert subject.get() == ThreadSettings(5, 3, "TREADLE_INTRA_OP_THREADS", "set(inter_op=3)")
 
     subject.set(intra_op=0)
 
@@ -84,7 +84,7 @@ def test_the_team_follows():
     """
     The team has the limits from its making on, and later ones at once.
     """
-    subject = threads(WEFT_INTRA_OP_THREADS="5")
+    subject = threads(TREADLE_INTRA_OP_THREADS="5")
     team = subject.team()
 
     assert team.limits == (5, 6)
@@ -114,7 +114,7 @@ def test_impossible_values_are_refused_when_set_and_change_nothing(value):
 
 @pytest.mark.parametrize(
     ("variable", "text"),
-    [("WEFT_INTRA_OP_THREADS", text) for text in ("abc", "-2", "5000", "2.5", "1,2", "0x2", "1_0", "٣", "9" * 5000)]
+    [("TREADLE_INTRA_OP_THREADS", text) for text in ("abc", "-2", "5000", "2.5", "1,2", "0x2", "1_0", "٣", "9" * 5000)]
     + [
         ("MKL_NUM_THREADS", "2,2"),
         ("OMP_NUM_THREADS", "4,abc"),
@@ -193,7 +193,7 @@ def test_a_limit_that_is_set_does_not_read_the_environment():
     """
     Setting it mends a bad variable.
     """
-    subject = threads(WEFT_INTRA_OP_THREADS="abc")
+    subject = threads(TREADLE_INTRA_OP_THREADS="abc")
 
     subject.set(intra_op=2)
 
@@ -229,11 +229,11 @@ def test_validated_passes_on_or_refuses():
 
 def test_info_is_plain_data():
     """
-    What `weft threads` prints.
+    What `treadle threads` prints.
     """
-    info = threads(WEFT_INTER_OP_THREADS="2").info()
+    info = threads(TREADLE_INTER_OP_THREADS="2").info()
 
-    assert info["inter_op"] == {"value": 2, "source": "WEFT_INTER_OP_THREADS"}
+    assert info["inter_op"] == {"value": 2, "source": "TREADLE_INTER_OP_THREADS"}
     assert info["topology"]["available"] == 6
     assert info["threads"] == 0
 
@@ -256,12 +256,14 @@ def test_settings_may_change_from_many_threads():
     team.close()
 
 
-@pytest.mark.parametrize("variable", ["WEFT_INTER_OP_THREADS", "WEFT_SPIN_US", "KMP_AFFINITY", "WEFT_PARALLEL_BACKEND"])
+@pytest.mark.parametrize(
+    "variable", ["TREADLE_INTER_OP_THREADS", "TREADLE_SPIN_US", "KMP_AFFINITY", "TREADLE_PARALLEL_BACKEND"]
+)
 def test_a_variable_that_cannot_be_is_refused_when_a_session_is_made(variable):
     """
     Not only at its first run.
     """
-    code = "import weft; from tests.models import small; weft.Session(small.add())"
+    code = "import treadle; from tests.models import small; treadle.Session(small.add())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {variable: "x"}, capture_output=True, text=True, check=False
     )

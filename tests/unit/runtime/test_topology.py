@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.runtime.topology import read_topology
+from treadle.runtime.topology import read_topology
 
 V2_MOUNT = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n"
 V1_MOUNT = "33 32 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:15 - cgroup cgroup rw,cpu,cpuacct\n"
@@ -148,7 +148,7 @@ def test_a_refused_affinity_call_falls_back_to_proc(system, monkeypatch, refusal
     monkeypatch.setattr("os.sched_getaffinity", refuse)
     assert system.read(None).available == 8
 
-    system.write({"proc/self/status": "Name:\tweft\nCpus_allowed:\t2c\nCpus_allowed_list:\t2-3,5\n"})
+    system.write({"proc/self/status": "Name:\ttreadle\nCpus_allowed:\t2c\nCpus_allowed_list:\t2-3,5\n"})
     found = system.read(None)
 
     assert (found.available, found.reason) == (3, "affinity mask, 3 of 8 CPUs")

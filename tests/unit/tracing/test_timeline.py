@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from tests.models import small
 
-import weft
-from weft.errors import InputError, WeftError
-from weft.tracing.record import Event, record
+import treadle
+from treadle.errors import InputError, TreadleError
+from treadle.tracing.record import Event, record
 
 
 def nested(events: list[tuple[int, int]]) -> bool:
@@ -31,14 +31,14 @@ def nested(events: list[tuple[int, int]]) -> bool:
 
 @pytest.fixture
 def traced(tmp_path: Path) -> tuple[list[Event], dict]:
-    weft.threads.set(intra_op=2, inter_op=2)
-    session = weft.Session(small.branches(width=256))
+    treadle.threads.set(intra_op=2, inter_op=2)
+    session = treadle.Session(small.branches(width=256))
     inputs = {"x": np.ones((16, 256), np.float32)}
     session.run(inputs)
-    with weft.trace(tmp_path / "run.json") as recording:
+    with treadle.trace(tmp_path / "run.json") as recording:
         for _ in range(20):
             session.run(inputs)
-    weft.threads.set(intra_op=0, inter_op=0)
+    treadle.threads.set(intra_op=0, inter_op=0)
     return recording.events, json.loads((tmp_path / "run.json").read_text())
 
 
@@ -95,10 +95,10 @@ def test_two_recordings_at_once_are_refused(tmp_path: Path) -> None:
     """
     (tmp_path / "other.json").write_text("what was there")
     with record() as recording:
-        with pytest.raises(WeftError, match="being recorded already"), weft.trace(tmp_path / "other.json"):
+        with pytest.raises(TreadleError, match="being recorded already"), treadle.trace(tmp_path / "other.json"):
             pass
         assert (tmp_path / "other.json").read_text() == "what was there"
-        weft.Session(small.add()).run({name: np.ones((2, 3), np.float32) for name in "ab"})
+        treadle.Session(small.add()).run({name: np.ones((2, 3), np.float32) for name in "ab"})
 
     assert recording.events
 
@@ -107,13 +107,13 @@ def test_a_trace_serves_any_number_of_blocks(tmp_path: Path) -> None:
     """
     One after another, also after one that failed and as a decorator; each records anew, and the file has the last.
     """
-    session, inputs = weft.Session(small.add()), {name: np.ones((2, 3), np.float32) for name in "ab"}
-    trace = weft.trace(tmp_path / "run.json")
+    session, inputs = treadle.Session(small.add()), {name: np.ones((2, 3), np.float32) for name in "ab"}
+    trace = treadle.trace(tmp_path / "run.json")
     with pytest.raises(InputError), trace:
         session.run({})
     with trace as first:
         session.run(inputs)
-        with pytest.raises(WeftError, match="being recorded already"), trace:
+        with pytest.raises(TreadleError, match="being recorded already"), trace:
             pass
     with trace as second:
         session.run(inputs)
@@ -131,7 +131,7 @@ def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
     Nothing is recorded for a file that cannot be written.
     """
     ran = []
-    with pytest.raises(OSError, match="missing"), weft.trace(tmp_path / "missing" / "run.json"):
+    with pytest.raises(OSError, match="missing"), treadle.trace(tmp_path / "missing" / "run.json"):
         ran.append(True)
 
     assert not ran
@@ -140,9 +140,9 @@ def test_an_unwritable_path_is_found_out_before_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", [None, 1, b"run.json", "run\0.json"])
 def test_what_is_no_path_is_refused_by_name(path: object) -> None:
     """
-    By an error of weft's, before anything is recorded.
+    By an error of treadle's, before anything is recorded.
     """
-    with pytest.raises(InputError, match=r"trace\(path\): wanted the path of a file"), weft.trace(path):  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"trace\(path\): wanted the path of a file"), treadle.trace(path):  # type: ignore[arg-type]
         pass
     with record():
         pass
@@ -152,14 +152,14 @@ def test_a_block_that_fails_leaves_the_timeline_so_far(tmp_path: Path) -> None:
     """
     The exception comes through, and what ran before it is in the file.
     """
-    session = weft.Session(small.add())
+    session = treadle.Session(small.add())
     good, bad = np.ones((2, 3), np.float32), np.ones((3, 3), np.float32)
 
     def run_both() -> None:
         for a in (good, bad):
             session.run({"a": a, "b": good})
 
-    with pytest.raises(InputError), weft.trace(tmp_path / "run.json"):
+    with pytest.raises(InputError), treadle.trace(tmp_path / "run.json"):
         run_both()
 
     slices = [
@@ -173,22 +173,22 @@ def test_a_child_forked_during_a_trace_records_its_own(tmp_path: Path) -> None:
     Whichever thread forks. Nothing of its parent's is recorded there, and the parent's file is its own, also where the
     child leaves the parent's block.
     """
-    session, inputs = weft.Session(small.branches()), {"x": np.ones((16, 64), np.float32)}
+    session, inputs = treadle.Session(small.branches()), {"x": np.ones((16, 64), np.float32)}
     session.run(inputs)
 
     def in_child() -> None:
         child = os.fork()
         if child == 0:
             signal.alarm(30)
-            with weft.trace(tmp_path / "child.json") as mine:
+            with treadle.trace(tmp_path / "child.json") as mine:
                 session.run(inputs)
-            with pytest.raises(WeftError, match="already"), record(), record():
+            with pytest.raises(TreadleError, match="already"), record(), record():
                 pass
             os._exit(0 if mine.events and (tmp_path / "child.json").stat().st_size else 1)
         ended.append(os.waitpid(child, 0)[1])
 
     ended: list[int] = []
-    with weft.trace(tmp_path / "parent.json") as recording:
+    with treadle.trace(tmp_path / "parent.json") as recording:
         session.run(inputs)
         parent = os.getpid()
         in_child()
@@ -213,8 +213,8 @@ def test_a_child_may_use_the_trace_it_was_forked_in(tmp_path: Path, monkeypatch:
     """
     In a block of its own, after which it leaves its parent's.
     """
-    session, inputs = weft.Session(small.add()), {name: np.ones((2, 3), np.float32) for name in "ab"}
-    trace, parent, good = weft.trace("run.json"), os.getpid(), False
+    session, inputs = treadle.Session(small.add()), {name: np.ones((2, 3), np.float32) for name in "ab"}
+    trace, parent, good = treadle.trace("run.json"), os.getpid(), False
     monkeypatch.chdir(tmp_path)
     (tmp_path / "child").mkdir()
     try:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.models import small
 
-from weft import Session
-from weft.tune.choose import AUTOMATIC, Choice, beside, choose, hopeless
-from weft.tune.measure import Timings
-from weft.tune.space import Limits, grid
+from treadle import Session
+from treadle.tune.choose import AUTOMATIC, Choice, beside, choose, hopeless
+from treadle.tune.measure import Timings
+from treadle.tune.space import Limits, grid
 
 
 def timings(*rounds: tuple[float, ...], budget: int = 2) -> Timings:

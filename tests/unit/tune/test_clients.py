@@ -8,9 +8,9 @@ import time
 
 import pytest
 
-from weft import CancelToken
-from weft.errors import RunCancelledError
-from weft.tune.clients import throughput
+from treadle import CancelToken
+from treadle.errors import RunCancelledError
+from treadle.tune.clients import throughput
 
 
 def test_every_client_runs_at_the_same_time_as_the_others() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from weft.errors import InternalError
-from weft.tune.measure import Schedule, Timings, interleaved, same_everywhere
-from weft.tune.space import Limits, grid
+from treadle.errors import InternalError
+from treadle.tune.measure import Schedule, Timings, interleaved, same_everywhere
+from treadle.tune.space import Limits, grid
 
 MS = 10**6
 ONE, BOTH = Limits(1, 1), Limits(2, 2)
@@ -115,7 +115,7 @@ def outputs(*values: float) -> Iterator[dict[str, np.ndarray]]:
     return iter([{"y": np.array([value])} for value in values])
 
 
-def test_outputs_that_limits_change_are_a_fault_of_weft() -> None:
+def test_outputs_that_limits_change_are_a_fault_of_treadle() -> None:
     """
     Those that differ at one setting already are the model's own doing; signs of zeros and NaNs count as bits.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.tune.space import counts, grid
+from treadle.tune.space import counts, grid
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The node test cases that the onnx package brings, and those of them that weft does not run, with the reason."""
+"""The node test cases that the onnx package brings, and those of them that treadle does not run, with the reason."""
 
 import warnings
 from functools import cache
@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from weft.errors import WeftError
-from weft.frontends.onnx import load
-from weft.ops.evaluate import evaluate
+from treadle.errors import TreadleError
+from treadle.frontends.onnx import load
+from treadle.ops.evaluate import evaluate
 
 NOT_RUN = Path(__file__).with_name("node_cases_not_run.txt")
 
@@ -44,7 +44,7 @@ def array(item):
 
 
 def complaint(case):
-    """None if weft gives what the case wants, else what differs or which error came."""
+    """None if treadle gives what the case wants, else what differs or which error came."""
     try:
         graph = load(case.model.SerializeToString())
         for inputs, wanted in case.data_sets:
@@ -52,7 +52,7 @@ def complaint(case):
             found = evaluate(graph, {name: array(item) for name, item in zip(names, inputs, strict=False)})
             for value, item in zip(case.model.graph.output, wanted, strict=True):
                 compare(found[value.name], array(item), case)
-    except (WeftError, AssertionError) as error:
+    except (TreadleError, AssertionError) as error:
         return f"{type(error).__name__}: {error}"
     return None
 

@@ -130,7 +130,7 @@ def parsed(text: str) -> onnx.ModelProto:
 
 
 def quantized() -> onnx.ModelProto:
-    """A model with 4-bit weights, which no weft tensor can hold."""
+    """A model with 4-bit weights, which no treadle tensor can hold."""
     weights = helper.make_tensor("w", onnx.TensorProto.INT4, [2, 2], [1, -2, 3, -4])
     scale = numpy_helper.from_array(np.float32(0.5), "scale")
     graph = helper.make_graph(

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-import weft
-from weft.errors import ModelError, UnsupportedModelError, WeftError
+import treadle
+from treadle.errors import ModelError, TreadleError, UnsupportedModelError
 
 X = np.random.default_rng(0).standard_normal((9, 4)).astype(np.float32)
 WEIGHTS = np.random.default_rng(1).standard_normal((3, 4)).astype(np.float32)
@@ -32,7 +32,7 @@ STUMP = {
 }
 
 
-def session(op: str, x: np.ndarray, outputs: int = 1, **attributes: Any) -> weft.Session:
+def session(op: str, x: np.ndarray, outputs: int = 1, **attributes: Any) -> treadle.Session:
     """A session of one node, whose rows are any number."""
     results = [f"y{i}" for i in range(outputs)]
     node = helper.make_node(op, ["x"], results, name="n", domain="ai.onnx.ml", **attributes)
@@ -40,7 +40,7 @@ def session(op: str, x: np.ndarray, outputs: int = 1, **attributes: Any) -> weft
     inputs = [helper.make_tensor_value_info("x", element, ["rows", *x.shape[1:]])]
     graph = helper.make_graph([node], "g", inputs, [helper.make_empty_tensor_value_info(name) for name in results])
     imports = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 21)]
-    return weft.Session(helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString())
+    return treadle.Session(helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString())
 
 
 def run(op: str, x: np.ndarray, outputs: int = 1, **attributes: Any) -> list[np.ndarray]:
@@ -228,11 +228,13 @@ def test_a_feature_that_rows_do_not_have_is_an_error_of_the_run() -> None:
         [node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", "features"])],
         [helper.make_empty_tensor_value_info("y")],
     )  # fmt: skip
-    free = weft.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)], ir_version=10))
+    free = treadle.Session(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)], ir_version=10)
+    )
 
-    with pytest.raises(WeftError):
+    with pytest.raises(TreadleError):
         unknown.run({"x": x})
-    with pytest.raises(WeftError, match="feature 1"):
+    with pytest.raises(TreadleError, match="feature 1"):
         free.run({"x": x})
     assert free.run({"x": np.zeros((1, 2), np.float32)})["y"].tolist() == [[10]]
 

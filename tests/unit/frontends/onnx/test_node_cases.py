@@ -1,4 +1,4 @@
-"""Every operator against the onnx package's own node test cases, run on weft's NumPy references."""
+"""Every operator against the onnx package's own node test cases, run on treadle's NumPy references."""
 
 from tests.unit.frontends.onnx.node_cases import cases, complaint, not_run
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import parser
 
-import weft
-from weft.frontends.onnx.importer import import_model
-from weft.frontends.onnx.reader import read
+import treadle
+from treadle.frontends.onnx.importer import import_model
+from treadle.frontends.onnx.reader import read
 
 ROWS = (1, 2, 5, 8, 99, 100, 101, 480, 700, 2000)
 
@@ -46,7 +46,7 @@ def test_a_condition_on_an_open_size_is_decided_by_each_run(name: str) -> None:
     condition, truth = CONDITIONS[name]
     branches = """y = If (c) <then_branch = t () => (float[p, q] u) { u = Add (x, x) },
                                else_branch = e () => (float[p, q] v) { v = Neg (x) }>"""
-    session = weft.Session(content(f"{condition} {branches}"))
+    session = treadle.Session(content(f"{condition} {branches}"))
 
     for rows in ROWS:
         x = np.ones((rows, 3), np.float32)
@@ -59,7 +59,7 @@ def test_axes_that_hang_on_an_open_size_are_those_of_each_run() -> None:
     """
     axes = """two = Constant <value_ints = [2]> () zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
               c = Equal (n, two) axes = Where (c, zero, one)"""
-    session = weft.Session(content(f"{axes} y = ReduceSum <keepdims = 1> (x, axes)"))
+    session = treadle.Session(content(f"{axes} y = ReduceSum <keepdims = 1> (x, axes)"))
 
     assert [session.run({"x": np.ones((rows, 3), np.float32)})["y"].shape for rows in (1, 2, 3)] == [
         (1, 1),
@@ -89,7 +89,7 @@ def test_an_unknown_branch_leaves_what_follows_compiled() -> None:
     """
     body = """zero = Constant <value_ints = [0]> () k = Constant <value_ints = [100]> () head = Slice (x, zero, k)
               h = Relu (head) y = Softmax <axis = 1> (h)"""
-    session = weft.Session(content(body))
+    session = treadle.Session(content(body))
 
     assert [session.run({"x": np.ones((rows, 3), np.float32)})["y"].shape for rows in (7, 100, 300)] == [
         (7, 3),
@@ -104,7 +104,7 @@ def test_an_identity_of_open_size_has_the_type_of_its_operand() -> None:
     Unless it states another.
     """
     body = "y = EyeLike (x) z = EyeLike <dtype = 7, k = 1> (x)"
-    found = weft.Session(content(body, "float[a, b] y, int64[a, b] z")).run({"x": np.ones((2, 3), np.float32)})
+    found = treadle.Session(content(body, "float[a, b] y, int64[a, b] z")).run({"x": np.ones((2, 3), np.float32)})
 
     assert found["y"].tolist() == [[1, 0, 0], [0, 1, 0]]
     assert found["z"].tolist() == [[0, 1, 0], [0, 0, 1]]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from tests.models import small
-from weft.frontends.onnx.payloads import SMALLEST, split
+from treadle.frontends.onnx.payloads import SMALLEST, split
 
 LARGE = np.arange(SMALLEST, dtype=np.float32)
 

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-import weft
+import treadle
 from tests.models import small
-from weft.errors import MemoryLimitError, WeftError
+from treadle.errors import MemoryLimitError, TreadleError
 
 
 def roi_align(**attributes: int) -> onnx.ModelProto:
@@ -24,15 +24,15 @@ def test_a_region_of_too_many_points_is_refused(name: str) -> None:
     """
     Before any is listed.
     """
-    with pytest.raises(WeftError, match="points are allowed"):
-        weft.Session(roi_align(**{name: 2**31}))
+    with pytest.raises(TreadleError, match="points are allowed"):
+        treadle.Session(roi_align(**{name: 2**31}))
 
 
 def test_a_region_of_some_points_runs() -> None:
     """
     As models in use have it.
     """
-    session = weft.Session(roi_align(output_height=2, output_width=2, sampling_ratio=2))
+    session = treadle.Session(roi_align(output_height=2, output_width=2, sampling_ratio=2))
 
     assert session.run({"x": np.ones((1, 1, 4, 4), np.float32)})["roialign0"].shape == (1, 1, 2, 2)
 
@@ -48,7 +48,7 @@ def test_no_memory_in_the_reference_is_a_memory_limit() -> None:
         [helper.make_tensor_value_info("size", TensorProto.INT64, [])],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
     )
-    session = weft.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    session = treadle.Session(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
 
     with pytest.raises(MemoryLimitError):
         session.run({"size": np.array(2**50)})

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from onnx import parser
 
-import weft
-from weft.frontends.onnx.importer import import_model
-from weft.frontends.onnx.reader import read
+import treadle
+from treadle.frontends.onnx.importer import import_model
+from treadle.frontends.onnx.reader import read
 
 SMALL = np.float32([0, -0.0, 1e-10, -1e-10, 1e-40, -3e-5, 2e-3, -0.25])
 
@@ -30,7 +30,7 @@ def test_inverses_of_hyperbolic_functions_are_one_core_op(op: str, truth: np.ufu
     assert [node.op for node in import_model(read(model)).nodes] == [op.lower()]
     with np.errstate(invalid="ignore"):
         wanted = truth(x.astype(np.float64)).astype(np.float32)
-    np.testing.assert_array_max_ulp(weft.Session(model).run({"x": x})["y"], wanted, 2)
+    np.testing.assert_array_max_ulp(treadle.Session(model).run({"x": x})["y"], wanted, 2)
 
 
 def test_log_sum_exp_takes_infinities() -> None:
@@ -40,7 +40,7 @@ def test_log_sum_exp_takes_infinities() -> None:
     x = np.float32([[-np.inf] * 3, [np.inf, 1, -np.inf], [np.inf] * 3, [-np.inf, 2, 2], [np.nan, np.inf, 0]])
     wanted = np.float32([-np.inf, np.inf, np.inf, 2 + np.log(2), np.nan])
 
-    found = weft.Session(content("y = ReduceLogSumExp <axes = [1], keepdims = 0> (x)", "n, 3")).run({"x": x})["y"]
+    found = treadle.Session(content("y = ReduceLogSumExp <axes = [1], keepdims = 0> (x)", "n, 3")).run({"x": x})["y"]
 
     np.testing.assert_allclose(found, wanted, rtol=3e-7)
 
@@ -53,6 +53,6 @@ def test_cross_entropy_of_certain_classes_is_finite() -> None:
     labels = "long = Constant <value = int64[4] {0, 0, 2, 1}> ()"
     body = f'{labels} y = SoftmaxCrossEntropyLoss <reduction = "none", ignore_index = 2> (x, long)'
 
-    found = weft.Session(content(body, "4, 3")).run({"x": scores})["y"]
+    found = treadle.Session(content(body, "4, 3")).run({"x": scores})["y"]
 
     np.testing.assert_allclose(found, [1000, 0, 0, 7.0009117], rtol=1e-6)

@@ -1,4 +1,4 @@
-"""GraphDefs written by the tests themselves, with weft's messages: TensorFlow is not needed for them."""
+"""GraphDefs written by the tests themselves, with treadle's messages: TensorFlow is not needed for them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from weft.dtypes import BY_NAME, DType, f32, from_numpy, i32
-from weft.frontends.tensorflow.messages import AttrValue, GraphDef
-from weft.frontends.tensorflow.node import attr_value
-from weft.frontends.tensorflow.tensors import NUMBERS, shape_message
+from treadle.dtypes import BY_NAME, DType, f32, from_numpy, i32
+from treadle.frontends.tensorflow.messages import AttrValue, GraphDef
+from treadle.frontends.tensorflow.node import attr_value
+from treadle.frontends.tensorflow.tensors import NUMBERS, shape_message
 
 
 def attr(value: Any) -> Any:

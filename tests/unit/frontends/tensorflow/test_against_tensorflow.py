@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.tensorflow.rival_cases import CASES, V2
-from weft.frontends.tensorflow import load
+from treadle.frontends.tensorflow import load
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 v1 = tf.compat.v1
@@ -34,7 +34,7 @@ def frozen(name: str, unknown: bool, control_flow_v2: bool = False) -> tuple[Any
 
 def check(name: str, graph_def: Any, wanted: list[Any], outputs: list[str]) -> None:
     arrays = {f"x{at}": array for at, array in enumerate(CASES[name][1])}
-    session = weft.Session(load(graph_def.SerializeToString(), outputs=outputs))
+    session = treadle.Session(load(graph_def.SerializeToString(), outputs=outputs))
     found = session.run({tensor.name: arrays[tensor.name] for tensor in session.inputs})
     close = 5e-3 if name.startswith("bicubic") else 1e-5  # TensorFlow looks the weights up in a table of 1024 places
 
@@ -68,7 +68,7 @@ def test_an_imported_graph_def_gives_what_tensorflow_gives(name: str) -> None:
     """
     The same through the facade: GraphDef, import_graph_def and a session.
     """
-    import weft.compat.tensorflow as facade
+    import treadle.compat.tensorflow as facade
 
     graph_def, wanted, outputs = frozen(name, unknown=name not in ("split into sizes", "unstack"))
     mine = facade.compat.v1.GraphDef()
@@ -95,9 +95,9 @@ NOT_IN_FILES = {
 @pytest.mark.parametrize("name", sorted(set(CASES) - NOT_IN_FILES))
 def test_tensorflow_runs_what_the_facade_writes(name: str) -> None:
     """
-    A graph built with the facade, written by as_graph_def and read by TensorFlow, gives what weft gives.
+    A graph built with the facade, written by as_graph_def and read by TensorFlow, gives what treadle gives.
     """
-    import weft.compat.tensorflow as facade
+    import treadle.compat.tensorflow as facade
 
     build, arrays = CASES[name]
     with facade.Graph().as_default() as graph:

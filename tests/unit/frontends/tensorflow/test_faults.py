@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, loop
-from weft.dtypes import boolean, f32
-from weft.errors import InputError, ModelError, ModelFormatError, UnsupportedModelError
-from weft.frontends.tensorflow import load
-from weft.frontends.tensorflow.messages import GraphDef, SavedModel
+from treadle.dtypes import boolean, f32
+from treadle.errors import InputError, ModelError, ModelFormatError, UnsupportedModelError
+from treadle.frontends.tensorflow import load
+from treadle.frontends.tensorflow.messages import GraphDef, SavedModel
 
 
 def relu() -> Writer:
@@ -21,7 +21,7 @@ def relu() -> Writer:
     return w
 
 
-def test_every_op_that_weft_lacks_is_listed_with_its_nodes() -> None:
+def test_every_op_that_treadle_lacks_is_listed_with_its_nodes() -> None:
     """
     One line an op, with the names of all nodes that have it; only what the outputs need counts.
     """
@@ -89,7 +89,7 @@ def test_a_saved_model_is_told_what_to_do(tmp_path: Path) -> None:
 
     for path in (tmp_path, tmp_path / "saved_model.pb"):
         with pytest.raises(ModelFormatError, match="convert_variables_to_constants_v2"):
-            weft.Session(path)
+            treadle.Session(path)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_no_graph_def_is_called_so(tmp_path: Path, content: bytes, words
     (tmp_path / "model.pb").write_bytes(content)
 
     with pytest.raises(ModelFormatError, match=words):
-        weft.Session(tmp_path / "model.pb")
+        treadle.Session(tmp_path / "model.pb")
 
 
 def test_a_missing_file_is_called_so(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_missing_file_is_called_so(tmp_path: Path) -> None:
     With the reason of the system.
     """
     with pytest.raises(ModelFormatError, match="No such file"):
-        weft.Session(tmp_path / "absent.pb")
+        treadle.Session(tmp_path / "absent.pb")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_names_of_tensors_must_exist(options: dict[str, list[str]], words: str) 
     w.input("aside", (2,))
 
     with pytest.raises(ModelError, match=words):
-        weft.Session(w.bytes(), **options)
+        treadle.Session(w.bytes(), **options)
 
 
 def test_other_models_take_no_tensor_names() -> None:
@@ -143,7 +143,7 @@ def test_other_models_take_no_tensor_names() -> None:
     inputs= and outputs= belong to frozen graphs.
     """
     with pytest.raises(InputError, match="TensorFlow"):
-        weft.Session(load(relu().bytes()), outputs=["y"])
+        treadle.Session(load(relu().bytes()), outputs=["y"])
 
 
 @pytest.mark.parametrize("option", ["inputs", "outputs"])
@@ -155,7 +155,7 @@ def test_names_that_are_no_list_are_told_so(tmp_path: Path, option: str, given: 
     path = tmp_path / "relu.pb"
     path.write_bytes(relu().bytes())
     with pytest.raises(InputError, match=f"{option}=: wanted a list of names of tensors, got"):
-        weft.Session(path, **{option: given})
+        treadle.Session(path, **{option: given})
 
 
 @pytest.mark.parametrize("option", ["inputs", "outputs"])
@@ -166,7 +166,7 @@ def test_what_is_no_name_in_a_list_of_names_is_told_by_its_place(tmp_path: Path,
     path = tmp_path / "relu.pb"
     path.write_bytes(relu().bytes())
     with pytest.raises(InputError, match=rf"^{option}=: wanted names of tensors, got 3 \(int\) at place 1"):
-        weft.Session(path, **{option: ["x", 3]})
+        treadle.Session(path, **{option: ["x", 3]})
 
 
 def test_no_output_at_all_is_not_what_is_asked_for() -> None:
@@ -255,7 +255,7 @@ def test_a_shape_that_does_not_fit_is_told_with_its_node_when_it_is_met() -> Non
     """
     w = Writer()
     w.node("MatMul", w.input("x", (None, None)), w.constant(np.eye(3, dtype=np.float32)), name="product")
-    session = weft.Session(w.bytes())
+    session = treadle.Session(w.bytes())
 
     with pytest.raises(ModelError, match="product"):
         session.run({"x": np.zeros((2, 4), np.float32)})

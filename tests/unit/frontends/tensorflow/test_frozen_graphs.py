@@ -1,4 +1,4 @@
-"""Frozen graphs written by weft's own messages, against NumPy and the references of the ops."""
+"""Frozen graphs written by treadle's own messages, against NumPy and the references of the ops."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr, loop, mobile
-from weft.dtypes import boolean, f32, from_numpy, i32, i64
-from weft.frontends import load
-from weft.frontends.tensorflow.messages import TensorProto
-from weft.frontends.tensorflow.tensors import NUMBERS, shape_message, to_array
-from weft.graph.graph import Graph
-from weft.graph.template import Template
-from weft.ops.evaluate import evaluate
+from treadle.dtypes import boolean, f32, from_numpy, i32, i64
+from treadle.frontends import load
+from treadle.frontends.tensorflow.messages import TensorProto
+from treadle.frontends.tensorflow.tensors import NUMBERS, shape_message, to_array
+from treadle.graph.graph import Graph
+from treadle.graph.template import Template
+from treadle.ops.evaluate import evaluate
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
@@ -38,14 +38,14 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 
 def run(w: Writer, arrays: dict[str, np.ndarray], **options: list[str]) -> dict[str, np.ndarray]:
-    return weft.Session(w.bytes(), **options).run(arrays)
+    return treadle.Session(w.bytes(), **options).run(arrays)
 
 
 def test_inputs_are_placeholders_and_outputs_what_nobody_reads() -> None:
     """
     Without names given, a session takes the placeholders and gives the nodes at the end.
     """
-    session = weft.Session(network().bytes())
+    session = treadle.Session(network().bytes())
 
     assert [(t.name, t.dtype, t.shape) for t in session.inputs] == [("x", np.float32, ("?0", 4))]
     assert [(t.name, t.shape) for t in session.outputs] == [("probabilities", ("?out0", 4)), ("best", ("?out1", 2))]
@@ -79,7 +79,7 @@ def test_a_file_in_binary_or_text_form_loads_by_its_path(tmp_path: Path) -> None
         (tmp_path / name).write_text(text_format.MessageToString(w.graph), encoding="utf-8")
 
     for name in ("a.pb", "a.pbtxt", "text.pb"):
-        found = weft.Session(tmp_path / name, outputs=["hidden"]).run({"x": X})
+        found = treadle.Session(tmp_path / name, outputs=["hidden"]).run({"x": X})
         np.testing.assert_array_equal(found["hidden"], np.maximum(X + 1, 0))
 
 
@@ -97,14 +97,14 @@ def test_a_graph_of_fixed_shapes_is_compiled_when_it_is_loaded() -> None:
     w = mobile(32, 2)
 
     assert isinstance(load(w.bytes()), Graph)
-    assert len(weft.Session(w.bytes()).plans()) == 1
+    assert len(treadle.Session(w.bytes()).plans()) == 1
 
 
 def test_a_network_with_channels_last_has_no_transpose_between_its_convolutions() -> None:
     """
     Of the transposes that TensorFlow's layout asks for, the one of the input is left.
     """
-    session = weft.Session(mobile(64).bytes())
+    session = treadle.Session(mobile(64).bytes())
     (plan,) = session.plans()
     ops = [call.op for call in plan.calls]
 
@@ -168,7 +168,7 @@ def test_a_mobile_network_gives_what_the_references_give(batch: int) -> None:
     graph = load(mobile(64, batch).bytes())
     assert isinstance(graph, Graph)
 
-    found = weft.Session(mobile(64, None).bytes()).run({"images": images})
+    found = treadle.Session(mobile(64, None).bytes()).run({"images": images})
     np.testing.assert_allclose(
         found["probabilities"], evaluate(graph, {"images": images})["probabilities"], rtol=1e-4, atol=1e-6
     )
@@ -237,7 +237,7 @@ def test_one_element_that_fills_a_large_constant_takes_no_memory() -> None:
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_branch_of_tensorflow_1_that_is_settled_is_cut(taken: bool) -> None:
     """
-    Where a learning phase is frozen, the other side is not even looked at: it may hold ops that weft does not have.
+    Where a learning phase is frozen, the other side is not even looked at: it may hold ops that treadle does not have.
     """
     w = Writer()
     x = w.input("x", (3, 4))
@@ -296,7 +296,7 @@ def test_branches_of_functions_run_the_one_that_is_taken() -> None:
     w.node("Softmax", w.node("ExpandDims", y, w.constant(0, np.int32)), name="y")
     x = X.reshape(-1)[:4]
 
-    session = weft.Session(w.bytes())
+    session = treadle.Session(w.bytes())
     np.testing.assert_allclose(session.run({"x": x, "flag": np.array(True)})["y"], softmax(2 * x[None]), rtol=1e-5)
     np.testing.assert_allclose(session.run({"x": x, "flag": np.array(False)})["y"], softmax(x[None, :2]), rtol=1e-5)
 
@@ -318,7 +318,7 @@ def test_loops_of_tensorflow_1_run_while_their_test_holds() -> None:
     """
     Frames of Enter, Merge, Switch, NextIteration and Exit, with a number that stays the same.
     """
-    session = weft.Session(loop().bytes(), outputs=["y", "exit"])
+    session = treadle.Session(loop().bytes(), outputs=["y", "exit"])
     x = np.float32([1, -2])
 
     for n in (0, 1, 4):
@@ -351,7 +351,7 @@ def test_what_stands_behind_a_shape_that_only_a_run_tells_is_compiled_then() -> 
     picked = w.node("GatherNd", x, places, T=None, Tparams=f32, Tindices=i64)
     row = w.node("ExpandDims", picked, w.constant(0, np.int32))
     w.node("Softmax", row, name="y")
-    session = weft.Session(w.bytes())
+    session = treadle.Session(w.bytes())
 
     np.testing.assert_allclose(session.run({"x": X})["y"], softmax(X[X > 0][None]), rtol=1e-6)
     np.testing.assert_allclose(session.run({"x": X + 3})["y"], softmax((X + 3)[X + 3 > 0][None]), rtol=1e-6)

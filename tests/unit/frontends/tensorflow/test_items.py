@@ -9,10 +9,10 @@ import weakref
 import numpy as np
 import pytest
 
-from weft.dtypes import f32
-from weft.errors import KernelError
-from weft.frontends.tensorflow.items import Items
-from weft.frontends.tensorflow.lists import TensorList
+from treadle.dtypes import f32
+from treadle.errors import KernelError
+from treadle.frontends.tensorflow.items import Items
+from treadle.frontends.tensorflow.lists import TensorList
 
 MADE = [np.full(2, number, np.float32) for number in range(64)]
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer, function_attr
-from weft.dtypes import boolean, f32, i32, string
-from weft.errors import RunError
-from weft.frontends.tensorflow.control import ListLoop, Loop
-from weft.frontends.tensorflow.importer import import_graph
-from weft.graph.template import Template
+from treadle.dtypes import boolean, f32, i32, string
+from treadle.errors import RunError
+from treadle.frontends.tensorflow.control import ListLoop, Loop
+from treadle.frontends.tensorflow.importer import import_graph
+from treadle.graph.template import Template
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
 
@@ -41,7 +41,7 @@ def stacked(w: Writer, held: str, count: int = -1) -> str:
 
 
 def result(w: Writer, *outputs: str) -> list[np.ndarray]:
-    session = weft.Session(w.bytes(), outputs=list(outputs or ("y",)))
+    session = treadle.Session(w.bytes(), outputs=list(outputs or ("y",)))
     return list(session.run({tensor.name: X for tensor in session.inputs}).values())
 
 
@@ -197,7 +197,7 @@ def test_a_loop_over_lists_gives_what_it_should(count: int) -> None:
     Items are read and written by the loop, so that its step is one compiled graph; any number of steps, none among them.
     """
     x = np.random.default_rng(1).standard_normal((count, 3)).astype(np.float32)
-    session = weft.Session(mapped().bytes(), outputs=["y"])
+    session = treadle.Session(mapped().bytes(), outputs=["y"])
     if count:
         np.testing.assert_array_equal(session.run({"x": x})["y"], 3 * x)
     else:
@@ -224,7 +224,7 @@ def test_items_beside_a_variable_are_read_by_the_loop(op: str, inputs: list[str]
     last = step.node_def.add(name="last", op="TensorListGetItem", input=["rows", "number:z:0", "any:output:0"])
     last.attr["element_dtype"].type = 1
     next(node for node in step.node_def if node.name == "add").input[1] = "last:item:0"
-    session = weft.Session(w.bytes(), outputs=["y"])
+    session = treadle.Session(w.bytes(), outputs=["y"])
 
     if inputs[0] != "one":
         np.testing.assert_array_equal(session.run({"x": X})["y"], 2 * X + X[3])
@@ -249,7 +249,7 @@ def test_a_step_that_reads_what_it_wrote_runs_too() -> None:
     last.attr["element_dtype"].type = 1
     step.ret["out1"] = "last:output_handle:0"
 
-    np.testing.assert_array_equal(weft.Session(w.bytes(), outputs=["y"]).run({"x": X})["y"], 6 * X)
+    np.testing.assert_array_equal(treadle.Session(w.bytes(), outputs=["y"]).run({"x": X})["y"], 6 * X)
     assert isinstance(loop_of(w), Loop)
 
 
@@ -401,7 +401,7 @@ def test_runs_do_not_see_each_other() -> None:
     """
     A list is made anew by each run: an array that is cleared when it is read can be read by the next one.
     """
-    session = weft.Session(accumulated().bytes(), outputs=["y"])
+    session = treadle.Session(accumulated().bytes(), outputs=["y"])
     for factor in (1, 2, 3):
         np.testing.assert_array_equal(session.run({"x": factor * X})["y"], np.cumsum(factor * X, axis=0))
 
@@ -418,7 +418,7 @@ def test_a_branch_may_hold_a_list() -> None:
     no = w.node("TensorListSetItem", "list", w.constant(0, np.int32), "value", T=None, element_dtype=f32)
     yes = w.node("TensorListSetItem", "list:1", w.constant(2, np.int32), "value:1", T=None, element_dtype=f32)
     stacked(w, w.node("Merge", no, yes, T=string, N=2))
-    session = weft.Session(w.bytes(), outputs=["y"])
+    session = treadle.Session(w.bytes(), outputs=["y"])
 
     np.testing.assert_array_equal(session.run({"x": X, "flag": np.array(True)})["y"], [0 * X, 0 * X, X])
     np.testing.assert_array_equal(session.run({"x": X, "flag": np.array(False)})["y"], [X, 0 * X, 0 * X])

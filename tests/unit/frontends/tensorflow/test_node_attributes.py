@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer
-from weft.dtypes import bf16, boolean, f32, i32, i64
-from weft.errors import WeftError
+from treadle.dtypes import bf16, boolean, f32, i32, i64
+from treadle.errors import TreadleError
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ANY = ("known sizes", "unknown sizes")
@@ -26,7 +26,7 @@ def result(op: str, *operands: Any, unknown: bool = False, index: int = 0, **att
         else:
             names.append(w.constant(operand))
     w.node(op, *names, name="node", **attrs)
-    (found,) = weft.Session(w.bytes(), outputs=[f"node:{index}"]).run(feeds).values()
+    (found,) = treadle.Session(w.bytes(), outputs=[f"node:{index}"]).run(feeds).values()
     return found
 
 
@@ -55,7 +55,7 @@ def test_a_node_that_tensorflow_refuses_is_refused(what: str, unknown: bool) -> 
     op, *operands = REFUSED[what]
     attrs = operands.pop() if isinstance(operands[-1], dict) else {}
 
-    with pytest.raises(WeftError):
+    with pytest.raises(TreadleError):
         result(op, *operands, unknown=unknown, **attrs)
 
 
@@ -93,7 +93,7 @@ def test_types_that_a_node_does_not_state_are_those_of_tensorflow(op: str, kind:
     places = w.node("Where", w.input("mask", (3,), "bool"), T=boolean)
     w.node(op, places, *([w.constant(0, np.int32)] if op == "ArgMax" else []), name="node", T=i64)
 
-    session = weft.Session(w.bytes(), outputs=["node"])
+    session = treadle.Session(w.bytes(), outputs=["node"])
     (found,) = session.run({"mask": np.array([True, False, True])}).values()
 
     assert found.dtype == session.outputs[0].dtype == kind
@@ -103,7 +103,7 @@ def test_the_mean_of_no_integers_is_0() -> None:
     w = Writer()
     w.node("Mean", w.input("x", (0, 2), "i32"), w.constant(0, np.int32), name="node", T=i32)
 
-    assert weft.Session(w.bytes()).run({"x": np.zeros((0, 2), np.int32)})["node"].tolist() == [0, 0]
+    assert treadle.Session(w.bytes()).run({"x": np.zeros((0, 2), np.int32)})["node"].tolist() == [0, 0]
 
 
 def test_an_empty_list_of_axes_squeezes_all_of_size_1() -> None:
@@ -111,7 +111,7 @@ def test_an_empty_list_of_axes_squeezes_all_of_size_1() -> None:
     w.node("Squeeze", w.input("x", (1, 3, 1)), name="node")
     w.graph.node[-1].attr["squeeze_dims"].list.SetInParent()
 
-    assert weft.Session(w.bytes()).run({"x": X[:1, :, :1]})["node"].shape == (3,)
+    assert treadle.Session(w.bytes()).run({"x": X[:1, :, :1]})["node"].shape == (3,)
 
 
 def test_indices_of_no_axes_take_the_whole_tensor() -> None:

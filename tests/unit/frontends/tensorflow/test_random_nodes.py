@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import treadle
 from tests.unit.frontends.tensorflow.graphs import Writer
 from tests.unit.frontends.tensorflow.random_nodes import DRAWS
 from tests.unit.frontends.tensorflow.random_operands import Draw
-from weft.dtypes import from_numpy
-from weft.errors import InternalError, WeftError
+from treadle.dtypes import from_numpy
+from treadle.errors import InternalError, TreadleError
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
@@ -66,14 +66,14 @@ def of_tensorflow(w: Writer, feeds: dict[str, Any], count: int) -> list[Any] | s
         return str(error)
 
 
-def of_weft(w: Writer, feeds: dict[str, Any], count: int) -> list[Any] | str:
-    """What weft gives, or the error of its own by which it refuses the node."""
+def of_treadle(w: Writer, feeds: dict[str, Any], count: int) -> list[Any] | str:
+    """What treadle gives, or the error of its own by which it refuses the node."""
     try:
-        session = weft.Session(w.bytes(), outputs=[f"node:{at}" for at in range(count)])
+        session = treadle.Session(w.bytes(), outputs=[f"node:{at}" for at in range(count)])
         return list(session.run({tensor.name: feeds[tensor.name] for tensor in session.inputs}).values())
     except InternalError:
         raise
-    except WeftError as error:
+    except TreadleError as error:
         return str(error)
 
 
@@ -92,12 +92,12 @@ def difference(draw: Draw, found: Any, wanted: Any) -> str:
 
 
 def check(op: str, seed: int) -> str:
-    """How weft differs from TensorFlow on the node of this number; nothing if it does not."""
+    """How treadle differs from TensorFlow on the node of this number; nothing if it does not."""
     rng = np.random.default_rng([zlib.crc32(op.encode()), seed])
     draw = DRAWS[op](rng)
     w, feeds, count = graph_of(draw, unknown=seed % 2 == 1)
     wanted = of_tensorflow(w, feeds, count)
-    found = of_weft(w, feeds, count)
+    found = of_treadle(w, feeds, count)
     what = f"{op} {seed} {[a.shape for a in draw.operands]} {draw.operands[0].dtype} {draw.attrs}"
     fixed = [draw.operands[at].tolist() for at in draw.fixed]
     if isinstance(found, str) or isinstance(wanted, str):

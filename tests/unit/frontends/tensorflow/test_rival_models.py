@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import treadle
 
 tf = pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 v1 = tf.compat.v1
@@ -110,7 +110,7 @@ def test_a_network_gives_what_tensorflow_gives(build: Any) -> None:
     with v1.Session(graph=graph) as session:
         wanted = session.run("result:0", {f"{name}:0": array for name, array in arrays.items()})
 
-    found = weft.Session(graph.as_graph_def().SerializeToString(), outputs=["result"]).run(arrays)
+    found = treadle.Session(graph.as_graph_def().SerializeToString(), outputs=["result"]).run(arrays)
 
     np.testing.assert_allclose(found["result"], wanted, rtol=1e-5, atol=1e-5)
 
@@ -132,7 +132,7 @@ def test_a_function_frozen_by_tensorflow_2_gives_what_it_gives(lower: bool) -> N
         return tf.while_loop(lambda i, _: i < 3, lambda i, z: (i + 1, tf.tanh(z) * 2.0), [0, y])[1]
 
     frozen = convert_variables_to_constants_v2(function.get_concrete_function(), lower_control_flow=lower)
-    session = weft.Session(frozen.graph.as_graph_def(), outputs=["Identity"])
+    session = treadle.Session(frozen.graph.as_graph_def(), outputs=["Identity"])
     x = np.random.default_rng(2).standard_normal((3, 4)).astype(np.float32)
     for array in (x, -x):
         (found,) = session.run({"x": array}).values()

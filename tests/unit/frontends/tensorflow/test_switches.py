@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
-import weft.compat.tensorflow as tf
+import treadle
+import treadle.compat.tensorflow as tf
 from tests.unit.frontends.tensorflow.graphs import Writer
-from weft.dtypes import boolean, i32
-from weft.errors import KernelError
+from treadle.dtypes import boolean, i32
+from treadle.errors import KernelError
 
 SEVEN = np.array(7, np.int32)
 ZERO = np.array(0, np.int32)
@@ -35,7 +35,7 @@ def divided() -> Writer:
 
 def value(w: Writer, **arrays: Any) -> Any:
     given = {name: np.asarray(array) for name, array in arrays.items()}
-    return weft.Session(w.bytes(), outputs=["y"]).run(given)["y"]
+    return treadle.Session(w.bytes(), outputs=["y"]).run(given)["y"]
 
 
 def test_an_error_of_the_side_that_is_not_taken_is_none() -> None:
@@ -97,7 +97,7 @@ def test_the_results_of_one_branch_are_computed_together() -> None:
     again_no, again_yes = sides(w, "sum", flag)
     w.node("Merge", w.node("Neg", again_no, T=i32), again_yes, name="y", T=i32, N=2)
     w.node("Identity", "y", T=i32, name="z")
-    session = weft.Session(w.bytes(), outputs=["z"])
+    session = treadle.Session(w.bytes(), outputs=["z"])
 
     labels = [node.attrs.get("label") for node in session.graph.nodes]
 
@@ -115,7 +115,7 @@ def test_sides_may_differ_in_shape() -> None:
     name = w.node("Switch", x, flag)
     w.node("Merge", name, w.node("Sum", f"{name}:1", w.ints(0), keep_dims=False), name="merge", N=2)
     w.node("Neg", "merge", name="y")
-    session = weft.Session(w.bytes(), outputs=["y", "merge:1"])
+    session = treadle.Session(w.bytes(), outputs=["y", "merge:1"])
     array = np.arange(6, dtype=np.float32).reshape(2, 3)
 
     for holds, wanted in ((True, -array.sum(0)), (False, -array)):

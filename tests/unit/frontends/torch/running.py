@@ -1,4 +1,4 @@
-"""Runs modules and scripts through weft and compares with eager PyTorch."""
+"""Runs modules and scripts through treadle and compares with eager PyTorch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import weft
+import treadle
 
 
 class Module(torch.nn.Module):
@@ -31,7 +31,7 @@ def flat(result: Any) -> list[torch.Tensor]:
     return [torch.as_tensor(result)]
 
 
-def run(session: weft.Session, args: Sequence[torch.Tensor]) -> list[np.ndarray[Any, Any]]:
+def run(session: treadle.Session, args: Sequence[torch.Tensor]) -> list[np.ndarray[Any, Any]]:
     names = [tensor.name for tensor in session.inputs]
     return list(session.run({name: arg.detach().numpy() for name, arg in zip(names, args, strict=True)}).values())
 

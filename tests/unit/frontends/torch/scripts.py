@@ -116,7 +116,7 @@ class Structured(nn.Module):
 
 
 class Wrong(nn.Module):
-    """Asks for what weft does not have, in three places."""
+    """Asks for what treadle does not have, in three places."""
 
     def there(self, x: torch.Tensor) -> torch.Tensor:
         return torch.digamma(x)

@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/t
 from benches.torch.models import Bert, ResNet50, seeded  # noqa: E402 - after the skip
 from torch import nn  # noqa: E402
 
-import weft  # noqa: E402
+import treadle  # noqa: E402
 from tests.unit.frontends.torch import networks  # noqa: E402
 from tests.unit.frontends.torch.running import assert_same, run, traced  # noqa: E402
 
@@ -51,7 +51,7 @@ def test_exported(name: str) -> None:
     with torch.no_grad():
         wanted = module(*args)
 
-    assert_same(run(weft.Session(module, example_inputs=args), args), wanted)
+    assert_same(run(treadle.Session(module, example_inputs=args), args), wanted)
 
 
 @pytest.mark.parametrize("name", ["encoder", "resnet", "bert", "shuffled", "rotary_decoder", "patches", "dense"])
@@ -64,7 +64,7 @@ def test_traced(name: str) -> None:
     with torch.no_grad():
         wanted = module(*args)
 
-    assert_same(run(weft.Session(traced(module, args)), args), wanted)
+    assert_same(run(treadle.Session(traced(module, args)), args), wanted)
 
 
 @pytest.mark.parametrize("name", ["shuffled", "rotary_decoder", "patches", "dense"])
@@ -77,7 +77,7 @@ def test_scripted(name: str) -> None:
     with torch.no_grad():
         wanted = module(*args)
 
-    assert_same(run(weft.Session(torch.jit.script(module)), args), wanted)
+    assert_same(run(treadle.Session(torch.jit.script(module)), args), wanted)
 
 
 @pytest.mark.parametrize("name", ["resnet", "bert"])
@@ -86,7 +86,7 @@ def test_every_step_has_a_kernel(name: str) -> None:
     Attention is one kernel, batch norms are in the weights of convolutions, nothing runs by its reference.
     """
     make, args = MODULES[name]
-    session = weft.Session(seeded(make), example_inputs=args)
+    session = treadle.Session(seeded(make), example_inputs=args)
     run(session, args)
     calls = [call for plan in session.plans() for call in plan.calls]
 
@@ -111,7 +111,7 @@ def test_symbols_of_the_exporter_stay() -> None:
     module = Keyed().eval()
     args = (seeded_input(2, 4), {"shift": seeded_input(3)})
     batch = torch.export.Dim("batch")
-    session = weft.Session(module, args, dynamic_shapes={"x": {0: batch}, "more": {"shift": None}})
+    session = treadle.Session(module, args, dynamic_shapes={"x": {0: batch}, "more": {"shift": None}})
 
     assert [tensor.name for tensor in session.outputs] == ["logits", "rows_0"]
     for rows in (2, 5, 3):

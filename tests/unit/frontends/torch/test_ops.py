@@ -6,11 +6,11 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch installs and uses it)")
 
-import weft  # noqa: E402
+import treadle  # noqa: E402
 from tests.unit.frontends.torch import complex_cases, loss_cases, matrix_cases, op_cases  # noqa: E402 - after the skip
 from tests.unit.frontends.torch.running import Module, assert_same, run, traced  # noqa: E402
-from weft.frontends.torch.rules.complex import RULES as COMPLEX  # noqa: E402
-from weft.frontends.torch.table import BACK, RULES  # noqa: E402
+from treadle.frontends.torch.rules.complex import RULES as COMPLEX  # noqa: E402
+from treadle.frontends.torch.table import BACK, RULES  # noqa: E402
 
 CASES = {**op_cases.CASES, **complex_cases.CASES, **loss_cases.CASES, **matrix_cases.CASES}
 
@@ -21,7 +21,7 @@ def test_exported(name: str) -> None:
     The case as a module that torch.export takes.
     """
     function, args = CASES[name]
-    session = weft.Session(Module(function).eval(), example_inputs=args)
+    session = treadle.Session(Module(function).eval(), example_inputs=args)
 
     assert_same(run(session, args), function(*args))
 
@@ -32,7 +32,7 @@ def test_traced(name: str) -> None:
     The case as a trace, whose graph is TorchScript's.
     """
     function, args = CASES[name]
-    session = weft.Session(traced(function, args))
+    session = treadle.Session(traced(function, args))
 
     assert_same(run(session, args), function(*args))
 
@@ -42,8 +42,8 @@ def test_activations_of_floats_refuse_integers_as_eager_does(function) -> None:
     """
     Constants of the formula would be cut to 0 in integers.
     """
-    with pytest.raises(weft.errors.ModelError, match="takes floating point numbers"):
-        weft.Session(Module(function).eval(), example_inputs=(torch.tensor([-3, 0, 4]),))
+    with pytest.raises(treadle.errors.ModelError, match="takes floating point numbers"):
+        treadle.Session(Module(function).eval(), example_inputs=(torch.tensor([-3, 0, 4]),))
 
 
 def test_every_line_of_the_table_is_an_aten_op() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch uses it)")
 
-import weft  # noqa: E402
-from weft.errors import UnsupportedModelError  # noqa: E402 - after the skip
+import treadle  # noqa: E402
+from treadle.errors import UnsupportedModelError  # noqa: E402 - after the skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
 nn = torch.nn
@@ -56,11 +56,11 @@ def flat(result: Any) -> list[Any]:
     return [leaf for entry in result for leaf in flat(entry)] if isinstance(result, tuple | list) else [result]
 
 
-def sessions(module: Any, args: tuple[Any, ...]) -> dict[str, weft.Session]:
+def sessions(module: Any, args: tuple[Any, ...]) -> dict[str, treadle.Session]:
     return {
-        "script": weft.Session(torch.jit.script(module)),
-        "trace": weft.Session(torch.jit.trace(module, args)),
-        "export": weft.Session(module, example_inputs=args),
+        "script": treadle.Session(torch.jit.script(module)),
+        "trace": treadle.Session(torch.jit.trace(module, args)),
+        "export": treadle.Session(module, example_inputs=args),
     }
 
 
@@ -99,11 +99,11 @@ def test_first_states_may_be_arguments():
 
 def test_a_saved_script_with_a_layer_is_read(tmp_path):
     """
-    `weft.Session("model.pt")` runs it for any length.
+    `treadle.Session("model.pt")` runs it for any length.
     """
     module = nn.Sequential(nn.Linear(6, 6), nn.GRU(6, 4)).eval()
     torch.jit.save(torch.jit.script(module), str(tmp_path / "model.pt"))
-    session = weft.Session(str(tmp_path / "model.pt"))
+    session = treadle.Session(str(tmp_path / "model.pt"))
     for time in (1, 7):
         x = torch.randn(time, 2, 6)
         with torch.no_grad():
@@ -116,4 +116,4 @@ def test_projected_states_are_refused_by_name():
     Rather than read as other weights.
     """
     with pytest.raises(UnsupportedModelError, match="proj_size"):
-        weft.Session(nn.LSTM(6, 4, proj_size=2).eval(), example_inputs=(torch.randn(5, 2, 6),))
+        treadle.Session(nn.LSTM(6, 4, proj_size=2).eval(), example_inputs=(torch.randn(5, 2, 6),))

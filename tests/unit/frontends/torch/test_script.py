@@ -11,10 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch uses it)")
 
-import weft  # noqa: E402
+import treadle  # noqa: E402
 from tests.unit.frontends.torch import scripts  # noqa: E402 - after the skip
 from tests.unit.frontends.torch.running import assert_same, run  # noqa: E402
-from weft.errors import InputError, ModelError, ModelFormatError, UnsupportedModelError, WeftError  # noqa: E402
+from treadle.errors import InputError, ModelError, ModelFormatError, TreadleError, UnsupportedModelError  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
@@ -39,7 +39,7 @@ class TestFile:
         A file declares neither; each combination has a graph of its own.
         """
         module = scripts.OnPython().eval()
-        session = weft.Session(saved(module, tmp_path))
+        session = treadle.Session(saved(module, tmp_path))
         assert str(session.inputs[0]) == "x: any[...]"
         for shape in ((8,), (2, 8), (5, 8)):
             x = torch.randn(*shape)
@@ -48,7 +48,7 @@ class TestFile:
     def test_examples_tell_which_optional_tensors_are_given(self, tmp_path):
         module = scripts.OnPython().eval()
         x, shift = torch.randn(2, 8), torch.ones(8)
-        session = weft.Session(saved(module, tmp_path), example_inputs=(x, 1, shift))
+        session = treadle.Session(saved(module, tmp_path), example_inputs=(x, 1, shift))
 
         assert [tensor.name for tensor in session.inputs] == ["x", "shift"]
         assert_same(run(session, (x, shift)), module(x, 1, shift))
@@ -58,7 +58,7 @@ class TestFile:
         Importing copies no weights.
         """
         module = scripted(scripts.Forked(16))
-        session = weft.Session(module)
+        session = treadle.Session(module)
         session.run({"x": np.ones((2, 16), np.float32)})
         constants = [value.data for value in session.graph.constants()]
 
@@ -70,7 +70,7 @@ class TestFile:
         Outputs in nested tuples are called by their positions.
         """
         module = scripts.Structured()
-        session = weft.Session(saved(module, tmp_path))
+        session = treadle.Session(saved(module, tmp_path))
         x = torch.randn(3)
 
         assert [tensor.name for tensor in session.outputs] == ["output_0", "output_1_0", "output_1_1"]
@@ -80,8 +80,8 @@ class TestFile:
         module = scripted(scripts.Listed())
         xs = [torch.randn(3), torch.randn(3)]
         with pytest.raises(UnsupportedModelError, match="example_inputs"):
-            weft.Session(module)
-        session = weft.Session(module, example_inputs=(xs, 2.0))
+            treadle.Session(module)
+        session = treadle.Session(module, example_inputs=(xs, 2.0))
 
         assert [tensor.name for tensor in session.inputs] == ["xs_0", "xs_1"]
         assert_same(run(session, xs), module(xs, 2.0))
@@ -93,19 +93,19 @@ class TestFile:
         path = tmp_path / "weights.pt"
         torch.save({"w": torch.ones(2)}, path)
         with pytest.raises(ModelFormatError, match="does not unpickle"):
-            weft.Session(path)
+            treadle.Session(path)
 
     @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x08\x07"])
     def test_files_that_are_none(self, tmp_path, content):
         """
-        Empty, damaged and missing files are weft's error, not PyTorch's.
+        Empty, damaged and missing files are treadle's error, not PyTorch's.
         """
         path = tmp_path / "model.pt"
         path.write_bytes(content)
         with pytest.raises(ModelFormatError):
-            weft.Session(path)
+            treadle.Session(path)
         with pytest.raises(ModelFormatError):
-            weft.Session(tmp_path / "absent.pt")
+            treadle.Session(tmp_path / "absent.pt")
 
     @pytest.mark.parametrize("fault", [IndexError("not in the map"), MemoryError("std::bad_alloc")])
     def test_whatever_pytorch_says_of_damage_is_a_fault_of_the_file(self, tmp_path, monkeypatch, fault):
@@ -119,7 +119,7 @@ class TestFile:
 
         monkeypatch.setattr(torch.jit, "load", load)
         with pytest.raises(ModelFormatError, match=f"cannot be read by PyTorch: {type(fault).__name__}: {fault}"):
-            weft.Session(path)
+            treadle.Session(path)
 
     def test_damaged_scripts_raise(self, tmp_path):
         path = Path(saved(scripts.Forked(4), tmp_path))
@@ -128,15 +128,15 @@ class TestFile:
             damaged = bytearray(content)
             damaged[at] ^= 0xFF
             path.write_bytes(damaged)
-            with contextlib.suppress(WeftError):
-                weft.Session(path).run({"x": np.ones((1, 4), np.float32)})
+            with contextlib.suppress(TreadleError):
+                treadle.Session(path).run({"x": np.ones((1, 4), np.float32)})
 
     def test_exported_programs_are_files_too(self, tmp_path):
         module = torch.nn.Linear(3, 2).eval()
         x = torch.randn(4, 3)
         torch.export.save(torch.export.export(module, (x,)), tmp_path / "model.pt2")
 
-        assert_same(run(weft.Session(tmp_path / "model.pt2"), (x,)), module(x))
+        assert_same(run(treadle.Session(tmp_path / "model.pt2"), (x,)), module(x))
 
 
 class TestForks:
@@ -145,7 +145,7 @@ class TestForks:
         The forked product and the other one are independent nodes, joined by the addition.
         """
         module = scripted(scripts.Forked(16))
-        session = weft.Session(module)
+        session = treadle.Session(module)
         x = torch.randn(2, 16)
 
         assert_same(run(session, (x,)), module(x))
@@ -158,11 +158,11 @@ class TestForks:
         """
         In the trace of a run with inter_op 2 the two products overlap.
         """
-        session = weft.Session(saved(scripts.Forked(1024), tmp_path), intra_op=1, inter_op=2)
+        session = treadle.Session(saved(scripts.Forked(1024), tmp_path), intra_op=1, inter_op=2)
         feed = {"x": np.ones((1024, 1024), np.float32)}
         session.run(feed)
         for _ in range(20):
-            with weft.trace(str(tmp_path / "trace.json")):
+            with treadle.trace(str(tmp_path / "trace.json")):
                 session.run(feed)
             events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
             spans = [
@@ -176,7 +176,7 @@ class TestForks:
         module = scripts.ForkedList().eval()
         x = torch.randn(3, 8)
 
-        assert_same(run(weft.Session(saved(module, tmp_path)), (x,)), module(x))
+        assert_same(run(treadle.Session(saved(module, tmp_path)), (x,)), module(x))
 
 
 class TestControl:
@@ -185,7 +185,7 @@ class TestControl:
         Either branch is taken and loops end when the elements say so, as in PyTorch.
         """
         module = scripts.OnData().eval()
-        session = weft.Session(saved(module, tmp_path))
+        session = treadle.Session(saved(module, tmp_path))
         for x in (torch.full((2, 4), 3.0), torch.full((2, 4), -9.0), torch.ones(2, 4)):
             assert_same(run(session, (x,)), module(x))
 
@@ -194,15 +194,15 @@ class TestControl:
         As suppression of overlapping boxes does, one after another.
         """
         module = scripts.Suppressed().eval()
-        session = weft.Session(saved(module, tmp_path))
+        session = treadle.Session(saved(module, tmp_path))
         scores, overlap = torch.rand(6), torch.rand(6, 6)
         assert_same(run(session, (scores, overlap)), module(scores, overlap))
 
     def test_results_do_not_depend_on_threads(self):
         module = scripted(scripts.OnData())
         x = np.full((2, 4), 3.0, np.float32)
-        first = weft.Session(module, intra_op=1, inter_op=1).run({"x": x})
-        other = weft.Session(module, intra_op=2, inter_op=2).run({"x": x})
+        first = treadle.Session(module, intra_op=1, inter_op=1).run({"x": x})
+        other = treadle.Session(module, intra_op=2, inter_op=2).run({"x": x})
 
         for name, array in first.items():
             np.testing.assert_array_equal(array, other[name])
@@ -214,7 +214,7 @@ class TestFaults:
         Those in branches and forks too, before any input is seen.
         """
         with pytest.raises(UnsupportedModelError) as caught:
-            weft.Session(scripted(scripts.Wrong()))
+            treadle.Session(scripted(scripts.Wrong()))
         text = str(caught.value)
 
         assert len(caught.value.faults) == 3
@@ -229,23 +229,23 @@ class TestFaults:
         """
         layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(4, 4, 3)).eval()
         with pytest.raises(ModelError, match="its argument 'weight' is None"):
-            weft.Session(torch.jit.script(layer)).run({"input": np.ones((1, 4, 5), np.float32)})
+            treadle.Session(torch.jit.script(layer)).run({"input": np.ones((1, 4, 5), np.float32)})
 
     def test_complex_inputs_and_results_say_what_to_do(self):
         """
-        Inside a program they are pairs of real numbers; arrays of them are none of weft's.
+        Inside a program they are pairs of real numbers; arrays of them are none of treadle's.
         """
         module = Complex().eval()
         with pytest.raises(UnsupportedModelError, match=r"pass torch\.view_as_real"):
-            weft.Session(module, example_inputs=(torch.ones(2, dtype=torch.complex64),))
+            treadle.Session(module, example_inputs=(torch.ones(2, dtype=torch.complex64),))
         with pytest.raises(UnsupportedModelError, match=r"take it apart with torch\.view_as_real"):
-            weft.Session(module, example_inputs=(torch.ones(2),))
+            treadle.Session(module, example_inputs=(torch.ones(2),))
 
     def test_a_misfit_names_its_node_once(self):
         """
         The op of the script, and not also the node that its rule made.
         """
-        session = weft.Session(scripted(scripts.Misfit()))
+        session = treadle.Session(scripted(scripts.Misfit()))
         with pytest.raises(ModelError, match=r"  - node aten::conv1d at [^']*: x has 3 channels, but w"):
             session.run({"x": np.zeros((1, 3, 8), np.float32)})
 
@@ -253,7 +253,7 @@ class TestFaults:
         """
         What a script raises at some shapes says so in its own words, and other shapes run.
         """
-        session = weft.Session(scripted(scripts.Raising()))
+        session = treadle.Session(scripted(scripts.Raising()))
         assert session.run({"x": np.zeros((2, 1), np.float32)})["output"].sum() == 2
         with pytest.raises(ModelError, match="two rows at most"):
             session.run({"x": np.zeros((3, 1), np.float32)})
@@ -261,18 +261,18 @@ class TestFaults:
     def test_inputs_are_never_written(self):
         x = np.zeros(3, np.float32)
         with pytest.raises(UnsupportedModelError, match="writes into its input 'x'"):
-            weft.Session(scripted(scripts.WritesInput())).run({"x": x})
+            treadle.Session(scripted(scripts.WritesInput())).run({"x": x})
         assert not x.any()
 
     def test_training_mode_is_refused(self):
         with pytest.raises(ModelError, match=r"call \.eval\(\)"):
-            weft.Session(torch.jit.script(torch.nn.Dropout().train()))
+            treadle.Session(torch.jit.script(torch.nn.Dropout().train()))
         with pytest.raises(ModelError, match=r"call \.eval\(\)"):
-            weft.Session(torch.nn.Dropout().train(), example_inputs=(torch.ones(2),))
+            treadle.Session(torch.nn.Dropout().train(), example_inputs=(torch.ones(2),))
 
     def test_a_module_needs_examples(self):
         with pytest.raises(InputError, match="example_inputs"):
-            weft.Session(torch.nn.Linear(2, 2).eval())
+            treadle.Session(torch.nn.Linear(2, 2).eval())
 
 
 class Complex(torch.nn.Module):
@@ -321,7 +321,7 @@ class TestProgramsAsTheyAreWritten:
                 return [y, found[1]]
 
         module, x = Keyed().eval(), torch.randn(2, 5, 8)
-        session = weft.Session(saved(module, tmp_path))
+        session = treadle.Session(saved(module, tmp_path))
         results = session.run({"x": x.numpy()})
         with torch.no_grad():
             wanted = module(x)
@@ -334,7 +334,7 @@ class TestProgramsAsTheyAreWritten:
         With what to do instead.
         """
         with pytest.raises(UnsupportedModelError, match=r"sets the attribute 'calls' .* pass it to the next run"):
-            weft.Session(scripted(Held()))
+            treadle.Session(scripted(Held()))
 
     def test_examples_of_other_types_are_refused(self):
         """
@@ -342,11 +342,11 @@ class TestProgramsAsTheyAreWritten:
         """
         script = torch.jit.script(plus)
         with pytest.raises(InputError, match="a str for the argument 'x', which is a Tensor"):
-            weft.Session(script, example_inputs=("text",))
+            treadle.Session(script, example_inputs=("text",))
         with pytest.raises(InputError, match="a float for the argument 'n', which is a int"):
-            weft.Session(script, example_inputs=(torch.ones(2), 1.5))
+            treadle.Session(script, example_inputs=(torch.ones(2), 1.5))
         with pytest.raises(InputError, match=r"takes 2 arguments \(x, n\), example_inputs has 3"):
-            weft.Session(script, example_inputs=(torch.ones(2), 1, 2))
+            treadle.Session(script, example_inputs=(torch.ones(2), 1, 2))
 
     def test_scripted_and_traced_functions_are_models(self):
         """
@@ -354,7 +354,7 @@ class TestProgramsAsTheyAreWritten:
         """
         x = torch.ones(2)
         for script, example in ((torch.jit.script(plus), (x, 2)), (torch.jit.trace(torch.exp, (x,)), None)):
-            session = weft.Session(script, example_inputs=example)
+            session = treadle.Session(script, example_inputs=example)
             (got,) = session.run({session.inputs[0].name: x.numpy()}).values()
             np.testing.assert_allclose(got, script(*(example or (x,))).numpy(), rtol=1e-6)
 

@@ -1,0 +1,29 @@
+// Blocks of aligned memory: arenas of contexts and scratch of workers.
+#pragma once
+
+#include <cstddef>
+
+namespace treadle {
+
+// Block owns `bytes` of memory aligned to 64 bytes (to 2 MiB, and offered to the kernel as huge pages, when large).
+// Its content is undefined. An empty block has data() == nullptr. Throws std::bad_alloc when memory is refused.
+class Block {
+public:
+    Block() = default;
+    explicit Block(std::size_t bytes);
+    ~Block();
+    Block(Block&& other) noexcept;
+    Block& operator=(Block&& other) noexcept;
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    std::byte* data() const { return data_; }
+    std::size_t size() const { return size_; }
+
+private:
+    std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::size_t mapped_ = 0;  // length of the mapping; 0 if the block came from the heap
+};
+
+}  // namespace treadle

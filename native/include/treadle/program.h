@@ -1,0 +1,196 @@
+// Program: an immutable, validated DAG of tasks made of steps, and the contexts its runs use.
+#pragma once
+
+#include <atomic>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "treadle/memory.h"
+#include "treadle/mutex.h"
+
+namespace treadle {
+
+struct Context;
+
+// Kernel is the ABI of generated code. `pointers` are the step's resolved buffers (outputs first, then inputs), `args`
+// its immutable parameters, `chunk` is in 0..chunks-1, `scratch` is a 64-byte-aligned block of the calling worker.
+// Returns 0, or a positive code which ends the run with KernelFailure.
+using Kernel = std::int32_t (*)(void* const* pointers, const std::int64_t* args, std::int64_t chunk, void* scratch);
+
+// HostCall is a step in the host language: called once, may throw; what it throws reaches the caller of run().
+using HostCall = std::function<void(std::span<void* const> pointers)>;
+
+struct PointerSpec {
+    std::int64_t slot;
+    std::int64_t offset;  // bytes, >= 0
+};
+
+struct StepSpec {
+    Kernel kernel = nullptr;  // exactly one of kernel and host is set
+    HostCall host;
+    std::vector<PointerSpec> pointers;
+    std::vector<std::int64_t> args;
+    std::int64_t chunks = 1;
+    double cost_ns = 0;  // estimate for all chunks together; decides what is worth sharing, never what is computed
+    int max_workers = 0;  // that may share its chunks; 0 leaves it to the limits of the run. See Program::set_caps()
+};
+
+struct TaskSpec {
+    std::int64_t first_step;
+    std::int64_t step_count;
+    double priority;  // length of the critical path from here, ns; higher runs first
+    bool blocking;    // waits on something outside: runs on a thread of its own and takes no place
+};
+
+enum class SlotKind { arena, constant, bound };
+
+struct SlotSpec {
+    SlotKind kind;
+    std::int64_t value;  // arena: byte offset; constant: address; bound: index into the addresses given to run()
+};
+
+// KernelFailure says which step of the program returned which non-zero code.
+class KernelFailure : public std::runtime_error {
+public:
+    KernelFailure(std::int64_t failed_step, std::int32_t returned_code);
+    std::int64_t step;
+    std::int32_t code;
+};
+
+struct Step {
+    Kernel kernel;
+    HostCall host;
+    std::vector<std::int64_t> args;
+    std::size_t first_pointer;  // into Context::pointers
+    std::size_t pointer_count;
+    std::int64_t chunks;
+};
+
+inline constexpr int kAnyWorkers = INT_MAX;
+
+struct Task {
+    std::uint32_t first_step;
+    std::uint32_t step_count;
+    double priority;
+    double cost_ns;
+    bool worth_sharing;   // with a worker that has nothing better to do
+    std::int64_t chunks;  // > 1 only if the task is one step that may be drawn chunk by chunk
+    std::uint32_t first_successor;
+    std::uint32_t successor_count;
+    std::int32_t predecessors;
+    bool blocking;
+};
+
+// Program is immutable after construction except for its lists of idle contexts and arenas, which have a lock, and for the caps
+// of its steps, which are atomic: any number of threads may run it at once. It must outlive its runs.
+class Program {
+public:
+    // Throws std::invalid_argument that says where, what was wanted and what came.
+    Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
+            const std::vector<std::vector<std::int64_t>>& successors, const std::vector<SlotSpec>& slots,
+            std::int64_t arena_bytes, std::int64_t scratch_bytes);
+    ~Program();
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    // acquire() takes an idle context or makes one, and points its bound slots at `bound`.
+    // Throws std::invalid_argument for a wrong number of addresses and std::bad_alloc.
+    std::unique_ptr<Context> acquire(std::span<void* const> bound);
+    // release() keeps the context for a later run.
+    void release(std::unique_ptr<Context> context);
+    // lend_arena() gives a run the memory of its intermediate values and points at it, if it has none: whoever comes to its
+    // first op does so, and not its caller, so that runs that wait for their turn hold no memory, and a run gets what the
+    // last one has left in the caches. Throws std::bad_alloc.
+    void lend_arena(Context& run);
+    // take_back_arena() is for runs whose steps have all ended.
+    void take_back_arena(Context& run);
+    // trim() frees the idle contexts and arenas.
+    void trim();
+    // set_caps() gives each step the most workers that may share it, 0 for no cap. Takes effect at the next op boundary,
+    // also of runs in progress. Throws std::invalid_argument, and then changes nothing, for a wrong count or a negative cap.
+    void set_caps(std::span<const int> max_workers);
+    // max_workers() is how many may share the task; kAnyWorkers if its step has no cap.
+    int max_workers(std::uint32_t task) const {
+        return caps_[task].load(std::memory_order_relaxed);  // partner: store_caps()
+    }
+    // contexts() counts those that exist: idle and in use.
+    std::size_t contexts() const;
+    // arenas() counts those that exist: idle and lent.
+    std::size_t arenas() const;
+
+    std::uint64_t id() const { return id_; }
+    std::size_t arena_bytes() const { return arena_bytes_; }
+    // constant_pointers() are those of all steps; null what only a run knows.
+    const std::vector<void*>& constant_pointers() const { return constant_pointers_; }
+    std::size_t scratch_bytes() const { return scratch_bytes_; }
+    std::span<const Step> steps() const { return steps_; }
+    std::span<const Task> tasks() const { return tasks_; }
+    std::span<const std::uint32_t> successors(const Task& task) const {
+        return {successors_.data() + task.first_successor, task.successor_count};
+    }
+    // order() lists all tasks so that each stands after its predecessors, the most urgent ready one first.
+    std::span<const std::uint32_t> order() const { return order_; }
+    // divisible_ns() and independent_ns() estimate the work that other threads could take off the caller's hands: as chunks
+    // of its ops, and as ops beside the longest path.
+    double divisible_ns() const { return divisible_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
+    double independent_ns() const { return independent_ns_; }
+    // worth_sharing_ns() is how much of it they must be able to take for sharing to pay.
+    double worth_sharing_ns() const { return worth_sharing_ns_; }
+    // cost_ns() estimates all of its work.
+    double cost_ns() const { return cost_ns_; }
+    bool has_blocking() const { return has_blocking_; }
+
+private:
+    struct BoundPointer {
+        std::size_t pointer;
+        std::size_t index;
+        std::int64_t offset;
+    };
+    struct ArenaPointer {
+        std::size_t pointer;
+        std::int64_t offset;
+    };
+
+    void take_steps(std::vector<StepSpec> steps);
+    void take_pointers(const std::string& where, const std::vector<PointerSpec>& pointers);
+    void take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs);
+    void take_successors(const std::vector<std::vector<std::int64_t>>& successors);
+    void sort_tasks();
+    void estimate_sharing();
+    void store_caps(std::span<const int> max_workers);
+
+    std::uint64_t id_;
+    std::size_t arena_bytes_ = 0;
+    std::size_t scratch_bytes_ = 0;
+    std::size_t bound_count_ = 0;
+    std::vector<Step> steps_;
+    std::vector<double> step_costs_;
+    std::vector<Task> tasks_;
+    std::vector<std::atomic<int>> caps_;  // of tasks; written by store_caps()
+    std::vector<std::uint32_t> successors_;
+    std::vector<std::uint32_t> order_;
+    double cost_ns_ = 0;
+    double independent_ns_ = 0;
+    double worth_sharing_ns_ = 0;
+    std::atomic<double> divisible_ns_{0};
+    bool has_blocking_ = false;
+
+    std::vector<SlotSpec> slots_;
+    std::vector<void*> constant_pointers_;
+    std::vector<BoundPointer> bound_pointers_;
+    std::vector<ArenaPointer> arena_pointers_;
+
+    std::vector<std::unique_ptr<Context>> idle_;  // guarded by context_mutex()
+    std::size_t in_use_ = 0;                      // guarded by context_mutex()
+    std::vector<Block> idle_arenas_;              // guarded by context_mutex(); the last one was in use last
+    std::size_t arenas_ = 0;                      // guarded by context_mutex(): idle and lent; there is room for all
+};
+
+}  // namespace treadle

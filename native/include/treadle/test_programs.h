@@ -1,0 +1,126 @@
+// Programs for tests and benchmarks: DAGs whose outcome shows whether each task ran once and in order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "treadle/check.h"
+#include "treadle/program.h"
+#include "treadle/team.h"
+
+namespace treadle::testing {
+
+inline constexpr double kCostly = 1e6;  // an estimate that makes sharing worth while whatever the threads are doing
+
+// Builder collects tasks of one step each.
+struct Builder {
+    std::vector<StepSpec> steps;
+    std::vector<TaskSpec> tasks;
+    std::vector<std::vector<std::int64_t>> successors;
+    std::vector<SlotSpec> slots{{SlotKind::bound, 0}};
+
+    std::int64_t add(StepSpec step, double priority = 0, bool blocking = false) {
+        const auto index = static_cast<std::int64_t>(steps.size());
+        steps.push_back(std::move(step));
+        tasks.push_back({index, 1, priority, blocking});
+        successors.emplace_back();
+        return index;
+    }
+    std::int64_t add_kernel(Kernel kernel, std::vector<std::int64_t> args, std::int64_t chunks = 1,
+                            double cost_ns = kCostly, double priority = 0) {
+        StepSpec step;
+        step.kernel = kernel;
+        step.pointers = {{0, 0}};
+        step.args = std::move(args);
+        step.chunks = chunks;
+        step.cost_ns = cost_ns;
+        return add(std::move(step), priority);
+    }
+    std::int64_t add_host(HostCall host, bool blocking = false) {
+        StepSpec step;
+        step.host = std::move(host);
+        step.cost_ns = kCostly;
+        return add(std::move(step), 0, blocking);
+    }
+    void link(std::int64_t from, std::int64_t to) { successors[static_cast<std::size_t>(from)].push_back(to); }
+    std::unique_ptr<Program> build(std::int64_t scratch_bytes = 0) const {
+        return std::make_unique<Program>(steps, tasks, successors, slots, 64, scratch_bytes);
+    }
+};
+
+// A program of `count` tasks with random edges and chunks. Each chunk writes its own number plus the sum of all its
+// predecessors' cells to its own cell. Cells are plain memory: a missing order gives a wrong sum, and a data race that
+// ThreadSanitizer sees.
+class RandomDag {
+public:
+    using Cells = std::vector<std::uint64_t>;
+
+    // The task numbered `failing`, if any, returns code 7 instead.
+    RandomDag(std::uint64_t seed, int count, int spin = 50, std::int64_t failing = -1) {
+        std::mt19937_64 random(seed);
+        Builder builder;
+        wanted_.resize(static_cast<std::size_t>(count) * kMostChunks);
+        for (std::int64_t i = 0; i < count; ++i) {
+            std::vector<std::int64_t> args{i, spin, 0};
+            for (int k = 0; i > 0 && k < 3; ++k) {
+                if (random() % 3 == 0) continue;
+                args.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(i)));
+                ++args[2];
+            }
+            const auto chunks = static_cast<std::int64_t>(1 + random() % kMostChunks);
+            const auto task = builder.add_kernel(i == failing ? &fail : &kernel, args, chunks, random() % 2 ? kCostly : 100,
+                                                 static_cast<double>(random() % 100));
+            for (std::size_t k = 3; k < args.size(); ++k) builder.link(args[k], task);
+            void* pointers[] = {wanted_.data()};
+            for (std::int64_t chunk = 0; chunk < chunks; ++chunk) kernel(pointers, args.data(), chunk, nullptr);
+        }
+        program_ = builder.build();
+    }
+
+    Program& program() { return *program_; }
+
+    void run(Team& team, const Request& asked = {}) {
+        Cells cells(wanted_.size());
+        void* bound[] = {cells.data()};
+        team.run(*program_, bound, asked);
+        CHECK(cells == wanted_);
+    }
+
+    void run_failing(Team& team, std::int64_t failing) {
+        Cells cells(wanted_.size());
+        void* bound[] = {cells.data()};
+        try {
+            team.run(*program_, bound);
+        } catch (const KernelFailure& failure) {
+            CHECK_EQUAL(failing, failure.step);
+            return;
+        }
+        CHECK(false && "the failure was lost");
+    }
+
+private:
+    static std::int32_t fail(void* const*, const std::int64_t*, std::int64_t, void*) { return 7; }
+
+    static constexpr std::int64_t kMostChunks = 6;
+
+    static std::int32_t kernel(void* const* pointers, const std::int64_t* args, std::int64_t chunk, void*) {
+        auto* const cells = static_cast<std::uint64_t*>(pointers[0]);
+        auto sum = static_cast<std::uint64_t>(args[0] + 1);
+        for (std::int64_t k = 0; k < args[1]; ++k) {
+            volatile std::int64_t sink = k;
+            static_cast<void>(sink);
+        }
+        for (std::int64_t p = 0; p < args[2]; ++p) {
+            for (std::int64_t c = 0; c < kMostChunks; ++c) sum += cells[args[3 + p] * kMostChunks + c];
+        }
+        cells[args[0] * kMostChunks + chunk] += sum;
+        return 0;
+    }
+
+    Cells wanted_;
+    std::unique_ptr<Program> program_;
+};
+
+}  // namespace treadle::testing

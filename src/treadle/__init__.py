@@ -1,0 +1,53 @@
+"""treadle: the CPU runtime that makes threads make sense.
+
+    session = treadle.Session("model.onnx")
+    outputs = session.run({"x": x})
+    treadle.threads.set(intra_op=4, inter_op=2)
+    with treadle.trace("run.json"):
+        session.run({"x": x})
+
+Names are loaded when they are first used, so that importing treadle stays quick.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as type checkers know it: importing `typing` would be most of importing treadle
+if TYPE_CHECKING:
+    from typing import Any
+
+    from treadle import errors as errors
+    from treadle.compile import Session as Session
+    from treadle.runtime import threads as threads
+    from treadle.runtime.control import CancelToken as CancelToken
+    from treadle.runtime.pool import Pool as Pool
+    from treadle.runtime.python_ops.executor import python_ops as python_ops
+    from treadle.tracing.record import trace as trace
+
+__version__ = "0.1.0"
+__all__ = ["CancelToken", "Pool", "Session", "__version__", "errors", "python_ops", "threads", "trace"]
+
+_HOMES = {
+    "CancelToken": ("treadle.runtime.control", "CancelToken"),
+    "Pool": ("treadle.runtime.pool", "Pool"),
+    "Session": ("treadle.compile", "Session"),
+    "errors": ("treadle.errors", None),
+    "python_ops": ("treadle.runtime.python_ops.executor", "python_ops"),
+    "threads": ("treadle.runtime.threads", None),
+    "trace": ("treadle.tracing.record", "trace"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'treadle' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    from importlib import import_module
+
+    module, attribute = _HOMES[name]
+    found = import_module(module)
+    value = getattr(found, attribute) if attribute else found
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The command line: `treadle` and `python -m treadle`."""

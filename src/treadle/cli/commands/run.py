@@ -1,0 +1,227 @@
+"""`treadle run`: run a model and say how fast it was and where the time went."""
+
+from __future__ import annotations
+
+import resource
+import time
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import treadle
+from treadle.cli.model import (
+    arithmetic,
+    begin_and_end,
+    given_inputs,
+    make_inputs,
+    open_session,
+    parse_dims,
+    parse_pairs,
+)
+from treadle.cli.output import check_writable, duration, number, print_json, shape, shorten, size, table, width
+from treadle.cli.timeline import draw
+from treadle.tracing.chrome import write
+from treadle.tracing.record import Event, record
+
+DEFAULT_SECONDS = 1.0
+MAX_SECONDS = 1e6
+TOP_OPS = 10
+MOST_TRACED = 5
+"""Runs that are traced to show one of them; no more than are timed."""
+
+
+@click.command()
+@click.argument("model", type=click.Path())
+@given_inputs
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=SIZE",
+    help="Size of a symbolic dimension of random inputs; 1 if not given.",
+)
+@begin_and_end
+@click.option("--intra", type=int, metavar="N", help="Workers that may share one op (0: automatic).")
+@click.option("--inter", type=int, metavar="N", help="Ops that may run at once (0: automatic).")
+@click.option("--settings", type=click.Path(), metavar="FILE", help="Take both from what `treadle tune --save` wrote.")
+@arithmetic
+@click.option("--runs", type=click.IntRange(min=1), metavar="N", help="Time this many runs.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, max=MAX_SECONDS, min_open=True),
+    metavar="S",
+    help=f"Time runs for this long (default: {DEFAULT_SECONDS:g}).",
+)
+@click.option(
+    "--trace",
+    "trace_file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the timeline of a typical run for Perfetto.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def run(
+    model: str,
+    inputs: tuple[str, ...],
+    dims: tuple[str, ...],
+    begin: tuple[str, ...],
+    end: tuple[str, ...],
+    intra: int | None,
+    inter: int | None,
+    settings: str | None,
+    math: str,
+    precision: str,
+    runs: int | None,
+    seconds: float | None,
+    trace_file: str | None,
+    as_json: bool,
+) -> None:
+    """Run MODEL and say how fast it is and where the time goes.
+
+    MODEL is an ONNX file, a frozen TensorFlow graph or a PyTorch program. Reports outputs, latency, CPU use, memory,
+    the costliest ops, and which worker did what when.
+
+    Example: treadle run resnet50.onnx --intra 2 --runs 50 --trace run.json
+    """
+    if runs is not None and seconds is not None:
+        raise click.UsageError("give --runs or --seconds, not both")
+    if seconds is not None and np.isnan(seconds):
+        raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
+    files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
+    if trace_file is not None:  # an impossible path is told of now, not when everything has been measured
+        check_writable(Path(trace_file), "--trace", (model, *files.values(), *([settings] if settings else [])))
+    start = time.perf_counter()
+    session = open_session(model, intra, inter, (math, precision), (begin, end), settings)
+    feed = make_inputs(session.inputs, files, sizes)
+    outputs = session.run(feed)
+    loaded = time.perf_counter() - start
+    latencies, cpu_use = measure(session, feed, runs, seconds)
+    traced_runs = min(MOST_TRACED, len(latencies))
+    events = typical(session, feed, traced_runs)
+    if trace_file:
+        with Path(trace_file).open("w", encoding="utf-8") as file:
+            write(events, file)
+    limits = session.get()
+    report: dict[str, Any] = {
+        "model": model,
+        "inputs": {name: {"dtype": str(array.dtype), "shape": array.shape} for name, array in feed.items()},
+        "outputs": {name: summary(array) for name, array in outputs.items()},
+        "threads": {
+            "intra_op": limits.intra_op,
+            "inter_op": limits.inter_op,
+            "intra_source": limits.intra_source,
+            "inter_source": limits.inter_source,
+        },
+        "load_seconds": loaded,
+        "latency_ns": percentiles(latencies),
+        "throughput_per_second": 1e9 * len(latencies) / sum(latencies),
+        "cpu_use": cpu_use,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "traced_runs": traced_runs,
+        "top_ops": top_ops(events),
+        "trace": trace_file,
+        "settings": settings,
+    }
+    if as_json:
+        print_json(report)
+    else:
+        print_report(report, events)
+
+
+def measure(
+    session: treadle.Session, feed: dict[str, Any], runs: int | None, seconds: float | None
+) -> tuple[list[int], float]:
+    """Latencies in ns of `runs` runs, or of as many as fit in `seconds`; and CPU time used over time passed."""
+    end = time.perf_counter_ns() + int((seconds or DEFAULT_SECONDS) * 1e9)
+    latencies: list[int] = []
+    cpu, wall = time.process_time(), time.perf_counter()
+    while len(latencies) < runs if runs is not None else (not latencies or time.perf_counter_ns() < end):
+        before = time.perf_counter_ns()
+        session.run(feed)
+        latencies.append(time.perf_counter_ns() - before)
+    return latencies, (time.process_time() - cpu) / max(time.perf_counter() - wall, 1e-9)
+
+
+def typical(session: treadle.Session, feed: dict[str, Any], runs: int) -> list[Event]:
+    """The events of the run of median duration out of `runs`: on a busy machine, an op of any one may have waited."""
+    traced: list[tuple[int, list[Event]]] = []
+    for _ in range(runs):
+        with record() as recording:
+            before = time.perf_counter_ns()
+            session.run(feed)
+            took = time.perf_counter_ns() - before
+        traced.append((took, recording.events))
+    return sorted(traced, key=itemgetter(0))[(runs - 1) // 2][1]
+
+
+def percentiles(latencies: list[int]) -> dict[str, float]:
+    """min, p50, p90, p99 and how many runs they come from."""
+    p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
+    return {"min": min(latencies), "p50": float(p50), "p90": float(p90), "p99": float(p99), "runs": len(latencies)}
+
+
+def summary(array: Any) -> dict[str, Any]:
+    """Shape, dtype and, for numbers, range and mean."""
+    facts: dict[str, Any] = {"dtype": str(array.dtype), "shape": array.shape}
+    if array.size and array.dtype.kind in "fiub":
+        values = array.astype(np.float64)
+        facts |= {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
+    return facts
+
+
+def top_ops(events: list[Event]) -> list[dict[str, Any]]:
+    """The nodes that took most worker time in a traced run, longest first."""
+    spent: dict[str, dict[str, Any]] = {}
+    for event in events:
+        entry = spent.setdefault(event.node, {"node": event.node, "op": event.op, "ns": 0, "workers": set()})
+        entry["ns"] += event.end - event.start
+        entry["workers"].add(event.worker)
+    whole = sum(entry["ns"] for entry in spent.values()) or 1
+    longest = sorted(spent.values(), key=lambda entry: -entry["ns"])[:TOP_OPS]
+    return [{**entry, "workers": len(entry["workers"]), "share": entry["ns"] / whole} for entry in longest]
+
+
+def print_report(report: dict[str, Any], events: list[Event]) -> None:
+    """The report as text on stdout."""
+    click.echo(f"{report['model']}  intra_op {report['threads']['intra_op']}, inter_op {report['threads']['inter_op']}")
+    if report["settings"]:
+        click.echo(f"  intra_op: {report['threads']['intra_source']}\n  inter_op: {report['threads']['inter_source']}")
+    click.echo("\noutputs")
+    rows = [
+        [
+            name,
+            facts["dtype"],
+            shape(facts["shape"]),
+            *(f"{facts[key]:.4g}" if key in facts else "-" for key in ("min", "mean", "max")),
+        ]
+        for name, facts in report["outputs"].items()
+    ]
+    click.echo(table(["name", "dtype", "shape", "min", "mean", "max"], rows, "lllrrr"))
+    latency = report["latency_ns"]
+    click.echo(f"\nlatency over {latency['runs']} runs")
+    click.echo("  " + "   ".join(f"{key} {duration(latency[key])}" for key in ("min", "p50", "p90", "p99")))
+    click.echo(
+        f"  {number(report['throughput_per_second'])} runs/s   CPU {report['cpu_use']:.0%} of one core   "
+        f"peak memory {size(report['peak_memory_bytes'])}   load {report['load_seconds']:.2f} s"
+    )
+    traced = report["traced_runs"]
+    which = "one traced run" if traced == 1 else f"in the median of {traced} traced runs"
+    click.echo(f"\nops that took longest ({which})")
+    rows = [
+        [
+            shorten(op["node"], max(24, width() - 48)),
+            op["op"],
+            duration(op["ns"]),
+            f"{op['share']:.0%}",
+            str(op["workers"]),
+        ]
+        for op in report["top_ops"]
+    ]
+    click.echo(table(["node", "op", "time", "share", "workers"], rows, "llrrr"))
+    click.echo("\nworkers (the same run)")
+    click.echo(draw(events, width()))
+    if report["trace"]:
+        click.echo(f"\ntimeline written to {report['trace']}; open it at ui.perfetto.dev", err=True)

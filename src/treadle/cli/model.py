@@ -1,0 +1,220 @@
+"""What commands that take a model share: loading with progress, and inputs from files or at random."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import treadle
+from treadle import dtypes
+from treadle.compile import Progress
+from treadle.errors import InputError, LimitError
+from treadle.graph.shape import elements
+from treadle.runtime.signature import Tensor
+
+Array = np.ndarray[Any, Any]
+Command = Callable[..., None]
+
+_MOST_DIGITS = 100
+"""Digits of a size; Python refuses to read numbers of some thousand."""
+
+
+@contextmanager
+def progress_bar(what: str = "compiling kernels") -> Iterator[Progress | None]:
+    """A progress callback that draws on stderr if that is a terminal; None otherwise."""
+    if sys.stderr is None or not sys.stderr.isatty():  # as it is where the shell has closed it
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield report
+
+
+def begin_and_end(command: Command) -> Command:
+    """Options that choose a part of a frozen TensorFlow graph."""
+    for option, parameter, what in (("--to", "end", "End"), ("--from", "begin", "Begin")):
+        command = click.option(
+            option,
+            parameter,
+            multiple=True,
+            metavar="NAME",
+            help=f"{what} at this tensor of a frozen TensorFlow graph.",
+        )(command)
+    return command
+
+
+def arithmetic(command: Command) -> Command:
+    """Options for how kernels may compute: `math` and `precision`."""
+    for option, choices, what in (
+        ("--precision", ["f32", "bf16"], "bf16 lets factors of products be rounded, on CPUs with AVX512_BF16."),
+        ("--math", ["fast", "exact"], "exact forbids algorithms that round differently."),
+    ):
+        command = click.option(option, type=click.Choice(choices), default=choices[0], show_default=True, help=what)(
+            command
+        )
+    return command
+
+
+def open_session(
+    model: str,
+    intra: int | None,
+    inter: int | None,
+    computing: tuple[str, str],
+    part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
+    settings: str | None = None,
+) -> treadle.Session:
+    """A session of the model at the path `model`, or of its part between the tensors `part`.
+
+    `computing` is (math, precision), `settings` a file of `treadle tune`.
+    """
+    (begin, end), (math, precision) = part, computing
+    with progress_bar() as report:
+        return treadle.Session(
+            Path(model),
+            inputs=begin or None,
+            outputs=end or None,
+            intra_op=intra,
+            inter_op=inter,
+            settings=settings,
+            math=math,  # type: ignore[arg-type]
+            precision=precision,  # type: ignore[arg-type]
+            progress=report,
+        )
+
+
+def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` options as a dictionary. Raises click.BadParameter for anything else, and for a name given twice."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"wanted NAME=VALUE, got {text!r}", param_hint=option)
+        if name in pairs:
+            raise click.BadParameter(f"{name!r} is given twice", param_hint=option)
+        pairs[name] = value
+    return pairs
+
+
+def parse_dims(texts: Sequence[str]) -> dict[str, int]:
+    """`NAME=SIZE` options. Raises click.BadParameter unless each size is a natural number."""
+    dims: dict[str, int] = {}
+    for name, value in parse_pairs(texts, "--dim").items():
+        size = _whole(value)
+        if size is None:
+            raise click.BadParameter(f"wanted a size, got {name}={value}", param_hint="--dim")
+        dims[name] = size
+    return dims
+
+
+_FORM = re.compile(r"(\w+)\[([\d, ]*)\]")
+
+
+def given_inputs(command: Command) -> Command:
+    """The option that says what inputs are."""
+    what = "An input's values, or the form of random ones, as f32[2,3]; random as declared if not given."
+    return click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help=what)(command)
+
+
+def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
+    """An array for each input: from its .npy file, else random (seeded) of the form given or declared.
+
+    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files, LimitError
+    for shapes too large to fill.
+    """
+    known = {tensor.name for tensor in tensors}
+    symbols = {dim for tensor in tensors for dim in tensor.shape or () if isinstance(dim, str)}
+    for name in files:
+        if name not in known:
+            raise InputError(f"--input {name}: the model has no such input; it has {', '.join(sorted(known))}")
+    for name in dims:
+        if name not in symbols:
+            raise InputError(
+                f"--dim {name}: the model has no such dimension; it has {', '.join(sorted(symbols)) or 'none'}"
+            )
+    return {tensor.name: _input(tensor, files.get(tensor.name), dims) for tensor in tensors}
+
+
+def _input(tensor: Tensor, file: str | None, dims: Mapping[str, int]) -> Array:
+    form = _FORM.fullmatch(file or "")
+    if form is not None and not os.path.exists(form[0]):  # noqa: PTH110 - Path.exists() raises for one too long
+        shape = [_size(tensor.name, size) for size in form[2].replace(" ", "").split(",") if size]
+        return _made_up(tensor, shape, _dtype(tensor.name, form[1]))
+    if file is not None:
+        return _loaded(tensor.name, file)
+    if tensor.shape is None or tensor.dtype is None:
+        lacks = "rank" if tensor.dtype is not None else "rank and dtype"
+        raise InputError(
+            f"input {tensor.name!r} has no declared {lacks}; give it with --input {tensor.name}=FILE.npy, "
+            f"or its form alone, as in --input '{tensor.name}=f32[1,3,224,224]'"
+        )
+    shape = [dim if isinstance(dim, int) else dims.get(dim, 1) for dim in tensor.shape]
+    return _made_up(tensor, shape, tensor.dtype)
+
+
+def _size(name: str, text: str) -> int:
+    size = _whole(text)
+    if size is None:
+        raise InputError(f"--input {name}: wanted sizes of up to {_MOST_DIGITS} digits, got one of {len(text)}")
+    return size
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def _loaded(name: str, file: str) -> Array:
+    """The array in the .npy file."""
+    try:
+        regular = stat.S_ISREG(os.stat(file).st_mode)  # noqa: PTH116 - Path("") is the folder
+        array = np.load(file, allow_pickle=False) if regular else None
+    except (OSError, ValueError, EOFError, MemoryError) as error:
+        raise InputError(f"--input {name}: cannot read {file!r} as a .npy file: {error}") from None
+    if array is None:
+        raise InputError(f"--input {name}: {file!r} is no regular file; wanted a .npy file of one array")
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"--input {name}: {file!r} is an archive; wanted a .npy file of one array")
+    return array
+
+
+def _dtype(name: str, text: str) -> np.dtype[Any]:
+    try:
+        return (dtypes.BY_NAME.get(text) or dtypes.from_numpy(np.dtype(text))).numpy
+    except TypeError:
+        known = ", ".join(dtype.name for dtype in dtypes.ALL)
+        raise InputError(f"--input {name}: there is no element type {text!r}; wanted one of {known}") from None
+
+
+def _made_up(tensor: Tensor, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    try:
+        elements(shape)
+        return _random(shape, dtype)
+    except (LimitError, MemoryError) as error:
+        raise LimitError(f"input {tensor.name!r} cannot be made up: {error}; give smaller sizes with --dim") from None
+
+
+def _random(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Seeded values of a standard normal distribution, 0 and 1 for integers and bool, empty strings."""
+    rng = np.random.default_rng(0)
+    if dtype.kind in "biu":
+        return rng.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "O":
+        return np.full(shape, "", object)
+    return rng.standard_normal(shape).astype(dtype)

@@ -1,0 +1,122 @@
+"""Plan to Executable: kernels compiled, buffers turned into slots, Python functions bound to memory."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from treadle.codegen.build import build_library
+from treadle.codegen.image import Held
+from treadle.errors import InternalError, RunError
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.plan import Home, Plan
+from treadle.plan.status import MESSAGES
+from treadle.provider import FAMILY
+from treadle.runtime import libraries
+from treadle.runtime.executable import Executable, Form, Layout, PythonStep, Step
+from treadle.runtime.python_calls import call_for
+from treadle.tracing.registry import StepLabel
+
+Array = np.ndarray[Any, Any]
+
+
+def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> Executable:
+    """Compile what `plan` calls (or load it from the cache) and bind it to the native core.
+
+    `progress(done, total)` is called while kernels are compiled.
+    """
+    library = build_library(
+        [call.spec for call in plan.calls if call.spec is not None and call.spec.family != FAMILY],
+        plan.target,
+        progress,
+    )
+    slots, constants = _slots(plan)
+    successors: list[list[int]] = [[] for _ in plan.tasks]
+    for number, task in enumerate(plan.tasks):
+        for other in task.after:
+            successors[other].append(number)
+    return Executable(
+        Layout(
+            steps=[_step(plan, call, library.addresses) for call in plan.calls],
+            labels=[StepLabel(call.node, call.op) for call in plan.calls],
+            tasks=[(task.first, task.count, task.priority, task.blocking) for task in plan.tasks],
+            successors=successors,
+            slots=slots,
+            arena_bytes=plan.arena_bytes,
+            scratch_bytes=plan.scratch_bytes,
+            outputs=[Form(port.shape, port.dtype.numpy) for port in plan.outputs],
+            reasons=MESSAGES,
+            isa=plan.target.isa,
+            kept=Held(library, constants),
+        )
+    )
+
+
+def _slots(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
+    """The plan's buffers as the native core takes them, and the arrays that constants lie in."""
+    slots: list[tuple[str, int]] = []
+    constants: list[Array] = []
+    for buffer in plan.buffers:
+        if buffer.data is not None:
+            constants.append(np.ascontiguousarray(buffer.data))
+            slots.append(("constant", constants[-1].ctypes.data))
+        elif buffer.home is Home.ARENA:
+            slots.append(("arena", buffer.position))
+        else:
+            first = 0 if buffer.home is Home.INPUT else len(plan.inputs)
+            slots.append(("bound", first + buffer.position))
+    return slots, constants
+
+
+def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
+    places = [plan.places[value] for value in (*call.writes, *call.reads)]
+    pointers = [(place.buffer, place.offset + call.offsets.get(number, 0)) for number, place in enumerate(places)]
+    body: int | PythonStep
+    args = list(call.args)
+    if call.spec is None:
+        body = python_step(call)
+    elif call.spec.family == FAMILY:
+        body, library = libraries.kernel(call.spec["provider"], call.spec["dtype"])
+        args = [library, *args]
+    else:
+        body = addresses[call.spec]
+    return Step(body, pointers, args, call.chunks, call.cost, call.caps)
+
+
+def python_step(call: Call) -> PythonStep:
+    """`call.function` as a step: addresses in, results written in place."""
+    function = call.function
+    if function is None:
+        raise InternalError(f"call of {call.node!r} has neither a kernel nor a function")
+    writes = [(value.static_shape, value.known_dtype.numpy) for value in call.writes]
+    reads = [(value.static_shape, value.known_dtype.numpy) for value in call.reads]
+    where = f"node {call.node!r} ({call.op})"
+    waits = call.blocking
+
+    def step(addresses: tuple[int, ...]) -> None:
+        targets = [view(at, *form) for at, form in zip(addresses, writes, strict=False)]
+        operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
+        results = call_for(where, waits, function, operands)
+        for target, result in zip(targets, results, strict=True):
+            array = np.asarray(result)
+            if array.shape != target.shape or array.dtype != target.dtype:
+                raise RunError(
+                    f"{where} returned {array.dtype}{list(array.shape)}; wanted {target.dtype}{list(target.shape)}"
+                )
+            target[...] = array
+
+    return step
+
+
+def view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array over memory that the runtime owns; valid only while the step that got it runs."""
+    size = math.prod(shape) * dtype.itemsize
+    if size == 0:
+        return np.empty(shape, dtype)
+    memory: Any = (ctypes.c_uint8 * size).from_address(address)
+    return np.ndarray(shape, dtype, memory)

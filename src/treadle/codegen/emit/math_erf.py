@@ -1,0 +1,105 @@
+"""The error function and its complement: f32 within 2 ulp, f64 within 4 ulp."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.math_base import (
+    absolute,
+    at_least,
+    at_most,
+    copysign,
+    is_double,
+    mad,
+    narrow,
+    polynomial,
+    two_product,
+    widen,
+)
+from treadle.codegen.emit.math_erf_table import erf_by_table, has_table
+from treadle.codegen.emit.math_exp import exp_normal, exp_of_sum
+from treadle.codegen.emit.vectors import like
+
+_NEAR = {
+    False: (
+        0.12837915122509003, -0.37612488865852356, 0.11281730979681015, -0.026762966066598892, 0.0049873529933393,
+        -0.0005959589616395533,
+    ),
+    True: (
+        0.12837916709551256, -0.3761263890318352, 0.11283791670944181, -0.02686617064311124, 0.005223977606117634,
+        -0.0008548325929291552, 0.00012055293576421517, -1.4924712294643425e-05, 1.6447131492528985e-06,
+        -1.6206313212427166e-07, 1.371097820580537e-08, -7.779464635620808e-10,
+    ),
+}  # fmt: skip
+"""erf(x) / x - 1 in x**2 for |x| below the border, by whether it is for f64"""
+
+_FAR = {
+    False: (
+        -0.0001760796003509313, 1.1295216083526611, 0.6333335041999817, 0.10829468816518784, -0.025128737092018127,
+        0.004174535162746906, -0.00043516341247595847, 2.1154084606678225e-05,
+    ),
+    True: (
+        7.806815272727265, 5.352680750986393, 0.9438937335241057, 0.010858072738345518, -0.0021654768988750577,
+        0.0004209325634251084, -7.703080323941194e-05, 1.2755833806961432e-05, -1.768992381362696e-06,
+        1.5597147647518317e-07, 1.2625600190086637e-08, -1.0924624905339e-08, 3.5013929873918664e-09,
+        -8.514444464004731e-10, 1.6463756624460735e-10, -1.853078985102633e-11, 1.909643417441337e-12,
+        -6.185877719076225e-13, -4.553896873298185e-13, 1.783994934795908e-13,
+    ),
+}  # fmt: skip
+"""-log(1 - erf(x)) in x - centre, from the border to where erf is 1"""
+
+_CENTRE = {False: 0.0, True: 2.5}
+
+_BORDER = {False: 0.9277, True: 1.0}
+_ONE_FROM = {False: 4.0, True: 6.0}
+
+_SCALED = (
+    1.2329951186255526, -0.13962111684056247, 0.015379652102619892, 0.06809705425468829, -0.1010390660363138,
+    0.09373283499854068, -0.06633036581198141, 0.03716751553367958, -0.0161977340608787, 0.005031970019709128,
+    -0.0007577732648851992, -0.00019925697236301043, 0.00015062156243952045, -2.4398031899728734e-05,
+    -1.1221688311484425e-05, 5.706434971318556e-06, 2.93167777647217e-07, -8.194225857124827e-07,
+    7.536472419436896e-08, 1.031876019129282e-07, -1.8382765116476455e-08, -9.628444412757383e-09,
+    1.966056624090404e-09,
+)  # fmt: skip
+"""(1 + 2 * x) * e ** x**2 * erfc(x) in (x - 4) / (x + 4), for 0.5 <= x <= `_NOTHING_FROM`"""
+
+_SPLIT = 0.5
+"""Below it erfc is 1 - erf without loss."""
+
+_NOTHING_FROM = 28.0
+"""From here on erfc is less than the smallest denormal."""
+
+
+def erf(k: Kernel, x: ir.Value) -> ir.Value:
+    """2 / sqrt(pi) * the integral of e ** -t**2 from 0 to x"""
+    double = is_double(x)
+    if not double and has_table(k, x):
+        return erf_by_table(k, x)
+    square = k.b.fmul(x, x)
+    near = mad(k, x, polynomial(k, square, _NEAR[double]), x)
+    size = at_most(k, absolute(k, x), _ONE_FROM[double])
+    complement = exp_normal(k, k.b.fneg(polynomial(k, k.b.fsub(size, like(x, _CENTRE[double])), _FAR[double])))
+    far = copysign(k, k.b.fsub(like(x, 1.0), complement), x)
+    return k.b.select(k.b.fcmp_ordered("<", size, like(x, _BORDER[double])), near, far)
+
+
+def erfc(k: Kernel, x: ir.Value) -> ir.Value:
+    """1 - erf(x) with all its digits where it is small, computed in f64: 2e-17 at 6, 0 only where that underflows."""
+    if not is_double(x):
+        return narrow(k, erfc(k, widen(k, x)))
+    one = like(x, 1.0)
+    near = k.b.fsub(k.b.fsub(one, x), k.b.fmul(x, polynomial(k, k.b.fmul(x, x), _NEAR[True])))
+    size = absolute(k, x)
+    far = _complement(k, at_most(k, at_least(k, size, _SPLIT), _NOTHING_FROM))
+    reflected = k.b.select(k.b.fcmp_ordered("<", x, like(x, 0.0)), k.b.fsub(like(x, 2.0), far), far)
+    return k.b.select(k.b.fcmp_ordered("<", size, like(x, _SPLIT)), near, reflected)
+
+
+def _complement(k: Kernel, x: ir.Value) -> ir.Value:
+    """erfc(x) for 0.5 <= x <= 28"""
+    four = like(x, 4.0)
+    at = k.b.fdiv(k.b.fsub(x, four), k.b.fadd(x, four))
+    scaled = k.b.fdiv(polynomial(k, at, _SCALED), k.b.fadd(k.b.fadd(x, x), like(x, 1.0)))
+    square, rest = two_product(k, x, x)
+    return k.b.fmul(scaled, exp_of_sum(k, k.b.fneg(square), k.b.fneg(rest)))

@@ -1,0 +1,79 @@
+"""Loads and stores of scalars and vectors. Nothing is assumed aligned beyond one element."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from llvmlite.ir.values import ArgumentAttributes
+
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.types import I1, I8, I32, POINTER, element_of, scalar, vector, with_element
+from treadle.codegen.emit.vectors import lane_numbers, splat
+from treadle.dtypes import DType, boolean
+
+
+def load(k: Kernel, base: ir.Value, index: Index, dtype: DType, lanes: int = 1) -> ir.Value:
+    """base[index : index + lanes]"""
+    return k.b.load(k.at(base, index, dtype), align=dtype.size, typ=vector(dtype, lanes))
+
+
+def store(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType) -> None:
+    """base[index : index + lanes of value] = value"""
+    k.b.store(value, k.at(base, index, dtype), align=dtype.size)
+
+
+def prefetch(k: Kernel, base: ir.Value, bytes_: Index, *, near: bool = False) -> None:
+    """Ask for the cache line at `bytes_` behind `base` to be brought into L2, or if `near` into L1. Any address will do."""
+    function = k.intrinsic("llvm.prefetch.p0", ir.VoidType(), POINTER, I32, I32, I32)
+    place = k.b.gep(base, [as_i64(bytes_)], source_etype=I8)
+    k.b.call(function, [place, I32(0), I32(3 if near else 2), I32(1)])
+
+
+def lane_mask(k: Kernel, count: Index, lanes: int) -> ir.Value:
+    """A vector of `lanes` i1: lane i is i < count."""
+    iota = lane_numbers(tuple(range(lanes)))
+    bound = splat(k, k.b.trunc(as_i64(count), I32), lanes)
+    return k.b.icmp_signed("<", iota, bound)
+
+
+def load_masked(k: Kernel, base: ir.Value, index: Index, dtype: DType, mask: ir.Value, other: ir.Value) -> ir.Value:
+    """Lane i: mask[i] ? base[index + i] : other[i]; memory behind unset lanes is not touched."""
+    lanes = mask.type.count
+    type_ = vector(dtype, lanes)
+    name = f"llvm.masked.load.v{lanes}{suffix(dtype)}.p0"
+    function = k.intrinsic(name, type_, POINTER, mask.type, type_)
+    call = k.b.call(function, [k.at(base, index, dtype), mask, other])
+    call.arg_attributes[0] = _aligned(dtype)
+    return call
+
+
+def store_masked(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType, mask: ir.Value) -> None:
+    """base[index + i] = value[i] where mask[i]; other memory is not touched."""
+    lanes = mask.type.count
+    name = f"llvm.masked.store.v{lanes}{suffix(dtype)}.p0"
+    function = k.intrinsic(name, ir.VoidType(), value.type, POINTER, mask.type)
+    call = k.b.call(function, [value, k.at(base, index, dtype), mask])
+    call.arg_attributes[1] = _aligned(dtype)
+
+
+def load_bool(k: Kernel, base: ir.Value, index: Index, lanes: int = 1) -> ir.Value:
+    """base[index : index + lanes] != 0 as i1, from bytes."""
+    raw = load(k, base, index, boolean, lanes)
+    return k.b.icmp_unsigned("!=", raw, ir.Constant(raw.type, None if lanes > 1 else 0))
+
+
+def bool_to_byte(k: Kernel, value: ir.Value) -> ir.Value:
+    """An i1 (or a vector of them) as the bytes 0 and 1 that tensors hold."""
+    assert element_of(value.type) == I1
+    return k.b.zext(value, with_element(value.type, I8))
+
+
+def _aligned(dtype: DType) -> ArgumentAttributes:
+    attributes = ArgumentAttributes()
+    attributes.align = dtype.size
+    return attributes
+
+
+def suffix(dtype: DType) -> str:
+    """How intrinsics name the element type: f32, i64."""
+    type_ = scalar(dtype)
+    return f"i{type_.width}" if isinstance(type_, ir.IntType) else f"f{8 * dtype.size}"

@@ -1,0 +1,68 @@
+"""Products of quads: four neighbours of 8 bits along the summed axis, multiplied and added to a sum of 32 bits.
+
+One instruction where the CPU has AVX512_VNNI or AVX_VNNI; elsewhere products of 16-bit numbers, with the same results:
+sums are exact modulo 2 ** 32 either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.types import I16, I32, lanes_of
+from treadle.codegen.emit.vectors import like, splat
+from treadle.dtypes import i32
+
+Parts = tuple[ir.Value, ...]
+"""A factor as it is multiplied: lanes that hold quads, or lanes that hold every other byte of them as 16-bit numbers."""
+
+_MADD = {64: "avx512.pmaddw.d.512", 32: "avx2.pmadd.wd", 16: "sse2.pmadd.wd"}
+"""Bytes of a vector -> the instruction that multiplies pairs of 16-bit numbers and adds the products."""
+
+_SIGN_BITS = -0x7F7F7F80
+_LOW_BYTES = 0x00FF00FF
+
+
+def load_quad(k: Kernel, base: ir.Value, index: Index, lanes: int, *, signed: bool) -> Parts:
+    """The quad base[index] in every lane, as a left factor; `signed` bytes are taken 128 higher, as unsigned ones."""
+    value = splat(k, k.b.load(k.at(base, index, i32), align=1, typ=I32), lanes)
+    if signed:
+        value = k.b.xor(value, like(value, _SIGN_BITS))
+    if k.target.has_quad_products:
+        return (value,)
+    high = k.b.lshr(value, like(value, 8))
+    return tuple(k.b.and_(half, like(half, _LOW_BYTES)) for half in (value, high))
+
+
+def right_quads(k: Kernel, value: ir.Value) -> Parts:
+    """Lanes that hold quads of signed bytes as a right factor."""
+    if k.target.has_quad_products:
+        return (value,)
+    halves = k.b.bitcast(value, ir.VectorType(I16, 2 * lanes_of(value.type)))
+    low = k.b.ashr(k.b.shl(halves, like(halves, 8)), like(halves, 8))
+    return low, k.b.ashr(halves, like(halves, 8))
+
+
+def add_quad_products(k: Kernel, left: Sequence[ir.Value], right: Sequence[ir.Value], addend: ir.Value) -> ir.Value:
+    """addend + the products of unsigned bytes of `left` and signed ones of `right`, lane by lane."""
+    type_ = addend.type
+    if k.target.has_quad_products:
+        name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes_of(type_)}"
+        return k.b.call(k.intrinsic(name, type_, type_, type_, type_), [addend, left[0], right[0]])
+    for low, high in zip(left, right, strict=True):
+        addend = k.b.add(addend, _pair_products(k, low, high))
+    return addend
+
+
+def _pair_products(k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:
+    """Two products of 16-bit numbers in each lane of 32 bits, added."""
+    lanes = lanes_of(left.type)
+    pairs = ir.VectorType(I16, 2 * lanes)
+    if k.target.triple.startswith("x86_64"):
+        function = k.intrinsic(f"llvm.x86.{_MADD[4 * lanes]}", left.type, pairs, pairs)
+        return k.b.call(function, [k.b.bitcast(left, pairs), k.b.bitcast(right, pairs)])
+    wide = k.b.bitcast(right, left.type)
+    low = k.b.mul(k.b.and_(left, like(left, 0xFFFF)), k.b.ashr(k.b.shl(wide, like(wide, 16)), like(wide, 16)))
+    return k.b.add(low, k.b.mul(k.b.lshr(left, like(left, 16)), k.b.ashr(wide, like(wide, 16))))

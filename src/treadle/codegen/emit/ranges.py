@@ -1,0 +1,37 @@
+"""Ranges of flattened index spaces: how a chunk walks over rows without a division for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import loop
+
+
+@contextmanager
+def segments(
+    k: Kernel, begin: Index, end: Index, inner: Index, name: str = "outer"
+) -> Iterator[tuple[ir.Value, Index, Index]]:
+    """The units begin..end of the flattened space (outer, inner), grouped by outer: yields (outer, lo, hi).
+
+    lo..hi is the part of 0..inner that belongs to the range; `inner` must not be 0.
+    """
+    first = k.div(begin, inner)
+    stop = k.div(k.add(end, k.sub(inner, 1)), inner)
+    with loop(k, first, stop, name=name) as outer:
+        base = k.mul(outer.index, inner)
+        yield outer.index, k.max(k.sub(begin, base), 0), k.min(k.sub(end, base), inner)
+
+
+def coordinates(k: Kernel, index: Index, dims: Sequence[Index]) -> list[Index]:
+    """The coordinates of flat `index` in an array of shape `dims` (its first dimension is not needed)."""
+    found: list[Index] = []
+    for dim in reversed(dims[1:]):
+        found.append(k.rem(index, dim))
+        index = k.div(index, dim)
+    if dims:
+        found.append(index)
+    return found[::-1]

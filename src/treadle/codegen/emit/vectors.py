@@ -1,0 +1,115 @@
+"""Arithmetic on scalars and vectors alike. Each function's docstring is its meaning for one lane."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.types import I32, element_of, lanes_of, vector, vector_of, with_element
+from treadle.dtypes import DType
+
+
+def splat(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
+    """`value` in every lane; `value` itself for one lane."""
+    if lanes == 1:
+        return value
+    nothing = undefined(vector_of(value.type, lanes))
+    one = k.b.insert_element(nothing, value, I32(0))
+    return k.b.shuffle_vector(one, nothing, lane_numbers((0,) * lanes))
+
+
+def constant(dtype: DType, value: float, lanes: int = 1) -> ir.Constant:
+    """The constant `value` in every lane."""
+    return _everywhere(vector(dtype, lanes), repr(float(value)) if dtype.is_float else str(int(value)))
+
+
+def like(value: ir.Value, number: float) -> ir.Constant:
+    """The constant `number` with the type of `value`."""
+    integer = isinstance(element_of(value.type), ir.IntType)
+    return _everywhere(value.type, str(int(number)) if integer else repr(float(number)))
+
+
+@lru_cache(maxsize=1 << 10)
+def _everywhere(type_: ir.Type, number: str) -> ir.Constant:
+    """The constant `number`, which is told by its digits: 0.0 and -0.0 compare equal."""
+    exact: float | int = int(number) if isinstance(element_of(type_), ir.IntType) else float(number)
+    return ir.Constant(type_, exact)
+
+
+@lru_cache(maxsize=1 << 10)
+def lane_numbers(numbers: tuple[int, ...]) -> ir.Constant:
+    """A vector of 32-bit `numbers`, such as shuffles take."""
+    return ir.Constant(vector_of(I32, len(numbers)), list(numbers))
+
+
+@lru_cache(maxsize=256)
+def undefined(type_: ir.Type) -> ir.Constant:
+    """A value of `type_` that may be anything."""
+    return ir.Constant(type_, ir.Undefined)
+
+
+def mangled(type_: ir.Type) -> str:
+    """The suffix that names `type_` in intrinsics: f32, v16f32, i64."""
+    element = element_of(type_)
+    if isinstance(element, ir.IntType):
+        text = f"i{element.width}"
+    else:
+        text = {"half": "f16", "float": "f32", "double": "f64"}[str(element)]
+    return text if lanes_of(type_) == 1 else f"v{lanes_of(type_)}{text}"
+
+
+def unary_intrinsic(k: Kernel, name: str, value: ir.Value) -> ir.Value:
+    """llvm.<name>(value), lane by lane (sqrt, fabs, floor, ceil, roundeven, trunc, ...)."""
+    function = k.intrinsic(f"llvm.{name}.{mangled(value.type)}", value.type, value.type)
+    return k.b.call(function, [value])
+
+
+def binary_intrinsic(k: Kernel, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """llvm.<name>(left, right), lane by lane (minimum, maximum, minnum, maxnum, smin, copysign, ...)."""
+    function = k.intrinsic(f"llvm.{name}.{mangled(left.type)}", left.type, left.type, left.type)
+    return k.b.call(function, [left, right])
+
+
+def fma(k: Kernel, a: ir.Value, c: ir.Value, addend: ir.Value) -> ir.Value:
+    """a * c + addend, rounded once."""
+    function = k.intrinsic(f"llvm.fma.{mangled(a.type)}", a.type, a.type, a.type, a.type)
+    return k.b.call(function, [a, c, addend])
+
+
+def multiply_add(k: Kernel, a: ir.Value, c: ir.Value, addend: ir.Value) -> ir.Value:
+    """a * c + addend in one instruction where the target has it, else rounded twice. Integers too."""
+    if isinstance(element_of(a.type), ir.IntType):
+        return k.b.add(k.b.mul(a, c), addend)
+    if k.target.isa == "generic" and k.target.triple.startswith(("x86_64", "i386", "i686")):
+        return k.b.fadd(k.b.fmul(a, c), addend)
+    return fma(k, a, c, addend)
+
+
+def bits_of(k: Kernel, value: ir.Value) -> ir.Value:
+    """The bit pattern of floats as integers of the same width."""
+    width = {"half": 16, "float": 32, "double": 64}[str(element_of(value.type))]
+    return k.b.bitcast(value, with_element(value.type, ir.IntType(width)))
+
+
+def reduce(k: Kernel, value: ir.Value, combine: str) -> ir.Value:
+    """All lanes of `value` combined pairwise in a fixed tree: halves, quarters, ... `combine` is a builder
+    method (`fadd`, `add`, `fmul`, ...) or the name of a binary intrinsic (`maximum`, `smin`, ...)."""
+    lanes = lanes_of(value.type)
+    while lanes > 1:
+        half = lanes // 2
+        low = take(k, value, range(half))
+        high = take(k, value, range(half, 2 * half))
+        method = getattr(k.b, combine, None)
+        value = method(low, high) if method is not None else binary_intrinsic(k, combine, low, high)
+        lanes = half
+    return value
+
+
+def take(k: Kernel, value: ir.Value, lanes: Sequence[int] | range) -> ir.Value:
+    """A vector of the named lanes of `value`; a scalar if only one is named."""
+    if len(lanes) == 1:
+        return k.b.extract_element(value, I32(lanes[0]))
+    return k.b.shuffle_vector(value, undefined(value.type), lane_numbers(tuple(lanes)))

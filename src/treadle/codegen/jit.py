@@ -1,0 +1,129 @@
+"""From kernel specs to addresses: emit, optimise, compile, link."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from llvmlite import binding
+
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.kernels.table import KERNELS, Effort, effort_of
+from treadle.codegen.residence import shed_heap, shed_llvm
+from treadle.errors import InternalError
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import Target
+
+_numbers = itertools.count()
+
+# Whoever forks waits for the call of LLVM that another thread is in: the child would find llvmlite's lock taken by a
+# thread that it does not have, and LLVM halfway.
+_llvm = binding.ffi.lib._lock  # noqa: SLF001 - its callbacks would leave a moment in which it is taken
+os.register_at_fork(before=_llvm.__enter__, after_in_parent=_llvm.__exit__, after_in_child=_llvm.__exit__)
+
+
+@lru_cache(maxsize=1)
+def _initialize() -> None:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    binding.initialize_native_asmparser()  # for inline assembly
+
+
+@lru_cache(maxsize=8)
+def target_machine(target: Target) -> binding.TargetMachine:
+    """LLVM's code generator for `target`."""
+    _initialize()
+    return binding.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+    )
+
+
+@lru_cache(maxsize=1)
+def _engine() -> binding.LLJIT:
+    _initialize()
+    return binding.create_lljit_compiler()
+
+
+def emit_ir(spec: KernelSpec, target: Target) -> str:
+    """The LLVM IR of the kernel, as its generator wrote it."""
+    k = Kernel(spec.symbol, target)
+    KERNELS[spec.family](k, spec)
+    return k.finish()
+
+
+def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
+    """Object code of the module `text`. Raises InternalError if LLVM rejects it.
+
+    `effort` is that of LLVM's optimiser: with "none" only the code generator's own passes run.
+    """
+    machine = target_machine(target)
+    with binding.create_context() as context:  # what a module leaves behind in LLVM goes with its context
+        try:
+            module = binding.parse_assembly(text, context)
+        except RuntimeError as error:
+            raise _invalid(text, error) from error
+        with module:
+            try:
+                module.verify()
+            except RuntimeError as error:
+                raise _invalid(text, error) from error
+            _optimize(module, machine, effort)
+            return bytes(machine.emit_object(module))
+
+
+def shed() -> None:
+    """Drop what LLVM takes while it does nothing."""
+    shed_llvm()
+    shed_heap()
+
+
+def _invalid(text: str, error: RuntimeError) -> InternalError:
+    return InternalError(f"generated IR is not valid: {error}\n{text[:4000]}")
+
+
+def _optimize(module: binding.ModuleRef, machine: binding.TargetMachine, effort: Effort) -> None:
+    if effort == "none":
+        return
+    options = binding.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = False
+    options.slp_vectorization = False
+    options.loop_unrolling = False
+    with binding.create_pass_builder(machine, options) as builder:
+        if effort == "full":
+            passes = builder.getModulePassManager()
+        else:
+            passes = binding.create_new_module_pass_manager()
+            passes.add_simplify_cfg_pass()
+            passes.add_instruction_combine_pass()
+            passes.add_simplify_cfg_pass()
+        passes.run(module, builder)
+
+
+def compile_kernel(spec: KernelSpec, target: Target) -> bytes:
+    """Object code of the kernel, compiled anew."""
+    return compile_ir(emit_ir(spec, target), target, effort_of(spec.family))
+
+
+class Library:
+    """Kernels linked into this process. Their addresses are valid as long as the library lives."""
+
+    def __init__(self, objects: Iterable[tuple[KernelSpec, bytes]]) -> None:
+        given = list(objects)
+        self._linked = Linked([(spec.symbol, code) for spec, code in given])
+        self.addresses: dict[KernelSpec, int] = {spec: self._linked.addresses[spec.symbol] for spec, _ in given}
+
+
+class Linked:
+    """Functions that LLVM linked into this process; `addresses` are valid as long as this lives."""
+
+    def __init__(self, objects: Sequence[tuple[str, bytes]]) -> None:
+        """Link each object, given with the name of the function that is wanted of it."""
+        builder = binding.JITLibraryBuilder()
+        for name, code in objects:
+            builder.add_object_img(code)
+            builder.export_symbol(name)
+        builder.add_current_process()
+        self._tracker = builder.link(_engine(), f"treadle{next(_numbers)}") if objects else None
+        self.addresses: dict[str, int] = {name: self._tracker[name] for name, _ in objects if self._tracker is not None}

@@ -1,0 +1,330 @@
+"""The register block of a direct convolution: its sums, the reduction loops, and the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from treadle.codegen.emit.bfloat import add_pair_products, add_products_of_pair_at
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import load, prefetch, store
+from treadle.codegen.emit.quads import Parts, add_quad_products, load_quad, right_quads
+from treadle.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
+from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
+from treadle.codegen.kernels.conv_rows import Columns
+from treadle.codegen.kernels.conv_tail import Tail
+from treadle.dtypes import DType, bf16
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import LINE
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """What a row of blocks works on: weights of its output channels, element offsets into x and out.
+
+    `x` is the offset of the row's input row for kernel row 0 (it may lie above the input), `out` that of the
+    output row, `channel` is the first output channel, `channels` the range of input channels to sum over.
+    """
+
+    weights: ir.Value
+    x: Index
+    out: Index
+    image: Index
+    channel: Index
+    channels: tuple[Index, Index]
+    ahead: Index = 0
+    """Bytes from the weights that a turn reads to those it prefetches."""
+    later: Index = 0
+    """Where the share of what a later call reads begins that these blocks ask for, in bytes."""
+    top: Index = 0
+    """The input row of kernel row 0."""
+
+    def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
+        """The place `x` and `out` elements further on."""
+        return replace(self, x=k.add(self.x, x), out=k.add(self.out, out))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Weights that turns read one after the other, and what these ask for meanwhile: see BlockPlace."""
+
+    weights: ir.Value
+    ahead: Index
+    later: Index
+
+
+def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
+    """`pointer`, of which the optimiser no longer knows where it points.
+
+    Neighbouring kernel columns read mostly the same pixels; merging those loads would need more registers
+    than there are, while reading again costs nothing.
+    """
+    identity = ir.InlineAsm(ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0")
+    return k.b.call(identity, [pointer])
+
+
+def blurred(k: Kernel, value: ir.Value) -> ir.Value:
+    """The AVX-512 vector `value`, of which the optimiser no longer knows that its lanes are alike.
+
+    It would spread the element once more for half a vector, instead of taking half of this one.
+    """
+    return k.b.call(ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", "=v,0"), [value])
+
+
+def widen(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
+    """`value` with zeros behind it, `lanes` altogether."""
+    have = lanes_of(value.type)
+    if have == lanes:
+        return value
+    places = ir.Constant(ir.VectorType(I32, lanes), [min(lane, have) for lane in range(lanes)])
+    return k.b.shuffle_vector(value, ir.Constant(value.type, None), places)
+
+
+def steps_across(spec: KernelSpec) -> int:
+    """Products that a row of the kernel takes: a column each, or where a plain bf16 input is read two."""
+    width: int = spec["kernel"][1]
+    return -(-width // 2) if spec["pairs"] and spec["plain_input"] else width
+
+
+def input_dtype(spec: KernelSpec) -> DType:
+    """What offsets in the input count: elements as they are multiplied, but single columns where these are pairs."""
+    return bf16 if spec["pairs"] and spec["plain_input"] else spec["dtype"]
+
+
+class RegisterBlock:
+    """Emits blocks of one convolution kernel."""
+
+    def __init__(self, k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value]) -> None:
+        self.k = k
+        self.arg = arg
+        self.dtype, self.lanes, self.vectors = spec["dtype"], spec["lanes"], spec["vectors"]
+        self.widths: list[int] = [self.lanes] * (self.vectors - 1) + [spec["last_lanes"]]
+        self.kernel, self.strides, self.dilations = spec["kernel"], spec["strides"], spec["dilations"]
+        self.pad_left, self.unroll = spec["pad_left"], spec["unroll"]
+        self.prefetch = spec["prefetch"]
+        self.plain_input, self.passes, self.bias = spec["plain_input"], spec["passes"], spec["bias"]
+        self.quads: str = spec["quads"]
+        self.padded: bool = spec["padded"]
+        self.block = self.lanes // (4 if self.quads else 2 if spec["pairs"] else 1)
+        self.pixel = 1 if self.plain_input else self.block
+        self.column_pairs: bool = spec["pairs"] and self.plain_input
+        self.columns = steps_across(spec)
+        self.source = input_dtype(spec)
+        self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
+        self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
+        self.pad = k.pointer(4) if self.padded else None
+        self.later = k.pointer(3 + self.bias + self.padded + len(spec["kinds"])) if spec["later"] else None
+        self.tail = Tail(k, spec, first_pointer=3 + self.bias + self.padded, outputs=arg["outputs"])
+
+    def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
+        """Compute the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
+        k = self.k
+        out = k.add(place.out, k.mul(pixel, self.lanes))
+        left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
+        sums = self._begin(place, out, len(columns))
+        sums = self._reduce(place, k.add(place.x, left), columns, taps, sums)
+        self._end(place, out, [widen(k, value, self.lanes) for value in sums])
+
+    def ask_below(self, place: BlockPlace, pixel: Index, pixels: int) -> None:
+        """Ask for what the block below the `pixels` at `pixel` reads of a plain input and this one does not. Rows of an image
+        that its caller has just made come from memory, and hardware does not see that its channels are read in turn."""
+        k, size = self.k, self.source.size
+        step = self.arg["x_row"]
+        below = k.mul(step, (self.kernel[0] - 1) * self.dilations[0] + 1)
+        left = k.sub(k.mul(pixel, self.strides[1]), self.pad_left)
+        first = k.add(k.add(place.x, below), left)
+        with loop(k, 0, self.arg["channels"], name="plane") as plane:
+            at = k.add(first, k.mul(plane.index, self.arg["x_channel"]))
+            for row in range(self.strides[0]):
+                start = k.mul(k.add(at, k.mul(step, row)), size)
+                for byte in range(0, pixels * self.strides[1] * size, LINE):
+                    prefetch(k, k.pointer(1), k.add(start, byte), near=True)
+
+    def _begin(self, place: BlockPlace, out: Index, pixels: int) -> list[ir.Value]:
+        """The sums before the reduction, pixel by pixel: the bias, or in later passes what `out` holds."""
+        k, lanes, dtype = self.k, self.lanes, self.dtype
+        if not self.passes:
+            first = [
+                load(k, k.pointer(3), k.add(place.channel, v * lanes), dtype, width)
+                if self.bias
+                else constant(dtype, 0.0, width)
+                for v, width in enumerate(self.widths)
+            ]
+            return first * pixels
+        start = k.b.icmp_signed("==", as_i64(place.channels[0]), I64(0))
+        bias, held = k.at(k.pointer(3), place.channel, dtype), k.at(k.pointer(0), out, dtype)
+        base = k.b.select(start, bias, held)
+        step = k.b.select(start, I64(0), I64(lanes))
+        row = k.b.select(start, I64(lanes), self.arg["out_block"])
+        return [
+            load(k, base, k.add(k.mul(step, p), k.mul(row, v)), dtype, width)
+            for p in range(pixels)
+            for v, width in enumerate(self.widths)
+        ]
+
+    def _reduce(
+        self, place: BlockPlace, x: Index, columns: Columns, taps: tuple[Index, Index], sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`sums` plus the products over the place's input channels and the kernel rows `taps`."""
+        k, arg, block = self.k, self.arg, self.block
+        per_tap = self.columns * self.vectors * self.lanes
+        if self.plain_input:
+            return self._rows(
+                place, x, Stream(place.weights, place.ahead, place.later), arg["channels"], columns, taps, sums
+            )
+        first, last = place.channels
+        with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
+            channel = k.mul(blocks.index, block)
+            count = k.min(k.sub(last, channel), block)
+            weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
+            x_block = k.add(x, k.mul(blocks.index, arg["x_channel"]))
+            later = k.add(place.later, k.mul(channel, arg["later_bytes"])) if self.later else 0
+            stream = Stream(weights, place.ahead, later)
+            blocks.next(*self._rows(place, x_block, stream, count, columns, taps, blocks.carry))
+        return blocks.carry
+
+    def _rows(
+        self,
+        place: BlockPlace,
+        x: Index,
+        stream: Stream,
+        count: Index,
+        columns: Columns,
+        taps: tuple[Index, Index],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """`sums` plus the products over `count` input channels and the kernel rows `taps`; `stream` are their weights."""
+        k = self.k
+        if self.kernel[0] == 1 and taps == (0, 1):
+            return self._channels(self._base(x, place.top), stream, count, columns, sums)
+        panel = k.mul(count, self.columns * self.vectors * self.lanes)
+        row = k.mul(self.arg["x_row"], self.dilations[0])
+        with loop(k, *taps, carry=sums, name="tap") as tap:
+            tap_stream = replace(stream, weights=k.at(stream.weights, k.mul(tap.index, panel), self.dtype))
+            tap_x = k.add(x, k.mul(tap.index, row))
+            at = k.add(place.top, k.mul(tap.index, self.dilations[0]))
+            tap.next(*self._channels(self._base(tap_x, at), tap_stream, count, columns, tap.carry))
+        return tap.carry
+
+    def _base(self, x: Index, row: Index) -> ir.Value:
+        """Where the input row number `row`, whose offset is `x`, is read: what stands for padding if it lies outside."""
+        k = self.k
+        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.source))
+        if self.pad is None:
+            return base
+        inside = k.b.icmp_unsigned("<", as_i64(row), self.arg["x_height"])
+        return k.b.select(inside, base, self.pad)
+
+    def _channels(
+        self, base: ir.Value, stream: Stream, count: Index, columns: Columns, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`sums` plus the products over `count` input channels of one kernel row."""
+        k, here = self.k, stream.weights
+        per_channel = self.columns * self.vectors * self.lanes
+        step = self.arg["x_channel"] if self.plain_input else 1
+        with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
+            values = list(turn.carry)
+            for line in range(self.prefetch):
+                at = k.mul(k.mul(turn.index, per_channel), self.dtype.size)
+                prefetch(k, here, k.add(k.add(at, stream.ahead), line * LINE))
+            if self.later is not None:
+                at = k.add(stream.later, k.mul(turn.index, self.arg["later_bytes"]))
+                with loop(k, 0, self.arg["later_lines"], name="line") as asked:
+                    prefetch(k, self.later, k.add(at, k.mul(asked.index, LINE)))
+            for u in range(self.unroll):
+                channel = k.add(turn.index, u)
+                x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))
+                weights_at = k.at(here, k.mul(channel, per_channel), self.dtype)
+                for column in range(self.columns):
+                    if self.quads:
+                        self._quads(x_at, weights_at, column, columns, values)
+                    else:
+                        self._column(x_at, weights_at, column, columns, values)
+            turn.next(*values)
+        return turn.carry
+
+    def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
+        """Add the products of one input channel and kernel element (or pair of them) to `sums`, in place."""
+        k, lanes = self.k, self.lanes
+        width = 2 if self.column_pairs else 1
+        first = column * width
+        users = [p for p, (low, high) in enumerate(columns) if low < first + width and first < high]
+        if not users:
+            return
+        factors = [
+            load(k, weights, (column * self.vectors + v) * lanes, self.dtype, width)
+            for v, width in enumerate(self.widths)
+        ]
+        if column and self.columns > 1:
+            x = opaque(k, x)
+        for p in users:
+            position = (p * self.strides[1] + first * self.dilations[1]) * self.pixel
+            if self.used_once:
+                sums[p] = add_products_of_pair_at(k, x, position * self.dtype.size, factors[0], sums[p])
+                continue
+            if self.column_pairs:
+                low, high = columns[p]
+                value = self._pair(x, position, inside=(low <= first, first + 1 < high))
+            else:
+                value = splat(k, load(k, x, position, self.dtype), lanes)
+                if self.widths[-1] != lanes:
+                    value = blurred(k, value)
+            for v, factor in enumerate(factors):
+                number = p * self.vectors + v
+                same = value if self.widths[v] == lanes else take(k, value, range(self.widths[v]))
+                sums[number] = self.multiply_add(k, same, factor, sums[number])
+
+    def _quads(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
+        """Add the products of one quad of input channels and kernel element to `sums`, in place."""
+        k, lanes = self.k, self.lanes
+        inside = [low <= column < high for low, high in columns]
+        if not any(inside) and self.pad is None:
+            return
+        factors = [
+            right_quads(k, load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes))
+            for v in range(self.vectors)
+        ]
+        if column and self.columns > 1:
+            x = opaque(k, x)
+        around: Parts | None = None
+        for p, found in enumerate(inside):
+            if found:
+                position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
+                value = load_quad(k, x, position, lanes, signed=self.quads == "signed")
+            elif self.pad is not None:
+                around = around or load_quad(k, self.pad, 0, lanes, signed=self.quads == "signed")
+                value = around
+            else:
+                continue
+            for v, factor in enumerate(factors):
+                number = p * self.vectors + v
+                sums[number] = add_quad_products(k, value, factor, sums[number])
+
+    def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
+        """Two neighbouring pixels of a row-major bf16 image in every lane; one that is not `inside` the image, or that no
+        kernel column reads, is 0."""
+        k = self.k
+        if all(inside):
+            both = k.b.load(k.at(x, position, bf16), align=bf16.size, typ=FLOAT)
+        else:
+            one = k.b.zext(load(k, x, position + (not inside[0]), bf16), I32)
+            both = k.b.bitcast(one if inside[0] else k.b.shl(one, I32(16)), FLOAT)
+        return splat(k, both, self.lanes)
+
+    def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
+        """Store the block: its tail applied, unless passes over further input channels follow."""
+        k = self.k
+        outs = [k.add(out, k.mul(self.arg["out_block"], v)) for v in range(self.vectors)]
+        if not self.passes or self.tail.expr is None:
+            self.tail.store_block(sums, place.image, place.channel, outs)
+            return
+        unfinished = k.less(place.channels[1], self.arg["channels"])
+        with k.b.if_else(unfinished) as (then, otherwise):
+            with then:
+                for number, value in enumerate(sums):
+                    p, v = divmod(number, self.vectors)
+                    store(k, value, k.pointer(0), k.add(outs[v], p * self.lanes), self.dtype)
+            with otherwise:
+                self.tail.store_block(sums, place.image, place.channel, outs)

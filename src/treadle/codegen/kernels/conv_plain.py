@@ -1,0 +1,152 @@
+"""Convolution of row-major tensors, for whatever the blocked kernels do not serve.
+
+A vector is a piece of an output row. Any groups, strides, dilations and pads; the weights may be computed
+at run time.
+
+Pointers: out, x, weights, bias (if `bias`), then the tail's operands. Args: see ARGS.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import lane_mask, load, load_masked, store_masked
+from treadle.codegen.emit.types import I1, I32, I64, POINTER, scalar, vector
+from treadle.codegen.emit.vectors import constant, mangled, multiply_add, splat
+from treadle.codegen.kernels.expr import emit_expr
+from treadle.plan.kernel_spec import KernelSpec
+
+ARGS = (
+    "units",  # images x output channels / outputs_at_once x output rows
+    "units_per_chunk",
+    "outputs",
+    "group_outputs",
+    "group_channels",
+    "channels",
+    "x_height",
+    "x_width",
+    "out_height",
+    "out_width",
+    "kernel_height",
+    "kernel_width",
+    "stride_down",
+    "stride_across",
+    "dilation_down",
+    "dilation_across",
+    "pad_top",
+    "pad_left",
+)
+"""The int64 arguments in order; then the strides of each tail operand over images, channels and rows."""
+
+
+def emit_conv_plain(k: Kernel, spec: KernelSpec) -> None:
+    """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
+
+    Params: dtype, lanes, outputs_at_once (divides the outputs of a group), unit_stride (stride_across is 1),
+    bias, tail, kinds (`row` or `one` for each tail operand: whether it varies along a row).
+    """
+    arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
+    at_once = spec["outputs_at_once"]
+    out_blocks = k.div(arg["outputs"], at_once)
+    with loop(k, *k.chunk_range(arg["units"], arg["units_per_chunk"]), name="unit") as unit:
+        row = k.rem(unit.index, arg["out_height"])
+        rest = k.div(unit.index, arg["out_height"])
+        output = k.mul(k.rem(rest, out_blocks), at_once)
+        image = k.div(rest, out_blocks)
+        with loop(k, 0, arg["out_width"], spec["lanes"], name="column") as column:
+            sums = _sums(k, spec, arg, image, output, row, column.index)
+            mask = lane_mask(k, k.sub(arg["out_width"], column.index), spec["lanes"])
+            for number, value in enumerate(sums):
+                channel = k.add(output, number)
+                line = k.add(k.mul(k.add(k.mul(image, arg["outputs"]), channel), arg["out_height"]), row)
+                result = _tail(k, spec, value, (image, channel, row), column.index, mask)
+                at = k.add(k.mul(line, arg["out_width"]), column.index)
+                store_masked(k, result, k.pointer(0), at, spec["dtype"], mask)
+
+
+def _sums(
+    k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], image: Index, output: Index, row: Index, column: Index
+) -> list[ir.Value]:
+    """The convolution, with bias, at one row's `lanes` pixels from `column` on, for each of the outputs at once."""
+    dtype, lanes, at_once = spec["dtype"], spec["lanes"], spec["outputs_at_once"]
+    start = [constant(dtype, 0.0, lanes)] * at_once
+    if spec["bias"]:
+        start = [splat(k, load(k, k.pointer(3), k.add(output, i), dtype), lanes) for i in range(at_once)]
+    top = k.sub(k.mul(row, arg["stride_down"]), arg["pad_top"])
+    left = k.sub(k.mul(column, arg["stride_across"]), arg["pad_left"])
+    first_channel = k.mul(k.div(output, arg["group_outputs"]), arg["group_channels"])
+    x_image = k.mul(k.add(k.mul(image, arg["channels"]), first_channel), k.mul(arg["x_height"], arg["x_width"]))
+    taps = k.mul(arg["kernel_height"], arg["kernel_width"])
+    panel = k.mul(arg["group_channels"], taps)
+    above = _ceil_div(k, k.max(k.sub(0, top), 0), arg["dilation_down"])
+    below = k.min(_ceil_div(k, k.max(k.sub(arg["x_height"], top), 0), arg["dilation_down"]), arg["kernel_height"])
+    with loop(k, 0, arg["group_channels"], carry=start, name="channel") as channel:
+        plane = k.add(x_image, k.mul(channel.index, k.mul(arg["x_height"], arg["x_width"])))
+        with loop(k, above, below, carry=channel.carry, name="tap") as tap:
+            line = k.add(plane, k.mul(k.add(top, k.mul(tap.index, arg["dilation_down"])), arg["x_width"]))
+            with loop(k, 0, arg["kernel_width"], carry=tap.carry, name="across") as across:
+                position = k.add(left, k.mul(across.index, arg["dilation_across"]))
+                pixels = _pixels(k, spec, arg, line, position)
+                element = k.add(k.mul(tap.index, arg["kernel_width"]), across.index)
+                weight = k.add(k.add(k.mul(output, panel), k.mul(channel.index, taps)), element)
+                factors = [load(k, k.pointer(2), k.add(weight, k.mul(panel, i)), dtype) for i in range(at_once)]
+                across.next(
+                    *[
+                        multiply_add(k, pixels, splat(k, factor, lanes), value)
+                        for factor, value in zip(factors, across.carry, strict=True)
+                    ]
+                )
+            tap.next(*across.carry)
+        channel.next(*tap.carry)
+    return channel.carry
+
+
+def _pixels(k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], line: Index, position: Index) -> ir.Value:
+    """Lane i: the element `position` + i * stride of the input row at `line`; 0 outside the row."""
+    dtype, lanes = spec["dtype"], spec["lanes"]
+    iota = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
+    stride = splat(k, k.b.trunc(arg["stride_across"], I32), lanes)
+    steps = iota if spec["unit_stride"] else k.b.mul(iota, stride)
+    places = k.b.add(steps, splat(k, k.b.trunc(as_i64(position), I32), lanes))
+    mask = k.b.icmp_unsigned("<", places, splat(k, k.b.trunc(arg["x_width"], I32), lanes))
+    zero = constant(dtype, 0.0, lanes)
+    base = k.b.gep(k.pointer(1), [as_i64(line)], source_etype=scalar(dtype))
+    if spec["unit_stride"]:
+        start = k.b.gep(base, [as_i64(position)], source_etype=scalar(dtype))
+        return load_masked(k, start, 0, dtype, mask, zero)
+    wide = ir.VectorType(I64, lanes)
+    offsets = k.b.mul(k.b.sext(places, wide), ir.Constant(wide, [dtype.size] * lanes))
+    addresses = k.b.add(splat(k, k.b.ptrtoint(base, I64), lanes), offsets)
+    pointers = k.b.inttoptr(addresses, ir.VectorType(POINTER, lanes))
+    type_ = vector(dtype, lanes)
+    name = f"llvm.masked.gather.{mangled(type_)}.v{lanes}p0"
+    gather = k.intrinsic(name, type_, pointers.type, I32, ir.VectorType(I1, lanes), type_)
+    return k.b.call(gather, [pointers, I32(dtype.size), mask, zero])
+
+
+def _tail(
+    k: Kernel, spec: KernelSpec, value: ir.Value, place: tuple[Index, Index, Index], column: Index, mask: ir.Value
+) -> ir.Value:
+    """The fused tail of `value` at `place` (image, channel, row), pixels `column` and on."""
+    dtype, lanes = spec["dtype"], spec["lanes"]
+    if spec["tail"] is None:
+        return value
+    operands = []
+    for number, kind in enumerate(spec["kinds"]):
+        pointer = k.pointer(number + (4 if spec["bias"] else 3))
+        at: Index = 0
+        for axis, index in enumerate(place):
+            at = k.add(at, k.mul(index, k.arg(len(ARGS) + 3 * number + axis)))
+        if kind == "row":
+            zero = constant(dtype, 0.0, lanes)
+            operands.append(load_masked(k, pointer, k.add(at, column), dtype, mask, zero))
+        else:
+            operands.append(splat(k, load(k, pointer, at, dtype), lanes))
+    (result,) = emit_expr(k, spec["tail"], [value, *operands])
+    return result
+
+
+def _ceil_div(k: Kernel, left: Index, right: Index) -> Index:
+    return k.div(k.add(left, k.sub(right, 1)), right)

@@ -1,0 +1,116 @@
+"""Strided copies: the one kernel behind transpose, slice, split, concat, expand and tile.
+
+A copy is a nest of loops over axes with a stride in the target and one in the source; elements are moved
+as integers of their size, whatever they mean. `passes.lower.copy` brings the axes into an order in which the
+innermost one is contiguous in the target; what it is in the source decides on the inner loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.memory import load, store
+from treadle.codegen.emit.ranges import coordinates, segments
+from treadle.codegen.emit.rows import copy_row, fill_row, word
+from treadle.codegen.emit.tiles import move_edge, move_tile
+from treadle.codegen.emit.vectors import take
+from treadle.dtypes import DType
+from treadle.plan.kernel_spec import KernelSpec
+
+_FIRST_AXIS = 8
+"""The number of the first argument that describes an axis."""
+
+
+def _axes(k: Kernel, rank: int) -> tuple[list[Index], list[Index], list[Index]]:
+    """Sizes, target strides and source strides of the outer axes."""
+    sizes, targets, sources = ([k.arg(_FIRST_AXIS + part * rank + i) for i in range(rank)] for part in range(3))
+    return sizes, targets, sources
+
+
+def _place(k: Kernel, at: Sequence[Index], strides: Sequence[Index], start: Index) -> Index:
+    for coordinate, stride in zip(at, strides, strict=True):
+        start = k.add(start, k.mul(coordinate, stride))
+    return start
+
+
+def emit_copy_rows(k: Kernel, spec: KernelSpec) -> None:
+    """target[offset + sum(i * t) + j] = source[offset' + sum(i * s) + j * step], for rows of j.
+
+    A unit is a row. args: units, units a chunk, the row's length, how much of it a unit does at most, by
+    how much the length falls from one place on the last outer axis to the next, step, the two offsets;
+    then sizes, target strides and source strides of the `rank` >= 1 outer axes. All in elements.
+    params: size (bytes an element), rank, step (1, 0, 2 to 4, -1; None: the argument counts).
+    """
+    dtype, rank, step = word(spec["size"]), spec["rank"], spec["step"]
+    units, per_chunk, length, most, fall, any_step, target_start, source_start = (k.arg(i) for i in range(_FIRST_AXIS))
+    sizes, targets, sources = _axes(k, rank)
+    begin, end = k.chunk_range(units, per_chunk)
+    with segments(k, begin, end, sizes[-1]) as (outer, first, last):
+        at = coordinates(k, outer, sizes[:-1])
+        target_base = _place(k, at, targets[:-1], target_start)
+        source_base = _place(k, at, sources[:-1], source_start)
+        with loop(k, first, last, name="row") as row:
+            target = k.at(k.pointer(0), k.add(target_base, k.mul(row.index, targets[-1])), dtype)
+            source = k.at(k.pointer(1), k.add(source_base, k.mul(row.index, sources[-1])), dtype)
+            count = k.min(k.sub(length, k.mul(row.index, fall)), most)
+            if step == 1:
+                copy_row(k, target, source, count, dtype)
+            elif step == 0:
+                fill_row(k, target, load(k, source, 0, dtype), count, dtype)
+            else:
+                _pick_row(k, target, source, count, dtype, any_step if step is None else step)
+
+
+def _pick_row(k: Kernel, target: ir.Value, source: ir.Value, count: Index, dtype: DType, step: Index) -> None:
+    """target[j] = source[j * step] for j < count: out of whole vectors where `step` is known."""
+    lanes = k.target.lanes(dtype)
+    start: Index = 0
+    if isinstance(step, int):
+        # A vector reads up to the place of the element after its last one: that must exist.
+        start = k.mul(k.div(k.max(k.sub(count, 1), 0), lanes), lanes)
+        with loop(k, 0, start, lanes, name="vector") as turn:
+            if step < 0:
+                wide = load(k, source, k.sub(1 - lanes, turn.index), dtype, lanes)
+                value = take(k, wide, range(lanes - 1, -1, -1))
+            else:
+                wide = load(k, source, k.mul(turn.index, step), dtype, lanes * step)
+                value = take(k, wide, range(0, lanes * step, step))
+            store(k, value, target, turn.index, dtype)
+    with loop(k, start, count, name="element") as turn:
+        store(k, load(k, source, k.mul(turn.index, step), dtype), target, turn.index, dtype)
+
+
+def emit_copy_tiles(k: Kernel, spec: KernelSpec) -> None:
+    """target[offset + sum(i * t) + b * tb + a] = source[offset' + sum(i * s) + a * sa + b], by square tiles.
+
+    A unit is `group` tiles side by side along b: the source is read in runs of several cache lines. args: units, units a chunk, the ranges of a and of b, sa, tb, the two offsets; then
+    sizes, target strides and source strides of the `rank` outer axes. params: size (bytes an element), rank.
+    """
+    dtype, rank, side, group = word(spec["size"]), spec["rank"], spec["side"], spec["group"]
+    units, per_chunk, size_a, size_b, source_a, target_b, target_start, source_start = (
+        k.arg(i) for i in range(_FIRST_AXIS)
+    )
+    sizes, targets, sources = _axes(k, rank)
+    tiles_a = k.max(k.div(k.add(size_a, side - 1), side), 1)
+    groups_b = k.max(k.div(k.add(size_b, side * group - 1), side * group), 1)
+    begin, end = k.chunk_range(units, per_chunk)
+    with segments(k, begin, end, tiles_a) as (outer, first, last):
+        at = coordinates(k, k.div(outer, groups_b), sizes)
+        group_begin = k.mul(k.rem(outer, groups_b), side * group)
+        target_base = _place(k, at, targets, target_start)
+        source_base = _place(k, at, sources, source_start)
+        group_end = k.min(size_b, k.add(group_begin, side * group))
+        with loop(k, first, last, name="tile") as tile, loop(k, group_begin, group_end, side, name="b") as place:
+            a, b = k.mul(tile.index, side), place.index
+            rows, columns = k.min(k.sub(size_a, a), side), k.min(k.sub(size_b, b), side)
+            target = k.at(k.pointer(0), k.add(k.add(target_base, a), k.mul(b, target_b)), dtype)
+            source = k.at(k.pointer(1), k.add(k.add(source_base, b), k.mul(a, source_a)), dtype)
+            with either(k, k.b.and_(k.less(side - 1, rows), k.less(side - 1, columns))) as (full, edge):
+                with full:
+                    move_tile(k, target, target_b, source, source_a, dtype, side)
+                with edge:
+                    move_edge(k, target, target_b, source, source_a, dtype, side, (rows, columns))

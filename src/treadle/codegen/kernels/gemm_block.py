@@ -1,0 +1,126 @@
+"""The register block of a matrix product: rows x vectors sums that stay in registers over the whole depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from treadle.codegen.emit.bfloat import add_pair_products
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import load, prefetch
+from treadle.codegen.emit.quads import add_quad_products, load_quad, right_quads
+from treadle.codegen.emit.types import I8
+from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.dtypes import DType
+from treadle.plan.target import LINE
+
+UNROLL = 4
+"""Steps of the depth in one turn of the loop."""
+
+_ROWS_A_POINTER = 3
+"""Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What a block asks to be brought into L2 meanwhile: in each turn `lines` cache lines, the first one `bytes` behind
+    what the turn reads of the right factor."""
+
+    lines: int
+    bytes: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """Where a block's factors lie: element (r, t) of the left one at a + r * a_row + t * a_depth, row t of the
+    right one at b + t * b_depth. Strides count elements; those known to the generator are ints.
+    """
+
+    a: ir.Value
+    a_row: Index
+    a_depth: Index
+    b: ir.Value
+    b_depth: Index
+    ahead: Ahead = Ahead(0, 0)
+    row: Callable[[ir.Value], list[ir.Value]] | None = None
+    """Makes the vectors of a row of the right factor, given its place in b; None: they are loaded."""
+
+
+class RegisterBlock:
+    """Emits blocks of `rows` x `vectors` sums of `dtype`."""
+
+    def __init__(
+        self, k: Kernel, dtype: DType, rows: int, vectors: int, *, pairs: bool = False, quads: str = ""
+    ) -> None:
+        """`pairs`: an element of both factors is a pair of bf16 (`dtype` is f32), a step of the depth two.
+
+        `quads`: it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the right
+        factor holds what sums begin with.
+        """
+        self.k = k
+        self.multiply_add = add_pair_products if pairs else multiply_add
+        self.quads = quads
+        self.dtype = dtype
+        self.rows = rows
+        self.vectors = vectors
+        self.lanes = k.target.lanes(dtype)
+
+    def product(self, factors: Factors, depth: Index, whole_turns: bool) -> list[ir.Value]:
+        """a[0:rows, 0:depth] @ b[0:depth, :], row by row, summed in the order of depth.
+
+        `whole_turns`: depth is known to be a multiple of UNROLL.
+        """
+        k = self.k
+        apart = self.rows if isinstance(factors.a_row, int) else _ROWS_A_POINTER
+        rows = [k.at(factors.a, k.mul(factors.a_row, row), self.dtype) for row in range(0, self.rows, apart)]
+        sums = [constant(self.dtype, 0.0, self.lanes)] * (self.rows * self.vectors)
+        b = factors.b
+        if self.quads:
+            sums = [load(k, b, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)] * self.rows
+            b = k.at(b, factors.b_depth, self.dtype)
+        carry = [*sums, *rows, b]
+        most = depth if whole_turns else k.mul(k.div(depth, UNROLL), UNROLL)
+        with loop(k, 0, most, UNROLL, carry=carry, name="depth") as turn:
+            for line in range(factors.ahead.lines):
+                prefetch(k, turn.carry[-1], k.add(factors.ahead.bytes, line * LINE))
+            turn.next(*self._steps(factors, apart, list(turn.carry), UNROLL))
+        carry = list(turn.carry)
+        if not whole_turns:
+            with loop(k, most, depth, carry=carry, name="rest") as turn:
+                turn.next(*self._steps(factors, apart, list(turn.carry), 1))
+            carry = list(turn.carry)
+        return carry[: len(sums)]
+
+    def _steps(self, factors: Factors, apart: int, carry: list[ir.Value], steps: int) -> list[ir.Value]:
+        """What is carried on after `steps` steps: sums, pointers to every `apart`th row of a, pointer to b."""
+        k, dtype = self.k, self.dtype
+        count = self.rows * self.vectors
+        sums, pointers, b = carry[:count], carry[count:-1], carry[-1]
+        row_bytes = k.mul(factors.a_row, dtype.size)
+        for step in range(steps):
+            b_row = k.at(b, k.mul(factors.b_depth, step), dtype)
+            if factors.row is None:
+                right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
+            else:
+                right = factors.row(b_row)
+            quads = [right_quads(k, value) for value in right] if self.quads else []
+            along = k.mul(factors.a_depth, step)
+            for row in range(self.rows):
+                start = k.b.gep(
+                    pointers[row // apart], [as_i64(k.mul(row_bytes, row % apart))], inbounds=True, source_etype=I8
+                )
+                if self.quads:
+                    parts = load_quad(k, start, along, self.lanes, signed=self.quads == "signed")
+                    for v, factor in enumerate(quads):
+                        number = row * self.vectors + v
+                        sums[number] = add_quad_products(k, parts, factor, sums[number])
+                    continue
+                left = splat(k, load(k, start, along, dtype), self.lanes)
+                for v in range(self.vectors):
+                    number = row * self.vectors + v
+                    sums[number] = self.multiply_add(k, left, right[v], sums[number])
+        pointers = [k.at(pointer, k.mul(factors.a_depth, steps), dtype) for pointer in pointers]
+        return [*sums, *pointers, k.at(b, k.mul(factors.b_depth, steps), dtype)]

@@ -1,0 +1,62 @@
+"""A matrix product's depth in parts: sums of all blocks of a chunk wait in scratch from one part to the next.
+
+What a chunk reads of both factors for one part stays in L2, however deep the product is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.memory import load
+from treadle.codegen.emit.types import I64
+from treadle.codegen.kernels.gemm_tail import Tail
+
+Finish = Callable[[list[ir.Value]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """`length` steps of the depth from `begin`; `first` and `last` (i1) say which part it is."""
+
+    begin: Index
+    length: Index
+    first: ir.Value
+    last: ir.Value
+
+
+@contextmanager
+def parts_of(k: Kernel, depth: Index, length: Index) -> Iterator[Part]:
+    """Emits its body once, for each part of `length` steps of `depth`; the last part may be shorter."""
+    with loop(k, 0, k.div(k.sub(k.add(depth, length), 1), length), name="part") as turn:
+        begin = k.mul(turn.index, length)
+        first = k.b.icmp_signed("==", turn.index, I64(0))
+        rest = k.sub(depth, begin)
+        yield Part(begin, k.min(rest, length), first, k.less(rest, k.add(length, 1)))
+
+
+def add_up(
+    k: Kernel, tail: Tail, sums: list[ir.Value], vectors: int, part: Part, waiting: ir.Value, finish: Finish
+) -> None:
+    """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`. They go on waiting
+    there; after the last part `finish` takes them."""
+    with either(k, part.first) as (begins, goes_on):
+        with begins:
+            tail.spill(sums, vectors, waiting)
+        with goes_on:
+            plus = k.b.fadd if tail.dtype.is_float else k.b.add
+            whole = []
+            for number, value in enumerate(sums):
+                row, v = divmod(number, vectors)
+                earlier = load(k, waiting, row * tail.width + v * tail.lanes, tail.dtype, tail.lanes)
+                whole.append(plus(earlier, value))
+            with either(k, part.last) as (ends, waits):
+                with ends:
+                    finish(whole)
+                with waits:
+                    tail.spill(whole, vectors, waiting)

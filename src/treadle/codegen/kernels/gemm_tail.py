@@ -1,0 +1,119 @@
+"""What a matrix product does with finished sums: the fused tail, then the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.memory import lane_mask, load, store
+from treadle.codegen.emit.scalar_ops import LONG_OPS
+from treadle.codegen.emit.vectors import splat
+from treadle.codegen.kernels.expr import emit_expr, load_value, store_value
+from treadle.plan.kernel_spec import KernelSpec
+
+_SHORT_STEPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tail operand of one matrix of the batch: element (row, column) at base + row * row_stride + column.
+
+    `kind`: `scalar` (neither counts), `row` (columns do not count), `column` (rows do not count), `full`.
+    """
+
+    base: ir.Value
+    row_stride: Index
+    kind: str
+
+
+class Tail:
+    """Finishes blocks of one product kernel. `spec`: dtype, vectors, tail (an Expr or None)."""
+
+    def __init__(self, k: Kernel, spec: KernelSpec) -> None:
+        self.k = k
+        self.dtype = spec["dtype"]
+        self.expr = spec["tail"]
+        self.lanes = k.target.lanes(self.dtype)
+        self.vectors = spec["vectors"]
+        self.width = self.vectors * self.lanes
+        steps = () if self.expr is None else self.expr.steps
+        self.is_long = len(steps) > _SHORT_STEPS or any(step.op in LONG_OPS for step in steps)
+        """Whether a tail is emitted once and applied in a loop, instead of once a vector of the block."""
+
+    @property
+    def result(self) -> ir.Type:
+        """The dtype that is stored."""
+        return self.dtype if self.expr is None else self.expr.dtype(self.expr.results[0])
+
+    def store_sums(
+        self, sums: Sequence[ir.Value], c: ir.Value, c_row: Index, operands: list[Operand], row: Index, column: Index
+    ) -> None:
+        """Finish a whole block that is in registers; its first element is (row, column), to be stored at `c`."""
+        k = self.k
+        for number, value in enumerate(sums):
+            r, v = divmod(number, self.vectors)
+            found = self.apply(value, operands, k.add(row, r), k.add(column, v * self.lanes), None)
+            store_value(k, found, c, k.add(k.mul(c_row, r), v * self.lanes), self.result)
+
+    def spill(self, sums: Sequence[ir.Value], vectors: int, tile: ir.Value) -> None:
+        """Store raw sums, rows of `vectors` vectors, as a matrix of `width` columns at `tile`."""
+        for number, value in enumerate(sums):
+            row, v = divmod(number, vectors)
+            store(self.k, value, tile, row * self.width + v * self.lanes, self.dtype)
+
+    def store_spilled(
+        self,
+        tile: ir.Value,
+        rows: Index,
+        columns: Index,
+        c: ir.Value,
+        c_row: Index,
+        operands: list[Operand],
+        row: Index,
+        column: Index,
+        may_be_whole: bool,
+    ) -> None:
+        """Finish the block that `spill` left at `tile`: its first `rows` rows and `columns` columns."""
+        k = self.k
+
+        def finish(r: Index, at: Index, mask: ir.Value | None) -> None:
+            value = load(k, tile, k.add(k.mul(r, self.width), at), self.dtype, self.lanes)
+            found = self.apply(value, operands, k.add(row, r), k.add(column, at), mask)
+            store_value(k, found, c, k.add(k.mul(c_row, r), at), self.result, mask)
+
+        def edge() -> None:
+            with loop(k, 0, columns, self.lanes, name="vector") as vector:
+                mask = lane_mask(k, k.sub(columns, vector.index), self.lanes)
+                with loop(k, 0, rows, name="row") as turn:
+                    finish(turn.index, vector.index, mask)
+
+        if not may_be_whole:
+            edge()
+            return
+        with either(k, k.less(self.width - 1, columns)) as (whole, partial):
+            with whole, loop(k, 0, rows, name="row") as turn:
+                for v in range(self.vectors):
+                    finish(turn.index, v * self.lanes, None)
+            with partial:
+                edge()
+
+    def apply(
+        self, value: ir.Value, operands: list[Operand], row: Index, column: Index, mask: ir.Value | None
+    ) -> ir.Value:
+        """The tail of one vector of the product, whose first element is (row, column)."""
+        if self.expr is None:
+            return value
+        k = self.k
+        loaded = []
+        for operand, dtype in zip(operands, self.expr.operands[1:], strict=True):
+            past = k.mul(operand.row_stride, row) if operand.kind in ("row", "full") else 0
+            if operand.kind in ("column", "full"):
+                loaded.append(load_value(k, operand.base, k.add(past, column), dtype, self.lanes, mask))
+            else:
+                loaded.append(splat(k, load_value(k, operand.base, past, dtype), self.lanes))
+        (result,) = emit_expr(k, self.expr, [value, *loaded], mask, self.lanes)
+        return result

@@ -1,0 +1,160 @@
+"""max_pool and avg_pool over windows of an image on blocked memory.
+
+One spatial axis is an image of height 1. Taps that fall outside the image are never read: the range of
+taps that lie inside is computed, once a row and, at the left and right edge, once an output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from treadle.codegen.emit.convert import convert
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import load, store
+from treadle.codegen.emit.ranges import segments
+from treadle.codegen.emit.vectors import splat
+from treadle.codegen.kernels.pool_taps import BfloatMaximum, Taps
+from treadle.dtypes import DType, bf16
+from treadle.plan.kernel_spec import KernelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """The arguments that both kernels share, in the order in which `passes.lower.pool` gives them.
+
+    `units` rows in chunks of `per_chunk`; output and image sizes; the kernel's height, the vertical
+    stride and dilation, the pads above and left; `low..high`, the outputs of a row whose windows lie
+    wholly inside the image; the kernel's width; how many outputs a segment of a row has.
+    """
+
+    units: Index
+    per_chunk: Index
+    out_height: Index
+    out_width: Index
+    height: Index
+    width: Index
+    kernel_height: Index
+    stride_height: Index
+    dilation_height: Index
+    pad_top: Index
+    pad_left: Index
+    low: Index
+    high: Index
+    kernel_width: Index
+    segment: Index
+
+    @staticmethod
+    def of(k: Kernel, first: int = 0) -> Geometry:
+        """The arguments from `first` on."""
+        return Geometry(*(k.arg(first + i) for i in range(15)))
+
+    def rows_inside(self, k: Kernel, top: Index) -> tuple[Index, Index]:
+        """Which taps of a window that starts at row `top` lie inside the image."""
+        return _inside(k, top, self.height, self.kernel_height, self.dilation_height)
+
+
+def _inside(k: Kernel, start: Index, size: Index, taps: Index, dilation: Index) -> tuple[Index, Index]:
+    """The range of taps t in 0..taps with 0 <= start + t * dilation < size."""
+    up = k.sub(dilation, 1)
+    low = k.div(k.add(k.max(k.sub(0, start), 0), up), dilation)
+    high = k.div(k.add(k.max(k.sub(size, start), 0), up), dilation)
+    return low, k.min(high, taps)
+
+
+def emit_pool_blocked(k: Kernel, spec: KernelSpec) -> None:
+    """y[n, c, oh, ow, :] = max or mean of x[n, c, window, :]. A unit is one row of y.
+
+    Pointers: y, x and, for means, the numbers of taps that count for each row and each column of y.
+    params: kind, dtype (in which taps are reduced), source and result (the dtypes of x and y), block, kernel_width (0: an argument), stride_width, dilation_width, tile
+    (outputs computed together).
+    """
+    dtype, block = spec["dtype"], spec["block"]
+    taps = (BfloatMaximum if dtype == bf16 else Taps)(k, spec["kind"], dtype, block)
+    g = Geometry.of(k)
+    begin, end = k.chunk_range(g.units, g.per_chunk)
+    y, x = k.pointer(0), k.pointer(1)
+    with segments(k, begin, end, g.out_height, "plane") as (plane, first, last), loop(k, first, last, name="oh") as row:
+        top = k.sub(k.mul(row.index, g.stride_height), g.pad_top)
+        inside = g.rows_inside(k, top)
+        image = k.add(k.mul(plane, g.height), top)
+        target = k.mul(k.add(k.mul(plane, g.out_height), row.index), g.out_width)
+
+        def put(ow: Index, values: list[ir.Value]) -> None:
+            for i, value in enumerate(values):
+                at = k.add(ow, i)
+                result = taps.finish(value, _count(k, dtype, block, row.index, at) if taps.mean else None)
+                stored = convert(k, result, dtype, spec["result"])
+                store(k, stored, y, k.mul(k.add(target, at), block), spec["result"])
+
+        def window(ow: Index, outputs: int, *, edge: bool) -> list[ir.Value]:
+            return _window(k, spec, taps, g, x, (image, inside), ow, outputs, edge=edge)
+
+        with loop(k, 0, g.low, name="left") as turn:
+            put(turn.index, window(turn.index, 1, edge=True))
+        tile = spec["tile"]
+        many = k.add(g.low, k.mul(k.div(k.sub(g.high, g.low), tile), tile))
+        if tile > 1:
+            with loop(k, g.low, many, tile, name="tile") as turn:
+                put(turn.index, window(turn.index, tile, edge=False))
+        with loop(k, many, g.high, name="single") as turn:
+            put(turn.index, window(turn.index, 1, edge=False))
+        with loop(k, g.high, g.out_width, name="right") as turn:
+            put(turn.index, window(turn.index, 1, edge=True))
+
+
+def _window(
+    k: Kernel,
+    spec: KernelSpec,
+    taps: Taps,
+    g: Geometry,
+    x: ir.Value,
+    rows: tuple[Index, tuple[Index, Index]],
+    ow: Index,
+    outputs: int,
+    *,
+    edge: bool,
+) -> list[ir.Value]:
+    """The reductions of `outputs` windows side by side, the first at column `ow`; `edge`: taps may lie outside."""
+    block = spec["block"]
+    stride, dilation, kernel_width = spec["stride_width"], spec["dilation_width"], spec["kernel_width"]
+    image, (first, last) = rows
+
+    def pixel(place: Index) -> ir.Value:
+        value = load(k, x, k.mul(place, block), spec["source"], block)
+        return convert(k, value, spec["source"], spec["dtype"])
+
+    left = k.sub(k.mul(ow, stride), g.pad_left)
+    start = [value for _ in range(outputs) for value in taps.start()]
+    width = len(start) // outputs
+    with loop(k, first, last, carry=start, name="kh") as row:
+        line = k.add(k.mul(k.add(image, k.mul(row.index, g.dilation_height)), g.width), left)
+        states = [list(row.carry[i * width : (i + 1) * width]) for i in range(outputs)]
+        if kernel_width and not edge:
+            loaded: dict[int, ir.Value] = {}
+            for i in range(outputs):
+                columns = [i * stride + tap * dilation for tap in range(kernel_width)]
+                for column in columns:
+                    if column not in loaded:
+                        loaded[column] = pixel(k.add(line, column))
+                states[i] = taps.combine(states[i], [loaded[column] for column in columns])
+        else:
+            begin, end = _inside(k, left, g.width, g.kernel_width, dilation) if edge else (0, g.kernel_width)
+            flat = [value for state in states for value in state]
+            with loop(k, begin, end, carry=flat, name="kw") as tap:
+                carried: list[ir.Value] = []
+                for i in range(outputs):
+                    place = k.add(k.add(line, i * stride), k.mul(tap.index, dilation))
+                    carried += taps.combine(list(tap.carry[i * width : (i + 1) * width]), [pixel(place)])
+                tap.next(*carried)
+            states = [list(tap.carry[i * width : (i + 1) * width]) for i in range(outputs)]
+        row.next(*(value for state in states for value in state))
+    return [taps.result(list(row.carry[i * width : (i + 1) * width])) for i in range(outputs)]
+
+
+def _count(k: Kernel, dtype: DType, lanes: int, oh: Index, ow: Index) -> ir.Value:
+    """The number of taps that the mean at (oh, ow) is taken over, in every lane."""
+    count = k.b.fmul(load(k, k.pointer(2), oh, dtype), load(k, k.pointer(3), ow, dtype))
+    return splat(k, count, lanes)

@@ -1,0 +1,132 @@
+"""max_pool and avg_pool on plain memory: the rows of a window are reduced first, then the columns."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import either, loop, when
+from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
+from treadle.codegen.emit.types import I64, vector
+from treadle.codegen.emit.vectors import splat, take
+from treadle.codegen.kernels.pool import Geometry
+from treadle.codegen.kernels.pool_taps import Taps
+from treadle.dtypes import DType
+from treadle.plan.kernel_spec import KernelSpec
+
+MAX_SHUFFLED_STRIDE = 4
+"""Up to this stride, strided elements are picked out of whole vectors."""
+
+
+def emit_pool_plain(k: Kernel, spec: KernelSpec) -> None:
+    """y[plane, oh, ow] = max or mean of x[plane, window]. A unit is a segment of one row of y.
+
+    The rows of the window are reduced into scratch, pads included, then the columns from there.
+    Pointers and params as for blocked memory, without block and tile.
+    """
+    dtype = spec["dtype"]
+    lanes = k.target.lanes(dtype)
+    taps = Taps(k, spec["kind"], dtype, lanes)
+    g = Geometry.of(k)
+    stride = spec["stride_width"]
+    parts = k.div(k.add(g.out_width, k.sub(g.segment, 1)), g.segment)
+    begin, end = k.chunk_range(g.units, g.per_chunk)
+    with loop(k, begin, end, name="unit") as unit:
+        row, part = k.div(unit.index, parts), k.rem(unit.index, parts)
+        plane, oh = k.div(row, g.out_height), k.rem(row, g.out_height)
+        first = k.mul(part, g.segment)
+        count = k.min(g.segment, k.sub(g.out_width, first))
+        top = k.sub(k.mul(oh, g.stride_height), g.pad_top)
+        left = k.sub(k.mul(first, stride), g.pad_left)
+        reach = k.add(k.mul(k.sub(g.kernel_width, 1), spec["dilation_width"]), 1)
+        need = k.add(k.mul(k.sub(count, 1), stride), reach)
+        image = k.mul(k.add(k.mul(plane, g.height), top), g.width)
+        _reduce_rows(k, taps, g, image, g.rows_inside(k, top), left, need)
+        target = k.add(k.mul(row, g.out_width), first)
+        _reduce_columns(k, spec, taps, g, target, oh, first, count)
+
+
+def _reduce_rows(
+    k: Kernel, taps: Taps, g: Geometry, image: Index, rows: tuple[Index, Index], left: Index, need: Index
+) -> None:
+    """scratch[i] = the reduction of column left + i of the window's rows for i < need; of nothing in the pads."""
+    dtype, lanes = taps.dtype, taps.lanes
+    x = k.pointer(1)
+    nothing = taps.nothing()
+    before = k.min(k.max(k.sub(0, left), 0), need)
+    start = k.max(left, 0)
+    inside = k.max(k.sub(k.min(k.add(left, need), g.width), start), 0)
+    with loop(k, 0, before, lanes, name="before") as turn:
+        store(k, nothing, k.scratch, turn.index, dtype)
+
+    def column(at: Index, count: Index | None) -> None:
+        mask = None if count is None else lane_mask(k, count, lanes)
+        with loop(k, rows[0], rows[1], carry=taps.start(), name="kh") as row:
+            line = k.add(image, k.mul(k.mul(row.index, g.dilation_height), g.width))
+            place = k.add(k.add(line, start), at)
+            value = load(k, x, place, dtype, lanes) if mask is None else load_masked(k, x, place, dtype, mask, nothing)
+            row.next(*taps.combine(list(row.carry), [value]))
+        store(k, taps.result(list(row.carry)), k.scratch, k.add(before, at), dtype)
+
+    whole = k.mul(k.div(inside, lanes), lanes)
+    with loop(k, 0, whole, lanes, name="column") as turn:
+        column(turn.index, None)
+    rest = k.sub(inside, whole)
+    with when(k, k.less(0, rest)):
+        column(whole, rest)
+    after = k.add(before, k.mul(k.div(k.add(inside, lanes - 1), lanes), lanes))
+    with loop(k, after, need, lanes, name="after") as turn:
+        store(k, nothing, k.scratch, turn.index, dtype)
+
+
+def _reduce_columns(
+    k: Kernel, spec: KernelSpec, taps: Taps, g: Geometry, target: Index, oh: Index, first: Index, count: Index
+) -> None:
+    """y[target + i] = the reduction of the taps scratch[i * stride + t * dilation], for i < count."""
+    dtype, lanes = taps.dtype, taps.lanes
+    stride, dilation, kernel_width = spec["stride_width"], spec["dilation_width"], spec["kernel_width"]
+    y = k.pointer(0)
+    with loop(k, 0, count, lanes, name="ow") as turn:
+        base = k.mul(turn.index, stride)
+        if kernel_width:
+            values = [_strided(k, k.add(base, tap * dilation), stride, dtype, lanes) for tap in range(kernel_width)]
+            state = taps.combine(taps.start(), values)
+        else:
+            with loop(k, 0, g.kernel_width, carry=taps.start(), name="kw") as tap:
+                value = _strided(k, k.add(base, k.mul(tap.index, dilation)), stride, dtype, lanes)
+                tap.next(*taps.combine(list(tap.carry), [value]))
+            state = list(tap.carry)
+        rest = k.sub(count, turn.index)
+        reduced = taps.result(state)
+
+        def finish(mask: ir.Value | None) -> ir.Value:
+            if not taps.mean:
+                return reduced
+            ones, place = taps.ones(), k.add(first, turn.index)
+            counts = k.pointer(3)
+            columns = (
+                load(k, counts, place, dtype, lanes)
+                if mask is None
+                else load_masked(k, counts, place, dtype, mask, ones)
+            )
+            per_row = splat(k, load(k, k.pointer(2), oh, dtype), lanes)
+            return taps.finish(reduced, k.b.fmul(per_row, columns))
+
+        at = k.add(target, turn.index)
+        with either(k, k.less(k.sub(lanes, 1), rest)) as (full, partial):
+            with full:
+                store(k, finish(None), y, at, dtype)
+            with partial:
+                mask = lane_mask(k, rest, lanes)
+                store_masked(k, finish(mask), y, at, dtype, mask)
+
+
+def _strided(k: Kernel, start: Index, stride: int, dtype: DType, lanes: int) -> ir.Value:
+    """Lane i: scratch[start + i * stride]. Reads up to stride - 1 elements further."""
+    if stride <= MAX_SHUFFLED_STRIDE:
+        wide = load(k, k.scratch, start, dtype, lanes * stride)
+        return wide if stride == 1 else take(k, wide, range(0, lanes * stride, stride))
+    value = ir.Constant(vector(dtype, lanes), ir.Undefined)
+    for i in range(lanes):
+        value = k.b.insert_element(value, load(k, k.scratch, k.add(start, i * stride), dtype), I64(i))
+    return value

@@ -1,0 +1,316 @@
+"""Recurrent layers through time: a block of the batch's rows goes its way alone, its states in scratch.
+
+The sums of a tile of hidden units, all gates of each side by side, stay in registers over the whole depth of h @ r.T,
+and become the next state before they are ever stored. So a time step is one pass over the packed weights.
+
+Pointers: states, last state, last cell (lstm); x, weights, then bias, first state, first cell, lengths and peepholes
+where there are some.
+Args: see ARGS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from treadle.codegen.emit.convert import convert
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import either, loop
+from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
+from treadle.codegen.emit.types import I64
+from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.codegen.kernels.recurrent_cell import CELL, CELLS, Phase
+from treadle.dtypes import i64
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.status import INDEX_OUT_OF_RANGE
+
+ARGS = (
+    "time",
+    "batch",
+    "directions",
+    "hidden",
+    "tiles",  # of hidden units
+    "depth",  # rows of weights in a tile: hidden, rounded up to UNROLL
+    "blocks",  # of rows, in each direction
+    "large_blocks",  # the first ones have rows[0] rows, the others rows[-1]
+    "units",  # blocks of all directions
+    "units_per_chunk",
+    "reverse",  # bit d: direction d goes backwards
+)
+"""The int64 arguments in order."""
+
+UNROLL = 4
+
+Masks = Sequence["ir.Value | None"]
+"""For each vector of a tile the lanes that exist; None: all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A block of rows at one time: direction, first row, number of rows, the buffer of the state before.
+
+    For each row: the time it is at, and whether it has not ended yet (None: no row ends before the others).
+    """
+
+    direction: Index
+    first: Index
+    rows: int
+    before: Index = 0
+    times: Sequence[Index] = ()
+    running: Sequence[ir.Value] | None = None
+
+
+def emit_recurrent(k: Kernel, spec: KernelSpec) -> None:
+    """All times of each unit, a unit being a block of rows of one direction.
+
+    Params: cell (a name in CELLS), dtype, rows (the one or two heights of blocks), vectors (width of a tile), ragged
+    (hidden is no multiple of a tile), bias, first_state, first_cell (whether they are there), lengths (their dtype, or
+    None), peepholes.
+    Weights: for each phase of the cell [directions, tiles, depth, gates of the phase, lanes of a tile], zero where
+    there is no hidden unit. Scratch: the cell's buffers, [rows, lanes of all tiles] each.
+    """
+    through = Recurrence(k, spec)
+    arg, rows = through.arg, spec["rows"]
+    with loop(k, *k.chunk_range(arg["units"], arg["units_per_chunk"]), name="unit") as unit:
+        direction, block = k.div(unit.index, arg["blocks"]), k.rem(unit.index, arg["blocks"])
+        if len(rows) == 1:
+            through.block(Moment(direction, k.mul(block, rows[0]), rows[0]))
+        else:
+            with either(k, k.less(block, arg["large_blocks"])) as (large, small):
+                with large:
+                    through.block(Moment(direction, k.mul(block, rows[0]), rows[0]))
+                with small:
+                    first = k.add(k.mul(block, rows[1]), arg["large_blocks"])
+                    through.block(Moment(direction, first, rows[1]))
+
+
+class Recurrence:
+    """Emits one recurrent kernel."""
+
+    def __init__(self, k: Kernel, spec: KernelSpec) -> None:
+        self.k = k
+        self.spec = spec
+        self.cell = CELLS[spec["cell"]]
+        self.gates = sum(len(phase.gates) for phase in self.cell.phases)
+        self.dtype = spec["dtype"]
+        self.lanes = k.target.lanes(self.dtype)
+        self.width = spec["vectors"] * self.lanes
+        self.arg: dict[str, Index] = {name: k.arg(number) for number, name in enumerate(ARGS)}
+        self.padded = k.mul(self.arg["tiles"], self.width)
+        names = ["states", "last_state", *(["last_cell"] if self.cell.has_cell else []), "x", "weights"]
+        names += [name for name in ("bias", "first_state", "first_cell", "lengths", "peepholes") if spec[name]]
+        self.pointer = {name: k.pointer(number) for number, name in enumerate(names)}
+
+    def block(self, block: Moment) -> None:
+        """All times of one block of rows."""
+        k, arg = self.k, self.arg
+        self._vectors(block, lambda site: site.begin())
+        backwards = k.b.and_(k.b.lshr(as_i64(arg["reverse"]), as_i64(block.direction)), I64(1))
+        onward = k.sub(1, k.mul(backwards, 2))
+        ends = self._ends(block)
+        firsts = [k.mul(backwards, k.sub(end, 1)) for end in ends]
+        with loop(k, 0, arg["time"], name="time") as turn:
+            before = k.rem(turn.index, 2)
+            times = [k.add(first, k.mul(turn.index, onward)) for first in firsts]
+            if self.spec["lengths"] is None:
+                self._step(replace(block, before=before, times=times * block.rows))
+            else:
+                running = [k.less(turn.index, end) for end in ends]
+                held = [k.b.select(runs, as_i64(time), turn.index) for runs, time in zip(running, times, strict=True)]
+                self._step(replace(block, before=before, times=held, running=running))
+        self._vectors(replace(block, before=k.rem(arg["time"], 2)), lambda site: site.end())
+
+    def _ends(self, block: Moment) -> list[Index]:
+        """The number of times of each row; of all rows where they are alike."""
+        k, dtype = self.k, self.spec["lengths"]
+        if dtype is None:
+            return [self.arg["time"]]
+        ends: list[Index] = []
+        for row in range(block.rows):
+            length = load(k, self.pointer["lengths"], k.add(block.first, row), dtype)
+            end = convert(k, length, dtype, i64)
+            k.fail_if(k.b.icmp_unsigned(">", end, as_i64(self.arg["time"])), INDEX_OUT_OF_RANGE)
+            ends.append(end)
+        return ends
+
+    def _step(self, now: Moment) -> None:
+        """One time of one block."""
+        k, arg = self.k, self.arg
+        packed: Index = 0
+        for phase in self.cell.phases:
+            tile_size = k.mul(arg["depth"], len(phase.gates) * self.width)
+            mine = k.add(packed, k.mul(k.mul(now.direction, arg["tiles"]), tile_size))
+
+            def tile(
+                number: Index, masks: Masks, phase: Phase = phase, mine: Index = mine, size: Index = tile_size
+            ) -> None:
+                weights = k.at(self.pointer["weights"], k.add(mine, k.mul(number, size)), self.dtype)
+                self._tile(now, phase, weights, self._sites(now, number, masks))
+
+            self._tiles(tile, from_end=now.before)
+            packed = k.add(packed, k.mul(k.mul(arg["directions"], arg["tiles"]), tile_size))
+
+    def _tile(self, now: Moment, phase: Phase, weights: ir.Value, sites: list[list[Vector]]) -> None:
+        """The gates of one tile for all rows, and what follows from them."""
+        k, dtype, vectors = self.k, self.dtype, self.spec["vectors"]
+        source = now.before if phase.source is None else phase.source
+        rows = [k.at(k.scratch, self.place(now, source, row, 0), dtype) for row in range(now.rows)]
+        sums = [phase.begin(site, gate) for row in sites for gate in phase.gates for site in row]
+        columns = len(phase.gates) * vectors
+        with loop(k, 0, self.arg["depth"], UNROLL, carry=[*sums, weights], name="depth") as turn:
+            *sums, at = turn.carry
+            for step in range(UNROLL):
+                offset = step * columns * self.lanes
+                right = [load(k, at, offset + v * self.lanes, dtype, self.lanes) for v in range(columns)]
+                for row, pointer in enumerate(rows):
+                    left = splat(k, load(k, pointer, k.add(turn.index, step), dtype), self.lanes)
+                    for v in range(columns):
+                        number = row * columns + v
+                        sums[number] = multiply_add(k, left, right[v], sums[number])
+            turn.next(*sums, k.at(at, UNROLL * columns * self.lanes, dtype))
+        sums = turn.carry[:-1]
+        for row, line in enumerate(sites):
+            for v, site in enumerate(line):
+                phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(phase.gates))])
+
+    def _tiles(self, body: Callable[[Index, Masks], None], from_end: Index = 0) -> None:
+        """`body` for each tile of hidden units; where `from_end` is 1, the last one first.
+
+        Times that take turns at this find in the cache the weights that the time before read last.
+        """
+        k, vectors = self.k, self.spec["vectors"]
+        whole: Masks = [None] * vectors
+        with loop(k, 0, self.arg["tiles"], name="tile") as turn:
+            mirrored = k.sub(k.sub(self.arg["tiles"], 1), turn.index)
+            tile = k.add(turn.index, k.mul(from_end, k.sub(mirrored, turn.index)))
+            if not self.spec["ragged"]:
+                body(tile, whole)
+                return
+            left = k.sub(self.arg["hidden"], k.mul(tile, self.width))
+            with either(k, k.less(left, self.width)) as (edge, full):
+                with edge:
+                    body(tile, [lane_mask(k, k.sub(left, v * self.lanes), self.lanes) for v in range(vectors)])
+                with full:
+                    body(tile, whole)
+
+    def _vectors(self, now: Moment, body: Callable[[Vector], None]) -> None:
+        """`body` for each vector of each row of the block."""
+
+        def tile(number: Index, masks: Masks) -> None:
+            for row in self._sites(now, number, masks):
+                for site in row:
+                    body(site)
+
+        self._tiles(tile)
+
+    def _sites(self, now: Moment, tile: Index, masks: Masks) -> list[list[Vector]]:
+        column = self.k.mul(tile, self.width)
+        return [
+            [Vector(self, now, row, self.k.add(column, v * self.lanes), mask) for v, mask in enumerate(masks)]
+            for row in range(now.rows)
+        ]
+
+    def place(self, now: Moment, buffer: Index, row: int, column: Index) -> Index:
+        """Where in scratch, in elements, `column` of `row` of a buffer lies."""
+        k = self.k
+        return k.add(k.mul(k.add(k.mul(buffer, now.rows), row), self.padded), column)
+
+
+class Vector:
+    """The `Site` that cells see. Lanes behind the last hidden unit read 0 from operands, and write to scratch only."""
+
+    def __init__(self, through: Recurrence, now: Moment, row: int, column: Index, mask: ir.Value | None) -> None:
+        self.k, self.dtype = through.k, through.dtype
+        self._through, self._now, self._row, self._column, self._mask = through, now, row, column, mask
+
+    def x(self, gate: int) -> ir.Value:
+        """From x [time, batch, directions, gates, hidden], at the time that the row is at."""
+        k, arg = self.k, self._through.arg
+        line = k.add(k.mul(self._now.times[self._row], arg["batch"]), k.add(self._now.first, self._row))
+        wide = k.mul(arg["hidden"], self._through.gates)
+        start = k.mul(k.add(k.mul(line, arg["directions"]), self._now.direction), wide)
+        return self._read("x", k.add(k.add(start, k.mul(arg["hidden"], gate)), self._column))
+
+    def bias(self) -> ir.Value:
+        """From bias [directions, hidden]."""
+        start = self.k.mul(self._now.direction, self._through.arg["hidden"])
+        return self._read("bias", self.k.add(start, self._column))
+
+    def peephole(self, gate: int) -> ir.Value | None:
+        """From peepholes [directions, 3, hidden]; None where the layer has none."""
+        if not self._through.spec["peepholes"]:
+            return None
+        k, hidden = self.k, self._through.arg["hidden"]
+        start = k.mul(k.add(k.mul(self._now.direction, 3), gate), hidden)
+        return self._read("peepholes", k.add(start, self._column))
+
+    def state(self) -> ir.Value:
+        """From the one of buffers 0 and 1 that the time before wrote, or `begin`."""
+        return self._load(self._now.before)
+
+    def load(self, buffer: int) -> ir.Value:
+        """What lies in scratch, lanes without a hidden unit too."""
+        return self._load(buffer)
+
+    def store(self, buffer: Index, value: ir.Value) -> None:
+        """All lanes: each row of a buffer has room for whole tiles."""
+        place = self._through.place(self._now, buffer, self._row, self._column)
+        store(self.k, value, self.k.scratch, place, self.dtype)
+
+    def become(self, state: ir.Value) -> None:
+        """To the buffer that the next time reads, and to states [time, directions, batch, hidden]: 0 for a row that has ended."""
+        k, arg, runs = self.k, self._through.arg, self._runs()
+        self.store(k.sub(1, self._now.before), state if runs is None else k.b.select(runs, state, self.state()))
+        time = self._now.times[self._row]
+        before = k.mul(k.mul(time, arg["directions"]), k.mul(arg["batch"], arg["hidden"]))
+        shown = state if runs is None else k.b.select(runs, state, constant(self.dtype, 0.0, self._through.lanes))
+        self._write("states", k.add(before, self._outside()), shown)
+
+    def keep(self, buffer: int, value: ir.Value) -> None:
+        """As `store`; a row that has ended keeps what it had."""
+        runs = self._runs()
+        self.store(buffer, value if runs is None else self.k.b.select(runs, value, self.load(buffer)))
+
+    def _runs(self) -> ir.Value | None:
+        return None if self._now.running is None else self._now.running[self._row]
+
+    def begin(self) -> None:
+        """Set the first state and cell."""
+        self.store(0, self._read("first_state", self._outside()))
+        if self._through.cell.has_cell:
+            self.store(CELL, self._read("first_cell", self._outside()))
+
+    def end(self) -> None:
+        """Write the last state and cell."""
+        self._write("last_state", self._outside(), self.state())
+        if self._through.cell.has_cell:
+            self._write("last_cell", self._outside(), self.load(CELL))
+
+    def _outside(self) -> Index:
+        """The place in a tensor [directions, batch, hidden]."""
+        k, arg = self.k, self._through.arg
+        line = k.add(k.mul(self._now.direction, arg["batch"]), k.add(self._now.first, self._row))
+        return k.add(k.mul(line, arg["hidden"]), self._column)
+
+    def _load(self, buffer: Index) -> ir.Value:
+        place = self._through.place(self._now, buffer, self._row, self._column)
+        return load(self.k, self.k.scratch, place, self.dtype, self._through.lanes)
+
+    def _read(self, name: str, index: Index) -> ir.Value:
+        """A vector of an operand; 0 where there is none."""
+        zero = constant(self.dtype, 0.0, self._through.lanes)
+        if name not in self._through.pointer:
+            return zero
+        base = self._through.pointer[name]
+        if self._mask is None:
+            return load(self.k, base, index, self.dtype, self._through.lanes)
+        return load_masked(self.k, base, index, self.dtype, self._mask, zero)
+
+    def _write(self, name: str, index: Index, value: ir.Value) -> None:
+        base = self._through.pointer[name]
+        if self._mask is None:
+            store(self.k, value, base, index, self.dtype)
+        else:
+            store_masked(self.k, value, base, index, self.dtype, self._mask)

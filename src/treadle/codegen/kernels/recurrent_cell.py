@@ -1,0 +1,141 @@
+"""What a recurrent cell does with the finished sums of its gates: one vector of hidden units of one row at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.math_exp import sigmoid, tanh
+from treadle.codegen.emit.scalar_ops import extreme
+from treadle.codegen.emit.vectors import like, multiply_add
+from treadle.dtypes import DType
+
+CELL = 2
+"""The buffer of an lstm's cells."""
+
+SCALED, UPDATE = 2, 3
+"""The buffers between the phases of a gru that resets before the product: r * h, and z."""
+
+
+class Site(Protocol):
+    """A vector of hidden units of one row at one time. `k` is the kernel, `dtype` that of all values."""
+
+    k: Kernel
+    dtype: DType
+
+    def x(self, gate: int) -> ir.Value:
+        """The input's sum of a gate."""
+
+    def bias(self) -> ir.Value:
+        """The bias of the product of the last gate; 0 where there is none."""
+
+    def peephole(self, gate: int) -> ir.Value | None:
+        """What the cell weighs in an lstm's gate 0 (input), 1 (output) or 2 (forget); None without peepholes."""
+
+    def state(self) -> ir.Value:
+        """The state before this time."""
+
+    def load(self, buffer: int) -> ir.Value:
+        """The vector's place in a buffer."""
+
+    def store(self, buffer: int, value: ir.Value) -> None:
+        """Write the vector's place in a buffer."""
+
+    def keep(self, buffer: int, value: ir.Value) -> None:
+        """Write the vector's place in a buffer, unless the row has ended."""
+
+    def become(self, state: ir.Value) -> None:
+        """The state of this time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One pass over weights: `gates` by number, summed over `source` (a buffer; None: the state before this time),
+    each sum beginning as `begin` says."""
+
+    gates: tuple[int, ...]
+    source: int | None
+    begin: Callable[[Site, int], ir.Value]
+    finish: Callable[[Site, list[ir.Value]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The phases of a time step, and how many buffers they use; 0 and 1 are states that take turns."""
+
+    phases: tuple[Phase, ...]
+    buffers: int
+    has_cell: bool = False
+
+
+def _from_x(site: Site, gate: int) -> ir.Value:
+    return site.x(gate)
+
+
+def _from_x_or_bias(site: Site, gate: int) -> ir.Value:
+    return site.bias() if gate == 2 else site.x(gate)
+
+
+def _with_bias(site: Site, gate: int) -> ir.Value:
+    return site.k.b.fadd(site.x(gate), site.bias())
+
+
+def _lstm(site: Site, sums: list[ir.Value]) -> None:
+    k, (i, o, f, g) = site.k, sums
+    before = site.load(CELL)
+    kept = k.b.fmul(_gate(site, f, 2, before), before)
+    cell = k.b.fadd(kept, k.b.fmul(_gate(site, i, 0, before), tanh(k, g)))
+    site.keep(CELL, cell)
+    site.become(k.b.fmul(_gate(site, o, 1, cell), tanh(k, cell)))
+
+
+def _gate(site: Site, total: ir.Value, gate: int, cell: ir.Value) -> ir.Value:
+    peephole = site.peephole(gate)
+    seen = total if peephole is None else multiply_add(site.k, peephole, cell, total)
+    return sigmoid(site.k, seen)
+
+
+def _gru_after(site: Site, sums: list[ir.Value]) -> None:
+    k, (z, r, product) = site.k, sums
+    candidate = tanh(k, k.b.fadd(site.x(2), k.b.fmul(sigmoid(k, r), product)))
+    site.become(_mixed(site, sigmoid(k, z), candidate))
+
+
+def _gru_gates(site: Site, sums: list[ir.Value]) -> None:
+    k, (z, r) = site.k, sums
+    site.store(UPDATE, sigmoid(k, z))
+    site.store(SCALED, k.b.fmul(sigmoid(k, r), site.state()))
+
+
+def _gru_candidate(site: Site, sums: list[ir.Value]) -> None:
+    site.become(_mixed(site, site.load(UPDATE), tanh(site.k, sums[0])))
+
+
+def _mixed(site: Site, z: ir.Value, candidate: ir.Value) -> ir.Value:
+    """(1 - z) * candidate + z * state"""
+    k = site.k
+    fresh = k.b.fmul(k.b.fsub(like(z, 1.0), z), candidate)
+    return k.b.fadd(fresh, k.b.fmul(z, site.state()))
+
+
+def _rnn(apply: Callable[[Site, ir.Value], ir.Value]) -> Cell:
+    def finish(site: Site, sums: list[ir.Value]) -> None:
+        site.become(apply(site, sums[0]))
+
+    return Cell((Phase((0,), None, _from_x, finish),), buffers=2)
+
+
+CELLS = {
+    "lstm": Cell((Phase((0, 1, 2, 3), None, _from_x, _lstm),), buffers=3, has_cell=True),
+    "gru_reset_after": Cell((Phase((0, 1, 2), None, _from_x_or_bias, _gru_after),), buffers=2),
+    "gru_reset_before": Cell(
+        (Phase((0, 1), None, _from_x, _gru_gates), Phase((2,), SCALED, _with_bias, _gru_candidate)), buffers=4
+    ),
+    "rnn_tanh": _rnn(lambda site, value: tanh(site.k, value)),
+    "rnn_sigmoid": _rnn(lambda site, value: sigmoid(site.k, value)),
+    "rnn_relu": _rnn(lambda site, value: extreme(site.k, value, like(value, 0.0), site.dtype, "max")),
+}

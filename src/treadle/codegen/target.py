@@ -1,0 +1,78 @@
+"""Finding out what machine this is."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from treadle import knobs
+from treadle.codegen.host import host
+from treadle.errors import KnobError
+from treadle.plan.target import Target
+
+_FEATURES = {
+    "x86_64": {
+        "avx512": ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma"),
+        "avx2": ("avx2", "fma"),
+    },
+}
+_SHAPE = {"avx512": (64, 32), "avx2": (32, 16)}
+_SYSTEM_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+def detect() -> Target:
+    """The target of this machine, or the lesser one that the knob TREADLE_ISA asks for.
+
+    Raises KnobError if the CPU lacks what TREADLE_ISA asks for.
+    """
+    return for_isa(knobs.get("TREADLE_ISA") or best_isa())
+
+
+def best_isa() -> str:
+    """The name of the best instruction set the CPU has."""
+    return available_isas()[0]
+
+
+@lru_cache(maxsize=1)
+def available_isas() -> tuple[str, ...]:
+    """The instruction sets kernels can be generated for and run on this CPU, best first."""
+    tiers = _FEATURES.get(host().triple.split("-")[0], {})
+    found = [isa for isa, needs in tiers.items() if all(host().features.get(need, False) for need in needs)]
+    return (*found, "generic")
+
+
+@lru_cache(maxsize=8)
+def for_isa(isa: str) -> Target:
+    """The target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
+    if isa not in available_isas():
+        raise KnobError(f"TREADLE_ISA={isa}: this CPU offers only {', '.join(available_isas())}; unset TREADLE_ISA")
+    triple = host().triple
+    l1, l2, l3 = (cache_bytes(level) for level in (1, 2, 3))
+    if isa == "generic":
+        arm = triple.startswith(("aarch64", "arm64"))
+        return Target(isa, triple, "generic" if arm else "x86-64", "", 16, 32 if arm else 16, l1, l2, l3)
+    vector_bytes, registers = _SHAPE[isa]
+    features = dict(host().features)
+    if isa != "avx512":
+        for name in list(features):
+            if name.startswith(("avx512", "evex", "avx10")):
+                features[name] = False
+    else:
+        features["prefer-256-bit"] = False
+    flags = ",".join(f"{'+' if has else '-'}{name}" for name, has in sorted(features.items()))
+    return Target(isa, triple, host().cpu, flags, vector_bytes, registers, l1, l2, l3)
+
+
+def cache_bytes(level: int) -> int:
+    """The size of the data cache of `level` that CPU 0 sees, in bytes; a usual size if unknown."""
+    usual = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}[level]
+    try:
+        for folder in sorted(_SYSTEM_CACHES.iterdir()):
+            if not folder.name.startswith("index") or (folder / "type").read_text().strip() == "Instruction":
+                continue
+            if int((folder / "level").read_text()) == level:
+                text = (folder / "size").read_text().strip()
+                return int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0)
+    except (OSError, ValueError):
+        return usual
+    return usual

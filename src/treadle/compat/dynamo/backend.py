@@ -1,0 +1,68 @@
+"""The function that torch.compile calls with each graph it captures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from treadle.compat.dynamo.fallbacks import LEDGER
+from treadle.errors import InputError, ModelError
+
+if TYPE_CHECKING:
+    from torch import fx
+
+OPTIONS = ("intra_op", "inter_op", "pool", "math")
+"""What torch.compile(options={...}) may hold: these arguments of treadle.Session."""
+
+
+def backend(
+    module: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: Any = None
+) -> Callable[..., Any]:
+    """What runs `module`, a captured graph: treadle, or PyTorch where treadle cannot take it, which is reported.
+
+    Raises InputError for unknown options. `mode` belongs to PyTorch's own compiler and must be left out.
+    """
+    import torch
+
+    chosen = dict(options or {})
+    unknown = [name for name in chosen if name not in OPTIONS]
+    if unknown or mode is not None:
+        raise InputError(
+            f"torch.compile(backend='treadle') takes options {', '.join(OPTIONS)}; "
+            f"got {', '.join(map(repr, unknown)) if unknown else f'mode={mode!r}'}"
+        )
+    tensors = [example for example in example_inputs if isinstance(example, torch.Tensor)]
+    reasons = _refused(tensors)
+    if reasons:
+        LEDGER.fell_back(_title(module), reasons)
+        return module.forward  # type: ignore[no-any-return]
+    from treadle.compat.dynamo.compiled import Compiled
+
+    try:
+        return Compiled(module, example_inputs, _title(module), chosen).call
+    except ModelError as error:
+        LEDGER.fell_back(_title(module), error.faults or [str(error)])
+        return module.forward  # type: ignore[no-any-return]
+
+
+def _refused(tensors: Sequence[Any]) -> list[str]:
+    """Why a graph of these tensors cannot be treadle's, whatever its ops."""
+    import torch
+
+    reasons = []
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
+        reasons.append("gradients are asked for; treadle runs inference: call it inside torch.no_grad()")
+    devices = sorted({str(tensor.device) for tensor in tensors if tensor.device.type != "cpu"})
+    if devices:
+        reasons.append(f"tensors are on {', '.join(devices)}; treadle runs on CPUs")
+    return reasons
+
+
+def _title(module: fx.GraphModule) -> str:
+    """The captured graph, by the first line of the program it has a node from."""
+    for node in module.graph.nodes:
+        trace = (node.stack_trace or "").strip().splitlines() if node.op not in ("placeholder", "output") else []
+        lines = [line.strip() for line in trace if line.strip().startswith("File ")]
+        if lines:
+            return f"the graph that begins at {lines[-1].removeprefix('File ')}"
+    return "an empty graph"

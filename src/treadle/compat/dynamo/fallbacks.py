@@ -1,0 +1,79 @@
+"""What runs by PyTorch after all, and why."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle import forking
+
+
+class FallbackWarning(UserWarning):
+    """A graph that torch.compile gave to treadle runs eagerly; the message lists why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """A graph that runs eagerly. `reasons` has one sentence for each op or condition that treadle cannot take."""
+
+    graph: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of the graphs captured so far: `compiled` of them run on treadle, `fallbacks` run eagerly."""
+
+    compiled: int
+    fallbacks: tuple[Fallback, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{self.compiled} graphs run on treadle, {len(self.fallbacks)} eagerly"]
+        for fallback in self.fallbacks:
+            lines += [f"{fallback.graph}:", *(f"  - {reason}" for reason in fallback.reasons)]
+        return "\n".join(lines)
+
+
+class _Ledger:
+    """The report that is being written."""
+
+    def __init__(self) -> None:
+        self._lock = forking.lock()
+        self.clear()
+
+    def clear(self) -> None:
+        self._compiled = 0
+        self._fallbacks: list[Fallback] = []
+        self._warned: set[tuple[str, ...]] = set()
+
+    def compiled(self) -> None:
+        with self._lock:
+            self._compiled += 1
+
+    def fell_back(self, graph: str, reasons: Sequence[str]) -> None:
+        fallback = Fallback(graph, tuple(reasons))
+        with self._lock:
+            self._fallbacks.append(fallback)
+            new = fallback.reasons not in self._warned
+            self._warned.add(fallback.reasons)
+        if new:
+            listed = "\n".join(f"  - {reason}" for reason in reasons)
+            warnings.warn(f"{graph} runs eagerly, without treadle:\n{listed}", FallbackWarning, stacklevel=3)
+
+    def report(self) -> Report:
+        with self._lock:
+            return Report(self._compiled, tuple(self._fallbacks))
+
+
+LEDGER = _Ledger()
+
+
+def report() -> Report:
+    """What became of the graphs that torch.compile gave to treadle in this process."""
+    return LEDGER.report()
+
+
+def reset() -> None:
+    """Forget the report, and warn again."""
+    LEDGER.clear()

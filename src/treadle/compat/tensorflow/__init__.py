@@ -1,0 +1,35 @@
+"""TensorFlow's front door: `import treadle.compat.tensorflow as tf`.
+
+Graphs, sessions, variables, control flow, Python functions and the ops that programs use, run by treadle: with thread
+settings that may change at any time, one team of threads for all sessions, and results that do not depend on them.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType as _ModuleType
+from typing import Any
+
+from treadle.compat.tensorflow import names as _names
+from treadle.compat.tensorflow.compat import v1 as _v1
+
+__version__ = "2.21.0"
+_MEMBERS = {**_names.tree(_names.PUBLIC, "tf"), "compat": _names.Namespace("tf.compat", {"v1": _v1})}
+
+
+def __getattr__(name: str) -> Any:
+    raise _names.absent("tf", name, list(_MEMBERS))
+
+
+def __dir__() -> list[str]:
+    return sorted(_MEMBERS)
+
+
+def _forget_modules() -> None:
+    """Leave the names that TensorFlow has: the modules of this package are importable, but no part of the facade."""
+    for name, value in list(globals().items()):
+        if isinstance(value, _ModuleType) and not name.startswith("_"):
+            del globals()[name]
+
+
+_forget_modules()
+globals().update(_MEMBERS)

@@ -1,0 +1,68 @@
+"""tf.debugging: checks of values, eagerly at once and in graphs when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.errors import InvalidArgumentError
+from treadle.compat.tensorflow.python_ops import checked
+from treadle.compat.tensorflow.tensor import Tensor, call
+
+
+def Assert(condition: Any, data: Sequence[Any] = (), summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802
+    """Raises InvalidArgumentError with `data` unless all of `condition` holds; in a graph an operation that does so."""
+    return _must_hold(convert_to_tensor(condition), data, "assertion failed", name)
+
+
+def _must_hold(test: Any, data: Sequence[Any], message: str, name: str | None) -> Any:
+    texts = [item for item in data if isinstance(item, str)]
+    tensors = [convert_to_tensor(item) for item in data if not isinstance(item, str)]
+
+    def check(arrays: Sequence[Any]) -> None:
+        if not arrays[0].all():
+            shown = " ".join(f"[{item}]" for item in (*texts, *arrays[1:]))
+            raise InvalidArgumentError(None, None, f"{message}: {shown}" if shown else message)
+
+    return checked(check, [test, *tensors], name or "Assert")
+
+
+def comparison(op: str, sign: str) -> Callable[..., Any]:
+    """The check that x `sign` y holds element by element."""
+
+    def check(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> Any:
+        """Raises InvalidArgumentError with `message` unless it holds; in a graph an operation that does so."""
+        first = convert_to_tensor(x)
+        second = convert_to_tensor(y, dtype_hint=first.dtype)
+        text = f"{message or ''} Condition x {sign} y did not hold".strip()
+        found = _must_hold(call(op, first, second), [first, second], text, name or f"assert_{op}")
+        return found if isinstance(first, Tensor) or isinstance(second, Tensor) else None
+
+    return check
+
+
+CHECKS: dict[str, Callable[..., Any]] = {
+    "assert_equal": comparison("equal", "=="),
+    "assert_greater": comparison("greater", ">"),
+    "assert_greater_equal": comparison("greater_equal", ">="),
+    "assert_less": comparison("less", "<"),
+    "assert_less_equal": comparison("less_equal", "<="),
+    "assert_none_equal": comparison("not_equal", "!="),
+}
+
+
+def assert_v1(check: Callable[..., Any]) -> Callable[..., Any]:
+    """TensorFlow 1's order of the arguments of a check."""
+
+    def function(
+        x: Any,
+        y: Any,
+        data: Any = None,
+        summarize: int | None = None,
+        message: str | None = None,
+        name: str | None = None,
+    ) -> Any:
+        return check(x, y, message, summarize, name)
+
+    return function

@@ -1,0 +1,293 @@
+"""Ordering, branches and loops. Branches and loops run from Python, each of their parts compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.tensorflow import context, nest
+from treadle.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
+from treadle.compat.tensorflow.func_graph import Subgraph, effects_of
+from treadle.compat.tensorflow.graph import Operation, operation_of
+from treadle.compat.tensorflow.partial import common
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.stage import Function
+from treadle.compat.tensorflow.state import Run
+from treadle.compat.tensorflow.tensor import Tensor, call
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.frontends.tensorflow.peeled import State
+from treadle.ops.op import Array
+
+
+def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContextManager[None]:
+    """Ops made in the block run after these; eagerly everything runs in order anyway."""
+    graph = context.current_graph()
+    return nullcontext() if graph is None else graph.control_dependencies(control_inputs)
+
+
+def group(*inputs: Any, name: str | None = None) -> Any:
+    """An operation that is done when all of `inputs` are; None eagerly, where they are done already."""
+    graph = context.current_graph()
+    before = [op for op in map(operation_of, nest.flatten(list(inputs))) if op is not None]
+    if graph is None:
+        if not before:
+            return None
+        graph = before[0].graph
+    op = graph.create_op("NoOp", (), lambda _e, _v: [], name or "group_deps", outputs=[])
+    op.control_inputs.extend(other for other in before if other not in op.control_inputs)
+    return op
+
+
+def no_op(name: str | None = None) -> Any:
+    """An operation that does nothing."""
+    return group(name=name or "NoOp")
+
+
+def tuple_(tensors: Sequence[Any], name: str | None = None) -> list[Any]:
+    """The tensors, each there only when all are."""
+    if context.current_graph() is None:
+        return list(tensors)
+    with control_dependencies(tensors):
+        return [call("identity", tensor) for tensor in tensors]
+
+
+def cond(
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: str | None = None,
+) -> Any:
+    """true_fn() if `pred` holds, else false_fn(); only the one taken runs. Both must give the same structure."""
+    if true_fn is None or false_fn is None:
+        raise TypeError("cond(): wanted 'true_fn' and 'false_fn'")
+    graph = context.current_graph()
+    if graph is not None and isinstance(pred, bool):
+        raise TypeError("pred must not be a Python bool", pred)
+    test = convert_to_tensor(pred)
+    if not isinstance(test, Tensor):
+        return true_fn() if bool(test) else false_fn()
+    graph = graph or test.graph
+    yes, no = (Subgraph(graph, function, (), ()) for function in (true_fn, false_fn))
+    ours, theirs = yes.graph.results, no.graph.results
+    if [t.dtype for t in ours] != [t.dtype for t in theirs]:
+        raise TypeError(
+            f"true_fn and false_fn must return the same number and types of tensors, got {ours} and {theirs}"
+        )
+    count = len(yes.captured)
+
+    def choose(run: Run, arrays: list[Array]) -> list[Array]:
+        taken = arrays[1 : 1 + count] if arrays[0].item() else arrays[1 + count :]
+        return (yes if arrays[0].item() else no).run(run, (), taken)
+
+    forms = [placeholder_forms(a.dtype.core, common(a.shape, b.shape)) for a, b in zip(ours, theirs, strict=True)]
+    op = graph.create_op(
+        "If",
+        [test, *yes.captured, *no.captured],
+        lambda e, v: e.python(op, v, choose),
+        name or "cond",
+        outputs=forms,
+        attrs=effects_of(yes, no),
+    )
+    return _returned(yes.graph.structure, op)
+
+
+def cond_v1(
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    strict: bool = False,
+    name: str | None = None,
+    fn1: Callable[[], Any] | None = None,
+    fn2: Callable[[], Any] | None = None,
+) -> Any:
+    """cond with TensorFlow 1's names of the functions. A list of one tensor stays one, as in TensorFlow 2's graphs."""
+    return cond(pred, true_fn or fn1, false_fn or fn2, name)
+
+
+def case(
+    pred_fn_pairs: Any,
+    default: Callable[[], Any] | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str | None = None,
+) -> Any:
+    """What the function of the first predicate gives that holds; `default` if none does, without it the last function."""
+    pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
+    if not pairs:
+        raise ValueError("case(): wanted at least one pair of a predicate and a function")
+    if default is None:
+        *pairs, (_, default) = pairs
+    found: Callable[[], Any] = default
+    for predicate, function in reversed(pairs):
+        found = partial(cond, predicate, function, found)
+    return found()
+
+
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str | None = None
+) -> Any:
+    """What the function number `branch_index` gives; `default` (without it the last one) if there is none."""
+    functions = dict(branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns))
+    index = convert_to_tensor(branch_index)
+    last = default or functions[max(functions)]
+    return case([(call("equal", index, number), function) for number, function in functions.items()], last)
+
+
+def while_loop_v1(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+    maximum_iterations: Any = None,
+    return_same_structure: bool = False,
+) -> Any:
+    """TensorFlow 1's while_loop: a single loop variable comes as itself, unless `return_same_structure`.
+
+    The parameters are in TensorFlow 1's order: `name` comes before `maximum_iterations`.
+    """
+    found = while_loop(cond, body, loop_vars, shape_invariants, maximum_iterations=maximum_iterations, name=name)
+    return found[0] if len(found) == 1 and not return_same_structure else found
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Repeat loop_vars = body(*loop_vars) while cond(*loop_vars) holds; returns the last loop_vars."""
+    if isinstance(maximum_iterations, Tensor) and constant_value(maximum_iterations) is None:
+        return _limited_loop(cond, body, loop_vars, shape_invariants, maximum_iterations, name)
+    given = [convert_to_tensor(leaf) for leaf in nest.flatten(loop_vars)]
+    limit = None if maximum_iterations is None else _number(maximum_iterations)
+    graph = context.current_graph() or next((tensor.graph for tensor in given if isinstance(tensor, Tensor)), None)
+    if graph is None:
+        return _eager_loop(cond, body, nest.pack_sequence_as(loop_vars, given), limit)
+    first = [
+        graph.enter(tensor) if isinstance(tensor, Tensor) else constant_in(graph, np.asarray(tensor))
+        for tensor in given
+    ]
+    shapes = [tensor.shape for tensor in first] if shape_invariants is None else _shapes(shape_invariants)
+    forms = [placeholder_forms(tensor.dtype.core, shape) for tensor, shape in zip(first, shapes, strict=True)]
+    parameters = [(form, f"loop_{number}") for number, form in enumerate(forms)]
+    test = Subgraph(graph, cond, parameters, loop_vars)
+    step = Subgraph(graph, body, parameters, loop_vars)
+    _must_fit(step.graph.results, first, shapes)
+    repeat = _repeated(test, step, cond, limit)
+    op = graph.create_op(
+        "While",
+        [*first, *test.captured, *step.captured],
+        lambda e, v: e.python(op, v, repeat),
+        name or "while",
+        outputs=forms,
+        attrs=effects_of(test, step),
+    )
+    return nest.pack_sequence_as(loop_vars, op.outputs)
+
+
+def _repeated(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
+    """The loop: its variables come before what its test and its step read from outside.
+
+    A test without effects is computed by the step before it, and items of lists are read and written by the loop.
+    """
+    count, tested = len(step.graph.results), len(test.captured)
+    if not test.graph.effects():
+        step.go_on(cond)
+    joined = len(step.graph.results) > count
+    parts = step.taken_apart(count)
+
+    def goes_on(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
+        return (limit is None or done < limit) and bool(test.run(run, state, of_test)[0])
+
+    def repeat(run: Run, arrays: list[Array]) -> list[Array]:
+        state, of_test, of_step = arrays[:count], arrays[count : count + tested], arrays[count + tested :]
+        done, going = 0, goes_on(run, state, of_test, 0)
+        while going:
+            made = step.run(run, state, of_step)
+            state, done = made[:count], done + 1
+            going = bool(made[-1]) and done != limit if joined else goes_on(run, state, of_test, done)
+        return state
+
+    def repeat_over_lists(run: Run, arrays: list[Array]) -> list[Array]:
+        assert parts is not None
+        of_test = arrays[count : count + tested]
+        state = State(parts, [*arrays[:count], *arrays[count + tested :]])
+        done, going = 0, goes_on(run, state.arrays[:count], of_test, 0)
+        while going:
+            made = step.run_apart(parts, run, state.operands())
+            state.take(made)
+            done += 1
+            going = bool(made[-1]) and done != limit if joined else goes_on(run, state.arrays[:count], of_test, done)
+        return state.ended()[:count]
+
+    return repeat if parts is None else repeat_over_lists
+
+
+def _limited_loop(
+    cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shapes: Any, most: Tensor, name: str | None
+) -> Any:
+    """while_loop with a number of iterations that a run tells: it counts them itself."""
+    zero = call("zeros_like", most)
+    counted = None if shapes is None else (TensorShape([]), shapes)
+    return while_loop(
+        lambda done, state: call("logical_and", call("less", done, most), cond(*state)),
+        lambda done, state: (call("add", done, 1), nest.pack_sequence_as(loop_vars, nest.flatten(body(*state)))),
+        (zero, loop_vars),
+        counted,
+        name=name,
+    )[1]
+
+
+def _number(value: Any) -> int:
+    known = constant_value(value)
+    return int(value if known is None else known)
+
+
+def _eager_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Any, limit: int | None) -> Any:
+    done = 0
+    while (limit is None or done < limit) and bool(cond(*state)):
+        found = body(*state)
+        state = nest.pack_sequence_as(state, [convert_to_tensor(leaf) for leaf in nest.flatten(found)])
+        done += 1
+    return state
+
+
+def _must_fit(results: Sequence[Tensor], first: Sequence[Tensor], shapes: Sequence[TensorShape]) -> None:
+    if len(results) != len(first):
+        raise ValueError(f"The body returns {len(results)} tensors, but there are {len(first)} loop variables.")
+    for result, start, shape in zip(results, first, shapes, strict=True):
+        if result.dtype != start.dtype:
+            raise TypeError(
+                f"The loop variable {start.name} is {start.dtype.name}, but {result.dtype.name} after a step."
+            )
+        if any(a is not None and a != b for a, b in zip(shape.dims or (), result.shape.dims or (), strict=False)):
+            raise ValueError(
+                f"The loop variable {start.name} has shape {shape}, but {result.shape} after a step; "
+                "say what stays the same with shape_invariants"
+            )
+
+
+def _shapes(structure: Any) -> list[TensorShape]:
+    return [structure] if isinstance(structure, TensorShape) else [s for item in structure for s in _shapes(item)]
+
+
+def _returned(structure: Any, op: Operation) -> Any:
+    """The outputs of `op` in the form in which the function returned them."""
+    leaves = nest.flatten(structure)
+    outputs = iter(op.outputs)
+    return nest.pack_sequence_as(
+        structure, [None if leaf is None else op if isinstance(leaf, Operation) else next(outputs) for leaf in leaves]
+    )

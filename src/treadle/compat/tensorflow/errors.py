@@ -1,0 +1,168 @@
+"""tf.errors: what went wrong, in TensorFlow's kinds, made of treadle's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from treadle import errors as core
+
+
+class OpError(Exception):
+    """Base of all errors of a run. `op` is the Operation at fault, if known; `message` says what happened."""
+
+    code = 2
+
+    def __init__(self, node_def: Any, op: Any, message: str, *details: Any) -> None:
+        super().__init__(message)
+        self.node_def = node_def
+        self.op = op
+        self.message = message
+        self.details = details
+
+    @property
+    def error_code(self) -> int:
+        """The number of the kind, as in google.rpc.Code."""
+        return self.code
+
+
+class OperatorNotAllowedInGraphError(TypeError):
+    """Python asked for the value of a tensor that has none before its graph runs."""
+
+
+class CancelledError(OpError):
+    code = 1
+
+
+class UnknownError(OpError):
+    code = 2
+
+
+class InvalidArgumentError(OpError):
+    code = 3
+
+
+class MisfitError(InvalidArgumentError, ValueError):
+    """Operands that do not fit an op that is added to a graph, also where TensorFlow tells it when the graph runs."""
+
+
+class DeadlineExceededError(OpError):
+    code = 4
+
+
+class NotFoundError(OpError):
+    code = 5
+
+
+class AlreadyExistsError(OpError):
+    code = 6
+
+
+class PermissionDeniedError(OpError):
+    code = 7
+
+
+class ResourceExhaustedError(OpError):
+    code = 8
+
+
+class FailedPreconditionError(OpError):
+    code = 9
+
+
+class AbortedError(OpError):
+    code = 10
+
+
+class OutOfRangeError(OpError):
+    code = 11
+
+
+class UnimplementedError(OpError):
+    code = 12
+
+
+class InternalError(OpError):
+    code = 13
+
+
+class UnavailableError(OpError):
+    code = 14
+
+
+class DataLossError(OpError):
+    code = 15
+
+
+class UnauthenticatedError(OpError):
+    code = 16
+
+
+CODES = {
+    "OK": 0, "CANCELLED": 1, "UNKNOWN": 2, "INVALID_ARGUMENT": 3, "DEADLINE_EXCEEDED": 4, "NOT_FOUND": 5,
+    "ALREADY_EXISTS": 6, "PERMISSION_DENIED": 7, "RESOURCE_EXHAUSTED": 8, "FAILED_PRECONDITION": 9, "ABORTED": 10,
+    "OUT_OF_RANGE": 11, "UNIMPLEMENTED": 12, "INTERNAL": 13, "UNAVAILABLE": 14, "DATA_LOSS": 15, "UNAUTHENTICATED": 16,
+}  # fmt: skip
+"""tf.errors.INVALID_ARGUMENT and its like: what `error_code` is."""
+
+
+_OF_PYTHON: tuple[tuple[type[BaseException], type[OpError]], ...] = (
+    (NotImplementedError, UnimplementedError),
+    (MemoryError, ResourceExhaustedError),
+    (StopIteration, OutOfRangeError),
+    (ValueError, InvalidArgumentError),
+    (TypeError, InvalidArgumentError),
+)
+"""Kinds of exceptions raised in Python functions and what TensorFlow makes of them; UnknownError of all others."""
+
+_OF_TREADLE: tuple[tuple[type[core.TreadleError], type[OpError]], ...] = (
+    (core.RunTimeoutError, DeadlineExceededError),
+    (core.RunCancelledError, CancelledError),
+    (core.LimitError, ResourceExhaustedError),
+    (core.InternalError, InternalError),
+    (core.KernelError, InvalidArgumentError),
+    (core.ShapeError, InvalidArgumentError),
+    (core.InputError, InvalidArgumentError),
+    (core.ThreadSettingError, InvalidArgumentError),
+)
+
+
+def kind_for(table: Any, error: BaseException) -> type[OpError]:
+    """The first kind of `table` that `error` is of."""
+    return next((kind for cause, kind in table if isinstance(error, cause)), UnknownError)
+
+
+def of_python(error: Exception, where: str = "") -> OpError:
+    """What a user's Python function raised, as TensorFlow would raise it. Chain it to `error`."""
+    if isinstance(error, OpError):
+        return type(error)(error.node_def, error.op, error.message)
+    text = f"{type(error).__name__}: {error}"
+    return kind_for(_OF_PYTHON, error)(None, None, f"{where}: {text}" if where else text)
+
+
+def translated(error: core.TreadleError) -> OpError:
+    """`error` as TensorFlow would raise it. Chain it to what python_cause() finds."""
+    if isinstance(error, core.RunTimeoutError):
+        return DeadlineExceededError(None, None, f"Timed out waiting for notification: {error}")
+    cause = python_cause(error)
+    if isinstance(cause, core.WorkerError):
+        return AbortedError(None, None, str(error))
+    if isinstance(error, core.RunError) and cause is not error:
+        if isinstance(cause, OpError):
+            return type(cause)(cause.node_def, cause.op, cause.message)
+        if isinstance(cause, core.TreadleError):
+            return kind_for(_OF_TREADLE, cause)(None, None, str(error))
+        return kind_for(_OF_PYTHON, cause)(None, None, f"{type(cause).__name__}: {cause}\n{error}")
+    return kind_for(_OF_TREADLE, error)(None, None, str(error))
+
+
+def unplaced(error: BaseException) -> str:
+    """What `error` says, without the node that it is about: for messages that name the operation themselves."""
+    return error.what if isinstance(error, core.TreadleError) else str(error)
+
+
+def python_cause(error: BaseException) -> BaseException:
+    """What a Python function raised, if that is behind `error`; else `error`."""
+    found = error
+    while isinstance(found, core.TreadleError) and found.__cause__ is not None:
+        found = found.__cause__
+    return found

@@ -1,0 +1,160 @@
+"""Graphs of functions: branches, loop bodies and traced functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from treadle.compat.tensorflow import context, nest
+from treadle.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
+from treadle.compat.tensorflow.errors import InvalidArgumentError
+from treadle.compat.tensorflow.graph import Graph, Operation
+from treadle.compat.tensorflow.program import Program, closure, touched
+from treadle.compat.tensorflow.state import Run
+from treadle.compat.tensorflow.tensor import Tensor
+from treadle.dtypes import string
+from treadle.frontends.tensorflow.peeled import Peeled, Step, peeled
+from treadle.ops.op import Array, Info
+
+
+class FuncGraph(Graph):
+    """The graph of a function. With an `outer` graph, tensors of that graph that it reads become its captures."""
+
+    def __init__(self, outer: Graph | None) -> None:
+        super().__init__()
+        self.outer = outer
+        self.eager_variables = outer is None
+        self.captures: dict[Tensor, Tensor] = {}
+        self.parameters: list[Tensor] = []
+        self.results: list[Tensor] = []
+        self.structure: Any = None
+        self.seed = outer.seed if outer is not None else context.process_seed()
+        self.creates = False
+        self.created: list[Any] = []
+
+    def parameter(self, forms: tuple[Info, Info], name: str) -> Tensor:
+        """A new input of the function."""
+        unknown = tuple(Info(form.dtype, form.shape) for form in forms)
+        return self.create_op("Placeholder", (), _unfed, name, outputs=[unknown]).outputs[0]  # type: ignore[list-item]
+
+    def enter(self, tensor: Tensor) -> Tensor:
+        """`tensor` as a tensor of this graph; captured if it is of a graph around it."""
+        if tensor.graph is self:
+            return tensor
+        if tensor in self.captures:
+            return self.captures[tensor]
+        if self.outer is None:
+            return super().enter(tensor)
+        outside = self.outer.enter(tensor)
+        known = constant_value(outside)
+        if known is not None:
+            return constant_in(self, known)
+        if outside not in self.captures:
+            self.captures[outside] = self.parameter(outside.forms, f"capture_{len(self.captures)}")
+        return self.captures[outside]
+
+    def trace(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+        """Call `function` with this graph as the current one; what it returns are the results."""
+        with self.as_default():
+            self.structure = function(*args, **kwargs)
+            leaves = nest.flatten(self.structure)
+            self.results = [
+                self.enter(_tensor(leaf)) for leaf in leaves if not isinstance(leaf, Operation) and leaf is not None
+            ]
+
+    def effects(self) -> list[Operation]:
+        """The operations that run even if no result needs them."""
+        return [op for op in self.get_operations() if op.kind in EFFECTS or op.kind.startswith("Assign")]
+
+    def program(self, *, effects: bool) -> Program:
+        """What computes the results; with `effects` assignments and Python functions too that no result needs."""
+        ops = closure(self.results, self.effects() if effects else (), ())
+        given = [*self.parameters, *self.captures.values()]
+        return Program([op for op in ops if op.kind != "Placeholder"], given, self.results)
+
+
+EFFECTS = ("EagerPyFunc", "PyFunc", "Print", "If", "While", "Assert")
+"""Kinds of operations, beside assignments, that run even if no result needs them."""
+
+
+def _unfed(e: Any, _: Any) -> Any:
+    raise InvalidArgumentError(None, None, f"You must feed a value for placeholder tensor '{e.name}'")
+
+
+def _tensor(leaf: Any) -> Tensor:
+    found = convert_to_tensor(leaf)
+    assert isinstance(found, Tensor)
+    return found
+
+
+def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
+    """Attributes of an operation that runs them: the variables they read and change, and whether that may be any."""
+    ops = [op for subgraph in subgraphs for op in subgraph.graph.get_operations()]
+    both = [touched(op) for op in ops]
+    return {
+        "reads": tuple(dict.fromkeys(variable for reads, _ in both for variable in reads)),
+        "writes": tuple(dict.fromkeys(variable for _, writes in both for variable in writes)),
+        "opaque": any(op.attrs.get("opaque", False) for op in ops),
+    }
+
+
+class Subgraph:
+    """A traced branch or loop body, run from Python with the arrays of its parameters and captures."""
+
+    def __init__(
+        self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Any, str]], args: Any
+    ) -> None:
+        self.graph = FuncGraph(outer)
+        with context.entered(self.graph):
+            self.graph.parameters = [self.graph.parameter(forms, name) for forms, name in parameters]
+        self._args = args
+        self.graph.trace(function, *nest.pack_sequence_as(args, self.graph.parameters))
+        self._program: Program | None = None
+
+    @property
+    def captured(self) -> list[Tensor]:
+        """The tensors of the outer graph that it reads."""
+        return list(self.graph.captures)
+
+    def go_on(self, test: Callable[..., Any]) -> None:
+        """Compute one more result: `test` of the others, in the form in which the body returned them."""
+        graph, results = self.graph, self.graph.results
+        graph.trace(test, *nest.pack_sequence_as(self._args, results))
+        graph.results = [*results, *graph.results]
+
+    def taken_apart(self, count: int) -> Peeled[Tensor] | None:
+        """The body as the step of a loop of `count` variables, taken apart where it reads and writes lists.
+
+        None if it has none, or if that cannot be done.
+        """
+        graph = self.graph
+        given = [*graph.parameters, *graph.captures.values()]
+        lists = [tensor.dtype.core is string and tensor.shape.rank == 0 for tensor in given]
+        if not any(lists):
+            return None
+        targets = graph.effects()
+
+        def reader(tensor: Tensor) -> tuple[str, Sequence[Tensor]] | None:
+            return None if tensor.op.kind == "Placeholder" else (tensor.op.kind, tensor.op.inputs)
+
+        def needed(ends: Sequence[Tensor], known: Sequence[Tensor]) -> Sequence[Tensor]:
+            return [op.outputs[0] for op in closure(ends, targets, known) if op.outputs]
+
+        def resizes(tensor: Tensor) -> bool:
+            return bool(tensor.op.attrs.get("resize_if_index_out_of_bounds", False))
+
+        results, extra = graph.results[:count], graph.results[count:]
+        return peeled(Step(given, lists, results, reader, needed, resizes, constant_value, extra))
+
+    def run_apart(self, parts: Peeled[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
+        """What `parts` want, from arrays of what they are given."""
+        if self._program is None:
+            ops = closure(parts.wanted, self.graph.effects(), parts.given)
+            self._program = Program([op for op in ops if op.kind != "Placeholder"], parts.given, parts.wanted)
+        return self._program.run_part(arrays, run)
+
+    def run(self, run: Run, parameters: Sequence[Array], captures: Sequence[Array]) -> list[Array]:
+        """Its results."""
+        if self._program is None:
+            self._program = self.graph.program(effects=True)
+        return self._program.run_part([*parameters, *captures], run)

@@ -1,0 +1,249 @@
+"""tf.function: Python functions traced to graphs, one for each combination of dtypes, shapes and Python values."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from treadle import forking
+from treadle.compat import forms
+from treadle.compat.tensorflow import context, nest
+from treadle.compat.tensorflow.autograph import converted
+from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
+from treadle.compat.tensorflow.errors import python_cause, translated
+from treadle.compat.tensorflow.func_graph import FuncGraph
+from treadle.compat.tensorflow.program import Program
+from treadle.compat.tensorflow.shape import TensorSpec
+from treadle.compat.tensorflow.state import EAGER, Run
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.errors import TreadleError
+
+
+class _Process:
+    eagerly = False
+
+
+_process = _Process()
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """Let every tf.function run as plain Python, op by op, to look for mistakes in it."""
+    _process.eagerly = bool(run_eagerly)
+
+
+def functions_run_eagerly() -> bool:
+    """Whether every tf.function runs as plain Python."""
+    return _process.eagerly
+
+
+class ConcreteFunction:
+    """A function traced for arguments of certain dtypes and shapes: call it with such tensors."""
+
+    def __init__(self, graph: FuncGraph, program: Program, name: str) -> None:
+        self.graph = graph
+        self.name = name
+        self._program = program
+        self._kept: list[Any] = []  # what the key of the trace names by identity
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """The tensors of the graph that stand for the arguments."""
+        return list(self.graph.parameters)
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The tensors of the graph that are returned."""
+        return list(self.graph.results)
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The outputs in the form in which the function returns them."""
+        return self.graph.structure
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results for these tensors. Raises TypeError or ValueError if they do not fit those it was traced for."""
+        leaves = nest.flatten((args, kwargs))
+        if len(leaves) != len(self.graph.parameters):
+            raise TypeError(f"{self.name} takes {len(self.graph.parameters)} tensors, got {len(leaves)}")
+        given = [convert_to_tensor(leaf, p.dtype) for leaf, p in zip(leaves, self.graph.parameters, strict=True)]
+        return self.run([np.asarray(tensor) for tensor in given])
+
+    def run(self, arrays: list[Any]) -> Any:
+        """The results for arrays of the tensors."""
+        for parameter, array in zip(self.graph.parameters, arrays, strict=True):
+            if not parameter.shape.is_compatible_with(array.shape):
+                raise ValueError(
+                    f"{self.name} takes shape {parameter.shape} for {parameter.op.name}, got {array.shape}"
+                )
+        try:
+            found = self._program.run(dict(zip(self.graph.parameters, arrays, strict=True)), Run(EAGER))
+        except TreadleError as error:
+            raise translated(error) from python_cause(error)
+        results = iter([EagerTensor(frozen(found[tensor])) for tensor in self.graph.results])
+        form = [None if leaf is None or _is_op(leaf) else next(results) for leaf in nest.flatten(self.graph.structure)]
+        return nest.pack_sequence_as(self.graph.structure, form)
+
+
+class Function:
+    """A function that runs as a graph. Called while a graph is built, it becomes part of that graph.
+
+    Python code runs once, while tracing; with `autograph`, `if`, `while` and `for` over tensors become part of the graph.
+    Variables may be made while it is traced for the first time.
+    """
+
+    def __init__(self, function: Callable[..., Any], input_signature: Any = None, *, autograph: bool = True) -> None:
+        functools.update_wrapper(self, function)
+        self.python_function = function
+        self._name = str(getattr(function, "__name__", function))
+        self.input_signature = None if input_signature is None else tuple(input_signature)
+        self._signature = _signature(function)
+        self._autograph = autograph
+        self._converted: Callable[..., Any] | None = None
+        self._traced: dict[Any, ConcreteFunction] = {}
+        self._traces = 0
+        self._bound: dict[int, Function] = {}
+        self._owner: weakref.ref[Any] | None = None
+        self._lock = forking.lock()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a method: a function of its own for each instance, which it does not keep alive."""
+        if instance is None:
+            return self
+        key = id(instance)
+        if key not in self._bound:
+            bound = Function(self.python_function, self.input_signature, autograph=self._autograph)
+            bound._owner = weakref.ref(instance, lambda _: self._bound.pop(key, None))
+            if self._signature is not None:
+                bound._signature = self._signature.replace(parameters=[*self._signature.parameters.values()][1:])
+            self._bound[key] = bound
+        return self._bound[key]
+
+    def _first(self) -> tuple[Any, ...]:
+        """What comes before the arguments: the instance whose method it is."""
+        return () if self._owner is None else (self._owner(),)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The results, as eager tensors in the form in which the function returns them."""
+        leaves = nest.flatten((args, kwargs))
+        if context.current_graph() is not None or any(isinstance(leaf, Tensor) for leaf in leaves):
+            return self._staged()(*self._first(), *args, **kwargs)
+        if _process.eagerly:
+            return self.python_function(*self._first(), *args, **kwargs)
+        structure, given = self._arguments(args, kwargs)
+        arrays = [np.asarray(leaf) for leaf in given if isinstance(leaf, EagerTensor)]
+        return self._trace(structure, given).run(arrays)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The function traced for these arguments, of which any may be a TensorSpec; none: for the input signature."""
+        if self.input_signature is not None and not args and not kwargs:
+            return self._trace((self.input_signature, {}), nest.flatten(self.input_signature))
+        return self._trace(*self._arguments(args, kwargs))
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often the function has been traced."""
+        return self._traces
+
+    def _arguments(self, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
+        """Arguments in one form however they were given, and their leaves, arrays as tensors.
+
+        Raises TypeError for arguments that do not fit the function or its input signature.
+        """
+        if self._signature is not None:
+            bound = self._signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        if self.input_signature is None:
+            return (args, kwargs), [
+                convert_to_tensor(leaf) if isinstance(leaf, (EagerTensor, np.ndarray, np.generic)) else leaf
+                for leaf in nest.flatten((args, kwargs))
+            ]
+        specs = nest.flatten(self.input_signature)
+        leaves = nest.flatten_up_to(self.input_signature, args)
+        return (self.input_signature, {}), [_cast(*pair) for pair in zip(leaves, specs, strict=True)]
+
+    def _staged(self) -> Callable[..., Any]:
+        """The function as it is traced."""
+        with self._lock:
+            if self._converted is None:
+                self._converted = converted(self.python_function) if self._autograph else self.python_function
+            return self._converted
+
+    def _trace(self, structure: Any, leaves: list[Any]) -> ConcreteFunction:
+        specs = leaves if self.input_signature is None else nest.flatten(self.input_signature)
+        key = (nest.form_of(structure), tuple(_key(leaf) for leaf in specs))
+        with self._lock:
+            if key not in self._traced:
+                found = self._traced_anew(structure, specs, creates=not self._traced)
+                if found.graph.created:
+                    found = self._traced_anew(structure, specs, creates=False)
+                found._kept = list(leaves)  # noqa: SLF001 - its own
+                self._traced[key] = found
+            return self._traced[key]
+
+    def _traced_anew(self, structure: Any, specs: list[Any], *, creates: bool) -> ConcreteFunction:
+        graph = FuncGraph(None)
+        graph.creates = creates
+        with graph.as_default():
+            given = [
+                graph.parameter(
+                    placeholder_forms(leaf.dtype.core, leaf.shape), getattr(leaf, "name", None) or f"arg{number}"
+                )
+                if isinstance(leaf, (EagerTensor, TensorSpec))
+                else leaf
+                for number, leaf in enumerate(specs)
+            ]
+        graph.parameters = [leaf for leaf in given if isinstance(leaf, Tensor)]
+        args, kwargs = nest.pack_sequence_as(structure, given)
+        self._traces += 1
+        graph.trace(self._staged(), *self._first(), *args, **kwargs)
+        return ConcreteFunction(graph, graph.program(effects=True), self._name)
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+
+
+def _cast(leaf: Any, spec: TensorSpec) -> Any:
+    """An argument as a tensor that `spec` describes. Raises TypeError."""
+    if isinstance(leaf, TensorSpec):
+        return leaf
+    try:
+        tensor = convert_to_tensor(leaf, spec.dtype)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"Binding inputs to tf.function failed: {leaf!r} does not fit {spec!r}: {error}") from None
+    if not spec.shape.is_compatible_with(tensor.shape):
+        raise TypeError(f"Binding inputs to tf.function failed: shape {tensor.shape} does not fit {spec!r}")
+    return tensor
+
+
+def _is_op(leaf: Any) -> bool:
+    return hasattr(leaf, "control_inputs")
+
+
+def _key(leaf: Any) -> Any:
+    """What of an argument decides whether a trace fits: dtype and shape, or a Python value (by identity if it must be)."""
+    if isinstance(leaf, (EagerTensor, TensorSpec)):
+        return leaf.dtype.name, leaf.shape
+    try:
+        hash(leaf)
+    except TypeError:
+        return "object", id(leaf)
+    return type(leaf).__name__, forms.number(leaf) if isinstance(leaf, float) else leaf
+
+
+def function(
+    func: Callable[..., Any] | None = None, input_signature: Any = None, autograph: bool = True, **_: Any
+) -> Any:
+    """Let `func` run as a graph; also as a decorator with arguments."""
+    if func is None:
+        return lambda later: Function(later, input_signature, autograph=autograph)
+    return Function(func, input_signature, autograph=autograph)

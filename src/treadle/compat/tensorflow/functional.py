@@ -1,0 +1,203 @@
+"""Functions over the first axis of tensors: map_fn, scan, foldl, foldr. Each is a while_loop over TensorArrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from treadle.compat.tensorflow import context, nest
+from treadle.compat.tensorflow.control_flow import while_loop
+from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.dtypes import DType, as_dtype
+from treadle.compat.tensorflow.shape import TensorShape, TensorSpec
+from treadle.compat.tensorflow.tensor import Tensor, call
+from treadle.compat.tensorflow.tensor_array import TensorArray
+
+
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """fn of each row of `elems` (rows of several tensors in the form of `elems`), stacked.
+
+    `fn_output_signature` says what fn returns, dtypes or TensorSpecs in its form; without it, it is like its argument. Raises
+    TypeError for something that is no function, ValueError for tensors of different lengths or another form.
+    """
+    rows = _Rows("map_fn", fn, elems)
+    wanted = dtype if fn_output_signature is None else fn_output_signature
+    form = elems if wanted is None else wanted
+    kinds = [tensor.dtype if wanted is None else _dtype_of(leaf) for tensor, leaf in _paired(rows.tensors, wanted)]
+    with rows.scope(name or "map"):
+        outputs = [TensorArray(kind, rows.count, infer_shape=infer_shape) for kind in kinds]
+        shapes = [leaf.shape if isinstance(leaf, TensorSpec) else TensorShape(None) for leaf in nest.flatten(form)]
+
+        def step(place: Any, arrays: Sequence[TensorArray]) -> tuple[Any, list[TensorArray]]:
+            made = _leaves("map_fn", fn(rows.at(place)), form)
+            if infer_shape:
+                shapes[:] = [leaf.shape.merge_with(shape) for leaf, shape in zip(made, shapes, strict=True)]
+            return place + 1, [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
+
+        _, outputs = while_loop(lambda place, _: place < rows.count, step, (convert_to_tensor(0), outputs))
+        return nest.pack_sequence_as(form, [rows.stacked(*pair) for pair in zip(outputs, shapes, strict=True)])
+
+
+def scan(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """All values of `accumulator = fn(accumulator, row)` over the rows of `elems`, stacked.
+
+    The accumulator begins as `initializer`, without it as the first row, which is then the first value. With `reverse` rows
+    are taken from the last to the first; values stand where their row stands.
+    """
+    rows = _Rows("scan", fn, elems)
+    with rows.scope(name or "scan"):
+        start, first, place_of = rows.begun(initializer, reverse=reverse)
+        leaves = nest.flatten(first)
+        outputs = [TensorArray(leaf.dtype, rows.count, infer_shape=infer_shape) for leaf in leaves]
+        if start is not None:
+            outputs = [array.write(start, leaf) for array, leaf in zip(outputs, leaves, strict=True)]
+
+        def step(done: Any, state: Any, arrays: Sequence[TensorArray]) -> tuple[Any, Any, list[TensorArray]]:
+            place = place_of(done)
+            made = _leaves("scan", fn(state, rows.at(place)), first)
+            written = [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
+            return done + 1, nest.pack_sequence_as(first, made), written
+
+        begun = convert_to_tensor(0 if start is None else 1)
+        _, _, outputs = while_loop(lambda done, *_: done < rows.count, step, (begun, first, outputs))
+        found = [rows.stacked(array, leaf.shape) for array, leaf in zip(outputs, leaves, strict=True)]
+        return nest.pack_sequence_as(first, found)
+
+
+def foldl(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from the first to the last."""
+    return _folded("foldl", fn, elems, initializer, name, reverse=False)
+
+
+def foldr(
+    fn: Callable[[Any, Any], Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from the last to the first."""
+    return _folded("foldr", fn, elems, initializer, name, reverse=True)
+
+
+def _folded(
+    op: str, fn: Callable[[Any, Any], Any], elems: Any, initializer: Any, name: str | None, *, reverse: bool
+) -> Any:
+    rows = _Rows(op, fn, elems)
+    with rows.scope(name or op):
+        start, first, place_of = rows.begun(initializer, reverse=reverse)
+
+        def step(done: Any, state: Any) -> tuple[Any, Any]:
+            made = _leaves(op, fn(state, rows.at(place_of(done))), first)
+            return done + 1, nest.pack_sequence_as(first, made)
+
+        begun = convert_to_tensor(0 if start is None else 1)
+        return while_loop(lambda done, _: done < rows.count, step, (begun, first))[1]
+
+
+class _Rows:
+    """The rows of tensors of equal length, in the form in which they were given."""
+
+    def __init__(self, op: str, fn: Any, elems: Any) -> None:
+        if not callable(fn):
+            raise TypeError(f"{op}: fn must be callable, got {fn!r}")
+        self._form = elems if nest.is_nested(elems) else None
+        given = [elems] if self._form is None else nest.flatten(elems)
+        self.tensors = [convert_to_tensor(item) for item in given]
+        self._graph = context.current_graph() or next((t.graph for t in self.tensors if isinstance(t, Tensor)), None)
+        lengths = {tensor.shape[0] for tensor in self.tensors if _rank(tensor, op)} - {None}
+        if len(lengths) > 1:
+            raise ValueError(f"{op}: tensors must have the same length along their first axis, got {sorted(lengths)}")
+        self._length: int | None = next(iter(lengths), None)
+        first = self.tensors[0]
+        known = self._length is not None
+        self.count: Any = (
+            convert_to_tensor(self._length) if known else call("_index", call("shape", first), [0], (("at", 0),))
+        )
+        self._arrays: list[TensorArray] = []
+
+    def scope(self, name: str) -> ExitStack:
+        """Where the ops go and what their names begin with. The tensors become arrays in it."""
+        stack = ExitStack()
+        if self._graph is not None:
+            if context.current_graph() is None:
+                stack.enter_context(self._graph.as_default())
+            stack.enter_context(self._graph.name_scope(name))
+        for tensor in self.tensors:
+            array = TensorArray(tensor.dtype, self.count, clear_after_read=False, element_shape=tensor.shape[1:])
+            self._arrays.append(array.unstack(tensor))
+        return stack
+
+    def at(self, place: Any) -> Any:
+        """The rows at one place, in the form of what was given."""
+        found = [array.read(place) for array in self._arrays]
+        return found[0] if self._form is None else nest.pack_sequence_as(self._form, found)
+
+    def begun(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:
+        """How a fold begins: where the row stands that is its first value (None: that is `initializer`), the value, and what
+        tells the place of the next row from how many are done."""
+        last = self.count - 1
+        start = (last if reverse else convert_to_tensor(0)) if initializer is None else None
+        first = self.at(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
+        return start, first, lambda done: last - done if reverse else done
+
+    def stacked(self, array: TensorArray, shape: TensorShape) -> Any:
+        """All of an array that has as many elements as there are rows, each of this shape as far as it is known."""
+        found = array.shaped(shape).stack()
+        if isinstance(found, Tensor):
+            found.set_shape(TensorShape(None if shape.dims is None else [self._length, *shape.dims]))
+        return found
+
+
+def _rank(tensor: Any, op: str) -> bool:
+    if tensor.shape.rank == 0:
+        raise ValueError(f"{op}: elements in elems must be 1+ dimensional Tensors, not scalars")
+    return tensor.shape.rank is not None
+
+
+def _paired(tensors: Sequence[Any], wanted: Any) -> list[tuple[Any, Any]]:
+    if wanted is None:
+        return [(tensor, None) for tensor in tensors]
+    return [(tensors[0], leaf) for leaf in nest.flatten(wanted)]
+
+
+def _dtype_of(leaf: Any) -> DType:
+    return leaf.dtype if isinstance(leaf, TensorSpec) else as_dtype(leaf)
+
+
+def _leaves(op: str, found: Any, form: Any) -> list[Any]:
+    """What fn returned, as tensors. Raises ValueError for another form than it must have."""
+    if nest.form_of(found) != nest.form_of(form):
+        raise ValueError(f"{op}: fn must return values of the form of {form!r}, got {found!r}")
+    return [convert_to_tensor(leaf) for leaf in nest.flatten(found)]

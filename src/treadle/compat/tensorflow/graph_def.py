@@ -1,0 +1,276 @@
+"""Graphs from files: tf.import_graph_def."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from treadle.compat.tensorflow import context, control_flow
+from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
+from treadle.compat.tensorflow.errors import UnimplementedError, unplaced
+from treadle.compat.tensorflow.func_graph import FuncGraph
+from treadle.compat.tensorflow.graph import Graph, Operation
+from treadle.compat.tensorflow.placeholders import placeholder
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.tensor import Tensor
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.dtypes import f32 as float32
+from treadle.errors import ModelError
+from treadle.frontends.faults import Fault, Faults
+from treadle.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, needed, sorted_nodes
+from treadle.frontends.tensorflow.emitter import NeedsShapeError
+from treadle.frontends.tensorflow.frames import FRAME, inside
+from treadle.frontends.tensorflow.messages import GraphDef
+from treadle.frontends.tensorflow.node import Node, Ref, spelled, tensor_ref
+from treadle.frontends.tensorflow.nodes import NODES
+from treadle.frontends.tensorflow.reader import read
+from treadle.frontends.tensorflow.switches import SIDES, sides
+from treadle.frontends.tensorflow.translate import MISFITS, NOTHING, constant_array, prepared, stated
+
+
+def import_graph_def(
+    graph_def: Any,
+    input_map: Mapping[str, Any] | None = None,
+    return_elements: Sequence[str] | None = None,
+    name: str | None = None,
+    op_dict: Any = None,
+    producer_op_list: Any = None,
+) -> list[Any] | None:
+    """Add the nodes of `graph_def` to the current graph, called "<name>/<node>" ("import" for None, "" for no prefix).
+
+    `input_map` replaces tensors of the file ("name", "name:1") by tensors; returns the tensors ("name:0") and operations
+    ("name") that `return_elements` names. Ops that treadle does not have raise UnimplementedError when a run needs them.
+    Raises TypeError for what is no GraphDef, and ValueError for a graph that cannot be used.
+    """
+    if not hasattr(graph_def, "SerializeToString"):
+        raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}")
+    graph = context.get_default_graph()
+    faults = Faults()
+    try:
+        message, title = read(graph_def) if graph_def.ByteSize() else (GraphDef(), "the GraphDef")
+        library = Library(message.library.function)
+        whole = graph_body(message.node, faults)
+        faults.raise_all(title)
+        body = prepared(whole, library)
+        with graph.as_default(), graph.name_scope("import" if name is None else name):
+            importer = _Importer(graph, library, body, _mapped(input_map, whole))
+            importer.run()
+            importer.name_gone(whole)
+    except (Fault, ModelError) as error:
+        raise ValueError(f"import_graph_def: {error}") from error
+    return None if return_elements is None else [importer.element(str(element)) for element in return_elements]
+
+
+def _mapped(input_map: Mapping[str, Any] | None, whole: Body) -> dict[Ref, Tensor]:
+    """What replaces tensors of the file. Raises ValueError for names that it does not have."""
+    found: dict[Ref, Tensor] = {}
+    for key, value in (input_map or {}).items():
+        ref = tensor_ref(str(key))
+        if ref[0] not in whole.nodes:
+            raise ValueError(f"input_map names {key!r}, which graph_def does not have")
+        tensor = convert_to_tensor(value)
+        assert isinstance(tensor, Tensor)
+        found[ref] = tensor
+    return found
+
+
+class _Importer:
+    """Makes operations of the nodes of one body. `env` holds the tensors made so far, or given."""
+
+    def __init__(self, graph: Graph, library: Library, body: Body, given: Mapping[Ref, Tensor]) -> None:
+        self._graph = graph
+        self._library = library
+        self._body = body
+        self._env: dict[Ref, Tensor] = dict(given)
+        self._ops: dict[str, Operation] = {}
+        self._counts = _counted(body)
+
+    def run(self, wanted: Sequence[Ref] | None = None) -> None:
+        """Make all of them, or those that `wanted` depend on. Raises Fault or ValueError for nodes that cannot be used."""
+        chosen = list(self._body.nodes.values()) if wanted is None else needed(self._body, wanted, self._env)
+        for node in sorted_nodes(chosen, self._env):
+            if (node.name, 0) in self._env and not node.inputs and node.op != "Const":
+                continue  # a placeholder, or an argument, that is given
+            if wanted is None and any(ref not in self._env for ref in node.inputs):
+                continue  # it is inside a loop of TensorFlow 1, which makes it
+            inputs = [self._env[ref] if ref in self._env else self._missing(ref, node) for ref in node.inputs]
+            outputs = self._made(node, inputs)
+            if outputs:
+                self._ops[node.name] = outputs[0].op
+            for index, tensor in enumerate(outputs):
+                self._env.setdefault((node.name, index), tensor)
+            controls = (self._ops[other] for other in node.controls if other in self._ops)
+            if node.name in self._ops:
+                op = self._ops[node.name]
+                op.control_inputs.extend(other for other in controls if other not in (*op.control_inputs, op))
+
+    def results(self) -> list[Tensor]:
+        """The results of the body, if it is a function."""
+        return [self._env[ref] for ref in self._body.results]
+
+    def name_gone(self, whole: Body) -> None:
+        """Let nodes that were replaced, calls and branches of TensorFlow 1, be found under their names."""
+        gone = [node for name, node in whole.nodes.items() if name not in self._body.nodes]
+        for node in gone:
+            count = 1 + max((index for name, index in self._body.aliases if name == node.name), default=-1)
+            known = [self._env.get(self._body.resolved((node.name, index))) for index in range(count)]
+            found = [tensor for tensor in known if tensor is not None]
+            if len(found) == count > 0:
+                op = self._graph.create_op(
+                    node.op, found, lambda e, v: [e.add("identity", item) for item in v], node.name
+                )
+                self._ops[node.name] = op
+                self._env.update(((node.name, index), tensor) for index, tensor in enumerate(op.outputs))
+
+    def element(self, text: str) -> Any:
+        """The tensor "name:0" or the operation "name". Raises ValueError if there is none."""
+        ref = tensor_ref(text)
+        found: Any = self._env.get(ref) if ":" in text else self._ops.get(text)
+        if found is None:
+            raise ValueError(f"Requested return_element {text!r} not found in graph_def.")
+        return found
+
+    def _missing(self, ref: Ref, node: Node) -> Tensor:
+        raise Fault(f"{node.place} reads {spelled(ref)!r}, which is no tensor")
+
+    def _made(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        """The results of `node`."""
+        if node.op in ("Placeholder", "PlaceholderV2"):
+            return [placeholder(stated(node, 0), node.attr("shape"), node.name)]
+        if node.op == "Const":
+            return [constant_in(self._graph, constant_array(node), node.name)]
+        if node.op in NOTHING:
+            self._ops[node.name] = self._graph.create_op(node.op, (), lambda _e, _v: [], node.name, outputs=[])
+            return ()
+        if node.op in _COMPOUND:
+            return _COMPOUND[node.op](self, node, inputs)
+        known = node.op in NODES
+        count = self._counts.get(node.name, 1)
+        unknown = placeholder_forms(float32, TensorShape(None))
+        op = self._graph.create_op(
+            node.op,
+            inputs,
+            _emit_of(node) if known else _absent(node),
+            node.name,
+            outputs=None if known else [unknown] * count,
+            attrs=dict(node.attrs),
+        )
+        for index in range(count if node.op in NODES else 0):
+            self._settle(op, index, node)
+        return op.outputs
+
+    def _settle(self, op: Operation, index: int, node: Node) -> None:
+        """Let result `index` of `op` be there, of the element type that the node states."""
+        dtype = stated(node, index)
+        if index >= len(op.outputs):
+            op.outputs.append(Tensor(op, index, placeholder_forms(dtype, TensorShape(None))))
+        elif op.outputs[index].dtype.core != dtype:
+            op.outputs[index] = Tensor(op, index, placeholder_forms(dtype, op.outputs[index].shape))
+
+    def branch(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        yes, no = (self._function(node.function(name), inputs[1:]) for name in ("then_branch", "else_branch"))
+        return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
+
+    def loop(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        test, step = (self._library.body(node.function(name)) for name in ("cond", "body"))
+        shapes = node.attr("output_shapes", [])
+        known = [TensorShape(shapes[at] if at < len(shapes) else None) for at in range(len(inputs))]
+        return _tensors(
+            control_flow.while_loop(
+                lambda *state: self._called(test, state)[0],
+                lambda *state: self._called(step, state),
+                inputs,
+                shape_invariants=known,
+                name=node.name,
+            )
+        )
+
+    def frame(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        frame = node.attr("frame")
+        count = len(frame.results)
+
+        test, step = inside(node)
+        anything = [TensorShape(None)] * count
+        found = control_flow.while_loop(
+            lambda *state: self._part(*test, (*state, *inputs[count:]))[0],
+            lambda *state: self._part(*step, (*state, *inputs[count:])),
+            inputs[:count],
+            shape_invariants=anything,
+            name=node.name,
+        )
+        return _tensors(found)
+
+    def sides(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        no, yes = (partial(self._part, wanted, given, inputs[1:]) for wanted, given in sides(node))
+        return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
+
+    def _part(self, wanted: list[Ref], given: Mapping[Ref, None], values: Sequence[Tensor]) -> list[Tensor]:
+        """A part of the body, made in the graph that is current: what is `wanted` of it where `given` have these values."""
+        graph = context.get_default_graph()
+        read = [graph.enter(tensor) for tensor in values]
+        inner = _Importer(graph, self._library, self._body, dict(zip(given, read, strict=True)))
+        inner.run(wanted)
+        return [inner._env[ref] for ref in wanted]
+
+    def _function(self, name: str, inputs: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
+        body = self._library.body(name)
+        return lambda: self._called(body, inputs)
+
+    def _called(self, body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
+        """The results of a function, made in the graph that is current."""
+        graph = context.get_default_graph()
+        ready = prepared(body, self._library)
+        if len(ready.arguments) != len(inputs):
+            raise Fault(f"a function takes {len(ready.arguments)} inputs, got {len(inputs)}")
+        arguments = zip(ready.arguments, inputs, strict=True)
+        entered = graph.enter if isinstance(graph, FuncGraph) else lambda tensor: tensor
+        inner = _Importer(graph, self._library, ready, {(name, 0): entered(tensor) for name, tensor in arguments})
+        inner.run()
+        return inner.results()
+
+
+def _tensors(found: Any) -> list[Tensor]:
+    return [found] if isinstance(found, Tensor) else list(found)
+
+
+def _counted(body: Body) -> dict[str, int]:
+    """How many results of each node are read."""
+    counts: dict[str, int] = {}
+    for name, index in (*(ref for node in body.nodes.values() for ref in node.inputs), *body.results):
+        counts[name] = max(counts.get(name, 0), index + 1)
+    return counts
+
+
+def _emit_of(node: Node) -> Callable[..., Any]:
+    """What makes the core nodes of `node`."""
+
+    def emit(e: Any, values: Any) -> Any:
+        try:
+            return NODES[node.op].emit(e, node, values)
+        except Fault as fault:
+            raise ValueError(str(fault)) from fault
+        except NeedsShapeError:
+            raise
+        except MISFITS as error:
+            raise ValueError(unplaced(error)) from error
+
+    return emit
+
+
+def _absent(node: Node) -> Callable[..., Any]:
+    """What stands for an op that treadle does not have, until a run needs it."""
+
+    def emit(_e: Any, _values: Any) -> Any:
+        raise UnimplementedError(None, None, f"treadle does not have the op {node.op} of the node {node.name!r}")
+
+    return emit
+
+
+_COMPOUND: dict[str, Callable[[_Importer, Node, list[Tensor]], Sequence[Tensor]]] = {
+    **dict.fromkeys(BRANCHES, _Importer.branch),
+    **dict.fromkeys(("While", "StatelessWhile"), _Importer.loop),
+    FRAME: _Importer.frame,
+    SIDES: _Importer.sides,
+}
+"""Ops that run parts of the graph."""

@@ -1,0 +1,70 @@
+"""Initialisers of variables: called with a shape and a dtype, they give the first value."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from treadle.compat.tensorflow import random
+from treadle.compat.tensorflow.convert import constant
+from treadle.compat.tensorflow.tensor import call
+
+
+class Initializer:
+    """Base: `initializer(shape, dtype)` gives a tensor."""
+
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        raise NotImplementedError
+
+
+class Zeros(Initializer):
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        return call("zeros", shape, dtype)
+
+
+class Ones(Initializer):
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        return call("ones", shape, dtype)
+
+
+class Constant(Initializer):
+    def __init__(self, value: Any = 0) -> None:
+        self.value = value
+
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        return constant(self.value, dtype, shape)
+
+
+class RandomNormal(Initializer):
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        self.mean, self.stddev, self.seed = mean, stddev, seed
+
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        return random.normal(shape, self.mean, self.stddev, dtype, self.seed)
+
+
+class TruncatedNormal(RandomNormal):
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        return random.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)
+
+
+class RandomUniform(Initializer):
+    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
+        self.minval, self.maxval, self.seed = minval, maxval, seed
+
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        return random.uniform(shape, self.minval, self.maxval, dtype, self.seed)
+
+
+class GlorotUniform(Initializer):
+    """Uniform over [-l, l], l = sqrt(6 / (fan in + fan out))."""
+
+    def __init__(self, seed: int | None = None) -> None:
+        self.seed = seed
+
+    def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        dims = [int(dim) for dim in shape]
+        window = math.prod(dims[:-2])
+        fans = (dims[-2] if len(dims) > 1 else dims[0] if dims else 1) + (dims[-1] if dims else 1)
+        limit = math.sqrt(6 / max(1, window * fans))
+        return random.uniform(shape, -limit, limit, dtype, self.seed)

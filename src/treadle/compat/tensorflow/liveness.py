@@ -1,0 +1,171 @@
+"""Which names are read behind each `if` and loop of a function (see `autograph`).
+
+A name that a statement over a tensor assigns to and nothing reads behind it is local to the statement: it need not have
+a value on every way through, nor be a tensor.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+LOOPS = (ast.While, ast.For)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+Live = frozenset[str]
+"""Names that are read before they are assigned to."""
+
+_NOTHING: Live = frozenset()
+
+
+def own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """These nodes and those inside them, but not what is inside functions, classes and comprehensions of their own."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, (*SCOPES, *_COMPREHENSIONS)):
+            yield from own(list(ast.iter_child_nodes(node)))
+
+
+def assigned(nodes: Sequence[ast.AST]) -> list[str]:
+    """The names that statements assign to or delete, in their order."""
+    found: dict[str, None] = {}
+    for node in own(nodes):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            found[node.id] = None
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) or (isinstance(node, ast.ExceptHandler) and node.name):
+            found[str(node.name)] = None
+        elif isinstance(node, ast.alias):
+            found[node.asname or node.name.partition(".")[0]] = None
+    return [name for name in found if not name.startswith("__treadle")]
+
+
+def mark(body: Sequence[ast.stmt]) -> None:
+    """Tell each `if` and loop of a function, as `treadle_live`, which names are read behind it or by its next step."""
+    _Flow().block(body, _NOTHING)
+    _mark_kept(body, _NOTHING)
+
+
+@dataclass(slots=True)
+class _Flow:
+    """The names that are live where the ways meet to which a statement may jump."""
+
+    loops: list[tuple[Live, Live]] = field(default_factory=list)
+    """Behind each loop around it, and at the loop's next step."""
+    caught: Live = _NOTHING
+    """Where exceptions of the `try` statements around it are caught."""
+
+    def block(self, statements: Sequence[ast.stmt], after: Live) -> Live:
+        """What is live before the statements if `after` is behind them."""
+        for statement in reversed(statements):
+            after = self._before(statement, after | self.caught) | self.caught
+        return after
+
+    def _before(self, node: ast.stmt, after: Live) -> Live:
+        if isinstance(node, ast.If):
+            node.treadle_live = after  # type: ignore[attr-defined]
+            return reads(node.test) | self.block(node.body, after) | self.block(node.orelse, after)
+        if isinstance(node, LOOPS):
+            return self._loop(node, after)
+        if isinstance(node, (ast.Try, ast.TryStar)):
+            return self._try(node, after)
+        if isinstance(node, ast.With):
+            bound = assigned([item.optional_vars for item in node.items if item.optional_vars])
+            return (self.block(node.body, after) - set(bound)) | _reads_of(node.items)
+        if isinstance(node, (ast.Break, ast.Continue)) and self.loops:
+            return self.loops[-1][isinstance(node, ast.Continue)]
+        goes_on = not isinstance(node, (ast.Return, ast.Raise))
+        return ((after - _set_by(node)) if goes_on else _NOTHING) | reads(node)
+
+    def _loop(self, node: ast.While | ast.For, after: Live) -> Live:
+        ends = self.block(node.orelse, after) | frozenset(getattr(node, "treadle_stops", ()))
+        given = _NOTHING if isinstance(node, ast.While) else frozenset(assigned([node.target]))
+        each = reads(node.test if isinstance(node, ast.While) else node.target)
+        live = ends | each
+        while True:
+            self.loops.append((after, live))
+            found = live | (self.block(node.body, live) - given)
+            self.loops.pop()
+            if found == live:
+                break
+            live = found
+        node.treadle_live = live  # type: ignore[union-attr]
+        return live | (_NOTHING if isinstance(node, ast.While) else reads(node.iter))
+
+    def _try(self, node: ast.Try | ast.TryStar, after: Live) -> Live:
+        around = self.caught
+        last = self.block(node.finalbody, after)
+        self.caught = around | last if node.finalbody else around
+        handled = [
+            (self.block(each.body, last) - {each.name or ""}) | _reads_of([each.type] if each.type else [])
+            for each in node.handlers
+        ]
+        behind = self.block(node.orelse, last)
+        self.caught = self.caught.union(*handled)
+        entered = self.block(node.body, behind)
+        self.caught = around
+        return entered
+
+
+def _set_by(node: ast.stmt) -> Live:
+    """The names that surely have a new value behind a simple statement."""
+    if isinstance(node, ast.Delete) or (isinstance(node, ast.AnnAssign) and node.value is None):
+        return _NOTHING
+    return frozenset(assigned([node]))
+
+
+def reads(node: ast.AST) -> Live:
+    """The names that a node reads, also where it adds to or deletes them, and those that functions made in it read."""
+    if isinstance(node, (*SCOPES, *_COMPREHENSIONS)):
+        return _free(node)
+    found = _reads_of(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Store):
+        return found | {node.id}
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        return found | {node.target.id}
+    return found
+
+
+def _reads_of(nodes: Iterator[ast.AST] | Sequence[ast.AST]) -> Live:
+    return _NOTHING.union(*map(reads, nodes))
+
+
+def _free(scope: ast.AST) -> Live:
+    """What a function, class or comprehension reads of the names around it."""
+    inside = list(ast.iter_child_nodes(scope))
+    if isinstance(scope, _COMPREHENSIONS):
+        return (_reads_of(inside) - set(assigned(inside))) | reads(scope.generators[0].iter)
+    if isinstance(scope, ast.ClassDef):
+        return _reads_of(inside)
+    assert isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+    body = scope.body if isinstance(scope.body, list) else [scope.body]
+    given = {inner.arg for inner in ast.walk(scope.args) if isinstance(inner, ast.arg)}
+    outside = [*scope.args.defaults, *(d for d in scope.args.kw_defaults if d), *getattr(scope, "decorator_list", ())]
+    return (_reads_of(body) - given - set(assigned(body))) | _reads_of(outside)
+
+
+def _mark_kept(statements: Sequence[ast.stmt], kept: Live) -> Live:
+    """Add what functions read that were made before a statement, which may be called behind it; returns it all."""
+    for node in statements:
+        if isinstance(node, LOOPS):
+            kept |= _of_functions(node)
+        if isinstance(node, (ast.If, *LOOPS)):
+            node.treadle_live |= kept  # type: ignore[union-attr]
+        if not isinstance(node, SCOPES):
+            for block in _blocks(node):
+                _mark_kept(block, kept)
+        kept |= _of_functions(node)
+    return kept
+
+
+def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a compound statement."""
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(node, name, [])
+    for handler in getattr(node, "handlers", ()):
+        yield handler.body
+
+
+def _of_functions(node: ast.AST) -> Live:
+    return _NOTHING.union(*(_free(inner) for inner in own([node]) if isinstance(inner, SCOPES)))

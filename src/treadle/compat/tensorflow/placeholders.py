@@ -1,0 +1,53 @@
+"""Placeholders: tensors that a run must feed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.tensorflow import context
+from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.dtypes import as_dtype
+from treadle.compat.tensorflow.errors import InvalidArgumentError
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.tensor import Tensor
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
+    """A tensor that every run which needs it must feed. Outside any graph it starts graph mode, as in TensorFlow 1."""
+    if context.current_graph() is None:
+        context.disable_eager_execution()
+    graph = context.get_default_graph()
+    kind, dims = as_dtype(dtype), TensorShape(shape)
+
+    def emit(_e: Any, _v: Any) -> Any:
+        raise InvalidArgumentError(
+            None,
+            op,
+            f"You must feed a value for placeholder tensor '{op.name}' with dtype {kind.name} and shape {dims}",
+        )
+
+    op = graph.create_op(
+        "Placeholder", (), emit, name, outputs=[placeholder_forms(kind.core, dims)], attrs={"dtype": kind}
+    )
+    return op.outputs[0]
+
+
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
+    """`input` unless a run feeds something else of this shape."""
+    graph = context.get_default_graph()
+    with graph.as_default():
+        source = convert_to_tensor(
+            input
+            if isinstance(input, Tensor)
+            else np.asarray(convert_to_tensor(input))
+            if hasattr(input, "numpy")
+            else input
+        )
+    assert isinstance(source, Tensor)
+    forms = placeholder_forms(source.dtype.core, TensorShape(shape))
+    return graph.create_op(
+        "PlaceholderWithDefault", [source], lambda e, values: e.add("identity", values[0]), name, outputs=[forms]
+    ).outputs[0]

@@ -1,0 +1,179 @@
+"""Random tensors: NumPy's Philox generators, one an op, that start with the seeds given."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from treadle import forking
+from treadle.compat.tensorflow import context
+from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
+from treadle.compat.tensorflow.dtypes import as_dtype
+from treadle.compat.tensorflow.graph import Operation
+from treadle.compat.tensorflow.partial import numbers
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.state import EAGER, Store
+from treadle.compat.tensorflow.tensor import EagerTensor
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.ops.op import Array
+
+
+class _Eager:
+    """Eager execution: how many ops drew without a seed of their own, and the generators of those with one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.generators: dict[Any, np.random.Generator] = {}
+        self.lock = forking.lock()
+
+
+_eager = _Eager()
+
+
+def set_seed(seed: int | None) -> None:
+    """Set the seed of the current graph, or of eager execution: its ops then give the same numbers every time.
+
+    That of eager execution is also the seed of functions traced from now on; all of its generators start again.
+    """
+    graph = context.current_graph()
+    if graph is not None:
+        graph.seed = seed
+        return
+    context.set_process_seed(seed)
+    with _eager.lock:
+        _eager.count = 0
+        _eager.generators.clear()
+        EAGER.generators.clear()
+
+
+def _combined(graph_seed: int | None, seed: int | None, name: str) -> int | None:
+    """The seed of an op: None where neither is given; without its own, its name tells it from others."""
+    if graph_seed is None and seed is None:
+        return None
+    own = zlib.crc32(name.encode()) if seed is None else seed
+    return ((graph_seed or 0) & 0xFFFFFFFF) << 32 | own & 0xFFFFFFFF
+
+
+def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | None, draw: Callable[..., Array]) -> Any:
+    where = convert_to_tensor(shape, dtype_hint="int32")
+    element = as_dtype(dtype).core
+    if isinstance(where, EagerTensor):
+        with _eager.lock:
+            found = draw(_eager_generator(kind, seed), tuple(np.asarray(where).reshape(-1)))
+        return EagerTensor(frozen(found.astype(element.numpy)))
+
+    def emit(e: Any, values: Any) -> Any:
+        dims = tuple(e.numbers(values[0]))
+        return e.python(op, (), lambda run, __: [_drawn(run.store, op, seed, draw, dims)], dims)
+
+    forms = placeholder_forms(element, TensorShape(numbers(where)))
+    op = where.graph.create_op(kind, [where], emit, name, outputs=[forms], attrs={"seed": seed})
+    return op.outputs[0]
+
+
+def _eager_generator(kind: str, seed: int | None) -> np.random.Generator:
+    """A new one for an op without a seed; one with a seed goes on with its numbers at the next call."""
+    if seed is None:
+        _eager.count += 1
+        return np.random.Generator(np.random.Philox(_combined(context.process_seed(), None, f"{kind}_{_eager.count}")))
+    key = kind, seed
+    if key not in _eager.generators:
+        _eager.generators[key] = np.random.Generator(np.random.Philox(_combined(context.process_seed(), seed, kind)))
+    return _eager.generators[key]
+
+
+def _drawn(store: Store, op: Operation, seed: int | None, draw: Callable[..., Array], dims: tuple[int, ...]) -> Array:
+    generator = store.generator(op, _combined(op.graph.seed, seed, op.name))
+    with store.drawing:
+        return draw(generator, dims)
+
+
+def normal(
+    shape: Any,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Numbers of the normal distribution."""
+    return _random("random_normal", shape, dtype, seed, name, lambda g, dims: g.normal(mean, stddev, dims))
+
+
+def truncated_normal(
+    shape: Any,
+    mean: float = 0.0,
+    stddev: float = 1.0,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Numbers of the normal distribution at most two standard deviations from the mean."""
+
+    def draw(generator: np.random.Generator, dims: tuple[int, ...]) -> Array:
+        found = generator.standard_normal(dims)
+        while (far := np.abs(found) > 2).any():
+            found = np.where(far, generator.standard_normal(dims), found)
+        return np.asarray(found * stddev + mean)
+
+    return _random("truncated_normal", shape, dtype, seed, name, draw)
+
+
+def uniform(
+    shape: Any,
+    minval: float = 0,
+    maxval: float | None = None,
+    dtype: Any = "float32",
+    seed: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """Numbers evenly spread over [minval, maxval); integers need a maxval."""
+    if as_dtype(dtype).is_integer:
+        if maxval is None:
+            raise ValueError(f"Must specify maxval for integer dtype {as_dtype(dtype)!r}")
+        return _random("random_uniform", shape, dtype, seed, name, lambda g, dims: g.integers(minval, maxval, dims))
+    top = 1.0 if maxval is None else maxval
+    return _random("random_uniform", shape, dtype, seed, name, lambda g, dims: g.uniform(minval, top, dims))
+
+
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+    """The rows of `value` in a random order."""
+    from treadle.compat.tensorflow.tensor import call
+
+    tensor = convert_to_tensor(value)
+    rows = tensor.shape[0]
+    order = _random("random_shuffle", (rows,), "int64", seed, name, lambda g, dims: g.permutation(dims[0]))
+    return call("gather", tensor, order)
+
+
+def dropout_v1(
+    x: Any,
+    keep_prob: Any = None,
+    noise_shape: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+    rate: Any = None,
+) -> Any:
+    """TensorFlow 1's order of the arguments of dropout."""
+    return dropout(x, rate, keep_prob, seed, name)
+
+
+def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:
+    """Each element with probability `rate` 0, else divided by 1 - rate; at rate 0 (inference) x itself."""
+    from treadle.compat.tensorflow.tensor import call
+
+    tensor = convert_to_tensor(x)
+    given = rate if rate is not None else None if keep_prob is None else 1 - keep_prob
+    if given is None:
+        raise ValueError("You must provide a rate to dropout.")
+    if isinstance(given, (int, float)):
+        if not 0 <= given < 1:
+            raise ValueError(f"rate must be a scalar tensor or a float in the range [0, 1), got {given:g}")
+        if given == 0:
+            return call("identity", tensor, name=name)
+    drawn = uniform(call("shape", tensor), dtype=tensor.dtype, seed=seed)
+    kept = call("cast", call("greater_equal", drawn, given), tensor.dtype)
+    return call("multiply", call("truediv", tensor, call("subtract", 1.0, given)), kept, name=name)

@@ -1,0 +1,305 @@
+"""Sessions: runs of a graph, with the state of its variables."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, Self
+
+import numpy as np
+
+from treadle import forking
+from treadle.compat.tensorflow import context, devices, nest
+from treadle.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
+from treadle.compat.tensorflow.convert import array_of
+from treadle.compat.tensorflow.errors import InvalidArgumentError, OpError, python_cause, translated
+from treadle.compat.tensorflow.graph import Graph, Operation
+from treadle.compat.tensorflow.program import Program, closure
+from treadle.compat.tensorflow.state import Run, Store
+from treadle.compat.tensorflow.step_stats import recorded
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
+from treadle.compat.tensorflow.threading import adopt, pools_of
+from treadle.compat.tensorflow.variable import Variable
+from treadle.errors import TreadleError
+from treadle.ops.op import Array
+from treadle.runtime.pool import Pool
+
+DEFAULT = RunOptions()
+
+_NODE = re.compile(r"node '([^']+)'")
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+
+
+_local = _Local()
+
+
+def get_default_session() -> Session | None:
+    """The innermost session of this thread's `with` blocks."""
+    return _local.sessions[-1] if _local.sessions else None
+
+
+def default_session(session: Session | None) -> Session:
+    """`session`, else the default one. Raises ValueError if there is none."""
+    found = session or get_default_session()
+    if found is None:
+        raise ValueError("Cannot use the default session: no session is open; write `with tf.Session() as session:`")
+    return found
+
+
+class Session:
+    """Runs a graph (the default one for None). Safe to use from many threads.
+
+    While a session that was made outside any graph is open, ops outside graphs go into the default graph.
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
+        if target:
+            raise InvalidArgumentError(
+                None, None, f"Session(target=): wanted '', got {target!r}: treadle runs in this process"
+            )
+        if config is not None and not isinstance(config, ConfigProto):
+            raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
+        self._config = ConfigProto() if config is None else config
+        self._pools: list[Pool] = pools_of(self._config)
+        if not self._pools:
+            adopt(self._config)
+        self._cpus = max(1, self._config.device_count.get("CPU", 1))
+        if "CPU" in self._config.device_count:
+            devices.set_logical_cpus(self._cpus)
+        self._holds_mode = graph is None and context.current_graph() is None
+        self.graph = context.get_default_graph() if graph is None else graph
+        if self._holds_mode:
+            context.session_opened()
+        self.store = Store()
+        self._programs: dict[Any, Program] = {}
+        self._reads: dict[Variable, Tensor] = {}
+        self._placed: set[Operation] = set()
+        self._lock = forking.lock()
+        self._entered: list[ExitStack] = []
+        self._closed = False
+
+    def run(
+        self,
+        fetches: Any,
+        feed_dict: Mapping[Any, Any] | None = None,
+        options: RunOptions | None = None,
+        run_metadata: RunMetadata | None = None,
+    ) -> Any:
+        """The values of `fetches`, in their structure: tensors, operations (None), variables or names of these.
+
+        `feed_dict` replaces any tensors by values. Raises tf.errors.OpError and its kinds.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        how = DEFAULT if options is None else options
+        if not isinstance(how, RunOptions):
+            raise TypeError(f"options: wanted tf.compat.v1.RunOptions, got {how!r}")
+        if not self.graph.get_operations():
+            raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
+        leaves = [self._resolved(leaf) for leaf in nest.flatten(fetches)]
+        if feed_dict is not None and not isinstance(feed_dict, Mapping):
+            raise TypeError(f"feed_dict: wanted a dictionary of tensors and values, got {type(feed_dict).__name__}")
+        feeds = {
+            self._fed(part): each
+            for key, value in (feed_dict or {}).items()
+            for part, each in (zip(key, value, strict=True) if isinstance(key, tuple) else ((key, value),))
+        }
+        arrays = {tensor: fed_array(tensor, value) for tensor, value in feeds.items()}
+        traced = how.trace_level != NO_TRACE and run_metadata is not None
+        try:
+            program = self._program(leaves, tuple(feeds))
+            with recorded(run_metadata) if traced and run_metadata is not None else _untraced():
+                found = program.run({tensor: arrays[tensor] for tensor in program.given}, self._run(how))
+        except TreadleError as error:
+            raise self._at_fault(translated(error), str(error)) from python_cause(error)
+        return nest.pack_sequence_as(fetches, [result(leaf, found) for leaf in leaves])
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] = (), accept_options: bool = False) -> Any:
+        """A function of values for `feed_list` that runs `fetches`; with `accept_options` also of options and run_metadata."""
+        keys = list(feed_list)
+
+        def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
+            if len(values) != len(keys):
+                raise ValueError(f"this callable takes {len(keys)} values, got {len(values)}")
+            return self.run(fetches, dict(zip(keys, values, strict=True)), options, run_metadata)
+
+        return call
+
+    def _at_fault(self, error: OpError, text: str) -> OpError:
+        """`error` with the operation at fault, if `text` names one."""
+        found = _NODE.search(text)
+        if error.op is None and found is not None:
+            try:
+                error.op = self.graph.get_operation_by_name(found[1])
+                error.node_def = error.op.node_def
+            except KeyError:
+                pass  # a part of an operation
+        return error
+
+    def _run(self, how: RunOptions) -> Run:
+        milliseconds = how.timeout_in_ms or self._config.operation_timeout_in_ms
+        timeout = milliseconds / 1000 if milliseconds > 0 else None
+        number = how.inter_op_thread_pool
+        single = self._config.experimental.executor_type == "SINGLE_THREADED_EXECUTOR"
+        negative = single or self._config.inter_op_parallelism_threads < 0
+        if number == -1:
+            return Run(self.store, 1, None, timeout)
+        if number < -1 or number >= max(1, len(self._pools)):
+            raise InvalidArgumentError(None, None, f"Invalid inter_op_thread_pool: {number}")
+        return Run(self.store, 1 if negative else None, self._pools[number] if self._pools else None, timeout)
+
+    def _resolved(self, leaf: Any) -> Any:
+        if isinstance(leaf, str):
+            try:
+                return self.graph.as_graph_element(leaf)
+            except (KeyError, ValueError) as error:
+                raise ValueError(f"Argument `fetch` = {leaf} cannot be interpreted as a Tensor. ({error})") from None
+        if isinstance(leaf, Variable):
+            with self._lock:
+                if leaf not in self._reads:
+                    with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.reopened():
+                        self._reads[leaf] = leaf.read_value()
+                return self._reads[leaf]
+        if not isinstance(leaf, (Tensor, Operation, EagerTensor)):
+            raise TypeError(
+                f"Fetch argument {leaf!r} has invalid type {type(leaf).__name__}, must be a string, Tensor, Operation or "
+                "Variable, or a list, tuple or dict of these."
+            )
+        if not isinstance(leaf, EagerTensor) and leaf.graph is not self.graph:
+            raise ValueError(f"Fetch argument {leaf!r} is not an element of this session's graph.")
+        return leaf
+
+    def _fed(self, key: Any) -> Tensor:
+        try:
+            found = self._resolved(key)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error}") from None
+        if not isinstance(found, Tensor):
+            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r}")
+        return found
+
+    def _program(self, leaves: list[Any], fed: tuple[Tensor, ...]) -> Program:
+        key = (tuple(leaf for leaf in leaves if not isinstance(leaf, EagerTensor)), frozenset(fed))
+        with self._lock:
+            found = self._programs.get(key)
+            if found is None:
+                wanted = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
+                ops = closure(wanted, [leaf for leaf in leaves if isinstance(leaf, Operation)], fed)
+                self._place(ops)
+                read = {tensor for op in ops for tensor in op.inputs} | set(wanted)
+                found = self._programs[key] = Program(ops, [tensor for tensor in fed if tensor in read], wanted)
+            return found
+
+    def _place(self, ops: list[Operation]) -> None:
+        soft = self._config.allow_soft_placement
+        for op in ops:
+            device = devices.checked(op.device, op.name, soft=soft, cpus=self._cpus)
+            if self._config.log_device_placement and op not in self._placed:
+                self._placed.add(op)
+                sys.stderr.write(f"{op.name}: ({op.type}): {device}\n")
+
+    def list_devices(self) -> list[devices.LogicalDevice]:
+        """The session's logical CPUs."""
+        return [devices.LogicalDevice(devices.full_name(number), "CPU") for number in range(self._cpus)]
+
+    def as_default(self) -> AbstractContextManager[Session]:
+        """Make it the default session, and its graph the default one, while the block runs."""
+        return _Entered(self)
+
+    def close(self) -> None:
+        """Free what it holds; later runs raise RuntimeError."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._holds_mode:
+            context.session_closed()
+        self._programs.clear()
+        self.store = Store()
+
+    def __enter__(self) -> Self:
+        stack = ExitStack()
+        stack.enter_context(_Entered(self))
+        self._entered.append(stack)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._entered.pop().close()
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_entered"):
+            self.close()
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from the start until it is closed."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
+        super().__init__(target, graph, config)
+        _local.sessions.append(self)
+
+    def close(self) -> None:
+        """Free what it holds; it is no longer the default session."""
+        _local.sessions = [session for session in _local.sessions if session is not self]
+        super().close()
+
+
+class _Entered(AbstractContextManager[Session]):
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._graph = session.graph.as_default()
+
+    def __enter__(self) -> Session:
+        _local.sessions.append(self._session)
+        self._graph.__enter__()
+        return self._session
+
+    def __exit__(self, *_: object) -> None:
+        self._graph.__exit__(None, None, None)
+        _local.sessions.pop()
+
+
+def _untraced() -> AbstractContextManager[None]:
+    return nullcontext()
+
+
+def fed_array(tensor: Tensor, value: Any) -> Array:
+    """A fed value as an array of the tensor's dtype. Raises TypeError or ValueError if it does not fit."""
+    if isinstance(value, Tensor):
+        raise TypeError("The value of a feed cannot be a tf.Tensor object; run it first and feed the result.")
+    if isinstance(value, int) and tensor.dtype.is_integer and not _holds(tensor.dtype.core.numpy, value):
+        raise TypeError(
+            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {tensor.dtype!r}. Try "
+            "explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+        )
+    if tensor.dtype.name == "string":
+        array = array_of(value)
+    else:
+        array = np.asarray(value, dtype=tensor.dtype.core.numpy, order="C")
+    if not tensor.shape.is_compatible_with(array.shape):
+        raise ValueError(
+            f"Cannot feed value of shape {array.shape} for Tensor {tensor.name}, which has shape {tensor.shape}"
+        )
+    return array
+
+
+def _holds(dtype: Any, number: int) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= number <= limits.max)
+
+
+def result(leaf: Any, found: dict[Tensor, Array]) -> Any:
+    """What a fetch gives: None for an operation, a NumPy scalar or array for a tensor."""
+    if isinstance(leaf, Operation):
+        return None
+    if isinstance(leaf, EagerTensor):
+        return leaf.numpy()
+    array = found[leaf]
+    return array if array.ndim else array[()]

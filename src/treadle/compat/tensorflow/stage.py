@@ -1,0 +1,221 @@
+"""A stage: operations of a graph compiled together, for concrete shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.compat.tensorflow.dtypes import as_dtype
+from treadle.compat.tensorflow.errors import FailedPreconditionError, InvalidArgumentError
+from treadle.compat.tensorflow.graph import Operation
+from treadle.compat.tensorflow.state import RUNS, Run, value_in
+from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.graph.graph import Graph, link
+from treadle.graph.value import Value
+from treadle.ops.op import Array, Info
+
+Function = Callable[[Run, list[Array]], Sequence[Any]]
+"""(run, arrays) -> results. The arrays may not be kept: their memory is used for others afterwards."""
+
+DONE = np.array(1, np.uint8)
+
+PYTHON_NS = 1e6
+"""What a user's Python function is taken to cost: enough for a helper to be woken for the next one."""
+
+TOUCH_NS = 1e4
+"""What reading or changing a variable costs beside its bytes."""
+
+
+class StageEmitter(Emitter):
+    """Builds the core graph of one stage: with variables, Python functions and what must follow what.
+
+    `held` are the values of variables when the stage begins. A variable is read then, unless something before the read may have changed it meanwhile; then it
+    is read in a step of its own. It is changed by a step. Steps follow one another by tokens, results that say that a
+    step is done: `after` holds those that the operation being made must wait for, and `opaque` says whether what is
+    before it may have changed any variable.
+    """
+
+    def __init__(self, held: Mapping[Any, Array | None]) -> None:
+        super().__init__(Graph("tensorflow"))
+        self._held = held
+        self.reads: dict[Any, Value] = {}
+        self.run: Value | None = None
+        self.tokens: list[Value] = []
+        self.dynamic: list[Operation] = []
+        self.after: list[Value] = []
+        self.opaque = False
+        self._known: dict[Any, Value] = {}  # the values that variables have been given here
+        self._changed: dict[Any, Value] = {}  # the token of the last change of each
+        self._uses: dict[Any, list[Value]] = {}  # tokens of the steps that read it since
+        self._outside: set[Any] = set()  # variables whose last change was that of a branch or loop
+
+    def read(self, op: Operation, variable: Any) -> Value | None:
+        """The value that `variable` has at this point of the program; None if its shape is known only when it runs.
+
+        Raises FailedPreconditionError if it has none.
+        """
+        if not self.opaque and variable not in self._outside:
+            if variable in self._known:
+                return self._known[variable]
+            if variable not in self.reads:
+                held = value_in(self._held, variable)
+                self.reads[variable] = self.graph.input(variable.op_name, dtypes.from_numpy(held.dtype), held.shape)
+            return self.reads[variable]
+        now = self._held.get(variable)
+        shape = variable.shape.static() if now is None and variable.shape.is_fully_defined() else None
+        shape = now.shape if now is not None else shape
+        found = self._step(
+            op, (), lambda run, _: [_of_shape(run.store.read(variable), shape, variable)], shape, reads=(variable,)
+        )
+        return found[0] if found else None
+
+    def assign(self, op: Operation, variable: Any, value: Value) -> Value:
+        """From this point of the program on, `variable` has this value."""
+        _must_fit(variable, self.shape(value))
+
+        def change(run: Run, arrays: list[Array]) -> list[Array]:
+            held = np.array(arrays[0])
+            held.flags.writeable = False
+            run.store.assign(variable, held)
+            return []
+
+        self._step(op, [value], change, (), writes=(variable,), outputs=())
+        self._known[variable] = value
+        return value
+
+    def add_to(self, op: Operation, variable: Any, delta: Value, sign: int) -> Value:
+        """Add `delta` to `variable`, or subtract it; the result is what it has then.
+
+        Raises FailedPreconditionError if it has no value.
+        """
+        before = self._known.get(variable)
+        known = variable not in self._outside and before is not None
+        shape = before.static_shape if before is not None and known else value_in(self._held, variable).shape
+        _must_add(variable, shape, self.shape(delta))
+        found = self._step(
+            op,
+            [delta],
+            lambda run, arrays: [_of_shape(run.store.add(variable, arrays[0], sign), shape, variable)],
+            shape,
+            writes=(variable,),
+        )
+        assert found is not None
+        self._known[variable] = found[0]
+        return found[0]
+
+    def python(
+        self, op: Operation, inputs: Sequence[Value], function: Function, shape: Sequence[int] | None = None
+    ) -> list[Value] | None:
+        """The results of `function` as a step of the graph; None if their shapes are known only when it has run.
+
+        `shape` is that of every result, if this stage knows more than the graph.
+        """
+        found = self._step(
+            op,
+            inputs,
+            function,
+            shape,
+            reads=op.attrs.get("reads", ()),
+            writes=op.attrs.get("writes", ()),
+            cost=PYTHON_NS,
+        )
+        for variable in op.attrs.get("writes", ()):
+            self._known.pop(variable, None)
+            self._outside.add(variable)
+        return found
+
+    def _step(
+        self,
+        op: Operation,
+        inputs: Sequence[Value],
+        function: Function,
+        shape: Sequence[int] | None,
+        *,
+        reads: Sequence[Any] = (),
+        writes: Sequence[Any] = (),
+        outputs: Sequence[Any] | None = None,
+        cost: float = TOUCH_NS,
+    ) -> list[Value] | None:
+        """A step with its place in the order of those that touch the same variables."""
+        tensors = op.outputs if outputs is None else outputs
+        fixed = shape is not None or (all(tensor.shape.is_fully_defined() for tensor in tensors) and bool(tensors))
+        known = [Info(t.dtype.core, t.shape.static() if shape is None else tuple(shape)) for t in tensors if fixed]
+        before = dict.fromkeys([*self.after, *self._before(reads, writes)])
+        if self.run is None:
+            self.run = self.graph.input("run", dtypes.i64, ())
+        infos = [Info(dtypes.u8, ()), *known]
+        attrs = {
+            "function": _body(op, function, len(inputs), [as_dtype(t.dtype).core.numpy for t in tensors], fixed=fixed),
+            "infer": lambda _: infos,
+            "blocking": False,
+            "label": op.type,
+            "cost": cost,
+        }
+        node = self.graph.make("call", [*inputs, *before, self.run], attrs, name=op.name, outputs=len(infos))
+        for value, info in zip(node.outputs, infos, strict=True):
+            value.dtype, value.shape = info.dtype, info.shape
+        self.graph.nodes.append(node)
+        link(node)
+        token = node.outputs[0]
+        self.tokens.append(token)
+        for variable in reads:
+            self._uses.setdefault(variable, []).append(token)
+        for variable in writes:
+            self._changed[variable], self._uses[variable] = token, []
+            self._outside.discard(variable)
+        if fixed:
+            return node.outputs[1:]
+        self.dynamic.append(op)
+        return None
+
+    def _before(self, reads: Sequence[Any], writes: Sequence[Any]) -> list[Value]:
+        """The tokens of the steps that must be done before one that touches these variables."""
+        changes = [self._changed[variable] for variable in (*reads, *writes) if variable in self._changed]
+        return changes + [token for variable in writes for token in self._uses.get(variable, ())]
+
+
+def _body(
+    op: Operation, function: Function, count: int, wanted: Sequence[Any], *, fixed: bool
+) -> Callable[[list[Array]], list[Array]]:
+    """`function` as a call node takes it: inputs, tokens and the run's number in, a token and the results out."""
+
+    def step(arrays: list[Array]) -> list[Array]:
+        run = RUNS[int(arrays[-1])]
+        found = function(run, arrays[:count])
+        results = [np.asarray(item, dtype, order="C") for item, dtype in zip(found, wanted, strict=True)]
+        if fixed:
+            return [DONE, *results]
+        run.results[op] = [result if result.base is None else result.copy() for result in results]
+        return [DONE]
+
+    return step
+
+
+def _must_fit(variable: Any, shape: Sequence[int]) -> None:
+    if not variable.shape.is_compatible_with(shape):
+        raise InvalidArgumentError(
+            None, None, f"Cannot assign value of shape {shape} to {variable.name} of shape {variable.shape}"
+        )
+
+
+def _must_add(variable: Any, held: Sequence[int], delta: Sequence[int]) -> None:
+    try:
+        fits = np.broadcast_shapes(tuple(held), tuple(delta)) == tuple(held)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise InvalidArgumentError(
+            None, None, f"Cannot update {variable.name} of shape {tuple(held)} with a value of shape {tuple(delta)}"
+        )
+
+
+def _of_shape(array: Array, shape: Sequence[int] | None, variable: Any) -> Array:
+    """`array`, a value of the variable. Raises FailedPreconditionError if another run has given it another shape."""
+    if shape is not None and array.shape != tuple(shape):
+        raise FailedPreconditionError(
+            None, None, f"{variable.name} had shape {tuple(shape)} when the run began, and {array.shape} later"
+        )
+    return array

@@ -1,0 +1,311 @@
+"""What rewritten functions call for statements (see `autograph`): Python's where a condition is a value, ops where it is a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from treadle.compat.tensorflow import context, control_flow, nest
+from treadle.compat.tensorflow.agreement import (
+    BRANCHES,
+    Names,
+    condition_of,
+    must_be_given,
+    must_be_initialized,
+    must_go_on,
+    must_match,
+    tensors_of,
+    undefined,
+)
+from treadle.compat.tensorflow.assertions import Assert
+from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
+from treadle.compat.tensorflow.expressions import both
+from treadle.compat.tensorflow.func_graph import FuncGraph
+from treadle.compat.tensorflow.jumps import VALUE
+from treadle.compat.tensorflow.loop_options import LoopOptions, asked, invariant
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.tensor import Tensor, call
+
+Values = tuple[Any, ...]
+ALLOWED_IN_LOOPS = "Tensor, int, float, bool or a list, tuple or dict thereof"
+RESULT = "retval_"
+"""How errors call what a function returns."""
+
+
+def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], names: Names, state: Values) -> Values:
+    """The values that the names have after an `if`: of a tensor's, those that are read behind it.
+
+    Raises ValueError for a name that has no value behind one of the branches, TypeError for one whose values cannot be
+    tensors of one structure and dtype.
+    """
+    condition = condition_of(test, "if statement", names.where)
+    if not isinstance(condition, Tensor):
+        return then(*state) if condition else other(*state)
+    made = _returns_in_one(then, other, names, state)
+    state = _with(state, list(made), [None] * len(made))
+    kept = [at for at, live in enumerate(names.live) if live and made.get(at, live) is not None]
+    kept.sort(key=names.texts.__getitem__)
+    main: list[Any] = []
+
+    def way(branch: Callable[..., Values], text: str) -> Callable[[], list[Any]]:
+        def run() -> list[Any]:
+            found = branch(*state)
+            values = [_or_made(found[at], made.get(at)) for at in kept]
+            for at, value in zip(kept, values, strict=True):
+                must_be_given(names, at, value, text)
+            for at, first, value in zip(kept, main, values, strict=False):
+                must_match(names.where, names.texts[at], first, value)
+            main.extend(values)
+            return [tensors_of(names, at, value, "if") for at, value in zip(kept, values, strict=True)]
+
+        return run
+
+    return _with(state, kept, control_flow.cond(condition, way(then, BRANCHES[0]), way(other, BRANCHES[1])))
+
+
+def _returns_in_one(
+    then: Callable[..., Values], other: Callable[..., Values], names: Names, state: Values
+) -> dict[int, Like | None]:
+    """What stands for the value of a `return` in a loop on the way that does not return: nothing reads it.
+
+    None for a `return` of None. The branches are traced to learn it.
+    """
+    found: dict[int, Like | None] = {}
+    for at, name in enumerate(names.texts):
+        if name == VALUE and (state[at] is undefined or state[at] is None):
+            for branch in (other, then):
+                with scratch():
+                    value = branch(*state)[at]
+                    if value is not undefined:
+                        found[at] = _returned_like(names, value) or found.get(at)
+    return found
+
+
+def _or_made(value: Any, like: Like | None) -> Any:
+    return like() if like is not None and (value is None or value is undefined) else value
+
+
+def _returned_like(names: Names, value: Any) -> Like | None:
+    """What the value that a loop returns is like; None for None. Raises ValueError if it cannot be a tensor."""
+    like = _like(value)
+    if like is None and value is not None and value is not undefined:
+        raise ValueError(
+            f"{names.where}: the return value from a TensorFlow loop may only be a {ALLOWED_IN_LOOPS}; "
+            f"got {type(value)}"
+        )
+    return like
+
+
+def scratch() -> AbstractContextManager[Any]:
+    """A graph that nothing runs, inside the current one."""
+    graph = context.current_graph()
+    return nullcontext() if graph is None else FuncGraph(graph).as_default()
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """What a value is while the graph is built: its form, and the shapes and dtypes of its tensors."""
+
+    form: Any
+    shapes: tuple[TensorShape, ...]
+    dtypes: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        """Zeros of these shapes, unknown sizes 1."""
+        dims = [[dim or 1 for dim in shape.dims or ()] for shape in self.shapes]
+        leaves = [call("zeros", each, dtype) for each, dtype in zip(dims, self.dtypes, strict=True)]
+        return nest.pack_sequence_as(self.form, leaves)
+
+
+def _like(value: Any) -> Like | None:
+    """What `value` is like; None for what is no tensor."""
+    if value is undefined:
+        return None
+    try:
+        leaves = [convert_to_tensor(leaf) for leaf in nest.flatten(value)]
+    except (TypeError, ValueError):
+        return None
+    return Like(value, tuple(leaf.shape for leaf in leaves), tuple(leaf.dtype for leaf in leaves))
+
+
+def returned_if(
+    test: Any, then: Callable[..., Any], other: Callable[..., Any], name: str, where: str, state: Values
+) -> Any:
+    """What a function returns of which an `if` decides. The branches learn first whether the graph has both.
+
+    Raises ValueError if it returns a value on one way only, TypeError for values of two structures or dtypes.
+    """
+    condition = condition_of(test, "if statement", where)
+    if not isinstance(condition, Tensor):
+        return then(False, *state) if condition else other(False, *state)
+    given: list[Any] = []
+
+    def way(branch: Callable[..., Any]) -> Callable[[], Any]:
+        def run() -> Any:
+            found = branch(True, *state)
+            given.append(found)
+            if len(given) == len(BRANCHES):
+                _must_return_alike(where, name, *given)
+            return found
+
+        return run
+
+    return control_flow.cond(condition, way(then), way(other))
+
+
+def _must_return_alike(where: str, name: str, main: Any, other: Any) -> None:
+    for value, branch in zip((main, other), BRANCHES, strict=True):
+        if name == RESULT and value is None and main is not other:
+            raise ValueError(
+                f"{where}: the {branch} branch must also have a return statement: "
+                "with an `if` over a tensor a function returns a value from both branches, or from none"
+            )
+    must_match(where, name, main, other)
+
+
+def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any], name: str, where: str) -> Any:
+    """`then() if test else other()`; errors call it `name`."""
+    return returned_if(test, lambda _: then(), lambda _: other(), name, where, ())
+
+
+def initialized(staged: bool, branch: str, names: Names, values: Values) -> None:
+    """Raises ValueError if a name that is read behind an `if` has no value behind a branch, and the graph has both."""
+    for at, value in enumerate(values if staged else ()):
+        must_be_initialized(names, at, value, branch)
+
+
+def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, state: Values) -> Values:
+    """The values that the names have after a `while`: of a tensor's, those that are read behind it or by its next step.
+
+    Raises ValueError for a name without a value that a step reads, TypeError for one whose values cannot be tensors of
+    one structure and dtype. A run raises InvalidArgumentError if a name has no value because the loop made no step.
+    """
+    condition = condition_of(test(*state), "while loop", names.where)
+    while not isinstance(condition, Tensor):
+        if not condition:
+            return state
+        state = body(*state)
+        condition = condition_of(test(*state), "while loop", names.where)
+    with asked() as options:
+        begun = _begun(body, names, state, options)
+    kept = [at for at, live in enumerate(names.live) if live and begun[at] is not undefined and begun[at] is not None]
+    made = [names.texts[at] for at in kept if begun[at] is not state[at] and names.texts[at] != VALUE]
+    first = [tensors_of(names, at, begun[at], "while") for at in kept]
+    shapes = [[invariant(value, options) for value in nest.flatten(begun[at])] for at in kept]
+
+    def step(_: Any, values: list[Any]) -> tuple[Any, list[Any]]:
+        with asked():
+            found = body(*_with(begun, kept, values))
+        rows = zip(kept, first, shapes, strict=True)
+        return [True] * bool(made), [must_go_on(names, at, one, found[at], own) for at, one, own in rows]
+
+    stepped, found = control_flow.while_loop(
+        lambda _, now: test(*_with(begun, kept, now)),
+        step,
+        ([False] * bool(made), first),
+        [*([TensorShape(())] * bool(made)), *(shape for own in shapes for shape in own)],
+        maximum_iterations=options.maximum_iterations,
+    )
+    if made:
+        fault = f"loop must iterate at least once to initialize {', '.join(made)}: {names.where}"
+        with control_flow.control_dependencies([Assert(stepped[0], [fault])]):
+            found = nest.map_structure(lambda tensor: call("identity", tensor), found)
+    return _with(begun, kept, found)
+
+
+def _begun(body: Callable[..., Values], names: Names, state: Values, options: LoopOptions) -> Values:
+    """`state` with zeros for the names that only the body gives a value.
+
+    The body is traced to learn what they are, if there are any, and which shapes it says may change. Raises ValueError
+    for a name that it reads before, or gives what cannot be a tensor.
+    """
+    missing = [at for at, live in enumerate(names.live) if live and (state[at] is undefined or state[at] is None)]
+    if not missing and not names.has_options:
+        return state
+    own = [at for at in missing if names.texts[at] != VALUE]
+    try:
+        with scratch():
+            found = body(*state)
+            likes = {at: _like(found[at]) if at in own else _returned_like(names, found[at]) for at in missing}
+    except (NameError, TypeError, ValueError, KeyError) as error:
+        if not own:
+            raise
+        why = f"; the loop itself cannot define it: {type(error).__name__}: {error}"
+        raise _without_value(names, own[0], state, why) from error
+    made = list(state)
+    for at, like in likes.items():
+        if like is not None:
+            made[at] = like()
+            options.shapes += zip(nest.flatten(made[at]), like.shapes, strict=True)
+        elif at in own:
+            raise _without_value(names, at, state, f"; the loop makes it {type(found[at])}, not a {ALLOWED_IN_LOOPS}")
+        else:
+            made[at] = found[at]
+    return tuple(made)
+
+
+def _without_value(names: Names, at: int, state: Values, why: str) -> ValueError:
+    must = "must be defined" if state[at] is undefined else "is not allowed to be None"
+    return ValueError(f"{names.where}: '{names.texts[at]}' {must} before the loop{why}")
+
+
+def for_(
+    source: Any,
+    body: Callable[..., Values],
+    goes_on: Callable[..., Any],
+    target: str,
+    names: Names,
+    state: Values,
+) -> Values:
+    """The values that the names have after a `for`; over a tensor it goes through its first axis, as while_ does.
+
+    It ends when `goes_on` no longer holds. Before it a `target` of tf.range stands for the first number. Raises
+    OperatorNotAllowedInGraphError where a tensor would have to end a loop over a Python iterator.
+    """
+    items = source.read_value() if hasattr(source, "read_value") else source
+    if not isinstance(items, Tensor):
+        return _unrolled(items, body, goes_on, names, state)
+    if items.op.kind == "range" and target in names.texts and state[names.texts.index(target)] is undefined:
+        start = items.op.inputs[0] if len(items.op.inputs) > 1 else call("zeros", [], items.dtype)
+        state = _with(state, [names.texts.index(target)], [start])
+    if items.shape.rank and items.shape[0] == 0:
+        return state
+    count = call("_index", call("shape", items), [0], (("at", 0),))
+    found = while_(
+        lambda place, *now: both(call("less", place, count), lambda: goes_on(*now)),
+        lambda place, *now: (call("add", place, 1), *body(call("gather", items, place), *now)),
+        replace(names, texts=("the place in the loop", *names.texts), live=(True, *names.live)),
+        (convert_to_tensor(0), *state),
+    )
+    return found[1:]
+
+
+def _unrolled(
+    items: Any, body: Callable[..., Values], goes_on: Callable[..., Any], names: Names, state: Values
+) -> Values:
+    """The loop over a Python value, one item after the other."""
+    going: Any = True
+    for item in items:
+        if isinstance(going, Tensor):
+            state = if_(going, partial(body, item), lambda *now: now, names, state)
+        else:
+            state = body(item, *state)
+        going = condition_of(goes_on(*state), "for loop", names.where)
+        if isinstance(going, Tensor) and not hasattr(items, "__len__"):
+            raise OperatorNotAllowedInGraphError(
+                f"{names.where}: a tensor decides whether this `for` goes on, but over {type(items).__name__!r} "
+                "it runs while the graph is built: use tf.range or a tensor, or a list"
+            )
+        if going is False:
+            break
+    return state
+
+
+def _with(state: Values, kept: Sequence[int], values: Sequence[Any]) -> Values:
+    """`state` with other values at the places `kept`."""
+    new = dict(zip(kept, values, strict=True))
+    return tuple(new.get(at, value) for at, value in enumerate(state))

@@ -1,0 +1,259 @@
+"""Tensors: symbolic ones of a graph, and eager ones that hold an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treadle.compat.tensorflow.dtypes import DType, as_dtype
+from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.ops.op import Info
+
+if TYPE_CHECKING:
+    from treadle.compat.tensorflow.api import Op
+    from treadle.compat.tensorflow.graph import Graph, Operation
+
+Array = np.ndarray[Any, Any]
+
+
+@cache
+def _table() -> dict[str, Op]:
+    from treadle.compat.tensorflow.table import OPS  # which needs tensors
+
+    return OPS
+
+
+def call(op: str, *args: Any, **kwargs: Any) -> Any:
+    """The result of the op of the table that is called `op`."""
+    return _table()[op](*args, **kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A tensor or variable as a key of dictionaries and sets."""
+
+    held: Any
+
+    def deref(self) -> Any:
+        """The tensor or variable."""
+        return self.held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self.held is other.held
+
+    def __hash__(self) -> int:
+        return id(self.held)
+
+
+class TensorLike:
+    """What tensors and variables share: operators, indexing, how NumPy must treat them."""
+
+    __array_priority__ = 100
+
+    @property
+    def shape(self) -> TensorShape:
+        raise NotImplementedError
+
+    def get_shape(self) -> TensorShape:
+        """The same as `shape`."""
+        return self.shape
+
+    def __getitem__(self, key: Any) -> Any:
+        from treadle.compat.tensorflow.indexing import indexed
+
+        return indexed(self, key)
+
+    def ref(self) -> Reference:
+        """Something that can be a key: equal for the same tensor or variable only."""
+        return Reference(self)
+
+    def __len__(self) -> int:
+        length = self.shape[0] if self.shape.rank else None
+        if length is None:
+            raise TypeError(f"len is not well defined for a tensor of shape {self.shape}")
+        return int(length)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[position] for position in range(len(self)))
+
+    def __neg__(self) -> Any:
+        return call("negative", self)
+
+    def __abs__(self) -> Any:
+        return call("abs", self)
+
+    def __invert__(self) -> Any:
+        return call("_not", self)
+
+    __hash__ = object.__hash__
+
+
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv", "mod": "floormod",
+    "pow": "pow", "matmul": "matmul", "and": "_and", "or": "_or", "xor": "_xor",
+}  # fmt: skip
+_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+
+
+def _install(method: str, op: str) -> None:
+    name = method if method in _OPERATORS else None
+    setattr(TensorLike, f"__{method}__", lambda self, other: call(op, self, other, name=name))
+    if name is not None:
+        setattr(TensorLike, f"__r{method}__", lambda self, other: call(op, other, self, name=name))
+
+
+for _method, _op in (_OPERATORS | _COMPARISONS).items():
+    _install(_method, _op)
+
+
+class Tensor(TensorLike):
+    """Result number `index` of an Operation. `forms` is what is known of it with unknown sizes set in two ways."""
+
+    def __init__(self, op: Operation, index: int, forms: tuple[Info, Info]) -> None:
+        self.op = op
+        self.value_index = index
+        self.forms = forms
+        self._shape = _common(forms)
+
+    @property
+    def graph(self) -> Graph:
+        return self.op.graph
+
+    @property
+    def name(self) -> str:
+        """ "<operation>:<index>"."""
+        return f"{self.op.name}:{self.value_index}"
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(self.forms[0].dtype)
+
+    @property
+    def device(self) -> str:
+        return self.op.device
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Promise that every run gives this shape. Raises ValueError if it contradicts what is known."""
+        from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+
+        self._shape = self._shape.merge_with(shape)
+        self.forms = placeholder_forms(self.dtype.core, self._shape)
+
+    def consumers(self) -> list[Operation]:
+        """The operations that read this tensor."""
+        return [op for op in self.graph.get_operations() if any(value is self for value in op.inputs)]
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """Its value in `session`, or in the default session."""
+        from treadle.compat.tensorflow.session import default_session
+
+        return default_session(session).run(self, feed_dict)
+
+    def __bool__(self) -> bool:
+        raise OperatorNotAllowedInGraphError(
+            "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed in Graph execution: "
+            f"{self.name} has no value yet. Use tf.cond in place of `if`, tf.while_loop in place of `while`, and "
+            "tf.logical_and, tf.logical_or or tf.logical_not in place of `and`, `or` or `not`."
+        )
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.shape.rank is None or (self.shape.rank and self.shape[0] is None):
+            raise OperatorNotAllowedInGraphError(
+                "Iterating over a symbolic `tf.Tensor` is not allowed in Graph execution where its length is unknown: "
+                f"{self.name} has shape {self.shape}. Use tf.while_loop in place of `for`."
+            )
+        return super().__iter__()
+
+    def __array__(self, *_: Any, **__: Any) -> Array:
+        raise NotImplementedError(f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array; run it first")
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor {self.name!r} shape={self.shape} dtype={self.dtype.name}>"
+
+    def __str__(self) -> str:
+        shape = "" if self.shape.rank is None else f", shape={self.shape}"
+        return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
+
+
+def _common(forms: tuple[Info, Info]) -> TensorShape:
+    a, b = (form.shape for form in forms)
+    if a is None or b is None or len(a) != len(b):
+        return TensorShape(None)
+    return TensorShape([x if x == y else None for x, y in zip(a, b, strict=True)])
+
+
+def text_of(value: Any) -> str:
+    """An array as Python writes it, a number without its type."""
+    return repr(value) if isinstance(value, np.ndarray | bytes) else str(value)
+
+
+class EagerTensor(TensorLike):
+    """A tensor that has its value: the array `held`, which nobody writes into."""
+
+    def __init__(self, array: Array) -> None:
+        self.held = array
+
+    @property
+    def dtype(self) -> DType:
+        return as_dtype(self.held.dtype)
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self.held.shape)
+
+    @property
+    def device(self) -> str:
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    @property
+    def ndim(self) -> int:
+        return self.held.ndim
+
+    def numpy(self) -> Any:
+        """A NumPy array; a NumPy scalar for rank 0."""
+        return self.held.copy() if self.held.ndim else self.held[()]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        array = self.held if dtype is None else self.held.astype(dtype)
+        return array.copy() if copy else array
+
+    def __bool__(self) -> bool:
+        return bool(self.held)
+
+    def __int__(self) -> int:
+        return int(self.held)
+
+    def __float__(self) -> float:
+        return float(self.held)
+
+    def __index__(self) -> int:
+        return self.held.__index__()
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if self.held.ndim and not spec else format(self.numpy(), spec)
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={text_of(self.numpy())}>"
+
+    def __str__(self) -> str:
+        text = str(self.numpy())
+        line = "\n" if "\n" in text else ""
+        return f"tf.Tensor({line}{text}, shape={self.shape}, dtype={self.dtype.name})"
+
+
+def _equality(op: str) -> Any:
+    return lambda self, other: (op == "not_equal") if other is None else call(op, self, other)
+
+
+EagerTensor.__eq__ = _equality("equal")  # type: ignore[method-assign]
+EagerTensor.__ne__ = _equality("not_equal")  # type: ignore[method-assign]
+EagerTensor.__hash__ = None  # type: ignore[assignment]

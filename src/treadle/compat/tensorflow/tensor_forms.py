@@ -1,0 +1,86 @@
+"""What is known of the tensors of a graph while it is built: each has two forms, equal where a size is known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.compat.tensorflow.errors import MisfitError, unplaced
+from treadle.compat.tensorflow.partial import CAREFUL, partial_shape
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.errors import KernelError, LimitError, ShapeError
+from treadle.frontends.tensorflow.emitter import SIZES, Emitter, NeedsShapeError
+from treadle.graph.graph import Graph as CoreGraph
+from treadle.graph.value import Value
+from treadle.ops.op import Array, Info
+
+if TYPE_CHECKING:
+    from treadle.compat.tensorflow.graph import Operation
+
+_OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
+"""What the errors of operands of a wrong element type say."""
+
+
+def placeholder_forms(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, Info]:
+    """What is known of a tensor of this dtype and (partly known) shape, for either of SIZES."""
+    if shape.dims is None:
+        return (Info(dtype, None),) * 2
+    first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in SIZES)
+    return Info(dtype, first), Info(dtype, second)
+
+
+def tried(op: Operation) -> list[tuple[Info, Info]]:
+    """What is known of the outputs of `op`. Raises ValueError if its operands do not fit."""
+    both = [(tensor.forms[0], tensor.forms[1]) for tensor in op.inputs]
+    first = _try(op, [a for a, _ in both])
+    same = all(a.shape == b.shape and _same(a.value, b.value) for a, b in both)
+    second = first if same else _try(op, [b for _, b in both])
+    found = list(zip(first, second, strict=True))
+    unknown = first[0].shape is None or second[0].shape is None if first else False
+    if unknown or (op.kind in CAREFUL and not op.inputs[0].shape.is_fully_defined()):
+        found[0] = placeholder_forms(first[0].dtype, partial_shape(op))
+    return found
+
+
+def _same(a: Array | None, b: Array | None) -> bool:
+    return a is b or (a is not None and b is not None and a.shape == b.shape and bool((a == b).all()))
+
+
+def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
+    try:
+        return _outputs(op, infos)
+    except (NeedsShapeError, LimitError):
+        pass
+    except (ShapeError, KernelError, ValueError) as error:
+        if all(tensor.shape.is_fully_defined() for tensor in op.inputs):
+            message = f"{op.name}: {unplaced(error)}"
+            if _OF_DTYPES.search(message):
+                raise TypeError(message) from None
+            raise MisfitError(None, op, message) from None
+    for rank, numbers in product(range(6), (None, (1,), (), (1, 2))):
+        try:
+            return [Info(info.dtype, None) for info in _outputs(op, [_guess(info, rank, numbers) for info in infos])]
+        except (NeedsShapeError, LimitError, ShapeError, KernelError, ValueError, TypeError):
+            continue
+    return [Info(op.inputs[0].dtype.core if op.inputs else dtypes.f32, None)]
+
+
+def _guess(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
+    """A tensor that `info` may be: of this rank if its own is unknown; integers without a value are ones of a shape."""
+    if numbers is not None and info.dtype.is_integer and info.value is None:
+        return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))
+    return Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value)
+
+
+def _outputs(op: Operation, infos: Sequence[Info]) -> list[Info]:
+    emitter = Emitter(CoreGraph())
+    emitter.name = op.name
+    values = [Value(f"input{number}", info.dtype, info.shape, data=info.value) for number, info in enumerate(infos)]
+    found = op.emit(emitter, values)
+    results = found if isinstance(found, (list, tuple)) else [found]
+    return [Info(value.known_dtype, value.shape, value.data) for value in results]

@@ -1,0 +1,128 @@
+"""Who decides the numbers of threads: tf.config.threading, and the first session of a process."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from dataclasses import dataclass
+
+import treadle.runtime.threads as process
+from treadle import forking
+from treadle.compat.tensorflow.config import ConfigProto
+from treadle.compat.tensorflow.errors import InvalidArgumentError
+from treadle.errors import ThreadSettingError, ThreadSettingWarning
+from treadle.runtime.pool import Pool
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """What was configured, as it was said; `first` once a session has fixed it for later ones."""
+
+    intra: int = 0
+    inter: int = 0
+    first: bool = False
+    warned: bool = False
+
+
+_numbers = _Numbers()
+_lock = forking.lock()
+
+
+def get_intra_op_parallelism_threads() -> int:
+    """The number that was set; 0: automatic."""
+    return _numbers.intra
+
+
+def get_inter_op_parallelism_threads() -> int:
+    """The number that was set; 0: automatic."""
+    return _numbers.inter
+
+
+def set_intra_op_parallelism_threads(num_threads: int) -> None:
+    """How many workers may share one op, from the next op on; 0: automatic. At any time, unlike in TensorFlow.
+
+    Raises ThreadSettingError (a ValueError) for anything but an int of 0 or more.
+    """
+    process.set(intra_op=num_threads)
+    _numbers.intra = num_threads
+
+
+def set_inter_op_parallelism_threads(num_threads: int) -> None:
+    """How many independent ops may be in progress at once; otherwise as set_intra_op_parallelism_threads."""
+    process.set(inter_op=num_threads)
+    _numbers.inter = num_threads
+
+
+def adopt(config: ConfigProto) -> None:
+    """Let the process have the numbers of a session's config, if it is the first; else warn once that they do not count."""
+    intra, inter = config.intra_op_parallelism_threads, max(0, config.inter_op_parallelism_threads)
+    with _lock:
+        if not _numbers.first:
+            _set(intra, inter)
+            _numbers.first = True
+            return
+        ignored = (intra and intra != _numbers.intra) or (inter and inter != _numbers.inter)
+        if ignored and not _numbers.warned:
+            _numbers.warned = True
+            warnings.warn(
+                f"this session asks for intra_op={intra} and inter_op={inter} threads, but as in TensorFlow the first "
+                f"session fixed them for the process (intra_op={_numbers.intra}, inter_op={_numbers.inter}; 0 is "
+                "automatic); for numbers of its own set use_per_session_threads=True in its ConfigProto, or change the "
+                "process's with tf.config.threading",
+                ThreadSettingWarning,
+                stacklevel=4,
+            )
+
+
+def _set(intra: int, inter: int) -> None:
+    try:
+        process.set(intra_op=intra or None, inter_op=inter or None)
+    except ThreadSettingError as error:
+        raise InvalidArgumentError(None, None, str(error)) from error
+    _numbers.intra, _numbers.inter = intra or _numbers.intra, inter or _numbers.inter
+
+
+def pools_of(config: ConfigProto) -> list[Pool]:
+    """The pools that a session with this config has for itself or shares by name; none: it uses the process's.
+
+    Raises InvalidArgumentError for impossible numbers, or a name that has another number already.
+    """
+    try:
+        if config.session_inter_op_thread_pool:
+            return [_pool(option.num_threads, option.global_name) for option in config.session_inter_op_thread_pool]
+        if config.use_per_session_threads:
+            inter = max(0, config.inter_op_parallelism_threads)
+            return [Pool(intra_op=config.intra_op_parallelism_threads, inter_op=inter)]
+    except ThreadSettingError as error:
+        raise InvalidArgumentError(None, None, str(error)) from error
+    return []
+
+
+def _pool(threads: int, name: str) -> Pool:
+    if not name:
+        return Pool(inter_op=threads)
+    pool = Pool(name)
+    try:
+        return Pool(name, inter_op=threads) if pool in _shared else _first(pool, threads)
+    except ThreadSettingError:
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"Pool {name} configured previously with num_threads={pool.get().inter_op}; "
+            f"cannot re-configure with num_threads={threads}",
+        ) from None
+
+
+_shared: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+def _first(pool: Pool, threads: int) -> Pool:
+    pool.set(inter_op=threads)
+    _shared.add(pool)
+    return pool
+
+
+def forget_first_session() -> None:
+    """Let the next session be the first again."""
+    _numbers.first = _numbers.warned = False
+    _numbers.intra = _numbers.inter = 0

@@ -1,0 +1,223 @@
+"""Variables: state that a session (or eager execution) holds, read into graphs and written from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.tensorflow import context
+from treadle.compat.tensorflow.convert import constant_value, convert_to_tensor, frozen
+from treadle.compat.tensorflow.dtypes import DType, as_dtype
+from treadle.compat.tensorflow.graph import Graph, Operation
+from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.state import EAGER
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call, text_of
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+
+GLOBAL = "variables"
+TRAINABLE = "trainable_variables"
+
+SIGNS = {"AssignAdd": 1, "AssignSub": -1}
+
+
+class Variable(TensorLike):
+    """A tensor that can be assigned to.
+
+    `initial_value` is a value, or a function of none that gives one. In a graph its `initializer` must run first (see
+    global_variables_initializer); eagerly it has its value at once. Each use reads it at that point of the program:
+    after the assignments that the use depends on, or that were made earlier.
+    """
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool = True,
+        dtype: Any = None,
+        name: str | None = None,
+        shape: Any = None,
+        collections: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError("initial_value must be specified.")
+        self.trainable = bool(trainable)
+        graph = context.current_graph()
+        wanted = as_dtype(dtype) if dtype is not None else None
+        if graph is not None and getattr(graph, "eager_variables", False):
+            self._make_once(graph, initial_value, trainable, dtype, name, shape)
+            return
+        self.op_name = (name or "Variable") if graph is None else graph.unique_name(name or "Variable")
+        value = initial_value() if callable(initial_value) else initial_value
+        first = convert_to_tensor(value) if isinstance(value, TensorLike) else convert_to_tensor(value, wanted)
+        if wanted is not None and first.dtype != wanted:
+            first = call("cast", first, wanted)
+        self._dtype = first.dtype
+        self._shape = first.shape if shape is None else TensorShape(shape)
+        self._graph = graph
+        self._initial = first
+        self._initializer: Operation | None = None
+        if isinstance(first, EagerTensor):
+            EAGER.assign(self, np.asarray(first))
+        else:
+            if getattr(first.graph, "outer", None) is not None:
+                raise ValueError(f"{self.op_name} is made inside cond or while_loop; make it outside, assign it there")
+            self._initializer = self._write("Assign", first).op
+            keys = [GLOBAL, *([TRAINABLE] if trainable else [])] if collections is None else collections
+            for key in keys:
+                first.graph.add_to_collection(key, self)
+
+    def _make_once(self, graph: Any, first: Any, trainable: bool, dtype: Any, name: str | None, shape: Any) -> None:
+        """Make it an eager variable while a tf.function is traced for the first time. Raises ValueError later on."""
+        if not graph.creates:
+            raise ValueError(
+                "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is "
+                "only created once (keep it in an attribute), or created outside tf.function."
+            )
+        graph.created.append(self)
+        known = constant_value(first) if isinstance(first, Tensor) else first
+        if known is None:
+            raise ValueError(
+                "a variable made in a tf.function wanted a first value that does not depend on its arguments"
+            )
+        with context.eagerly():
+            Variable.__init__(self, known, trainable, dtype, name, shape)
+
+    @property
+    def name(self) -> str:
+        return f"{self.op_name}:0"
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def graph(self) -> Graph | None:
+        return self._graph
+
+    @property
+    def initializer(self) -> Operation | None:
+        """The operation that gives it its first value; None for an eager variable."""
+        return self._initializer
+
+    @property
+    def initial_value(self) -> Any:
+        return self._initial
+
+    def initialized_value(self) -> Any:
+        """The first value, for the initialisers of other variables."""
+        return self._initial
+
+    def numpy(self) -> Any:
+        """The value of an eager variable."""
+        return self.read_value().numpy()
+
+    def read_value(self) -> Any:
+        """Its value at this point of the program."""
+        graph = context.current_graph() if self._graph is None else context.current_graph() or self._graph
+        if graph is None:
+            return EagerTensor(EAGER.read(self))
+        op = graph.create_op(
+            "ReadVariableOp",
+            (),
+            lambda e, _: e.read(op, self),
+            f"{self.op_name}/read",
+            outputs=[placeholder_forms(self._dtype.core, self._shape)],
+            attrs={"variable": self},
+        )
+        return op.outputs[0]
+
+    value = read_value
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Give it another value, returned."""
+        return self._change("Assign", value)
+
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Add `delta`."""
+        return self._change("AssignAdd", delta)
+
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        """Subtract `delta`."""
+        return self._change("AssignSub", delta)
+
+    def _change(self, kind: str, value: Any) -> Any:
+        given = convert_to_tensor(value, self._dtype)
+        if not self._shape.is_compatible_with(given.shape if kind == "Assign" else None):
+            raise ValueError(f"Cannot assign to {self.name} of shape {self._shape} a value of shape {given.shape}")
+        if isinstance(given, Tensor):
+            return self._write(kind, given)
+        if kind == "Assign":
+            EAGER.assign(self, np.asarray(given))
+        else:
+            EAGER.add(self, np.asarray(given), SIGNS[kind])
+        return self
+
+    def _write(self, kind: str, value: Tensor) -> Tensor:
+        def emit(e: Any, values: Any) -> Any:
+            if kind == "Assign":
+                return e.assign(op, self, values[0])
+            return e.add_to(op, self, values[0], SIGNS[kind])
+
+        graph = context.current_graph() or value.graph
+        forms = placeholder_forms(self._dtype.core, self._shape)
+        op = graph.create_op(kind, [value], emit, f"{self.op_name}/{kind}", outputs=[forms], attrs={"variable": self})
+        return op.outputs[0]
+
+    def eval(self, session: Any = None) -> Any:
+        """Its value in `session`, or in the default session."""
+        from treadle.compat.tensorflow.session import default_session
+
+        return default_session(session).run(self)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Give it a value in `session` without a graph."""
+        from treadle.compat.tensorflow.session import default_session
+
+        default_session(session).store.assign(self, frozen(np.asarray(value, self._dtype.core.numpy)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.read_value(), dtype)
+
+    def __repr__(self) -> str:
+        value = (
+            f", numpy={text_of(self.numpy())}"
+            if context.executing_eagerly() and isinstance(self._initial, EagerTensor)
+            else ""
+        )
+        return f"<tf.Variable {self.name!r} shape={self._shape} dtype={self._dtype.name}{value}>"
+
+
+def global_variables() -> list[Variable]:
+    """The variables of the current graph."""
+    return context.get_default_graph().get_collection(GLOBAL)
+
+
+def trainable_variables() -> list[Variable]:
+    """Those of them that are not said to stay as they are."""
+    return context.get_default_graph().get_collection(TRAINABLE)
+
+
+def variables_initializer(variables: Any, name: str = "init") -> Operation:
+    """An operation that initialises `variables`."""
+    from treadle.compat.tensorflow.control_flow import group
+
+    op: Operation = group(*(variable.initializer for variable in variables), name=name)
+    return op
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that initialises every variable of the current graph."""
+    return variables_initializer(global_variables())
+
+
+def local_variables_initializer() -> Operation:
+    """An operation that initialises the local variables of the current graph."""
+    return variables_initializer(context.get_default_graph().get_collection("local_variables"), "init_local")

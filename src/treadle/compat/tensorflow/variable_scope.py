@@ -1,0 +1,168 @@
+"""Variables of TensorFlow 1 by name: scopes, which get_variable shares variables through, and functions that assign."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from treadle.compat.tensorflow import context
+from treadle.compat.tensorflow.graph import Graph
+from treadle.compat.tensorflow.initializers import GlorotUniform
+from treadle.compat.tensorflow.variable import Variable
+
+AUTO_REUSE = "AUTO_REUSE"
+"""reuse=: share the variable if there is one of this name, else make it."""
+
+_STORE = "_variables_by_name"
+
+
+@dataclass(frozen=True, slots=True)
+class VariableScope:
+    """Where get_variable looks: `name` comes before the names of variables, `reuse` says whether they are there already."""
+
+    name: str
+    reuse: Any = None
+    initializer: Any = None
+
+    def reuse_variables(self) -> None:
+        """From here on in this scope variables are shared."""
+        scopes = context.get_default_graph().scopes
+        scopes[:] = [VariableScope(s.name, True, s.initializer) if s is self else s for s in scopes]
+
+
+def get_variable_scope() -> VariableScope:
+    """The innermost scope."""
+    scopes = context.get_default_graph().scopes
+    return scopes[-1] if scopes else VariableScope("")
+
+
+@contextmanager
+def variable_scope(
+    name_or_scope: Any,
+    default_name: str | None = None,
+    values: Any = None,
+    initializer: Any = None,
+    reuse: Any = None,
+    auxiliary_name_scope: bool = True,
+    **_: Any,
+) -> Iterator[VariableScope]:
+    """Variables that get_variable makes in the block are called "<scope>/<name>", and so are ops."""
+    graph, outer = context.get_default_graph(), get_variable_scope()
+    own = name_or_scope if isinstance(name_or_scope, VariableScope) else None
+    if own is None and not name_or_scope:
+        if default_name is None:
+            raise ValueError("If default_name is None then name_or_scope is required")
+        name_or_scope = _unused(graph, outer, default_name)
+    full = own.name if own is not None else f"{outer.name}/{name_or_scope}" if outer.name else str(name_or_scope)
+    shared = reuse or (own.reuse if own is not None else None) or outer.reuse
+    scope = VariableScope(full, shared, initializer or (own.initializer if own is not None else outer.initializer))
+    graph.scopes.append(scope)
+    try:
+        if auxiliary_name_scope:
+            with graph.name_scope(full.rpartition("/")[2]):
+                yield scope
+        else:
+            yield scope
+    finally:
+        graph.scopes.pop()
+
+
+def _unused(graph: Graph, outer: VariableScope, name: str) -> str:
+    taken = graph.collections.setdefault("_variable_scopes", [])
+    found, count = name, 0
+    while (full := f"{outer.name}/{found}") in taken:
+        count += 1
+        found = f"{name}_{count}"
+    taken.append(full)
+    return found
+
+
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = None,
+    collections: Any = None,
+    **_: Any,
+) -> Variable:
+    """The variable of this name in the current scope: a new one, or with reuse= the one that is there.
+
+    A new one is first set by `initializer` (a value, or a function of shape and dtype; default the scope's, then Glorot's).
+    Raises ValueError if it is there without reuse, or is not with it, or if the shape is another one.
+    """
+    graph, scope = context.get_default_graph(), get_variable_scope()
+    full = f"{scope.name}/{name}" if scope.name else name
+    store: dict[str, Variable] = graph.collections.setdefault(_STORE, [{}])[0]
+    if full in store:
+        if not scope.reuse:
+            raise ValueError(
+                f"Variable {full} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in "
+                "VarScope?"
+            )
+        found = store[full]
+        if shape is not None and not found.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"Trying to share variable {full}, but specified shape {shape} and found shape {found.shape}."
+            )
+        return found
+    if scope.reuse is True:
+        raise ValueError(
+            f"Variable {full} does not exist, or was not created with tf.get_variable(). Did you mean to set "
+            "reuse=tf.AUTO_REUSE in VarScope?"
+        )
+    maker = initializer if initializer is not None else scope.initializer or GlorotUniform()
+    if callable(maker):
+        if shape is None:
+            raise ValueError(f"Shape of a new variable ({full}) must be fully defined, but instead was <unknown>.")
+        with graph.name_scope(f"{full}/Initializer/"):
+            first = (maker() if isinstance(maker, type) else maker)(shape, dtype or "float32")
+    else:
+        first = maker
+    with graph.name_scope(None):
+        store[full] = Variable(first, trainable is not False, dtype, full, shape, collections)
+    return store[full]
+
+
+def assign(
+    ref: Any, value: Any, validate_shape: bool | None = None, use_locking: Any = None, name: str | None = None
+) -> Any:
+    """Give the variable `ref` another value, returned."""
+    return ref.assign(value)
+
+
+def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
+    """Add `value` to the variable `ref`."""
+    return ref.assign_add(value)
+
+
+def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
+    """Subtract `value` from the variable `ref`."""
+    return ref.assign_sub(value)
+
+
+class GraphKeys:
+    """Names of collections."""
+
+    GLOBAL_VARIABLES = "variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    LOCAL_VARIABLES = "local_variables"
+    SUMMARIES = "summaries"
+    LOSSES = "losses"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    UPDATE_OPS = "update_ops"
+    GLOBAL_STEP = "global_step"
+
+
+def add_to_collection(name: str, value: Any) -> None:
+    """Put `value` into a collection of the default graph."""
+    context.get_default_graph().add_to_collection(name, value)
+
+
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
+    """A collection of the default graph; with `scope` what has a name that begins with it."""
+    found = context.get_default_graph().get_collection(key)
+    return found if scope is None else [item for item in found if str(getattr(item, "name", "")).startswith(scope)]

@@ -1,0 +1,99 @@
+"""PyTorch's names, and TorchScript's fork and wait, on treadle: `import treadle.compat.torch as torch`.
+
+Tensors are NumPy arrays; functions run at once; scripts (`torch.jit.script`) become compiled graphs in which forked calls
+run beside the code that follows them, all on treadle's one team of threads. PyTorch is not needed.
+"""
+
+from contextlib import ContextDecorator
+from types import SimpleNamespace
+from typing import Any
+
+from treadle import __version__ as _version
+from treadle.compat.torch import backends as backends
+from treadle.compat.torch import jit as jit
+from treadle.compat.torch import linalg as linalg
+from treadle.compat.torch import nn as nn
+from treadle.compat.torch import threads as _threads
+from treadle.compat.torch.absent import refuse as _refuse
+from treadle.compat.torch.devices import device as device
+from treadle.compat.torch.dtypes import NAMES as _DTYPES
+from treadle.compat.torch.dtypes import dtype as dtype
+from treadle.compat.torch.functions.arithmetic import common_type as _common_type
+from treadle.compat.torch.sizes import Size as Size
+from treadle.compat.torch.table import FUNCTIONS as _FUNCTIONS
+from treadle.compat.torch.tensor import Tensor as Tensor
+from treadle.compat.torch.threads import get_num_interop_threads as get_num_interop_threads
+from treadle.compat.torch.threads import get_num_threads as get_num_threads
+from treadle.compat.torch.threads import set_num_interop_threads as set_num_interop_threads
+from treadle.compat.torch.threads import set_num_threads as set_num_threads
+
+__config__ = SimpleNamespace(parallel_info=_threads.parallel_info, show=_threads.show)
+inf, nan, pi, e = float("inf"), float("nan"), 3.141592653589793, 2.718281828459045
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return input.is_floating_point()
+
+
+def result_type(tensor1: Any, tensor2: Any) -> dtype:
+    """The element type of tensor1 + tensor2."""
+    return _common_type(tensor1, tensor2)
+
+
+def get_default_dtype() -> dtype:
+    """float32, which Python floats become."""
+    return _DTYPES["float32"]
+
+
+def is_grad_enabled() -> bool:
+    """False: treadle runs models, it does not train them."""
+    return False
+
+
+class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
+    """A block, or a function, without gradients: nothing to switch off."""
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None
+
+    def __call__(self, function: Any) -> Any:
+        """The function itself, so that scripts take it from its source."""
+        return function
+
+
+inference_mode = set_grad_enabled = no_grad
+cuda = SimpleNamespace(is_available=lambda: False, device_count=lambda: 0)
+__version__ = _version
+globals().update(_FUNCTIONS)
+globals().update(_DTYPES)
+__all__ = sorted({  # noqa: PLE0605
+    *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled", "result_type",
+    "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
+    "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "linalg", "nan", "nn", "no_grad", "numel", "pi",
+    "set_num_interop_threads", "set_num_threads",
+})  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
+
+
+def __getattr__(name: str) -> Any:
+    raise _refuse("torch", name, __all__)

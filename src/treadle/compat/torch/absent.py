@@ -1,0 +1,49 @@
+"""What is said of a name that the facade does not have."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+_INSTEAD = {
+    "load": "treadle.Session('model.pt') loads a TorchScript file where PyTorch is installed, treadle.Session('model.onnx') an export",
+    "save": "keep the source of the model, and its state_dict with numpy.savez",
+    "optim": "treadle runs models and does not train them; train with PyTorch and convert with .numpy()",
+    "autograd": "treadle runs models and does not train them",
+    "compile": "torch.jit.script(model) compiles here; PyTorch's own torch.compile takes backend='treadle'",
+    "distributed": "start one process a machine; in one process all threads are one team",
+    "vmap": "write the batch axis into the code, or use torch.einsum",
+    "_C": "treadle has no PyTorch inside; names from torch._C have no counterpart",
+    "script_if_tracing": "torch.jit.script",
+    "futures": "torch.jit.Future is what torch.jit.fork gives; [future.wait() for future in futures] waits for all",
+    "multiprocessing": "Python's own multiprocessing",
+    "profiler": "`with treadle.trace(path)` writes a timeline of every op",
+    "utils": "iterate over NumPy arrays or tensors in Python, from any number of threads",
+    "fft": "numpy.fft on x.numpy()",
+    "polar": "write cosine and sine of the angle as two real tensors, as rotate_half does",
+    "view_as_complex": "take x[..., 0] and x[..., 1] as real and imaginary parts; rotate_half does so for rotary embeddings",
+}
+
+
+_METHODS = {
+    "backward": "treadle runs models and does not train them",
+    "cuda": "treadle runs on CPUs; leave it out",
+    "unsqueeze_": "x = x.unsqueeze(dim)",
+    "squeeze_": "x = x.squeeze(dim)",
+    "t_": "x = x.t()",
+    "transpose_": "x = x.transpose(dim0, dim1)",
+    "resize_": "x = x.reshape(sizes)",
+}
+
+
+def refuse(module: str, name: str, offered: Iterable[str]) -> AttributeError:
+    """The error for `module.name`, saying what to use."""
+    near = difflib.get_close_matches(name, list(offered), n=3, cutoff=0.75)
+    instead = _METHODS if module == "Tensor" else _INSTEAD
+    if name in instead:
+        advice = instead[name]
+    elif near:
+        advice = "did you mean " + " or ".join(f"{module}.{other}" for other in near) + "?"
+    else:
+        advice = f"dir({module}) lists what there is; x.numpy() and torch.from_numpy(array) go to NumPy and back without a copy"
+    return AttributeError(f"treadle's {module} has no {name!r}: {advice}")

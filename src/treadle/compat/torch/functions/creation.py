@@ -1,0 +1,286 @@
+"""New tensors: of Python numbers, of arrays without copies, of one number, of random numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.torch import dtypes
+from treadle.compat.torch.devices import device
+from treadle.compat.torch.dispatch import tensor_function
+from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
+from treadle.compat.torch.functions.arithmetic import cast
+from treadle.compat.torch.functions.shape import sizes
+from treadle.compat.torch.overflow import need_fit, stored
+from treadle.compat.torch.state import current
+from treadle.compat.torch.tensor import Tensor
+from treadle.ops.op import Array
+
+_RANDOM = np.random.default_rng()
+
+
+def _stream() -> np.random.Generator:
+    """The random numbers, which are others at each call: what is recorded around it is not made again without it."""
+    recording = current()
+    if recording is not None:
+        recording.spoilt = "it draws random numbers"
+    return _RANDOM
+
+
+def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
+    """A new tensor of numbers, nested lists, an array or a tensor; Python floats become float32."""
+    _allow(device, requires_grad)
+    if isinstance(data, list | tuple) and any(isinstance(each, Tensor) for each in data):
+        data = [each.numpy() for each in data]
+    given = isinstance(data, Tensor | np.ndarray | np.generic)
+    array = np.array(data.numpy() if isinstance(data, Tensor) else data) if given else _numbers(data, dtype)
+    if dtype is None and not given and array.dtype == np.float64:
+        dtype = dtypes.float32
+    if dtype is None:
+        return Tensor(array)
+    element = _element("tensor", dtype, dtypes.float32)
+    if element.kind in "iu" and not given and array.dtype.kind in "iuf":
+        to = dtypes.of_numpy(element)
+        for extreme in (array.min(), array.max()) if array.size else ():
+            need_fit(extreme.item(), to, to.name)
+    return Tensor(array.astype(element))
+
+
+def _numbers(data: Any, dtype: Any) -> Array:
+    """An array of Python's numbers, for a tensor of `dtype` (None: that of the numbers).
+
+    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would make it an object,
+    uint64, or beside other integers a float.
+    """
+    array = np.array(data)
+    if array.dtype.kind not in "Ouf" or (array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any()):
+        return array
+    leaves = np.array(data, object)
+    kinds = {type(each) for each in leaves.flat}
+    if not kinds <= {int, float, bool}:
+        return array
+    if float in kinds or (dtype is not None and _element("tensor", dtype, dtypes.int64).kind not in "iu"):
+        return leaves.astype(np.float64)
+    raise ValueError("Overflow when unpacking long long: an integer lies outside -2^63 .. 2^63 - 1")
+
+
+def _element(function: str, asked: Any, otherwise: DType) -> np.dtype[Any]:
+    """NumPy's name of the element type asked for, perhaps as a type of Python numbers. Raises TypeError for no type."""
+    if asked is None:
+        return otherwise.numpy
+    found = _OF_PYTHON.get(asked, asked) if isinstance(asked, type) else asked
+    if not isinstance(found, DType):
+        raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
+    return found.numpy
+
+
+_OF_PYTHON = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
+
+
+def _shape(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape of a new tensor. Raises TypeError and RuntimeError as PyTorch does, for floats and negative sizes."""
+    listed = size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
+    if any(isinstance(each, float) for each in listed):
+        raise TypeError(f"{function}(): argument 'size' must be tuple of ints, but found element of type float")
+    shape = sizes(size)
+    negative = next((each for each in shape if each < 0), None)
+    if negative is not None:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {negative}: {list(shape)}")
+    return shape
+
+
+def _allow(where: Any, requires_grad: bool) -> None:
+    device("cpu" if where is None else where)
+    if requires_grad:
+        raise NotImplementedError("requires_grad=True: treadle runs models and does not train them; leave it out")
+
+
+def from_numpy(ndarray: Array) -> Tensor:
+    """A tensor that shares memory with the array."""
+    if not isinstance(ndarray, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return Tensor(ndarray)
+
+
+def as_tensor(data: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+    """`data` without a copy if it is a tensor or an array of that element type."""
+    if isinstance(data, Tensor | np.ndarray):
+        found = data if isinstance(data, Tensor) else Tensor(data)
+        return found if dtype is None or found.dtype is dtype else to(found, dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def from_dlpack(ext_tensor: Any) -> Tensor:
+    """A tensor that shares memory with any object that speaks DLPack."""
+    return Tensor(np.from_dlpack(ext_tensor))
+
+
+def _filled(
+    name: str, make: Callable[[tuple[int, ...], Any], Array]
+) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    def new(*size: Any, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
+        _allow(device, requires_grad)
+        return Tensor(np.asarray(make(_shape(name, size), _element(name, dtype, dtypes.float32))))
+
+    def like(input: Tensor, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+        return (
+            new(*input.shape, dtype=dtype or input.dtype, device=device)
+            if input.ndim
+            else new((), dtype=dtype or input.dtype)
+        )
+
+    new.__name__, like.__name__ = name, f"{name}_like"
+    return new, like
+
+
+zeros, zeros_like = _filled("zeros", np.zeros)
+ones, ones_like = _filled("ones", np.ones)
+empty, empty_like = _filled("empty", np.zeros)
+rand, rand_like = _filled("rand", lambda shape, to: np.asarray(_stream().random(shape)).astype(to))
+randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_stream().standard_normal(shape)).astype(to))
+
+
+def full(size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+    """One number everywhere."""
+    return _full("full", size, fill_value, dtype, device)
+
+
+def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device: Any) -> Tensor:
+    _allow(device, requires_grad=False)
+    if not isinstance(size, list | tuple):
+        raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
+    shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
+    if isinstance(fill_value, bool | int | float):
+        fill_value = stored(fill_value, dtypes.of_numpy(element), math.prod(shape))
+    return Tensor(np.full(shape, fill_value, element))
+
+
+def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
+    """One number everywhere, in the shape and element type of `input`."""
+    return full(input.shape, fill_value, dtype=dtype or input.dtype)
+
+
+def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
+    """start (0), start + step (1), ... below end."""
+    _allow(device, requires_grad=False)
+    numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
+    if len(numbers) == 3 and not numbers[2]:
+        raise RuntimeError("step must be nonzero")
+    if len(numbers) == 3 and (numbers[1] - numbers[0]) * numbers[2] < 0:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    if len(numbers) < 3 and numbers[-1] < (numbers[0] if len(numbers) == 2 else 0):
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+    floats = any(isinstance(number, float) for number in numbers)
+    return Tensor(np.arange(*numbers).astype(_element("arange", dtype, dtypes.float32 if floats else dtypes.int64)))
+
+
+def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
+    """`steps` numbers from start to end, both included."""
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    return Tensor(np.linspace(start, end, steps).astype(_element("linspace", dtype, dtypes.float32)))
+
+
+def new_zeros(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Zeros of the element type of `input`."""
+    return zeros(*size, dtype=dtype or input.dtype, device=device)
+
+
+def new_ones(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """Ones of the element type of `input`."""
+    return ones(*size, dtype=dtype or input.dtype, device=device)
+
+
+def new_full(input: Tensor, size: Any, fill_value: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """One number everywhere, of the element type of `input`."""
+    return _full("new_full", size, fill_value, dtype or input.dtype, device)
+
+
+def new_tensor(input: Tensor, data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
+    """A new tensor of the element type of `input`."""
+    return tensor(data, dtype=dtype or input.dtype, device=device)
+
+
+new_empty = new_zeros
+
+
+def bernoulli(input: Tensor, p: float | None = None) -> Tensor:
+    """1 as often as each element says, else 0."""
+    chance = input.numpy() if p is None else p
+    return Tensor((_stream().random(tuple(input.shape)) < chance).astype(input.dtype.numpy))
+
+
+def normal(mean: Any, std: Any = 1.0, size: Any = None) -> Tensor:
+    """Random numbers of a normal distribution."""
+    arrays = [each.numpy() if isinstance(each, Tensor) else each for each in (mean, std)]
+    shape = np.broadcast_shapes(*(np.shape(each) for each in arrays)) if size is None else tuple(size)
+    return Tensor(np.asarray(_stream().standard_normal(shape) * arrays[1] + arrays[0], np.float32))
+
+
+def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
+    """1 on the diagonal."""
+    return Tensor(np.eye(n, m, dtype=(dtype or dtypes.float32).numpy))
+
+
+def randint(low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None) -> Tensor:
+    """Integers in [low, high); randint(high, size) begins at 0."""
+    if not isinstance(high, int):
+        low, high, size = 0, low, high if size is None else size
+    return Tensor(_stream().integers(low, high, tuple(size)).astype((dtype or dtypes.int64).numpy))
+
+
+def randperm(n: int) -> Tensor:
+    """0 .. n - 1 in random order."""
+    return Tensor(_stream().permutation(n).astype(np.int64))
+
+
+def manual_seed(seed: int) -> None:
+    """Begin the random numbers anew. They are NumPy's: for one seed PyTorch gives others."""
+    global _RANDOM  # noqa: PLW0603 - one stream a process is what the name promises
+    _stream()
+    _RANDOM = np.random.default_rng(seed % (1 << 64))
+
+
+@tensor_function
+def to(input: Tensor, *wanted: Any, dtype: DType | None = None, device: Any = None, copy: bool = False) -> Tensor:
+    """As another element type; a device must be the CPU."""
+    for each in (*wanted, dtype, device):
+        if isinstance(each, DType):
+            dtype = each
+        elif isinstance(each, Tensor):
+            dtype = each.dtype
+        elif each is not None and not isinstance(each, bool):
+            _allow(each, requires_grad=False)
+    if dtype is None or dtype is input.dtype:
+        return Tensor(input.numpy().copy()) if copy else input
+    return cast(input, dtype)
+
+
+def type_as(input: Tensor, other: Tensor) -> Tensor:
+    """Of the element type of another."""
+    return to(input, other.dtype)
+
+
+def type_(input: Tensor, dtype: DType | str | None = None) -> Any:
+    """The name of the element type, or the tensor as another."""
+    if dtype is None:
+        return f"torch.{dtypes.LEGACY[input.dtype.name]}"
+    found = next((name for name, old in dtypes.LEGACY.items() if f"torch.{old}" == dtype), None)
+    return to(input, dtypes.NAMES[found] if found is not None else dtype)
+
+
+def _conversion(name: str) -> Callable[[Tensor], Tensor]:
+    def function(input: Tensor) -> Tensor:
+        return cast(input, dtypes.NAMES[name])
+
+    function.__name__ = name
+    return tensor_function(function)
+
+
+CONVERSIONS = {
+    name: _conversion(name) for name in ("float", "double", "half", "bfloat16", "long", "int", "short", "bool")
+}
+"""x.float() and its like."""

@@ -1,0 +1,262 @@
+"""Brackets: elements by position, read and written."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle.compat.torch import dtypes
+from treadle.compat.torch.dispatch import tensor_function
+from treadle.compat.torch.functions.arithmetic import as_tensor, cast
+from treadle.compat.torch.functions.selection import nonzero
+from treadle.compat.torch.functions.shape import ints, permute, reshape
+from treadle.compat.torch.functions.writing import copy_
+from treadle.compat.torch.memory import Step
+from treadle.compat.torch.overflow import stored
+from treadle.compat.torch.recording import emit
+from treadle.compat.torch.state import current
+from treadle.compat.torch.tensor import Tensor
+
+
+def _plain(index: Any) -> tuple[Any, ...]:
+    """The index as a tuple without lists: lists of numbers are tensors."""
+    parts = index if isinstance(index, tuple) else (index,)
+    return tuple(Tensor(np.asarray(part)) if isinstance(part, list | np.ndarray) else part for part in parts)
+
+
+def index_(input: Tensor, index: Any) -> Tensor:
+    """input[index]: ints, slices, None, `...`, and tensors of integers or bools."""
+    parts = _plain(index)
+    if not any(map(_is_list, parts)):
+        return _part(input, parts)
+    where = _places(input, parts)
+    part = _part(input, where.basic)
+    return _gathered(part, _positioned(part, where.chosen))
+
+
+def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """A view: `input` with ints, slices, None and `...` applied."""
+    where = _places(input, parts)
+    recording = current()
+    if recording is None and input.array is not None:
+        return Tensor(input.array[(*where.basic, ...)])
+    result = _cut(input, where)
+    if recording is not None:
+        step = Step(
+            lambda base: _part(base, parts),
+            lambda array: array[(*where.basic, ...)],
+            lambda base, new: _replaced(base, where, new),
+        )
+        recording.memory.share(recording, result, input, step)
+    return result
+
+
+@tensor_function
+def _cut(x: Tensor, where: Places) -> Tensor:
+    if where.ranges:
+        axes, begins, ends, steps = (ints(column) for column in zip(*where.ranges, strict=True))
+        x = emit("slice", x, begins, ends, axes, steps)
+    return x if tuple(x.shape) == where.shape else reshape(x, where.shape)
+
+
+@tensor_function
+def _replaced(x: Tensor, where: Places, new: Tensor) -> Tensor:
+    """`x` with `new` written where `_cut` reads."""
+    shape = list(x.shape)
+    for axis, begin, end, step in where.ranges:
+        shape[axis] = len(range(begin, end, step))
+    return _put_ranges(x, where.ranges, reshape(new, shape))
+
+
+def _put_ranges(x: Tensor, ranges: Sequence[tuple[int, int, int, int]], new: Tensor) -> Tensor:
+    if not ranges:
+        return new
+    (axis, begin, end, step), *rest = ranges
+    if rest:
+        new = _put_ranges(emit("slice", x, *map(ints, ([begin], [end], [axis], [step]))), rest, new)
+    length = x.shape[axis]
+    if step == 1:
+        sides = [(0, begin), (end, length)]
+        before, after = (emit("slice", x, *map(ints, ([a], [b], [axis], [1]))) if a < b else None for a, b in sides)
+        parts = [part for part in (before, new, after) if part is not None]
+        return parts[0] if len(parts) == 1 else emit("concat", *parts, axis=axis)
+    order = np.arange(length)
+    order[begin:end:step] = length + np.arange(len(range(begin, end, step)))
+    return emit("gather", emit("concat", x, new, axis=axis), order, axis=axis)
+
+
+class Places(NamedTuple):
+    """What an index means: `ranges` (axis, begin, end, step) leave a part, seen in a `shape`; `chosen` are the tensors
+    among the indices, by axes of the part. `basic` is the index without them."""
+
+    ranges: tuple[tuple[int, int, int, int], ...]
+    shape: tuple[int, ...]
+    chosen: tuple[tuple[int, Tensor], ...]
+    basic: tuple[Any, ...]
+
+
+def _places(x: Tensor, parts: tuple[Any, ...]) -> Places:
+    taken = sum(map(_axes_taken, parts))
+    if taken > x.ndim:
+        raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
+    if not any(part is Ellipsis for part in parts):
+        parts = (*parts, Ellipsis)
+    ranges: list[tuple[int, int, int, int]] = []
+    shape: list[int] = []
+    chosen: list[tuple[int, Tensor]] = []
+    basic: list[Any] = []
+    axis = 0
+    for part in parts:
+        axes = x.ndim - taken if part is Ellipsis else _axes_taken(part)
+        if part is None or part is Ellipsis or _is_list(part):
+            if _is_list(part):
+                chosen.append((len(shape), part))
+            basic.extend([None] if part is None else [slice(None)] * axes)
+            shape.extend([1] if part is None else x.shape[axis : axis + axes])
+        elif isinstance(part, slice):
+            begin, end, step = _range(part, x.shape[axis])
+            shape.append(len(range(begin, end, step)))
+            ranges.append((axis, begin, end, step))
+            basic.append(slice(begin, end, step))
+        else:
+            at = _position(_int(part), axis, x.shape[axis])
+            ranges.append((axis, at, at + 1, 1))
+            basic.append(at)
+        axis += axes
+    return Places(tuple(ranges), tuple(shape), tuple(chosen), tuple(basic))
+
+
+def _int(part: Any) -> int:
+    try:
+        return operator.index(part)
+    except TypeError:
+        raise IndexError(
+            "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices "
+            f"(got {type(part).__name__})"
+        ) from None
+
+
+def _is_list(part: Any) -> bool:
+    """Whether a part of an index is a tensor that chooses several entries."""
+    return isinstance(part, Tensor) and bool(part.ndim or part.dtype is dtypes.bool_)
+
+
+def _axes_taken(part: Any) -> int:
+    """How many axes of the tensor a part of an index speaks of; `...` counts as none."""
+    if part is None or part is Ellipsis:
+        return 0
+    return part.ndim if isinstance(part, Tensor) and part.dtype is dtypes.bool_ else 1
+
+
+def _range(part: slice, length: int) -> tuple[int, int, int]:
+    bounds = (None if each is None else _int(each) for each in (part.start, part.stop, part.step))
+    begin, end, step = slice(*bounds).indices(length)
+    if step < 1:
+        raise ValueError("step must be greater than zero")
+    return begin, max(begin, end), step
+
+
+def _position(at: int, axis: int, length: int) -> int:
+    if not -length <= at < length:
+        raise IndexError(f"index {at} is out of bounds for dimension {axis} with size {length}")
+    return at % length
+
+
+def _positioned(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[tuple[int, Tensor], ...]:
+    """The indices by axis, masks as the positions where they hold."""
+    found: list[tuple[int, Tensor]] = []
+    for axis, index in chosen:
+        if index.dtype.is_floating_point:
+            raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+        if index.dtype is not dtypes.bool_:
+            found.append((axis, index))
+            continue
+        if tuple(index.shape) != tuple(x.shape[axis : axis + index.ndim]):
+            raise IndexError(
+                f"The shape of the mask {list(index.shape)} at index 0 does not match the shape of the indexed tensor "
+                f"{list(x.shape)} at index {axis}"
+            )
+        places = nonzero(index)
+        found.extend((axis + at, places[:, at]) for at in range(index.ndim))
+    return tuple(found)
+
+
+@tensor_function
+def _gathered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...]) -> Tensor:
+    """x with its axes in `chosen` read at those positions, which broadcast together."""
+    if len(chosen) == 1:
+        return emit("gather", x, chosen[0][1], axis=chosen[0][0])
+    places, perm, back = _together(x, chosen)
+    picked = emit("gather_nd", permute(x, perm), places, batch_dims=0)
+    return picked if back is None else permute(picked, back)
+
+
+@tensor_function
+def _scattered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...], value: Tensor) -> Tensor:
+    """x with `value` written at the positions that `_gathered` reads."""
+    places, perm, back = _together(x, chosen)
+    shape = [*places.shape[:-1], *(x.shape[axis] for axis in perm[len(chosen) :])]
+    if back is None:
+        wide = emit("expand", cast(value, x.dtype), ints(shape))
+    else:
+        wide = emit("expand", cast(value, x.dtype), ints([shape[axis] for axis in back]))
+        wide = permute(wide, [back.index(axis) for axis in range(len(back))])
+    new = emit("scatter_nd", permute(x, perm), places, wide, reduction="none")
+    return permute(new, [perm.index(axis) for axis in range(len(perm))])
+
+
+def _together(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[Tensor, list[int], list[int] | None]:
+    """Positions [..., count]; the axes of x, the chosen ones first; and how the result's axes are put back, if at all.
+
+    Chosen axes that are neighbours leave the axes before them where they are, others come first.
+    """
+    axes = [axis for axis, _ in chosen]
+    shape = np.broadcast_shapes(*(tuple(index.shape) for _, index in chosen))
+    columns = [emit("expand", cast(index, dtypes.int64), ints(shape)) for _, index in chosen]
+    columns = [reshape(column, (*shape, 1)) for column in columns]
+    places = columns[0] if len(columns) == 1 else emit("concat", *columns, axis=len(shape))
+    perm = [*axes, *(axis for axis in range(x.ndim) if axis not in axes)]
+    before, count = axes[0], len(shape)
+    if not before or axes != list(range(before, before + len(axes))):
+        return places, perm, None
+    rest = x.ndim - len(axes) - before
+    return places, perm, [*range(count, count + before), *range(count), *range(count + before, count + before + rest)]
+
+
+@tensor_function
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where the mask, of bools (or bytes), holds, [count]."""
+    if mask.dtype not in (dtypes.bool_, dtypes.uint8):
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
+    mask = cast(mask, dtypes.bool_)
+    shape = ints(np.broadcast_shapes(tuple(input.shape), tuple(mask.shape)) or (1,))
+    wide = emit("expand", input, shape)
+    return _gathered(wide, _positioned(wide, ((0, emit("expand", mask, shape)),)))
+
+
+def set_index(input: Tensor, index: Any, value: Any) -> None:
+    """input[index] = value: a tensor or a number, which becomes of the element type of `input`."""
+    if not isinstance(value, Tensor | bool | int | float | np.generic):
+        raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtypes.LEGACY[input.dtype.name]}")
+    where = _places(input, _plain(index))
+    part = _part(input, where.basic)
+    if not where.chosen:
+        copy_(part, value)
+        return
+    source = value if isinstance(value, Tensor) else as_tensor(stored(value, input.dtype))
+    mask = where.chosen[0][1]
+    if len(where.chosen) == 1 and mask.dtype is dtypes.bool_ and source.numel() == 1:
+        wide = reshape(
+            mask, (*(1,) * where.chosen[0][0], *mask.shape, *(1,) * (part.ndim - where.chosen[0][0] - mask.ndim))
+        )
+        copy_(part, _chosen(part, wide, reshape(source, ())))
+        return
+    copy_(part, _scattered(part, _positioned(part, where.chosen), source))
+
+
+@tensor_function
+def _chosen(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    return emit("where", mask, cast(value, x.dtype), x)

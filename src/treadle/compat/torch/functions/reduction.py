@@ -1,0 +1,299 @@
+"""Reductions, and positions and orders of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from treadle.compat.torch import dtypes
+from treadle.compat.torch.dispatch import tensor_function
+from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
+from treadle.compat.torch.functions.arithmetic import (
+    add,
+    cast,
+    div,
+    gt,
+    isinf,
+    maximum,
+    minimum,
+    mul,
+    ne,
+    pow_,
+    sqrt,
+    sub,
+    where,
+)
+from treadle.compat.torch.functions.elementary import exp, log
+from treadle.compat.torch.functions.rule import noted
+from treadle.compat.torch.recording import emit, emit_many
+from treadle.compat.torch.tensor import Tensor
+
+Dims = int | Sequence[int] | None
+
+
+class Extreme(NamedTuple):
+    """Values along an axis and where they were found."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def axis_of(x: Tensor, dim: int) -> int:
+    """`dim` counted from the front. Raises IndexError if `x` does not have it."""
+    rank = max(1, x.ndim)
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim % rank
+
+
+def as_line(x: Tensor) -> Tensor:
+    """`x`; a tensor without axes as one of a single entry, which it is where an axis is asked for."""
+    return x if x.ndim else emit("reshape", x, np.asarray([1], np.int64), allowzero=False)
+
+
+def as_before(found: Tensor, x: Tensor) -> Tensor:
+    """What was found for as_line(x), without axes again if `x` has none."""
+    return found if x.ndim else emit("reshape", found, np.zeros(0, np.int64), allowzero=False)
+
+
+def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
+    """The axes to reduce; None for all of them."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        return None
+    return tuple(sorted(axis_of(x, d) for d in ([dim] if isinstance(dim, int) else dim)))
+
+
+def need_elements(name: str, x: Tensor, dim: Dims) -> None:
+    """Raise RuntimeError or IndexError if an axis to reduce is empty: no element of it is the largest."""
+    if dim is None or (not isinstance(dim, int) and len(dim) == 0):
+        if not x.numel():
+            raise RuntimeError(
+                f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
+                "with the 'dim' argument."
+            )
+        return
+    for each in [dim] if isinstance(dim, int) else dim:
+        if x.ndim and not x.shape[axis_of(x, each)]:
+            raise IndexError(f"{name}(): Expected reduction dim {each} to have non-zero size.")
+
+
+def _reduced(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    axes = axes_of(x, dim)
+    return emit("identity", x) if not x.ndim else emit(op, x, axes=axes, keepdims=keepdim)
+
+
+def _summable(x: Tensor, to: DType | None) -> Tensor:
+    return cast(x, to or (x.dtype if x.dtype.is_floating_point else dtypes.int64))
+
+
+@tensor_function
+def sum_(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The sum over `dim` (None: all axes); of integers and bools an int64."""
+    return _reduced("reduce_sum", _summable(input, dtype), dim, keepdim)
+
+
+@tensor_function
+def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The mean over `dim` (None: all axes)."""
+    x = input if dtype is None else cast(input, dtype)
+    if not x.dtype.is_floating_point:
+        raise RuntimeError(
+            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype}"
+        )
+    return _reduced("reduce_mean", x, dim, keepdim)
+
+
+@tensor_function
+def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
+    """The product over one axis, or all."""
+    return _reduced("reduce_prod", _summable(input, dtype), dim, keepdim)
+
+
+@tensor_function
+def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The largest element over `dim`."""
+    need_elements("amax", input, dim)
+    return _reduced("reduce_max", input, dim, keepdim)
+
+
+@tensor_function
+def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The smallest element over `dim`."""
+    need_elements("amin", input, dim)
+    return _reduced("reduce_min", input, dim, keepdim)
+
+
+@tensor_function
+def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the largest element is; with `dim` None, in the flattened tensor."""
+    return _arg("argmax", input, dim, keepdim)
+
+
+@tensor_function
+def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """Where the smallest element is; with `dim` None, in the flattened tensor."""
+    return _arg("argmin", input, dim, keepdim)
+
+
+def _arg(op: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+    if dim is None and not x.numel():
+        raise IndexError(f"{op}(): Expected reduction dim to be specified for input.numel() == 0.")
+    need_elements(op, x, dim)
+    if dim is None:
+        x, dim, keepdim = emit("reshape", x, np.asarray([-1], np.int64), allowzero=False), 0, False
+    return as_before(emit(op, as_line(x), axis=axis_of(x, dim), keepdims=keepdim and x.ndim > 0, last=False), x)
+
+
+def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]) -> Callable[..., Any]:
+    def function(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
+        if isinstance(dim, Tensor):
+            dim, other = None, dim
+        if other is not None:
+            return two(input, other)
+        need_elements(name, input, dim)
+        if dim is None:
+            return whole(input)
+        numbers = cast(input, dtypes.uint8) if input.dtype is dtypes.bool_ else input
+        return Extreme(whole(input, dim, keepdim), _arg(f"arg{name}", numbers, dim, keepdim))
+
+    function.__name__ = name
+    return tensor_function(function)
+
+
+max_, min_ = _extreme("max", amax, maximum), _extreme("min", amin, minimum)
+
+
+@tensor_function
+def var(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Tensor:
+    """The variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False)."""
+    over: Dims = None if isinstance(dim, bool) else dim
+    unbiased = dim if isinstance(dim, bool) else unbiased
+    if not input.dtype.is_floating_point:
+        raise RuntimeError("std and var only support floating point and complex dtypes")
+    axes = axes_of(input, over)
+    over_axes = range(input.ndim) if axes is None or not input.ndim else axes
+    count = int(np.prod([input.shape[a] for a in over_axes], dtype=np.int64))
+    less = correction if correction is not None else int(unbiased)
+    apart = sub(input, _reduced("reduce_mean", input, over, keepdim=True))
+    return div(_reduced("reduce_sum", mul(apart, apart), over, keepdim), max(0, count - less))
+
+
+@tensor_function
+def std(
+    input: Tensor,
+    dim: Dims | bool = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Tensor:
+    """The square root of `var`."""
+    return sqrt(var(input, dim, unbiased, keepdim, correction=correction))
+
+
+@tensor_function
+def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """The p-norm: the Euclidean one for 2 and "fro", the largest size for infinity."""
+    if not input.dtype.is_floating_point:
+        raise RuntimeError(
+            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtypes.SCALARS[input.dtype.name]}"
+        )
+    if p in (2, 2.0, "fro"):
+        return sqrt(_reduced("reduce_sum", mul(input, input), dim, keepdim))
+    size = emit("abs", input)
+    if p == 1:
+        return _reduced("reduce_sum", size, dim, keepdim)
+    if p == float("inf"):
+        return _reduced("reduce_max", size, dim, keepdim)
+    if p == float("-inf"):
+        return _reduced("reduce_min", size, dim, keepdim)
+    if p == 0:
+        return _reduced("reduce_sum", cast(ne(input, 0), input.dtype), dim, keepdim)
+    if not isinstance(p, int | float):
+        raise TypeError(f"norm: p must be a number, 'fro' or inf, got {p!r}")
+    return pow_(_reduced("reduce_sum", pow_(size, p), dim, keepdim), 1 / p)
+
+
+@tensor_function
+def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    """log(sum(exp(input))) without overflow: shifted by the largest element (by 0 where that is infinite: no inf - inf)."""
+    x = cast(input, input.dtype if input.dtype.is_floating_point else dtypes.float32)
+    largest = _reduced("reduce_max", x, dim, keepdim=True)
+    shift = where(isinf(largest), 0, largest)
+    rest = log(_reduced("reduce_sum", exp(sub(x, shift)), dim, keepdim))
+    return add(rest, shift if keepdim else _reduced("reduce_max", shift, dim, keepdim=False))
+
+
+@tensor_function
+def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether every element holds; of bytes as bytes."""
+    return _holding("reduce_min", input, dim, keepdim)
+
+
+@tensor_function
+def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Whether an element holds; of bytes as bytes."""
+    return _holding("reduce_max", input, dim, keepdim)
+
+
+def _holding(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """any ("reduce_max") or all ("reduce_min"). An empty list of axes reduces none, unlike those of other reductions."""
+    none = dim is not None and not isinstance(dim, int) and len(dim) == 0
+    found = _flags(x) if none else _reduced(op, _flags(x), dim, keepdim)
+    return cast(gt(found, 0), _flag_type(x))
+
+
+def _flag_type(x: Tensor) -> DType:
+    return dtypes.uint8 if x.dtype is dtypes.uint8 else dtypes.bool_
+
+
+def _flags(x: Tensor) -> Tensor:
+    return cast(x if x.dtype is dtypes.bool_ else ne(x, 0), dtypes.int32)
+
+
+@tensor_function
+def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Running sums along `dim`."""
+    x = as_line(_summable(input, dtype))
+    return as_before(emit("cumsum", x, axis=axis_of(input, dim), exclusive=False, reverse=False), input)
+
+
+@tensor_function
+def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
+    """Running products along `dim`; of integers and bools an int64."""
+    found: Tensor = noted("cumprod", (_summable(input, dtype), dim))
+    return found
+
+
+@tensor_function
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
+    """The k largest (or smallest) elements along `dim`, in order, and where they are."""
+    axis = axis_of(input, dim)
+    x = as_line(input)
+    if not 0 <= k <= x.shape[axis]:
+        raise RuntimeError("selected index k out of range")
+    count = np.asarray([k if input.ndim else 1], np.int64)
+    found = emit_many("top_k", x, count, outputs=2, axis=axis, largest=largest, sorted=sorted)
+    return Extreme(*(as_before(each, input) for each in found))
+
+
+@tensor_function
+def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Extreme:
+    """All elements along `dim` in order, and where they were."""
+    return topk(input, as_line(input).shape[axis_of(input, dim)], dim, largest=descending)
+
+
+@tensor_function
+def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """Where the elements of `sort` were."""
+    return sort(input, dim, descending).indices

@@ -1,0 +1,98 @@
+"""Functions by a rule of `frontends.torch`: what it builds for an ATen op, noted in the current recording."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.torch import dtypes
+from treadle.compat.torch.dispatch import tensor_function
+from treadle.compat.torch.recording import emit_many
+from treadle.compat.torch.tensor import Tensor
+from treadle.errors import LimitError, ShapeError
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.torch.build import Builder
+from treadle.frontends.torch.table import RULES
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+
+
+def of_op(op: str, arguments: Callable[..., tuple[Any, ...]] | None = None) -> Callable[..., Tensor]:
+    """The function of the ATen op `op`; `arguments` puts what users give into the order of the op's schema.
+
+    Without `arguments` users give what the rule takes, by its names.
+    """
+    ordered = arguments or _as_of(op)
+
+    @wraps(ordered)
+    def function(*args: Any, **kwargs: Any) -> Tensor:
+        result: Tensor = noted(op, ordered(*args, **kwargs))
+        return result
+
+    function.__name__ = op.partition(".")[0]
+    function.__doc__ = f"PyTorch's {function.__name__}."
+    return tensor_function(function)
+
+
+def _as_of(op: str) -> Callable[..., tuple[Any, ...]]:
+    _builder, *parameters = inspect.signature(RULES[op]).parameters.values()
+    signature = inspect.Signature([each.replace(annotation=inspect.Parameter.empty) for each in parameters])
+
+    def ordered(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{op}{signature}: {error}") from None
+        bound.apply_defaults()
+        return bound.args
+
+    ordered.__signature__ = signature  # type: ignore[attr-defined]
+    return ordered
+
+
+def noted(op: str, args: tuple[Any, ...]) -> Any:
+    """The result of the ATen op `op`: a Tensor or a list of them; arrays among `args` are constants.
+
+    Raises RuntimeError if the arguments do not fit.
+    """
+    graph = Graph("aten")
+    builder = Builder(graph)
+    builder.name = op
+    found: dict[Value, Tensor] = {}
+    try:
+        result = RULES[op](builder, *(_lowered(each, builder, found) for each in args))
+    except Unsupported as fault:
+        raise NotImplementedError(f"{op}: {fault}") from None
+    except Fault as fault:
+        raise RuntimeError(f"{op}: {fault}") from None
+    except (ShapeError, LimitError) as error:
+        raise RuntimeError(f"{op}: {error.what}") from None
+    for node in graph.nodes:
+        operands = [None if value is None else found.get(value, value.data) for value in node.inputs]
+        results = emit_many(node.op, *operands, outputs=len(node.outputs), **node.attrs)
+        found.update(zip(node.outputs, results, strict=True))
+    return _raised(result, found)
+
+
+def _lowered(argument: Any, builder: Builder, found: dict[Value, Tensor]) -> Any:
+    """What the rule gets for an argument; the value of a tensor is noted in `found`."""
+    if isinstance(argument, Tensor):
+        value = builder.graph.input(f"v{len(found)}", argument.dtype.core, tuple(argument.shape))
+        found[value] = argument
+        return value
+    if isinstance(argument, dtypes.dtype):
+        return argument.core
+    if isinstance(argument, np.ndarray):
+        return builder.constant(argument)
+    return [_lowered(each, builder, found) for each in argument] if isinstance(argument, list | tuple) else argument
+
+
+def _raised(result: Any, found: dict[Value, Tensor]) -> Any:
+    """The tensors of the values that a rule gave."""
+    if isinstance(result, Value):
+        return found[result] if result in found else Tensor(result.data)
+    return [_raised(each, found) for each in result] if isinstance(result, list | tuple) else result

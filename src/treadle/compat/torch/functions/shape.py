@@ -1,0 +1,352 @@
+"""Other views of the same elements. Outside scripts they share memory with their operand, as PyTorch's do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from treadle.compat.torch.dispatch import tensor_function
+from treadle.compat.torch.dtypes import dtype
+from treadle.compat.torch.functions.reduction import axis_of
+from treadle.compat.torch.memory import Step
+from treadle.compat.torch.recording import emit
+from treadle.compat.torch.state import current
+from treadle.compat.torch.tensor import Tensor
+from treadle.ops.op import Array
+
+
+def ints(values: Sequence[int]) -> Array:
+    """Numbers as a constant operand."""
+    return np.asarray(list(values), np.int64)
+
+
+def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
+    """`f(2, 3)` and `f((2, 3))` mean the same."""
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        given = tuple(given[0])
+    return tuple(int(size) for size in given)
+
+
+def view_function(
+    view: Callable[..., Array], back: Callable[..., Tensor]
+) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
+    """Outside recordings the function is `view` of the array; inside, it emits ops.
+
+    `back` takes the operand and a new value of the view, and gives the operand with that written into it.
+    """
+
+    def decorate(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        recorded = tensor_function(function)
+
+        @wraps(function)
+        def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+            recording = current()
+            if recording is None and input.array is not None:
+                return Tensor(view(input, input.array, *args, **kwargs))
+            result = recorded(input, *args, **kwargs)
+            if recording is not None:
+                step = Step(
+                    lambda base: call(base, *args, **kwargs),
+                    lambda array: view(Tensor(array), array, *args, **kwargs),
+                    lambda base, new: back(base, new, *args, **kwargs),
+                )
+                recording.memory.share(recording, result, input, step)
+            return result
+
+        return call
+
+    return decorate
+
+
+def _reshaped_back(base: Tensor, new: Tensor, *shape: Any) -> Tensor:
+    return reshape(new, base.shape)
+
+
+def _permuted_back(base: Tensor, new: Tensor, *dims: Any) -> Tensor:
+    perm = [axis_of(base, dim) for dim in sizes(dims)]
+    return permute(new, [perm.index(axis) for axis in range(len(perm))])
+
+
+def _expanded_back(base: Tensor, new: Tensor, *shape: Any) -> Tensor:
+    raise RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+        "Please clone() the tensor before performing the operation."
+    )
+
+
+def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    """`shape` with its -1 filled in. Raises RuntimeError if x has another number of elements."""
+    count, known = x.numel(), int(np.prod([size for size in shape if size != -1], dtype=np.int64))
+    found = tuple(count // max(1, known) if size == -1 else size for size in shape)
+    if list(shape).count(-1) > 1 or int(np.prod(found, dtype=np.int64)) != count:
+        raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}")
+    return found
+
+
+@view_function(lambda x, array, *shape: array.reshape(full_shape(x, sizes(shape))), _reshaped_back)
+def reshape(input: Tensor, *shape: Any) -> Tensor:
+    """The elements in another shape; one size may be -1."""
+    return emit("reshape", input, ints(full_shape(input, sizes(shape))), allowzero=True)
+
+
+def view(input: Tensor, *shape: Any) -> Tensor:
+    """The same memory in another shape, or (of an element type) its bytes as that type. Raises RuntimeError for a copy."""
+    if len(shape) == 1 and isinstance(shape[0], dtype):
+        return Tensor(input.numpy().view(shape[0].numpy))
+    result = reshape(input, *shape)
+    if current() is None and input.numel() and not np.may_share_memory(input.numpy(), result.numpy()):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return result
+
+
+def view_as(input: Tensor, other: Tensor) -> Tensor:
+    """In the shape of another."""
+    return reshape(input, other.shape)
+
+
+def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """The axes from `start_dim` to `end_dim` as one."""
+    if not input.ndim:
+        return reshape(input, 1)
+    first, last = axis_of(input, start_dim), axis_of(input, end_dim)
+    if first > last:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    middle = int(np.prod(input.shape[first : last + 1], dtype=np.int64))
+    return reshape(input, (*input.shape[:first], middle, *input.shape[last + 1 :]))
+
+
+def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """One axis as several."""
+    axis = axis_of(input, dim)
+    if not input.ndim:
+        raise RuntimeError("unflatten: a tensor without axes has none that could become several")
+    size, given = input.shape[axis], [int(each) for each in sizes]
+    rest = int(np.prod([each for each in given if each != -1], dtype=np.int64))
+    if given.count(-1) == 1 and rest and not size % rest:
+        given[given.index(-1)] = size // rest
+    elif rest != size or -1 in given:
+        raise RuntimeError(
+            f"unflatten: Provided sizes {given} don't multiply up to the size of dim {axis} ({size}) in the input tensor"
+        )
+    return reshape(input, (*input.shape[:axis], *given, *input.shape[axis + 1 :]))
+
+
+def _perm(x: Tensor, dims: tuple[Any, ...]) -> tuple[int, ...]:
+    perm = tuple(axis_of(x, dim) for dim in sizes(dims))
+    if len(perm) != x.ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {x.ndim} is not equal to len(dims) = {len(perm)}"
+        )
+    if len(set(perm)) != x.ndim:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return perm
+
+
+@view_function(lambda x, array, *dims: array.transpose(_perm(x, dims)), _permuted_back)
+def permute(input: Tensor, *dims: Any) -> Tensor:
+    """The axes in another order."""
+    return emit("transpose", input, perm=_perm(input, dims))
+
+
+def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
+    """Two axes swapped."""
+    perm = list(range(input.ndim))
+    a, b = axis_of(input, dim0), axis_of(input, dim1)
+    if perm:
+        perm[a], perm[b] = perm[b], perm[a]
+    return permute(input, perm)
+
+
+def t(input: Tensor) -> Tensor:
+    """The transposed matrix."""
+    if input.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
+    return transpose(input, 0, 1) if input.ndim == 2 else input
+
+
+def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """Without axes of length 1: all of them, or those of `dim`."""
+    if dim is None:
+        return reshape(input, [size for size in input.shape if size != 1])
+    axes = [axis_of(input, each) for each in ([dim] if isinstance(dim, int) else dim)]
+    return reshape(input, [size for at, size in enumerate(input.shape) if at not in axes or size != 1])
+
+
+def unsqueeze(input: Tensor, dim: int) -> Tensor:
+    """With an axis of length 1 put in at `dim`."""
+    if not -input.ndim - 1 <= dim <= input.ndim:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-input.ndim - 1}, {input.ndim}], but got {dim})"
+        )
+    at = dim % (input.ndim + 1)
+    return reshape(input, (*input.shape[:at], 1, *input.shape[at:]))
+
+
+def expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes of `x` expanded to `shape`, whose -1 keep an axis. Raises RuntimeError if it cannot be."""
+    lead = len(shape) - x.ndim
+    if lead < 0:
+        raise RuntimeError(
+            f"expand: the number of sizes provided ({len(shape)}) must be greater or equal to the number of dimensions "
+            f"in the tensor ({x.ndim})"
+        )
+    for axis, size in enumerate(shape):
+        have = x.shape[axis - lead] if axis >= lead else 1
+        if size not in (-1, have) and have != 1:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({size}) must match the existing size ({have}) at non-singleton "
+                f"dimension {axis}.  Target sizes: {list(shape)}.  Tensor sizes: {list(x.shape)}"
+            )
+    return tuple(x.shape[at - lead] if size == -1 else size for at, size in enumerate(shape))
+
+
+@view_function(lambda x, array, *shape: np.broadcast_to(array, expanded(x, sizes(shape))), _expanded_back)
+def expand(input: Tensor, *shape: Any) -> Tensor:
+    """Axes of length 1 repeated; -1 keeps an axis."""
+    return emit("expand", input, ints(expanded(input, sizes(shape))))
+
+
+def expand_as(input: Tensor, other: Tensor) -> Tensor:
+    """Expanded to the shape of `other`."""
+    return expand(input, other.shape)
+
+
+@tensor_function
+def repeat(input: Tensor, *repeats: Any) -> Tensor:
+    """Copies along each axis."""
+    counts = sizes(repeats)
+    lead = (1,) * (len(counts) - input.ndim)
+    return emit("tile", reshape(input, (*lead, *input.shape)), ints(counts))
+
+
+@tensor_function
+def contiguous(input: Tensor) -> Tensor:
+    """The tensor in row-major memory; itself if it is."""
+    return input if input.is_contiguous() else Tensor(np.ascontiguousarray(input.numpy()))
+
+
+@tensor_function
+def _copied(input: Tensor) -> Tensor:
+    return emit("identity", input)
+
+
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy."""
+    return Tensor(input.numpy().copy()) if current() is None else _copied(input)
+
+
+@tensor_function
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors one after another along `dim`, in their common element type."""
+    from treadle.compat.torch.functions.arithmetic import common
+
+    if not len(tensors):
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    operands, _ = common(*tensors)
+    # PyTorch takes tensors of shape [0] beside those of any shape.
+    kept = [each for each in operands if each.shape != (0,)] or operands
+    return emit("concat", *kept, axis=axis_of(kept[0], dim) if kept[0].shape != (0,) else 0)
+
+
+@tensor_function
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Tensors of one shape along a new axis."""
+    if not len(tensors):
+        raise RuntimeError("stack expects a non-empty TensorList")
+    for index, each in enumerate(tensors):
+        if each.shape != tensors[0].shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0].shape)} at entry 0 "
+                f"and {list(each.shape)} at entry {index}"
+            )
+    return cat([unsqueeze(each, dim) for each in tensors], dim)
+
+
+def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+    """Pieces of a size (the last may be shorter), or of the sizes given."""
+    if not tensor.ndim:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    axis = axis_of(tensor, dim)
+    length, given = tensor.shape[axis], split_size_or_sections
+    if isinstance(given, int):
+        if given < 0 or (length and not given):
+            raise RuntimeError(
+                f"split_size must be positive, or 0 where dimension {axis} has size 0; got {given} for size {length}"
+            )
+        pieces = [min(given, length - at) for at in range(0, length, max(1, given))] or [0]
+    else:
+        pieces = list(given)
+    if sum(pieces) != length or min(pieces, default=0) < 0:
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {length} "
+            f"(input tensor's size at dimension {dim}), but got split_sizes={pieces}"
+        )
+    starts = np.cumsum([0, *pieces])
+    return tuple(narrow(tensor, axis, int(start), size) for start, size in zip(starts, pieces, strict=False))
+
+
+def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """At most `chunks` equal pieces, the last perhaps shorter."""
+    if chunks < 1:
+        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+    if not input.ndim:
+        raise RuntimeError("chunk expects at least a 1-dimensional tensor")
+    length = input.shape[axis_of(input, dim)]
+    return split(input, -(-length // chunks) if length else [0] * chunks, dim)
+
+
+def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """`length` entries along `dim`, from `start` on."""
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    axis = axis_of(input, dim)
+    size = input.shape[axis]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if not -size <= start <= size:
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
+    start = start + size if start < 0 else start
+    if start + length > size:
+        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return input[(*(slice(None),) * axis, slice(start, start + length))]
+
+
+def select(input: Tensor, dim: int, index: int) -> Tensor:
+    """One entry along `dim`."""
+    return input[(*(slice(None),) * axis_of(input, dim), index)]
+
+
+def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Every entry along `dim`."""
+    axis = axis_of(input, dim)
+    if not input.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    return tuple(select(input, axis, index) for index in range(input.shape[axis]))
+
+
+@tensor_function
+def flip(input: Tensor, *axes_: Any, dims: Any = None) -> Tensor:
+    """Axes in reverse."""
+    axes = [axis_of(input, dim) for dim in sizes(axes_ if dims is None else (dims,))]
+    if not input.ndim:
+        return emit("identity", input)
+    ends = [-(2**62)] * len(axes)
+    return emit("slice", input, ints([-1] * len(axes)), ints(ends), ints(axes), ints([-1] * len(axes)))
+
+
+def _triangle(name: str, *, upper: bool) -> Callable[..., Tensor]:
+    def function(input: Tensor, diagonal: int = 0) -> Tensor:
+        return emit("trilu", input, np.asarray(diagonal, np.int64), upper=upper)
+
+    function.__name__ = name
+    return tensor_function(function)
+
+
+tril, triu = _triangle("tril", upper=False), _triangle("triu", upper=True)

@@ -1,0 +1,33 @@
+"""torch.jit: scripts, traces, fork and wait."""
+
+from treadle.compat.torch.absent import refuse
+from treadle.compat.torch.future import Future as Future
+from treadle.compat.torch.jit.script import ScriptFunction as ScriptFunction
+from treadle.compat.torch.jit.script import ScriptModule as ScriptModule
+from treadle.compat.torch.jit.script import annotate as annotate
+from treadle.compat.torch.jit.script import export as export
+from treadle.compat.torch.jit.script import fork as fork
+from treadle.compat.torch.jit.script import freeze as freeze
+from treadle.compat.torch.jit.script import ignore as ignore
+from treadle.compat.torch.jit.script import is_scripting as is_scripting
+from treadle.compat.torch.jit.script import optimized_execution as optimized_execution
+from treadle.compat.torch.jit.script import script as script
+from treadle.compat.torch.jit.script import wait as wait
+from treadle.compat.torch.jit.trace import trace as trace
+
+_fork, _wait = fork, wait
+unused = ignore
+optimize_for_inference = freeze
+
+__all__ = [
+    "Future", "ScriptFunction", "ScriptModule", "_fork", "_wait", "annotate", "export", "fork", "freeze", "ignore",
+    "is_scripting", "optimize_for_inference", "optimized_execution", "script", "trace", "unused", "wait",
+]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def __getattr__(name: str) -> object:
+    raise refuse("torch.jit", name, __all__)

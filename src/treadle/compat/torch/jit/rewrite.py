@@ -1,0 +1,188 @@
+"""Source of a function to a generator that can be set aside where it calls, waits, or asks a tensor for its truth.
+
+`f(x)` becomes `(yield from call(f, x))`, `if c:` becomes `if (yield from truth(c)):`, and comprehensions become functions
+of their own, as a generator cannot yield from inside them. Everything else is left to Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable
+from typing import Any
+
+from treadle.compat.source import bound, definition_of
+
+CALL, TRUTH = "__treadle_call", "__treadle_truth"
+
+
+class ScriptError(RuntimeError):
+    """A function cannot be scripted; the message says which line and why."""
+
+
+class _Rewrite(ast.NodeTransformer):
+    def __init__(self, where: str, owner: str) -> None:
+        self.where = where
+        self.owner = owner.lstrip("_")  # the class around the function, which private names belong to
+        self.before: list[ast.stmt] = []  # functions that stand for comprehensions of the statement at hand
+        self.count = 0
+
+    def _yielding(self, helper: str, args: list[ast.expr], keywords: list[ast.keyword], at: ast.expr) -> ast.expr:
+        call = ast.Call(ast.Name(helper, ast.Load()), args, keywords)
+        return ast.fix_missing_locations(ast.copy_location(ast.YieldFrom(call), at))
+
+    def _mangled(self, name: str) -> str:
+        private = self.owner and name.startswith("__") and not name.endswith("__") and not name.startswith("__treadle")
+        return f"_{self.owner}{name}" if private else name
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        self.generic_visit(node)
+        node.attr = self._mangled(node.attr)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        node.id = self._mangled(node.id)
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("super", "locals", "isinstance", "len", "range"):
+            return node
+        return self._yielding(CALL, [node.func, *node.args], node.keywords, node)
+
+    def _truth(self, test: ast.expr) -> ast.expr:
+        return self._yielding(TRUTH, [test], [], test)
+
+    def visit_If(self, node: ast.If) -> Any:
+        return self._statement(node, test=True)
+
+    def visit_While(self, node: ast.While) -> Any:
+        return self._statement(node, test=True)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        node.test = self._truth(node.test)
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> Any:
+        return self._statement(node, test=True)
+
+    def _statement(self, node: Any, *, test: bool = False) -> Any:
+        """The statement, preceded by the functions that its comprehensions became."""
+        outer, self.before = self.before, []
+        self.generic_visit(node)
+        if test:
+            node.test = self._truth(node.test)
+        made, self.before = self.before, outer
+        return [*made, node] if made else node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for name, old in ast.iter_fields(node):
+            if isinstance(old, list) and old and isinstance(old[0], ast.stmt):
+                new: list[ast.stmt] = []
+                for statement in old:
+                    made = self.visit(statement)
+                    new.extend(made if isinstance(made, list) else [made])
+                setattr(node, name, new)
+            elif isinstance(old, list):
+                setattr(node, name, [self.visit(each) if isinstance(each, ast.AST) else each for each in old])
+            elif isinstance(old, ast.AST):
+                setattr(node, name, self.visit(old))
+        return node
+
+    def visit(self, node: ast.AST) -> Any:
+        if isinstance(node, ast.stmt) and type(node) not in (ast.If, ast.While, ast.Assert, ast.FunctionDef):
+            refused = (ast.AsyncFunctionDef, ast.ClassDef, ast.Global, ast.Nonlocal, ast.AsyncFor, ast.AsyncWith)
+            if isinstance(node, refused):
+                self._refuse(node, type(node).__name__)
+            return self._statement(node)
+        return super().visit(node)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        self._refuse(node, "a function inside a scripted function")
+
+    def visit_Yield(self, node: ast.Yield) -> Any:
+        self._refuse(node, "yield")
+
+    def visit_YieldFrom(self, node: ast.YieldFrom) -> Any:
+        self._refuse(node, "yield from")
+
+    def visit_Await(self, node: ast.Await) -> Any:
+        self._refuse(node, "await")
+
+    def visit_Lambda(self, node: ast.Lambda) -> Any:
+        return node
+
+    def _refuse(self, node: ast.stmt | ast.expr, what: str) -> None:
+        raise ScriptError(f"{self.where}, line {node.lineno}: torch.jit.script does not take {what}; move it outside")
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.expr:
+        add = ast.Expr(_method("append", [node.elt]))
+        return self._comprehension(node, ast.List([], ast.Load()), add)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.expr:
+        return self._comprehension(node, ast.Set([ast.Starred(ast.Tuple([], ast.Load()), ast.Load())]),
+                                   ast.Expr(_method("add", [node.elt])))  # fmt: skip
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.expr:
+        return self._comprehension(node, ast.List([], ast.Load()), ast.Expr(_method("append", [node.elt])))
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.expr:
+        target = ast.Subscript(ast.Name("__treadle_made", ast.Load()), node.key, ast.Store())
+        return self._comprehension(node, ast.Dict([], []), ast.Assign([target], node.value))
+
+    def _comprehension(self, node: Any, empty: ast.expr, add: ast.stmt) -> ast.expr:
+        """A function that builds the result in loops, and a call of it."""
+        self.count += 1
+        name = f"__treadle_comprehension{self.count}"
+        first = self.visit(node.generators[0].iter)
+        inner: ast.stmt = add
+        for index, part in reversed(list(enumerate(node.generators))):
+            for test in reversed(part.ifs):
+                inner = ast.If(test, [inner], [])
+            source = ast.Name("__treadle_source", ast.Load()) if index == 0 else part.iter
+            inner = ast.For(part.target, source, [inner], [])
+        store, load = ast.Name("__treadle_made", ast.Store()), ast.Name("__treadle_made", ast.Load())
+        outer, self.before = self.before, []
+        for statement in (inner, add, node):
+            ast.copy_location(statement, node)
+        ast.fix_missing_locations(inner)
+        made = self.visit(inner)
+        nested, self.before = self.before, outer
+        body = [ast.Assign([store], empty), *nested, *(made if isinstance(made, list) else [made]), ast.Return(load)]
+        never = ast.If(ast.Constant(value=False), [ast.Expr(ast.Yield(None))], [])
+        arguments = ast.arguments([], [ast.arg("__treadle_source")], None, [], [], None, [])
+        function = ast.FunctionDef(
+            name, arguments, [never, *body], [], None, None, *([[]] if "type_params" in ast.FunctionDef._fields else [])
+        )
+        self.before.append(ast.fix_missing_locations(ast.copy_location(function, node)))
+        call = ast.Call(ast.Name(name, ast.Load()), [first], [])
+        return ast.fix_missing_locations(ast.copy_location(ast.YieldFrom(call), node))
+
+
+def _method(name: str, args: list[ast.expr]) -> ast.expr:
+    return ast.Call(ast.Attribute(ast.Name("__treadle_made", ast.Load()), name, ast.Load()), args, [])
+
+
+def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """`function`, from its source, as a generator function that uses `helpers` (CALL and TRUTH).
+
+    Globals, closure and defaults are shared with the original. Raises ScriptError if the source is not to be had or
+    has what cannot be scripted.
+    """
+    where = f"{function.__code__.co_filename}, {function.__qualname__}"
+    try:
+        definition = definition_of(function)
+    except (OSError, TypeError, SyntaxError) as error:
+        raise ScriptError(
+            f"{where}: torch.jit.script needs the function's source, which cannot be read: {error}"
+        ) from None
+    if definition is None:
+        raise ScriptError(f"{where}: torch.jit.script takes functions written with def, and modules")
+    around = function.__qualname__.split(".")[-2:-1]
+    rewrite = _Rewrite(where, "".join(around).replace("<locals>", ""))
+    rewrite.generic_visit(definition)
+    never = ast.If(ast.Constant(value=False), [ast.Expr(ast.Yield(None))], [])
+    definition.body.insert(0, ast.fix_missing_locations(ast.copy_location(never, definition.body[0])))
+    made: Callable[..., Any] = bound(function, definition, helpers)
+    return made

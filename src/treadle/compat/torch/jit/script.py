@@ -1,0 +1,293 @@
+"""torch.jit.script: functions and modules from their source, run so that forks go on side by side."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import types
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from treadle import forking
+from treadle.compat.torch.future import Future
+from treadle.compat.torch.jit.pure import plain_package, steady
+from treadle.compat.torch.jit.replays import Replays
+from treadle.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
+from treadle.compat.torch.nn.module import Module, Parameter
+from treadle.compat.torch.tasks import Body, current_call, drive, wait_now
+from treadle.compat.torch.tensor import Tensor
+
+_CONTAINERS = "treadle.compat.torch.nn.container"
+_VALUES = {"item", "tolist", "numpy", "__bool__", "__int__", "__float__"}
+_IGNORED: weakref.WeakSet[Any] = weakref.WeakSet()
+_REWRITTEN: weakref.WeakKeyDictionary[types.FunctionType, Callable[..., Body] | None] = weakref.WeakKeyDictionary()
+_LOCK = forking.lock()
+
+
+def rewritten(function: types.FunctionType) -> Callable[..., Body]:
+    """The generator form of `function`. Raises ScriptError if it cannot be scripted."""
+    with _LOCK:
+        found = _REWRITTEN.get(function)
+    if found is None:
+        found = generator_of(function, {CALL: call, TRUTH: truth})
+        with _LOCK:
+            _REWRITTEN[function] = found
+    return found
+
+
+def _scriptable(function: Any) -> bool:
+    """Whether a plain Python function that a script calls becomes part of it."""
+    if not isinstance(function, types.FunctionType) or function in _IGNORED:
+        return False
+    if function in _REWRITTEN:
+        return True
+    if plain_package(function.__module__) and function.__module__ != _CONTAINERS:
+        return False
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        return False
+    try:
+        rewritten(function)
+    except ScriptError:
+        _IGNORED.add(function)
+        return False
+    return True
+
+
+def _entered(function: types.FunctionType) -> Callable[..., Body]:
+    """The generator form of a function whose code becomes part of the script."""
+    around = current_call()
+    if around is not None:
+        around.functions.add(function)
+    return rewritten(function)
+
+
+def _left_to_python(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Note that a function is called as it is."""
+    around = current_call()
+    if around is None or around.recording.keep or around.recording.spoilt:
+        return
+    if not steady(function, kwargs):
+        around.recording.spoilt = f"it calls {name_of(function)}"
+    elif function in (getattr, hasattr) and len(args) > 1:
+        around.named.add(args[1])
+
+
+def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
+    """A call inside a script."""
+    if isinstance(function, ScriptFunction):
+        function = function.original
+    if isinstance(function, Module):
+        forward: Any = type(function).forward
+        if _scriptable(forward):
+            return (yield from _entered(forward)(function, *args, **kwargs))
+        _left_to_python(function, args, kwargs)
+        return forward(function, *args, **kwargs)
+    if function is wait or (isinstance(function, types.MethodType) and function.__func__ is Future.wait):
+        return (yield from _waited(args[0] if args else kwargs.get("future", getattr(function, "__self__", None))))
+    if function in (bool, int, float) and args and isinstance(args[0], Tensor):
+        yield args[0]
+    elif isinstance(function, types.MethodType):
+        if isinstance(function.__self__, Tensor) and function.__name__ in _VALUES:
+            yield function.__self__
+        elif _scriptable(function.__func__):
+            return (yield from _entered(function.__func__)(function.__self__, *args, **kwargs))  # type: ignore[arg-type]
+    elif _scriptable(function):
+        return (yield from _entered(function)(*args, **kwargs))
+    _left_to_python(function, args, kwargs)
+    return function(*args, **kwargs)
+
+
+def truth(value: Any) -> Body:
+    """`value` as a condition."""
+    if isinstance(value, Tensor):
+        yield value
+    return bool(value)
+
+
+def _waited(future: Any) -> Body:
+    if isinstance(future, Future) and not future.done():
+        yield future
+    return wait_now(future)
+
+
+def _plainly(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
+    """A body that calls `function` as Python does."""
+    return function(*args, **kwargs)
+    yield
+
+
+def name_of(function: Any) -> str:
+    """What traces call it."""
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
+    """Call `func` beside the code that follows, up to `wait` on the future that this returns.
+
+    In scripts and traces both become parts of one graph without a path between them, which run at once on the team.
+    Outside of them the call is made here and now.
+    """
+    around = current_call()
+    if around is not None:
+        return around.fork(call(func, *args, **kwargs), name_of(func))
+    future = Future()
+    try:
+        future.set_result(func(*args, **kwargs))
+    except Exception as error:  # noqa: BLE001 - it is for whoever waits
+        future.set_exception(error)
+    return future
+
+
+def wait(future: Future) -> Any:
+    """The result of a forked call. Raises what the call raised."""
+    return wait_now(future)
+
+
+class ScriptFunction:
+    """A scripted function. Called from any thread, by other scripts, and by plain Python code."""
+
+    def __init__(self, original: types.FunctionType) -> None:
+        self.original = original
+        self.__name__ = original.__name__
+        self.__doc__ = original.__doc__
+        self._replays = Replays()
+        rewritten(original)
+
+    @property
+    def code(self) -> str:
+        """The source."""
+        return inspect.getsource(self.original)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _enter(self._replays, self.original, args, kwargs, self.__name__)
+
+    def __repr__(self) -> str:
+        return f"<torch.jit.ScriptFunction {self.__name__}>"
+
+
+def _enter(replays: Replays, what: Any, args: tuple[Any, ...], kwargs: dict[str, Any], scope: str) -> Any:
+    if current_call() is not None:
+        return drive(call(what, *args, **kwargs))
+    return replays.call(what, args, kwargs, lambda: call(what, *args, **kwargs), scope)
+
+
+class ScriptModule(Module):
+    """A scripted module. It shares all attributes with the module it was made of."""
+
+    _replays: Replays
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _enter(self._replays, self, args, kwargs, type(self).__name__)
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        if isinstance(found, types.MethodType) and getattr(found.__func__, "__treadle_export__", False):
+            return ScriptMethod(found)
+        return found
+
+    @property
+    def code(self) -> str:
+        """The source of forward."""
+        return inspect.getsource(type(self).forward)
+
+
+class ScriptMethod:
+    """A method of a scripted module that `torch.jit.export` made callable from outside."""
+
+    def __init__(self, method: types.MethodType) -> None:
+        self._method = method
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        module: Any = self._method.__self__
+        # The module goes first among the arguments, as a bound method is another object each time.
+        return _enter(module._replays, self._method.__func__, (module, *args), kwargs, self._method.__name__)  # noqa: SLF001
+
+
+def script(obj: Any, **options: Any) -> Any:
+    """A function, or an instance of a Module subclass, as a script, from its source.
+
+    Raises ScriptError (a RuntimeError) naming file, function and line for what cannot be scripted.
+    """
+    if isinstance(obj, ScriptFunction | ScriptModule | type):
+        if isinstance(obj, type) and issubclass(obj, Module):
+            raise RuntimeError(  # noqa: TRY004 - as PyTorch has it
+                f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead"
+            )
+        return obj
+    if isinstance(obj, Module):
+        kind = type(obj)
+        forward: Any = kind.forward
+        if not _scriptable(forward) and not plain_package(forward.__module__):
+            rewritten(forward)  # raises and says why
+        members = {"__module__": kind.__module__, "_replays": Replays()}
+        made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), members))
+        made.__dict__ = obj.__dict__
+        return made
+    if isinstance(obj, types.FunctionType):
+        return ScriptFunction(obj)
+    raise TypeError(f"torch.jit.script takes a function or a torch.nn.Module, got {type(obj).__name__}")
+
+
+def export(fn: Any) -> Any:
+    """Mark a method as callable from outside on the scripted module."""
+    fn.__treadle_export__ = True
+    return fn
+
+
+def ignore(fn: Any = None, **options: Any) -> Any:
+    """Leave a function to Python when scripts call it."""
+    if not callable(fn):
+        return ignore
+    _IGNORED.add(fn)
+    return fn
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value; types are not needed here."""
+    return the_value
+
+
+def is_scripting() -> bool:
+    """Whether the calling code is part of a script."""
+    call_ = current_call()
+    return call_ is not None and not call_.recording.keep
+
+
+def freeze(mod: Any, *args: Any, **options: Any) -> Any:
+    """A copy of a scripted module whose parameters and buffers are constants, which kernels take in packed form."""
+    if not isinstance(mod, ScriptModule):
+        raise RuntimeError(  # noqa: TRY004 - as PyTorch has it
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace."
+        )
+    if mod.training:
+        raise RuntimeError(
+            "Freezing is currently only implemented for modules in eval mode. Please call .eval() first."
+        )
+    frozen = copy.copy(mod)
+    frozen.__dict__ = _frozen_attributes(mod)
+    return frozen
+
+
+def _frozen_attributes(module: Module) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in vars(module).items():
+        if isinstance(value, Tensor):
+            constant = Parameter(value) if isinstance(value, Parameter) else Tensor(value.numpy())
+            constant.array = value.numpy().copy()
+            constant.frozen = True
+            found[name] = constant
+        elif isinstance(value, Module):
+            inner = copy.copy(value)
+            inner.__dict__ = _frozen_attributes(value)
+            found[name] = inner
+        else:
+            found[name] = value
+    return found
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Accepted; code is always optimized, which never changes what it computes by more than rounding."""
+    yield

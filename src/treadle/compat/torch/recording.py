@@ -1,0 +1,286 @@
+"""Straight-line tensor code on its way to become one compiled graph.
+
+While a recording is current in a thread, tensor functions only note what is to be computed; the tensors they return
+are pending. `flush` compiles what was noted (once for each form of code, dtypes and shapes) and runs it on the team, so
+that whatever has no path between it runs at once. A call outside any recording makes one of its own and flushes it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from treadle import forking
+from treadle.compat.torch import bounds
+from treadle.compat.torch.dtypes import of_array
+from treadle.compat.torch.inferring import inferred
+from treadle.compat.torch.memory import Memory
+from treadle.compat.torch.state import current, recording_into
+from treadle.compat.torch.tensor import Tensor
+from treadle.compile import Session
+from treadle.errors import KernelError, LimitError, ShapeError
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+from treadle.ops.op import Array, Info
+from treadle.runtime import providers
+
+MOST_COMPILED = 1024
+"""How many compiled pieces of code are kept; those not used for longest go first."""
+
+MOST_RAN = 2
+"""How many flushes a recording keeps: to tell one from several."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One op: operands and results are numbers of values of its recording."""
+
+    op: str
+    operands: tuple[int | None, ...]
+    attrs: dict[str, Any]
+    results: tuple[int, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What a flush computed: the compiled code, the tensors it read, in its order, and those it gave; its ops.
+
+    `written` are tensors that were there, the outputs that are their new elements, and what their elements were.
+    """
+
+    session: Session | None
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    ops: frozenset[str]
+    written: tuple[tuple[Tensor, int, Array], ...] = ()
+
+    def feed(self) -> dict[str, Array]:
+        """The arrays of `inputs` by the names they have in the session."""
+        assert self.session is not None
+        names = (tensor.name for tensor in self.session.inputs)
+        return dict(zip(names, (tensor.settled() for tensor in self.inputs), strict=True))
+
+
+class Compiled:
+    """Sessions by form of code. Threads that need the same new one may compile it twice; one stays."""
+
+    def __init__(self) -> None:
+        self._sessions: OrderedDict[Any, Session] = OrderedDict()
+        self._lock = forking.lock()
+
+    def get(self, key: Any, build: Callable[[], Graph]) -> Session:
+        """The session for `key` and the matmul provider of now, compiled from `build()` if it is not there."""
+        key = (providers.current().name, key)
+        with self._lock:
+            found = self._sessions.get(key)
+            if found is not None:
+                self._sessions.move_to_end(key)
+                return found
+        made = Session(build())
+        with self._lock:
+            self._sessions[key] = made
+            while len(self._sessions) > MOST_COMPILED:
+                self._sessions.popitem(last=False)
+        return made
+
+
+COMPILED = Compiled()
+
+
+class Recording:
+    """What one thread has noted and not computed yet.
+
+    With `keep` (tracing) nothing is forgotten by a flush: values that were computed on the way stay part of the code.
+    With `watch` each flush is added to `ran`. `spoilt` says why doing the same again need not give the same, if so.
+    """
+
+    def __init__(self, *, keep: bool = False, watch: bool = False) -> None:
+        self.keep = keep
+        self.watch = watch
+        self.spoilt = ""
+        self.ragged = False  # whether a shape depended on data
+        self.ran: list[Ran] = []
+        self.scopes: list[str] = []
+        self.function = ""
+        self._clear()
+
+    def _clear(self) -> None:
+        self.infos: list[Info] = []
+        self.entries: list[Entry] = []
+        self.inputs: dict[int, Tensor] = {}  # value number -> the tensor with the array
+        self.constants: dict[int, Array] = {}
+        self._numbers: dict[int, int] = {}  # id of a tensor -> value number
+        self._key: list[Any] = []
+        self._pending: list[tuple[int, weakref.ref[Tensor]]] = []
+        self.memory = Memory()
+
+    def emit(
+        self, op: str, operands: Sequence[Tensor | Array | None], attrs: dict[str, Any], outputs: int
+    ) -> list[Tensor]:
+        """Note `op` on `operands` (arrays are constants) and return its pending results.
+
+        Results whose shape depends on data are computed at once. Raises RuntimeError if the operands do not fit.
+        """
+        if self.memory.written:
+            self.memory.meet(self, operands)
+        numbers = tuple(None if each is None else self.number(each) for each in operands)
+        told = _frozen(attrs)
+        try:
+            infos = inferred(op, attrs, told, [None if n is None else self.infos[n] for n in numbers], outputs)
+        except (ShapeError, LimitError) as error:
+            raise RuntimeError(f"{self.function or op}: {error}") from error
+        first = len(self.infos)
+        results = tuple(range(first, first + outputs))
+        self.infos.extend(infos)
+        name = "/".join([*self.scopes, self.function or op])
+        self.entries.append(Entry(op, numbers, attrs, results, name))
+        self._key.append((op, numbers, told, outputs, name))
+        tensors = [Tensor.pending(self, n) for n in results]
+        self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
+        if None in [info.shape for info in infos]:
+            self.spoilt = f"the shape of a result of {name} depends on data"
+            self.ragged = True
+            self.flush()
+            if self.keep:
+                for number, tensor in zip(results, tensors, strict=True):
+                    self.infos[number] = Info(infos[number - first].dtype, tensor.settled().shape)
+        return tensors
+
+    def number(self, operand: Tensor | Array) -> int:
+        """The number of the value that `operand` has now."""
+        if isinstance(operand, np.ndarray):
+            return self._constant(operand, operand.tobytes())
+        return self.memory.current(self, self.slot(operand))
+
+    def alias(self, value: int) -> Tensor:
+        """A new tensor with memory of its own and the elements of a value."""
+        slot = len(self.infos)
+        self.infos.append(self.infos[value])
+        self.memory.rename(slot, value)
+        tensor = Tensor.pending(self, slot)
+        self._pending.append((slot, weakref.ref(tensor)))
+        return tensor
+
+    def slot(self, operand: Tensor) -> int:
+        """The number that `operand` was made as; it joins the inputs or constants when it is met for the first time."""
+        if operand.recording is self and (self.keep or operand.array is None):
+            return operand.number
+        found = self._numbers.get(id(operand))
+        if found is None:
+            array = operand.settled()
+            if operand.frozen:
+                return self._constant(array, id(array))
+            found = len(self.infos)
+            info = Info(of_array(array).core, array.shape)
+            self.infos.append(info)
+            self.inputs[found] = operand  # also keeps its id from being given to another
+            self._numbers[id(operand)] = found
+            self._key.append((found, info.dtype.name, info.shape))
+        return found
+
+    def _constant(self, array: Array, content: Any) -> int:
+        number = len(self.infos)
+        self.infos.append(Info(of_array(array).core, array.shape, array))
+        self.constants[number] = array
+        self._key.append((number, array.dtype.str, array.shape, content))
+        return number
+
+    def flush(self) -> None:
+        """Compute every pending tensor that is still in use, and the new elements of those that were written."""
+        alive = [tensor for _, ref in self._pending if (tensor := ref()) is not None and tensor.array is None]
+        views = {} if self.keep else self.memory.linked(self, alive)
+        wanted = [tensor for tensor in alive if tensor.number not in views]
+        written = [] if self.keep else list(self.memory.written.values())
+        with recording_into(self):
+            values = [self.number(tensor) for tensor in (*wanted, *written)]
+        numbers = list(dict.fromkeys(values))
+        if views or len(set(values[: len(wanted)])) < len(wanted):
+            self.spoilt = "it gives tensors that share their memory"
+        if self.watch and self.entries and len(self.ran) < MOST_RAN:
+            places = (numbers.index(value) for value in values[len(wanted) :])
+            before = ((each, place, each.settled().copy()) for each, place in zip(written, places, strict=True))
+            self.ran.append(replace(self.outcome(numbers, wanted), written=tuple(before)))
+        made = {tensor.number: tensor for tensor in wanted}
+        if numbers:
+            try:
+                results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
+            except KernelError as error:
+                raise bounds.told(error) from None
+            for place, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
+                if tensor.array is None:
+                    array = results[number]
+                    tensor.settle(array.copy() if number in values[:place] else array, keep=self.keep)
+                else:
+                    np.copyto(tensor.array, results[number])
+        for tensor in alive:
+            view = views.get(tensor.number)
+            if view is not None:
+                root = self.inputs[view.root] if view.root in self.inputs else made[view.root]
+                tensor.settle(view.of_array(root.settled()), keep=False)
+        if self.keep:
+            self._pending = []
+        else:
+            self._clear()
+
+    def outcome(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Ran:
+        """What gives the values `numbers`, which are the elements of `tensors`."""
+        session = self.session(numbers) if numbers else None
+        inputs = tuple(self.inputs.values()) if numbers else ()
+        return Ran(session, inputs, tuple(tensors), frozenset(entry.op for entry in self.entries))
+
+    def read(self, tensor: Tensor) -> Array:
+        """The elements that a tensor has now which was written."""
+        if not self.keep:
+            self.flush()
+            return tensor.settled()
+        (array,) = self.session([self.number(tensor)]).run(self.feed()).values()
+        return array
+
+    def session(self, outputs: Sequence[int]) -> Session:
+        """The compiled form of what was noted, giving the values numbered `outputs`."""
+        return COMPILED.get((tuple(self._key), tuple(outputs)), lambda: self._graph(outputs))
+
+    def feed(self) -> dict[str, Array]:
+        """The arrays of the inputs, by the names they have in `session`."""
+        return {f"v{number}": tensor.settled() for number, tensor in self.inputs.items()}
+
+    def _graph(self, outputs: Sequence[int]) -> Graph:
+        graph = Graph("torch")
+        values: dict[int, Value] = {}
+        for number in self.inputs:
+            info = self.infos[number]
+            values[number] = graph.input(f"v{number}", info.dtype, info.shape or ())
+        for number, array in self.constants.items():
+            values[number] = graph.constant(np.ascontiguousarray(array).reshape(array.shape), f"v{number}")
+        for entry in self.entries:
+            results = [graph.value(f"v{number}") for number in entry.results]
+            values.update(zip(entry.results, results, strict=True))
+            operands = [None if n is None else values[n] for n in entry.operands]
+            graph.add(entry.op, operands, entry.attrs, name=entry.name, outputs=results)
+        graph.outputs = [values[number] for number in outputs]
+        return graph
+
+
+def _frozen(attrs: dict[str, Any]) -> Any:
+    return tuple(
+        (name, (value.dtype.str, value.tobytes()) if isinstance(value, np.ndarray) else value)
+        for name, value in attrs.items()
+    )
+
+
+def emit(op: str, *operands: Tensor | Array | None, **attrs: Any) -> Tensor:
+    """One op with one result, in the current recording."""
+    return emit_many(op, *operands, outputs=1, **attrs)[0]
+
+
+def emit_many(op: str, *operands: Tensor | Array | None, outputs: int, **attrs: Any) -> list[Tensor]:
+    """One op with several results, in the current recording."""
+    recording = current()
+    assert recording is not None, f"{op} was emitted outside a tensor function"
+    return recording.emit(op, operands, attrs, outputs)

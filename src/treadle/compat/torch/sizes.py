@@ -1,0 +1,29 @@
+"""Shapes under PyTorch's name."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.compat.torch.state import current
+
+
+class Size(tuple[int, ...]):
+    """A shape."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self, dtype=np.int64))
+
+    def __eq__(self, other: object) -> bool:
+        """As a tuple; in scripts, where shapes are lists, as a list too."""
+        return super().__eq__(tuple(other) if isinstance(other, list) and current() is not None else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = tuple.__hash__
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"

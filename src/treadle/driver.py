@@ -1,0 +1,192 @@
+"""The driver: Graph to Plan to Executable. The one module that sees every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from treadle import _native, dtypes
+from treadle.codegen.assemble import assemble
+from treadle.codegen.build import Progress
+from treadle.codegen.draft import Draft
+from treadle.errors import RunError
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape
+from treadle.ops.call import Nested, call_function
+from treadle.ops.table import OPS
+from treadle.passes.base import Math, PassContext, Precision
+from treadle.passes.lower.base import has_far_weights
+from treadle.passes.make_plan import make_plan
+from treadle.passes.pipeline import infer, optimize
+from treadle.passes.regions import Region, first_region
+from treadle.passes.specialize import specialize
+from treadle.plan.plan import Plan
+from treadle.plan.target import Target
+from treadle.provider import Provider
+from treadle.runtime.caps import NodeCaps
+from treadle.runtime.control import PLAIN, Request
+from treadle.runtime.executable import Alone, Executable
+from treadle.runtime.python_calls import call_for
+from treadle.runtime.session import Runnable, SessionBase
+from treadle.tracing.registry import StepLabel
+
+Array = np.ndarray[Any, Any]
+
+MAX_STAGED_PLANS = 16
+"""How many plans are kept for the part of a graph behind a data-dependent shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to compile: for which machine, with which mathematics, who multiplies matrices (None: treadle's kernels)."""
+
+    target: Target
+    math: Math = "fast"
+    progress: Progress | None = None
+    nested: Callable[[Any], SessionBase] | None = None
+    """Makes the sessions that bodies of branches and loops run in."""
+    precision: Precision = "f32"
+    provider: Provider | None = None
+    caps: NodeCaps | None = None
+    """Those on single nodes, which may change."""
+    draft: Draft | None = None
+    """The file to keep the compiled model in, if it is to be kept."""
+    far_weights: bool | None = None
+    """Whether the model's weights come from memory in every run; None: as those of the compiled graph would."""
+
+
+def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
+    """Compile `graph` for concrete input `shapes` and the named `outputs`.
+
+    All weights of `graph` count as the model's, whichever outputs are wanted: an output's bits do not depend on the others.
+    """
+    options = replace(options, far_weights=has_far_weights(graph, options.target))
+    bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
+    by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
+    bound.outputs = [by_name[name] for name in outputs]
+    return compile_specialized(bound, options)
+
+
+def compile_specialized(graph: Graph, options: Options) -> Runnable:
+    """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
+    bind_bodies(graph, options)
+    context = PassContext(options.target, options.math, precision=options.precision, far_weights=options.far_weights)
+    infer(graph, context)
+    region = first_region(graph)
+    optimize(region.graph, context)
+    plan = make_plan(region.graph, options.target, options.math, options.provider, far_weights=options.far_weights)
+    if options.draft is not None and region.graph is graph:
+        options.draft.move_constants(plan)
+    compiled = Compiled(plan, assemble(plan, options.progress))
+    if options.caps is not None:
+        options.caps.follow(compiled.executable)
+    if region.graph is graph:
+        return compiled
+    inputs = tuple(value.name for value in graph.inputs)
+    return Staged(compiled, region, inputs, tuple(value.name for value in graph.outputs), options)
+
+
+def bind_bodies(graph: Graph, options: Options) -> None:
+    """Give the branches and loops of `graph` what runs their bodies."""
+    for node in graph.nodes:
+        function = node.attrs.get("function")
+        if isinstance(function, Nested) and options.nested is not None:
+            function.bind([options.nested(template).run_listed_part for template in function.templates])
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A plan and the executable made of it."""
+
+    plan: Plan
+    executable: Executable
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
+
+
+@dataclass(slots=True)
+class Staged:
+    """A graph cut where a shape depends on data: the first part is compiled, the rest once shapes are known."""
+
+    first: Compiled
+    region: Region
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    options: Options
+    rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
+    alone: list[Alone] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.alone = [
+            Alone(StepLabel(node.name, node.op), blocking=bool(node.attrs.get("blocking")))
+            for node in self.region.dynamic
+        ]
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+        """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
+        known: dict[str, Array] = dict(zip(self.inputs, inputs, strict=True))
+        for value in self.region.constants.values():
+            assert value.data is not None
+            known[value.name] = value.data
+        results = self.first.run(inputs, team, request)
+        known.update(zip(self.region.keeps, results, strict=True))
+        for node, alone in zip(self.region.dynamic, self.alone, strict=True):
+            alone.run(partial(run_reference, node, known), team, request)
+        if self.region.rest is not None:
+            arrays = [known[value.name] for value in self.region.rest.inputs]
+            plan = self._plan_rest(self.region.rest, arrays)
+            results = plan.run(arrays, team, request)
+            known.update(zip(self.region.rest_outputs, results, strict=True))
+        return [np.array(known[name]) for name in self.outputs]
+
+    def _plan_rest(self, rest: Graph, arrays: Sequence[Array]) -> Runnable:
+        shapes = tuple(array.shape for array in arrays)
+        found = self.rest.get(shapes)
+        if found is None:
+            bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
+            if len(self.rest) >= MAX_STAGED_PLANS:
+                self.rest.pop(next(iter(self.rest)))
+            known = {
+                value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
+            }
+            found = self.rest[shapes] = compile_specialized(specialize(rest, bound, known), self.options)
+        return found
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        for part in (self.first, *self.rest.values()):
+            part.trim()
+
+
+def run_reference(node: Node, known: dict[str, Array]) -> None:
+    """Run `node` by its NumPy reference; operands are constants or in `known`, where the results go."""
+    operands = [
+        None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
+    ]
+    where = f"node {node.name!r} ({node.attrs.get('label', node.op)})"
+    waits = bool(node.attrs.get("blocking"))
+    results = call_for(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
+    if len(results) != len(node.outputs):
+        raise RunError(f"{where}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}")
+    known.update(
+        (value.name, np.asarray(result, order="C")) for value, result in zip(node.outputs, results, strict=True)
+    )
+
+
+def plans_of(runnable: Runnable) -> list[Plan]:
+    """The plans of one compilation, first stage first."""
+    if isinstance(runnable, Staged):
+        return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
+    assert isinstance(runnable, Compiled)
+    return [runnable.plan]

@@ -1,0 +1,125 @@
+"""Every exception treadle raises on purpose.
+
+    TreadleError
+    ├── ModelError                    the model cannot be used; `.faults` lists every fault found
+    │   ├── ModelFormatError          not a readable model file (unreadable, truncated, not protobuf)
+    │   └── UnsupportedModelError     readable, but asks for something treadle cannot do
+    ├── GraphError                    a graph breaks an invariant (cycle, undefined value, bad arity)
+    ├── ShapeError                    shapes, ranks or dtypes of an op do not fit together
+    ├── InputError                    what was given to `run` does not fit the model's inputs or outputs
+    ├── RunError                      a node failed while it ran
+    │   ├── KernelError               a kernel reported bad data (an index out of range, ...)
+    │   ├── WorkerError               a worker process could not run a Python function, or died in it
+    │   ├── RunTimeoutError           the run did not end within its timeout
+    │   └── RunCancelledError         the run's token or future was cancelled
+    ├── ThreadSettingError            a thread number, pool or environment value is impossible
+    │   ├── BackendError              the parallel backend is missing, or another one is in use
+    │   ├── ProviderError             the matmul provider is unknown or its library is missing
+    │   └── SettingsFileError         a file of tuned settings is damaged, or of another model or machine
+    ├── KnobError                     a TREADLE_* environment value is impossible
+    ├── LimitError                    a model asks for more than the limits allow
+    │   ├── MemoryLimitError          a run needs more memory than the system has
+    │   └── ThreadLimitError          the system lets the process start no more threads
+    └── InternalError                 treadle's own fault, never the user's
+
+A message says where, what was wanted, what came, and what to do.
+"""
+
+from collections.abc import Sequence
+
+
+class TreadleError(Exception):
+    """Base of all errors raised by treadle. `what` is the message without `place`, for those who say where in their own words."""
+
+    def __init__(self, what: str = "", place: str = "") -> None:
+        super().__init__(f"{place}: {what}" if place else what)
+        self.what = what
+
+
+class ModelError(TreadleError):
+    """A model cannot be used. `faults` holds one sentence for each fault found."""
+
+    def __init__(self, message: str, faults: Sequence[str] = ()) -> None:
+        self.faults = tuple(faults)
+        lines = [message, *(f"  - {fault}" for fault in self.faults)]
+        super().__init__("\n".join(lines))
+
+
+class ModelFormatError(ModelError):
+    """The bytes are not a readable model."""
+
+
+class UnsupportedModelError(ModelError):
+    """The model is readable but uses something treadle does not offer."""
+
+
+class GraphError(TreadleError):
+    """A graph breaks an invariant of the IR."""
+
+
+class ShapeError(TreadleError, ValueError):
+    """Shapes, ranks or dtypes of an op's operands do not fit together."""
+
+
+class InputError(TreadleError, ValueError):
+    """An argument of a session or a run cannot be: an unknown choice, or a name, dtype, rank or shape that does not fit the model."""
+
+
+class RunError(TreadleError, RuntimeError):
+    """A node failed while the graph ran."""
+
+
+class KernelError(RunError):
+    """A kernel met data it cannot process, such as an index out of range."""
+
+
+class WorkerError(RunError):
+    """A worker process could not be started, sent a Python function, or died while it ran one."""
+
+
+class RunTimeoutError(RunError, TimeoutError):
+    """A run did not end within its timeout; the session stays usable."""
+
+
+class RunCancelledError(RunError):
+    """A run was cancelled by its token, its future, or the end of the run around it; the session stays usable."""
+
+
+class ThreadSettingError(TreadleError, ValueError):
+    """A thread setting is impossible; the message names the setting, the value and its source."""
+
+
+class BackendError(ThreadSettingError):
+    """A parallel backend is unknown, not installed, or cannot be chosen any more."""
+
+
+class ProviderError(ThreadSettingError):
+    """A matmul provider is unknown, or its library is not installed."""
+
+
+class SettingsFileError(ThreadSettingError):
+    """A file of tuned settings cannot be read, is damaged, or was measured with another model or on another machine."""
+
+
+class ThreadSettingWarning(UserWarning):
+    """A thread setting is legal but cannot be honoured; the message names it, its value, and why."""
+
+
+class KnobError(TreadleError, ValueError):
+    """A TREADLE_* environment variable has an impossible value."""
+
+
+class LimitError(TreadleError):
+    """A model asks for more memory, depth or size than the limits allow."""
+
+
+class MemoryLimitError(LimitError, MemoryError):
+    """A run needs more memory than there is; the session stays usable."""
+
+
+class ThreadLimitError(LimitError, RuntimeError):
+    """The system lets the process start no more threads; the session stays usable."""
+
+
+class InternalError(TreadleError):
+    """A fault of treadle itself. Please report it."""

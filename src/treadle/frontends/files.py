@@ -1,0 +1,57 @@
+"""Model files: read whole or mapped, and only if they are regular files of a possible size."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+
+from treadle.errors import ModelFormatError
+from treadle.graph.mapping import mapped
+
+MAX_BYTES = 2**31 - 1
+"""The most a protobuf message can hold."""
+
+
+def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
+    """The content of the file `path`, called `title` in messages.
+
+    Raises ModelFormatError if it cannot be read, is no regular file (`wanted` says what it should be) or is larger
+    than protobuf allows (`advice` says what to do then).
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise ModelFormatError(f"{title} is no regular file; wanted {wanted}")
+            check_size(status.st_size, title, wanted, advice)
+            return file.read(status.st_size)
+    except OSError as error:
+        raise ModelFormatError(
+            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path {os.fsdecode(path)!r} and its permissions"
+        ) from None
+    except ValueError as error:  # a path with a NUL character
+        raise ModelFormatError(f"{title} cannot be read: {error}") from None
+
+
+def map_file(path: str | bytes, title: str, wanted: str, advice: str) -> memoryview:
+    """The content of the file `path` as read_file() gives it, but left in the file where it can be mapped."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, ValueError):
+        return memoryview(read_file(path, title, wanted, advice))
+    try:
+        status = os.fstat(handle)
+        if stat.S_ISREG(status.st_mode) and 0 < status.st_size <= MAX_BYTES:
+            with suppress(OSError, ValueError):
+                return mapped(handle, title)
+    finally:
+        os.close(handle)
+    return memoryview(read_file(path, title, wanted, advice))
+
+
+def check_size(size: int, title: str, wanted: str, advice: str) -> None:
+    """Raise ModelFormatError if `size` bytes are more than protobuf allows."""
+    if size > MAX_BYTES:
+        raise ModelFormatError(f"{title} has {size} bytes; {wanted} has at most {MAX_BYTES} (2 GiB): {advice}")

@@ -1,0 +1,27 @@
+"""The ONNX front end: from an ONNX model to a Graph.
+
+`onnx` itself is imported when the first model is loaded, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from treadle.graph.graph import Graph
+
+if TYPE_CHECKING:
+    import onnx
+
+
+def load(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Graph:
+    """The Graph of an ONNX model: a path, the bytes of a file, or a ModelProto.
+
+    Tensors stored outside the file are read only for a path, and only inside the model's folder.
+    Raises ModelFormatError for what is no readable ONNX file, and ModelError or UnsupportedModelError,
+    listing every fault, for a model that cannot be used.
+    """
+    from treadle.frontends.onnx.importer import import_model
+    from treadle.frontends.onnx.reader import read
+
+    return import_model(read(model))

@@ -1,0 +1,87 @@
+"""What rules build with: core nodes and constants of the graph that is being imported."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle.dtypes import DType
+from treadle.frontends.faults import Fault
+from treadle.frontends.onnx.known import Known
+from treadle.frontends.onnx.reference import ForeignFunction
+from treadle.graph.graph import Graph, link
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.ops.op import Array, Info
+
+
+@dataclass(frozen=True, slots=True)
+class Quantized:
+    """What DequantizeLinear read to give a value: `x`, and what is known of its scale and zero point.
+
+    Both have one element, or one for each place on `axis`; `zero` is of x's dtype.
+    """
+
+    x: Value
+    scale: Array
+    zero: Array
+    axis: int
+
+    def same_as(self, scale: Array, zero: Array) -> bool:
+        """Whether quantizing the value with these, for all places alike, gives x again; the scale is positive."""
+        if not self.scale.size == scale.size == self.zero.size == zero.size == 1 or zero.dtype != self.zero.dtype:
+            return False
+        return bool(0 < scale.item() == self.scale.item() and zero.item() == self.zero.item())
+
+
+Function = Callable[[Sequence[Array]], list[Array]]
+CallInfer = Callable[[Sequence[Info | None]], list[Info]]
+
+
+class Builder:
+    """Adds core nodes to `graph`. Each is called `name`: the ONNX node that is being translated."""
+
+    def __init__(self, graph: Graph, known: Known) -> None:
+        self.graph = graph
+        self.known = known
+        self.name = ""
+        self.quantized: dict[Value, Quantized] = {}
+        """Values that came from quantized numbers, and from which."""
+
+    def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
+        """The result of a new node."""
+        return self.add_many(op, inputs, 1, **attrs)[0]
+
+    def add_many(self, op: str, inputs: Sequence[Value | None], outputs: int, **attrs: Any) -> list[Value]:
+        """The results of a new node. Raises Fault if its operands do not fit."""
+        return self._place(self.graph.make(op, inputs, attrs, name=self.name, outputs=outputs))
+
+    def add_call(
+        self, inputs: Sequence[Value], dtypes: Sequence[DType], function: Function, infer: CallInfer | None, label: str
+    ) -> list[Value]:
+        """The results, of these dtypes, of a new `call` node that runs `function`."""
+        movable = isinstance(function, ForeignFunction)
+        attrs = {"function": function, "infer": infer, "blocking": False, "label": label, "movable": movable}
+        results = [self.graph.value(self.name, dtype) for dtype in dtypes]
+        return self._place(self.graph.make("call", inputs, attrs, name=self.name, outputs=results))
+
+    def _place(self, node: Node) -> list[Value]:
+        self.known.add_node(node)
+        self.graph.nodes.append(node)
+        link(node)
+        return node.outputs
+
+    def constant(self, data: Array) -> Value:
+        """A new constant."""
+        return self.graph.constant(data, f"{self.name}.constant")
+
+    def integers(self, numbers: Sequence[int]) -> Value:
+        """A new constant i64[n]: axes, sizes, ..."""
+        return self.constant(np.asarray(numbers, np.int64))
+
+    def scalar(self, number: float, dtype: DType | None) -> Value:
+        """A new constant of rank 0. Raises Fault if `dtype` is not known."""
+        if dtype is None:
+            raise Fault("the element type of its input cannot be told")
+        return self.constant(np.asarray(number).astype(dtype.numpy))

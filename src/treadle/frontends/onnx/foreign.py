@@ -1,0 +1,141 @@
+"""Nodes without a core op become `call` nodes that run ONNX's reference implementation.
+
+Values that no treadle tensor can hold (sequences, optionals, maps, float8, ...) never leave such calls:
+an Opaque value is the recipe of one, and every reader runs the recipe again. ONNX operators have no
+side effects, so that gives the same result.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import helper
+
+from treadle.dtypes import DType
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.onnx.build import Builder, Function
+from treadle.frontends.onnx.functions import Functions
+from treadle.frontends.onnx.loop import LoopFunction
+from treadle.frontends.onnx.names import captured, graphs_of
+from treadle.frontends.onnx.nested import is_stated, node_types
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.opsets import domain_of
+from treadle.frontends.onnx.reference import ForeignFunction, Fragment
+from treadle.frontends.onnx.shapes import RULES, ForeignInfer
+from treadle.frontends.onnx.types import NUMBERS, tensor_type, with_article
+from treadle.graph.value import Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque:
+    """A value that no tensor can hold, as the nodes that make it and the tensors that these read."""
+
+    name: str
+    nodes: tuple[onnx.NodeProto, ...]
+    reads: Mapping[str, Value]
+    type: onnx.TypeProto
+
+
+Binding = Value | Opaque | None
+"""What a name in the model stands for; None if the node that makes it has a fault."""
+
+
+def add_call(
+    proto: onnx.NodeProto,
+    env: Mapping[str, Binding],
+    versions: Mapping[str, int],
+    functions: Functions,
+    builder: Builder,
+) -> list[Binding]:
+    """The results of `proto` as a `call` node; names that it reads are looked up in `env`.
+
+    Raises Fault if a result's type cannot be told, Unsupported if the onnx package cannot run it.
+    """
+    reads, nodes = _recipe(proto, env)
+    nested = any(True for node in nodes for _ in graphs_of(node))
+    local = tuple(functions.values()) if nested else ()
+    names = [output for output in proto.output if output]
+    fragment = Fragment(nodes, tuple(reads), tuple(names), versions, local)
+    types = _result_types(proto, fragment, reads)
+    dtypes = {output: dtype for output in names if (dtype := tensor_type(types[output])) is not None}
+    values: dict[str, Value] = {}
+    if dtypes:
+        own = Fragment(nodes, tuple(reads), tuple(dtypes), versions, local)
+        function: Function = ForeignFunction(own, list(dtypes.values()))
+        if proto.op_type == "Loop" and len(nodes) == 1 and len(dtypes) == len(names):
+            function = LoopFunction(proto, own, dtypes)
+        version = versions.get(domain_of(proto.domain), 1)
+        infer = _shape_rule(OnnxNode(proto, builder.name, version, (), builder.known), reads, dtypes)
+        results = builder.add_call(list(reads.values()), list(dtypes.values()), function, infer, str(proto.op_type))
+        values = dict(zip(dtypes, results, strict=True))
+    return [
+        None if not output else values.get(output) or Opaque(output, nodes, reads, types[output])
+        for output in proto.output
+    ]
+
+
+def _recipe(proto: onnx.NodeProto, env: Mapping[str, Binding]) -> tuple[dict[str, Value], tuple[onnx.NodeProto, ...]]:
+    """The tensors that `proto` and the recipes of its operands read, and all these nodes in order."""
+    reads: dict[str, Value] = {}
+    nodes: dict[str, onnx.NodeProto] = {}
+
+    def read(name: str, value: Value) -> None:
+        if reads.setdefault(name, value) is not value or name in nodes:
+            raise Unsupported(f"it reads two values called {name!r} through sequences; give them different names")
+
+    for name in dict.fromkeys((*filter(None, proto.input), *captured(proto))):
+        binding = env[name]
+        if isinstance(binding, Value):
+            read(name, binding)
+        elif binding is not None:
+            for node in binding.nodes:
+                made = next(filter(None, node.output))
+                if nodes.setdefault(made, node) is not node:
+                    raise Unsupported(f"it reads two values called {made!r} through sequences")
+            for other, value in binding.reads.items():
+                read(other, value)
+    return reads, (*nodes.values(), proto)
+
+
+def _result_types(proto: onnx.NodeProto, fragment: Fragment, reads: Mapping[str, Value]) -> dict[str, onnx.TypeProto]:
+    """Name -> type of each result of `proto`."""
+    types = {name: _type_of(name, value) for name, value in reads.items()}
+    for node in fragment.nodes:
+        types.update(node_types(node, types, fragment.versions))
+    for output in filter(None, proto.output):
+        if not is_stated(types.get(output)):
+            raise Fault(f"the type of its output {output!r} cannot be told")
+    return types
+
+
+def _type_of(name: str, value: Value) -> onnx.TypeProto:
+    if value.dtype is None:
+        raise Fault(f"the element type of its input {name!r} cannot be told")
+    return helper.make_tensor_type_proto(NUMBERS[value.dtype], None)
+
+
+def _shape_rule(node: OnnxNode, reads: Mapping[str, Value], dtypes: Mapping[str, DType]) -> ForeignInfer | None:
+    """The shape rule of a call of `node` that reads `reads` and gives `dtypes`, if there is one."""
+    if node.op not in RULES or any(name and name not in reads for name in node.proto.input):
+        return None
+    position = {name: index for index, name in enumerate(reads)}
+    order = [position.get(name) for name in node.proto.input]
+    return ForeignInfer(node, order, [node.outputs.index(name) for name in dtypes], list(dtypes.values()))
+
+
+def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
+    """A stored tensor whose element type treadle has not (int4, float8, complex, ...)."""
+    node = helper.make_node("Constant", [], [name], name=name)
+    node.attribute.append(helper.make_attribute("value", tensor))
+    return Opaque(name, (node,), {}, helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
+
+
+def described(binding: Opaque) -> str:
+    """What an opaque value is, for messages."""
+    kind = binding.type.WhichOneof("value") or "value"
+    return "a tensor of an element type treadle has not" if kind == "tensor_type" else with_article(kind)
+
+
+def reads_opaque(names: Iterable[str], env: Mapping[str, Binding]) -> bool:
+    """Whether one of the names stands for an opaque value."""
+    return any(isinstance(env.get(name), Opaque) for name in names if name)

@@ -1,0 +1,262 @@
+"""From a parsed ONNX model to a Graph: walks the nodes in order and lets each one's rule build core nodes."""
+
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.caps import cap_workers
+from treadle.frontends.onnx.check import check_model
+from treadle.frontends.onnx.foreign import Binding, Opaque, add_call, described, opaque_tensor, reads_opaque
+from treadle.frontends.onnx.functions import attributes_of, index, key_of, resolved
+from treadle.frontends.onnx.known import Known
+from treadle.frontends.onnx.microsoft_table import RULES as MICROSOFT_RULES
+from treadle.frontends.onnx.ml_table import RULES as ML_RULES
+from treadle.frontends.onnx.names import execution_order, node_name, place, reads
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.opsets import domain_of, signature
+from treadle.frontends.onnx.opsets import versions as versions_of
+from treadle.frontends.onnx.reader import Source
+from treadle.frontends.onnx.signature import check_types
+from treadle.frontends.onnx.table import RULES
+from treadle.frontends.onnx.tensors import sparse_to_array, to_array
+from treadle.frontends.onnx.types import DTYPES, Symbols, need_tensor_type, tensor_type
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+
+_RULES = {"": RULES, "ai.onnx.ml": ML_RULES, "com.microsoft": MICROSOFT_RULES}
+
+
+def import_model(source: Source) -> Graph:
+    """The Graph of a parsed model.
+
+    Graph inputs, outputs and nodes keep their names; nameless nodes are called `<op>_<index>`.
+    Raises ModelError or UnsupportedModelError with every fault found, LimitError for models beyond
+    the limits.
+    """
+    faults = Faults()
+    try:
+        functions = index(source.proto.functions)
+    except Fault as fault:
+        faults.add("functions", fault)
+        faults.raise_all(source.title)
+        raise
+    check_model(source.proto, functions, source.external, faults, source.payloads)
+    faults.raise_all(source.title)
+    graph = _Importer(source, functions, faults).run()
+    faults.raise_all(source.title)
+    return graph
+
+
+@dataclass(slots=True)
+class _Scope:
+    """Names that nodes may read, the operator versions they are written for, and what to put before their names."""
+
+    env: MutableMapping[str, Binding]
+    versions: Mapping[str, int]
+    prefix: str = ""
+    attributes: Mapping[str, onnx.AttributeProto] | None = None
+    pending: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = field(default_factory=dict)
+
+
+class _Importer:
+    def __init__(
+        self, source: Source, functions: dict[tuple[str, str, str], onnx.FunctionProto], faults: Faults
+    ) -> None:
+        self._source = source
+        self._functions = functions
+        self._faults = faults
+        self._graph = Graph(source.proto.graph.name or "model")
+        self._known = Known()
+        self._builder = Builder(self._graph, self._known)
+        self._taken: set[Value] = set()
+        self._payloads: dict[str, memoryview | None] = {}
+
+    def run(self) -> Graph:
+        proto = self._source.proto.graph
+        scope = _Scope({}, versions_of(self._source.proto.opset_import))
+        stored = _stored(proto)
+        self._payloads = dict(zip((tensor.name for tensor in proto.initializer), self._source.payloads, strict=False))
+        names = [value.name for value in proto.input if value.name not in stored]
+        names += [*stored, *(name for node in proto.node for name in node.output if name)]
+        for name in names:
+            self._graph.unique_name(name)
+        symbols = Symbols()
+        self._inputs(proto, scope, stored, symbols)
+        scope.pending = stored
+        self._nodes(proto.node, scope, frozenset(value.name for value in proto.output))
+        self._outputs(proto, scope, symbols)
+        self._graph.files = list(self._source.external.files)
+        return self._graph
+
+    def _inputs(self, proto: onnx.GraphProto, scope: _Scope, stored: Mapping[str, object], symbols: Symbols) -> None:
+        for entry in proto.input:
+            if entry.name in stored:
+                continue  # before IR version 4 every initialiser is listed as an input too
+            try:
+                value = Value(entry.name, need_tensor_type(entry.type), symbols.shape(entry.type))
+            except Fault as fault:
+                self._faults.add(f"input {entry.name!r}", fault)
+                scope.env[entry.name] = None
+                continue
+            self._graph.inputs.append(value)
+            self._taken.add(value)
+            scope.env[entry.name] = value
+        self._known.add_inputs(self._graph.inputs)
+
+    def _outputs(self, proto: onnx.GraphProto, scope: _Scope, symbols: Symbols) -> None:
+        for entry in proto.output:
+            binding = self._look_up(entry.name, scope)
+            if isinstance(binding, Opaque):
+                self._faults.add(
+                    f"output {entry.name!r}",
+                    Unsupported(f"it is {described(binding)}; treadle returns tensors of its own element types only"),
+                )
+            elif binding is not None:
+                stated = tensor_type(entry.type)
+                if None not in (stated, binding.dtype) and stated != binding.dtype:
+                    self._faults.add(
+                        f"output {entry.name!r}", f"the model states it as {stated}, but it is {binding.dtype}"
+                    )
+                if binding.shape is None and entry.type.HasField("tensor_type"):
+                    binding.shape = symbols.shape(entry.type)
+                self._graph.outputs.append(binding)
+            elif not self._faults:
+                self._faults.add(f"output {entry.name!r}", "it depends on an operand that a function call leaves out")
+
+    def _look_up(self, name: str, scope: _Scope) -> Binding:
+        tensor = scope.pending.pop(name, None)
+        if tensor is not None:
+            scope.env[name] = self._constant(name, tensor, scope)
+        return scope.env.get(name)
+
+    def _constant(self, name: str, tensor: onnx.TensorProto | onnx.SparseTensorProto, scope: _Scope) -> Binding:
+        payload = None if scope.prefix else self._payloads.get(name)
+        try:
+            if isinstance(tensor, onnx.SparseTensorProto):
+                data = sparse_to_array(tensor, self._source.external)
+            elif tensor.data_type not in DTYPES:
+                if payload is not None:
+                    tensor.raw_data = bytes(payload)
+                return opaque_tensor(name, tensor)
+            else:
+                data = to_array(tensor, self._source.external, payload)
+        except Fault as fault:
+            self._faults.add(f"initialiser {name!r}", fault)
+            return None
+        value = Value.constant(name if not scope.prefix else self._graph.unique_name(scope.prefix + name), data)
+        self._taken.add(value)
+        return value
+
+    def _nodes(self, nodes: Sequence[onnx.NodeProto], scope: _Scope, outputs: frozenset[str] = frozenset()) -> None:
+        """Translate `nodes`; those that `outputs` names get values of exactly these names."""
+        for position in execution_order(nodes, scope.env):
+            proto = nodes[position]
+            if scope.attributes is not None:
+                proto = resolved(proto, scope.attributes)
+            name = scope.prefix + node_name(proto, position)
+            for read in reads(proto):
+                self._look_up(read, scope)
+            first = len(self._graph.nodes)
+            results = self._node(proto, name, scope, outputs)
+            cap_workers(proto, name, self._graph.nodes[first:])
+            scope.env.update((output, value) for output, value in zip(proto.output, results, strict=False) if output)
+
+    def _named(self, name: str, binding: Binding, scope: _Scope, *, exact: bool, node: str) -> Binding:
+        """`binding` under the name it has in the model; a new value if a graph output would else be an alias."""
+        if not isinstance(binding, Value):
+            return binding
+        if binding in self._taken:
+            if not exact:
+                return binding
+            self._builder.name = node
+            binding = self._builder.add("identity", binding)
+        self._taken.add(binding)
+        binding.name = name if not scope.prefix else self._graph.unique_name(scope.prefix + name)
+        return binding
+
+    def _node(self, proto: onnx.NodeProto, name: str, scope: _Scope, exact: frozenset[str]) -> Sequence[Binding]:
+        nothing: list[Binding] = [None] * len(proto.output)
+        if any(scope.env.get(read) is None for read in reads(proto)):
+            return nothing  # it reads the result of a node with a fault, which is noted already
+        self._builder.name = name
+        before = len(self._graph.nodes)
+        try:
+            results = self._translated(proto, name, scope)
+            return [
+                self._named(output, binding, scope, exact=output in exact, node=name) if output else None
+                for output, binding in zip(proto.output, results, strict=False)
+            ]
+        except Fault as fault:
+            del self._graph.nodes[before:]
+            self._faults.add(place(proto, name), fault)
+            return nothing
+
+    def _translated(self, proto: onnx.NodeProto, name: str, scope: _Scope) -> Sequence[Binding]:
+        function = self._functions.get(key_of(proto))
+        if function is not None:
+            return self._called(function, proto, name, scope)
+        domain = domain_of(proto.domain)
+        version = scope.versions[domain]
+        if not reads_opaque(proto.input, scope.env):
+            inputs = [_value(scope.env[read]) if read else None for read in proto.input]
+            found = signature(domain, proto.op_type, version)
+            assert found is not None, "the check has found every operator's signature"
+            check_types(found, inputs)
+            node = OnnxNode(proto, name, version, inputs, self._known)
+            if domain == "" and proto.op_type == "If":
+                condition = node.array(0)
+                if condition is not None and condition.size == 1:
+                    return self._branch(proto, name, scope, taken=bool(condition.reshape(-1)[0]))
+            rule = _RULES.get(domain, {}).get(proto.op_type)
+            results = None if rule is None else rule(node, self._builder)
+            if results is not None:
+                return [results] if isinstance(results, Value) else results
+        return add_call(proto, scope.env, scope.versions, self._functions, self._builder)
+
+    def _called(
+        self, function: onnx.FunctionProto, proto: onnx.NodeProto, name: str, scope: _Scope
+    ) -> Sequence[Binding]:
+        """The results of a model-local function, its body expanded in place."""
+        given = [self._look_up(read, scope) if read else None for read in proto.input]
+        env: dict[str, Binding] = dict(zip(function.input, given, strict=False))
+        absent = {formal for formal, read in zip(function.input, proto.input, strict=False) if not read}
+        absent.update(function.input[len(proto.input) :])
+        body = [_without(node, absent) for node in function.node] if absent else list(function.node)
+        inner = _Scope(env, versions_of(function.opset_import), f"{name}/", attributes_of(function, proto))
+        self._nodes(body, inner)
+        return [inner.env[output] for output in function.output[: len(proto.output)]]
+
+    def _branch(self, proto: onnx.NodeProto, name: str, scope: _Scope, *, taken: bool) -> Sequence[Binding]:
+        """The results of an If whose condition is known: the branch taken, in place."""
+        wanted = "then_branch" if taken else "else_branch"
+        (graph,) = (attribute.g for attribute in proto.attribute if attribute.name == wanted)
+        inner = _Scope(ChainMap({}, scope.env), scope.versions, f"{name}/", None, _stored(graph))
+        self._nodes(graph.node, inner)
+        return [self._look_up(value.name, inner) for value in graph.output]
+
+
+def _value(binding: Binding) -> Value:
+    assert isinstance(binding, Value)
+    return binding
+
+
+def _stored(graph: onnx.GraphProto) -> dict[str, onnx.TensorProto | onnx.SparseTensorProto]:
+    stored: dict[str, onnx.TensorProto | onnx.SparseTensorProto] = {t.name: t for t in graph.initializer}
+    stored.update({sparse.values.name: sparse for sparse in graph.sparse_initializer})
+    return stored
+
+
+def _without(node: onnx.NodeProto, absent: set[str]) -> onnx.NodeProto:
+    """`node` with operands named in `absent` left out."""
+    if not absent.intersection(node.input):
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    names = ["" if name in absent else name for name in node.input]
+    del copy.input[:]
+    copy.input.extend(names)
+    return copy

@@ -1,0 +1,18 @@
+"""Operator of ai.onnx.ml -> rule, one line each. What has no line here runs by ONNX's reference implementation."""
+
+from treadle.frontends.onnx.rules import features, linear_model, refused, trees
+from treadle.frontends.onnx.rules.rule import Rule
+
+RULES: dict[str, Rule] = {
+    "ArrayFeatureExtractor": features.array_feature_extractor,
+    "Binarizer": features.binarizer,
+    "Imputer": features.imputer,
+    "LinearClassifier": linear_model.linear_classifier,
+    "LinearRegressor": linear_model.linear_regressor,
+    "Normalizer": features.normalizer,
+    "SVMClassifier": refused.svm_classifier,
+    "Scaler": features.scaler,
+    "TreeEnsembleClassifier": trees.tree_classifier,
+    "TreeEnsembleRegressor": trees.tree_regressor,
+    "ZipMap": refused.zip_map,
+}

@@ -1,0 +1,134 @@
+"""Foreign functions: ONNX nodes that the `onnx` package's reference implementation runs on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from treadle.dtypes import DType
+from treadle.errors import RunError
+from treadle.frontends.faults import Unsupported
+from treadle.frontends.onnx.names import graphs_of
+from treadle.ops.op import Array
+
+if TYPE_CHECKING:
+    from onnx.reference import ReferenceEvaluator
+
+IR_VERSION = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A few nodes in order, what they read from outside (names) and what they give back (names).
+
+    `functions` are the model's own ones that the nodes may call, each behind those it calls.
+    """
+
+    nodes: tuple[onnx.NodeProto, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    versions: Mapping[str, int]
+    functions: tuple[onnx.FunctionProto, ...] = ()
+
+    def model(self) -> onnx.ModelProto:
+        """The fragment as a model; its inputs and outputs have no stated types."""
+        inputs = [onnx.ValueInfoProto(name=name) for name in self.inputs]
+        outputs = [onnx.ValueInfoProto(name=name) for name in self.outputs]
+        graph = helper.make_graph(self.nodes, "fragment", inputs, outputs)
+        imports = [helper.make_opsetid(domain, version) for domain, version in self.versions.items()]
+        return helper.make_model(graph, opset_imports=imports, functions=self.functions, ir_version=IR_VERSION)
+
+
+class ForeignFunction:
+    """Runs a fragment: arrays in the order of its inputs to arrays of `dtypes` in the order of its outputs.
+
+    Raises Unsupported when it is made, if the onnx package has no implementation of a node.
+    Calls raise RunError if the implementation fails, MemoryError if no memory is left.
+    """
+
+    def __init__(self, fragment: Fragment, dtypes: Sequence[DType]) -> None:
+        self._names = fragment.inputs
+        self._dtypes = tuple(dtypes)
+        self._fragment = fragment
+        self._evaluator: ReferenceEvaluator | None = None
+        if not _is_slow_to_make(fragment.nodes):
+            try:
+                self._evaluator = evaluator(fragment.model())
+            except Exception as error:  # noqa: BLE001 - whatever it raises means the same: it cannot run this
+                raise Unsupported(f"the onnx package cannot run it: {first_line(error)}") from None
+
+    def __reduce__(self) -> Any:
+        fragment = self._fragment
+        nodes, functions = (
+            [proto.SerializeToString() for proto in some] for some in (fragment.nodes, fragment.functions)
+        )
+        return _foreign, (
+            nodes,
+            fragment.inputs,
+            fragment.outputs,
+            dict(fragment.versions),
+            functions,
+            self._dtypes,
+        )
+
+    def __call__(self, arrays: Sequence[Array]) -> list[Array]:
+        """The results on `arrays`."""
+        feeds = dict(zip(self._names, arrays, strict=True))
+        try:
+            with np.errstate(all="ignore"):
+                if self._evaluator is None:
+                    self._evaluator = evaluator(self._fragment.model())
+                results: Any = self._evaluator.run(None, feeds)
+                return [tensor_of(found, dtype) for found, dtype in zip(results, self._dtypes, strict=True)]
+        except MemoryError:
+            raise
+        except Exception as error:
+            shapes = ", ".join(f"{array.dtype}{list(array.shape)}" for array in arrays)
+            raise RunError(
+                f"the reference implementation failed on operands ({shapes}): {first_line(error)}"
+            ) from error
+
+
+def _foreign(
+    nodes: Sequence[bytes],
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    versions: Mapping[str, int],
+    functions: Sequence[bytes],
+    dtypes: Sequence[DType],
+) -> ForeignFunction:
+    """A ForeignFunction that was pickled."""
+    made = tuple(onnx.NodeProto.FromString(each) for each in nodes)
+    local = tuple(onnx.FunctionProto.FromString(each) for each in functions)
+    return ForeignFunction(Fragment(made, inputs, outputs, versions, local), dtypes)
+
+
+def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:
+    """Whether an implementation does work for its attributes when it is made: a hostile model could stop `load`."""
+    return any(
+        node.op_type == "TfIdfVectorizer" or any(_is_slow_to_make(graph.node) for graph in graphs_of(node))
+        for node in nodes
+    )
+
+
+def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
+    """What runs `model`. Imported here: few models need it, and it takes 12 MB."""
+    from onnx.reference import ReferenceEvaluator
+
+    return ReferenceEvaluator(model)
+
+
+def tensor_of(found: Any, dtype: DType) -> Array:
+    """A result of the reference implementation as an array of `dtype`: some come out wider, or as plain numbers."""
+    array = np.asarray(found)
+    return array.astype(object) if dtype.kind == "string" else array.astype(dtype.numpy, copy=False)
+
+
+def first_line(error: Exception) -> str:
+    """What `error` says, without the rest of a long explanation."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

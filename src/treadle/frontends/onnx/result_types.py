@@ -1,0 +1,141 @@
+"""Result types of those operators whose signature leaves them open: sequences, optionals, stated element types."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import onnx
+from onnx import TensorProto, helper
+
+from treadle.frontends.onnx.types import element_type
+
+Kinds = Sequence[onnx.TypeProto | None]
+TypeRule = Callable[[onnx.NodeProto, Mapping[str, onnx.TypeProto]], Kinds]
+"""(node, types of what it reads) -> types of its results, None for what cannot be told."""
+
+
+def tensor(number: int | None) -> onnx.TypeProto | None:
+    """The type of tensors of this element type; None if there is no such element type."""
+    if number is None or number not in TensorProto.DataType.values():
+        return None
+    return helper.make_tensor_type_proto(number, None)
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == name), default)
+
+
+def _operand(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto], index: int) -> onnx.TypeProto | None:
+    return known.get(node.input[index]) if index < len(node.input) else None
+
+
+def _sequence(item: onnx.TypeProto | None) -> onnx.TypeProto | None:
+    return None if item is None else helper.make_sequence_type_proto(item)
+
+
+def _sequence_of_first(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    return [_sequence(_operand(node, known, 0))]
+
+
+def _empty_sequence(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+    return [_sequence(tensor(_attribute(node, "dtype", TensorProto.FLOAT)))]
+
+
+def _item(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    """What a sequence or an optional holds; a tensor that stands for an optional is its own content."""
+    kind = _operand(node, known, 0)
+    if kind is not None and kind.HasField("sequence_type"):
+        return [kind.sequence_type.elem_type if node.op_type != "OptionalGetElement" else kind]
+    if kind is not None and kind.HasField("optional_type"):
+        return [kind.optional_type.elem_type]
+    return [kind]
+
+
+def _optional(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    stated = next((attribute.tp for attribute in node.attribute if attribute.name == "type"), None)
+    kind = _operand(node, known, 0) or stated
+    return [None if kind is None else helper.make_optional_type_proto(kind)]
+
+
+def _label_encoder(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+    kinds = {
+        "values_int64s": TensorProto.INT64,
+        "values_strings": TensorProto.STRING,
+        "values_floats": TensorProto.FLOAT,
+    }
+    for attribute in node.attribute:
+        if attribute.name in kinds:
+            return [tensor(kinds[attribute.name])]
+        if attribute.name == "values_tensor":
+            return [tensor(attribute.t.data_type)]
+    return [None]
+
+
+def _labels(integers: str) -> TypeRule:
+    """A rule for a classifier of ai.onnx.ml: labels, integers where the attribute `integers` has some, and scores."""
+
+    def rule(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+        whole = any(attribute.name == integers and attribute.ints for attribute in node.attribute)
+        return [tensor(TensorProto.INT64 if whole else TensorProto.STRING), tensor(TensorProto.FLOAT)]
+
+    return rule
+
+
+def _stated(name: str) -> TypeRule:
+    """A rule for a result whose element type is in the attribute `name`, float if it is not given."""
+
+    def rule(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+        return [tensor(_attribute(node, name, TensorProto.FLOAT))]
+
+    return rule
+
+
+def _layer_norm(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    statistics = tensor(_attribute(node, "stash_type", TensorProto.FLOAT))
+    return [_operand(node, known, 0), statistics, statistics]
+
+
+def _dequantize(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    return [tensor(_attribute(node, "output_dtype", 0) or element_type(_operand(node, known, 1)))]
+
+
+def _quantize(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    zero = _operand(node, known, 2)
+    return [zero or tensor(_attribute(node, "output_dtype", 0) or TensorProto.UINT8)]
+
+
+def _like_first(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    return [_operand(node, known, 0)] * len(node.output)
+
+
+def _sequence_map(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:  # noqa: ARG001 - a rule
+    body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), onnx.GraphProto())
+    return [_sequence(value.type) for value in body.output]
+
+
+def _eye_like(node: onnx.NodeProto, known: Mapping[str, onnx.TypeProto]) -> Kinds:
+    stated = _attribute(node, "dtype", 0)
+    return [tensor(stated) if stated else _operand(node, known, 0)]
+
+
+RULES: dict[str, TypeRule] = {
+    "BlackmanWindow": _stated("output_datatype"),
+    "ConcatFromSequence": _item,
+    "DequantizeLinear": _dequantize,
+    "EyeLike": _eye_like,
+    "HammingWindow": _stated("output_datatype"),
+    "HannWindow": _stated("output_datatype"),
+    "LabelEncoder": _label_encoder,
+    "LayerNormalization": _layer_norm,
+    "LinearAttention": _like_first,
+    "LinearClassifier": _labels("classlabels_ints"),
+    "MelWeightMatrix": _stated("output_datatype"),
+    "Optional": _optional,
+    "OptionalGetElement": _item,
+    "QuantizeLinear": _quantize,
+    "SVMClassifier": _labels("classlabels_ints"),
+    "SequenceAt": _item,
+    "SequenceConstruct": _sequence_of_first,
+    "SequenceEmpty": _empty_sequence,
+    "SequenceMap": _sequence_map,
+    "SplitToSequence": _sequence_of_first,
+    "TreeEnsembleClassifier": _labels("classlabels_int64s"),
+}

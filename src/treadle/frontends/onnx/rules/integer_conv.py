@@ -1,0 +1,122 @@
+"""Convolutions of quantized numbers: ConvInteger and QLinearConv.
+
+With constant weights, 8-bit numbers are multiplied as they are. Sums are exact, modulo 2 ** 32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.frontends.faults import Fault
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules.conv import kernel_of
+from treadle.frontends.onnx.rules.requantize import INTEGER, QUANTIZED, Places, requantized_sums, wide
+from treadle.frontends.onnx.rules.window import Window, conv_over, window_of
+from treadle.graph.value import Value
+from treadle.ops.op import Array
+from treadle.ops.operands import BYTES
+
+
+def conv_integer(node: OnnxNode, b: Builder) -> Value | None:
+    """ConvInteger(x, w, zero points) -> the convolution of x - x_zero with w - w_zero, in i32."""
+    return window_sums(node, INTEGER, None, b)
+
+
+def qlinear_conv(node: OnnxNode, b: Builder) -> Value | None:
+    """QLinearConv -> the sums, and the bias, times x_scale w_scale / y_scale, rounded, plus y_zero, as its type."""
+    to, rank = node.dtype(7), node.rank(3)
+    scales = [_for_channels(node, index, node.input(index), rank, b) for index in (1, 4, 6)]
+    zero = _for_channels(node, 7, node.input(7), rank, b)
+    if to not in BYTES or zero is None or any(scale is None or scale.dtype != dtypes.f32 for scale in scales):
+        return None
+    sums = window_sums(node, QUANTIZED, node.optional(8), b)
+    if sums is None:
+        return None
+    x_scale, w_scale, y_scale = scales
+    return requantized_sums(sums, b.add("div", b.add("mul", x_scale, w_scale), y_scale), zero, to, b)
+
+
+def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> Value | None:
+    """bias + conv(x - x_zero, w - w_zero) in i32; None where a shape that decides it is not known."""
+    x, weights = node.input(at.a), node.input(at.b)
+    if x.dtype not in BYTES or weights.dtype not in BYTES:
+        return None
+    kernel = kernel_of(node, at.b)
+    window = None if kernel is None else window_of(node, kernel)
+    x_zero = node.optional(at.a_zero)
+    if window is None or kernel is None or (x_zero is not None and node.dims(at.a_zero) not in ((), (1,))):
+        return None
+    signed = _signed_weights(node, at)
+    if signed is None:
+        sums = _window_of_differences(node, at, window, b)
+    elif x_zero is None or node.array(at.a_zero) is not None:
+        zero = node.array(at.a_zero)
+        number = 0 if zero is None else int(zero.reshape(-1)[0])
+        sums = conv_over(node, window, x, b.constant(signed), None, b, zero=number)
+    else:
+        sums = _with_zero_of_the_run(node, x, x_zero, signed, window, b)
+    if sums is None or bias is None:
+        return sums
+    return b.add("add", sums, b.add("reshape", bias, b.integers([-1, *(1 for _ in kernel)]), allowzero=False))
+
+
+def _signed_weights(node: OnnxNode, at: Places) -> Array | None:
+    """w - w_zero as i8 where both are constant and it fits."""
+    weights, zero = node.array(at.b), node.array(at.b_zero)
+    if weights is None or (zero is None and node.optional(at.b_zero) is not None):
+        return None
+    less = weights.astype(np.int32)
+    if zero is not None:
+        if zero.size not in (1, weights.shape[0]):
+            raise Fault(f"w_zero_point must have 1 element or {weights.shape[0]}, got {zero.size}")
+        less -= zero.astype(np.int32).reshape(-1, *(1 for _ in weights.shape[1:]))
+    fits = less.size == 0 or (less.min() >= -128 and less.max() <= 127)
+    return less.astype(np.int8) if fits else None
+
+
+def _with_zero_of_the_run(node: OnnxNode, x: Value, zero: Value, weights: Array, window: Window, b: Builder) -> Value:
+    """The sums for a zero point that only the run knows: the image is padded with it, and subtracted from sums."""
+    scalar = b.add("reshape", zero, b.integers([]), allowzero=False)
+    rank = len(window.kernel)
+    if any(window.pads):
+        widths = b.integers([0, 0, *window.pads[:rank], 0, 0, *window.pads[rank:]])
+        x = b.add("pad", x, widths, scalar, mode="constant")
+    bare = Window(window.kernel, window.strides, (0,) * (2 * rank), window.dilations)
+    sums = conv_over(node, bare, x, b.constant(weights), None, b, zero=0)
+    each = weights.reshape(weights.shape[0], -1).sum(axis=1, dtype=np.int32).reshape(-1, *(1 for _ in range(rank)))
+    return b.add("sub", sums, b.add("mul", wide(scalar, b), b.constant(each)))
+
+
+def _window_of_differences(node: OnnxNode, at: Places, window: Window, b: Builder) -> Value | None:
+    """The sums of factors of which not both fit 8 bits once their zero points are subtracted: exact in f64."""
+    sides = []
+    for index, zero_at in ((at.a, at.a_zero), (at.b, at.b_zero)):
+        number = b.add("cast", node.input(index), to=dtypes.f64)
+        zero = node.optional(zero_at)
+        if zero is not None:
+            aligned = _for_channels(
+                node, zero_at, b.add("cast", zero, to=dtypes.f64), len(window.kernel) + 2, b, first=True
+            )
+            if aligned is None:
+                return None
+            number = b.add("sub", number, aligned)
+        sides.append(number)
+    sums = conv_over(node, window, sides[0], sides[1], None, b)
+    return wide(b.add("cast", sums, to=dtypes.i64), b)
+
+
+def _for_channels(
+    node: OnnxNode, index: int, value: Value, rank: int | None, b: Builder, *, first: bool = False
+) -> Value | None:
+    """`value` made of operand `index` (one number, or one a channel) so that it broadcasts along channels.
+
+    `first`: those are the first axis, as in weights. None for other shapes.
+    """
+    dims = node.dims(index)
+    if dims is None or rank is None or len(dims) > 1:
+        return None
+    if not dims or dims == (1,):
+        return b.add("reshape", value, b.integers([]), allowzero=False)
+    return b.add("reshape", value, b.integers([-1, *(1 for _ in range(rank - 2 + first))]), allowzero=False)

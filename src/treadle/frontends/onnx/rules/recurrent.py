@@ -1,0 +1,126 @@
+"""LSTM, GRU and RNN: one matmul for the inputs of all times, then the steps.
+
+Clipping, coupled gates and other activations are left to the reference, but not together with lengths, which it does
+not heed.
+"""
+
+from collections.abc import Sequence
+
+from treadle.frontends.faults import Fault
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.graph.value import Value
+
+_REVERSE = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+
+
+def lstm(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
+    plain = not node.flag("input_forget", default=False)
+    if not _is_usual(node, ("Sigmoid", "Tanh", "Tanh"), plain=plain):
+        return None
+    layer = _Layer(node, b, gates=4)
+    return layer.results("lstm", layer.sums(), layer.state(5), layer.state(6), node.optional(4), node.optional(7))
+
+
+def gru(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
+    if not _is_usual(node, ("Sigmoid", "Tanh")):
+        return None
+    layer = _Layer(node, b, gates=3)
+    after = node.flag("linear_before_reset", default=False)
+    bias = layer.last_recurrent_bias() if after else None
+    return layer.results("gru", layer.sums(apart=after), layer.state(5), bias, node.optional(4), reset_after=after)
+
+
+def rnn(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
+    names = {name.lower() for name in node.texts("activations") or ("Tanh",)}
+    plain = len(names) == 1 and names <= {"tanh", "relu", "sigmoid"}
+    if not _is_usual(node, None, plain=plain):
+        return None
+    layer = _Layer(node, b, gates=1)
+    return layer.results("rnn", layer.sums(), layer.state(5), node.optional(4), activation=names.pop())
+
+
+def _is_usual(node: OnnxNode, activations: tuple[str, ...] | None, *, plain: bool = True) -> bool:
+    """Whether the core ops can say it. `activations` are the usual ones of a direction, None: looked at elsewhere.
+
+    Raises Fault where neither they nor the reference can.
+    """
+    direction = node.choice("direction", "forward", *_REVERSE)
+    given = node.texts("activations")
+    usual = activations is None or given is None or given == activations * len(_REVERSE[direction])
+    dims = node.dims(2)
+    known = dims is not None and len(dims) == 3 and None not in dims
+    if plain and usual and known and not node.has("clip"):
+        return True
+    if node.optional(4) is not None:
+        raise Fault(
+            "sequence_lens cannot be combined with clip, input_forget, other activations or a recurrent weight of "
+            "unknown shape"
+        )
+    return False
+
+
+class _Layer:
+    """One node: its weights [directions, gates * hidden, ...] and what is computed before the steps."""
+
+    def __init__(self, node: OnnxNode, b: Builder, gates: int) -> None:
+        self.node, self.b, self.gates = node, b, gates
+        self.reverse = _REVERSE[node.text("direction", "forward")]
+        dims = node.dims(2)
+        assert dims is not None
+        assert dims[2] is not None
+        self.hidden: int = dims[2]
+        stated = node.integer("hidden_size", self.hidden)
+        if stated != self.hidden:
+            raise Fault(f"attribute 'hidden_size' is {stated}, but its recurrent weight is for {self.hidden}")
+        self.batch_first = node.flag("layout", default=False)
+
+    def sums(self, *, apart: bool = False) -> Value:
+        """x @ w.T + biases as [time, batch, directions, gates * hidden].
+
+        `apart`: without the recurrent bias of the last gate, which is not simply added.
+        """
+        b, node, wide = self.b, self.node, len(self.reverse) * self.gates * self.hidden
+        x = node.input(0)
+        if self.batch_first:
+            x = b.add("transpose", x, perm=(1, 0, 2))
+        weights = b.add("reshape", node.input(1), b.integers([wide, -1]), allowzero=False)
+        product = b.add("matmul", x, weights, transpose_a=False, transpose_b=True)
+        if node.optional(3) is not None:
+            every = self._bias(0, self.gates * self.hidden)
+            recurrent = self._bias(self.gates * self.hidden, 2 * self.gates * self.hidden)
+            if apart:
+                added = b.add("slice", recurrent, *self._range(0, (self.gates - 1) * self.hidden))
+                recurrent = b.add("pad", added, b.integers([0, 0, 0, self.hidden]), None, None, mode="constant")
+            bias = b.add("add", every, recurrent)
+            product = b.add("add", product, b.add("reshape", bias, b.integers([wide]), allowzero=False))
+        shape = b.integers([0, 0, len(self.reverse), self.gates * self.hidden])
+        return b.add("reshape", product, shape, allowzero=False)
+
+    def state(self, index: int) -> Value | None:
+        """A first state or cell as [directions, batch, hidden]."""
+        value = self.node.optional(index)
+        return self.b.add("transpose", value, perm=(1, 0, 2)) if value is not None and self.batch_first else value
+
+    def last_recurrent_bias(self) -> Value | None:
+        """The recurrent bias of the last gate, [directions, hidden]."""
+        if self.node.optional(3) is None:
+            return None
+        return self._bias((2 * self.gates - 1) * self.hidden, 2 * self.gates * self.hidden)
+
+    def results(self, op: str, *operands: Value | None, **attrs: object) -> Sequence[Value]:
+        """The steps, and their results as the node has them."""
+        count = 3 if op == "lstm" else 2
+        sums, *rest = operands
+        inputs = (sums, self.node.input(2), *rest)
+        found = self.b.add_many(op, inputs, count, reverse=self.reverse, **attrs)
+        if self.batch_first:
+            states = self.b.add("transpose", found[0], perm=(2, 0, 1, 3))
+            found = [states, *(self.b.add("transpose", last, perm=(1, 0, 2)) for last in found[1:])]
+        return found[: len(self.node.outputs)]
+
+    def _bias(self, start: int, end: int) -> Value:
+        return self.b.add("slice", self.node.input(3), *self._range(start, end))
+
+    def _range(self, start: int, end: int) -> tuple[Value, Value, Value, None]:
+        return self.b.integers([start]), self.b.integers([end]), self.b.integers([1]), None

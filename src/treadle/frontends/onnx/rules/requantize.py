@@ -1,0 +1,49 @@
+"""What rules for quantized numbers share: sums of products, in i32, become numbers of another scale."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.dtypes import DType
+from treadle.frontends.onnx.build import Builder
+from treadle.graph.value import Value
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The numbers of a node's operands: both factors and their zero points."""
+
+    a: int
+    a_zero: int
+    b: int
+    b_zero: int
+
+
+INTEGER = Places(0, 2, 1, 3)
+"""Of ConvInteger and MatMulInteger."""
+
+QUANTIZED = Places(0, 2, 3, 5)
+"""Of QLinearConv and QLinearMatMul."""
+
+
+def wide(value: Value, b: Builder) -> Value:
+    """`value` as i32."""
+    return b.add("cast", value, to=dtypes.i32)
+
+
+def saturated(whole: Value, b: Builder, to: DType) -> Value:
+    """f32 numbers without fractions as the integer type `to`: what does not fit becomes its limit."""
+    limits = np.iinfo(to.numpy)
+    low, high = b.scalar(limits.min, dtypes.f32), b.scalar(limits.max, dtypes.f32)
+    return b.add("cast", b.add("clip", whole, low, high), to=to)
+
+
+def requantized(number: Value, zero: Value, to: DType, b: Builder) -> Value:
+    """round(`number`) + `zero`, halves to even, as `to`; `number` is f32, `zero` broadcasts to it."""
+    return saturated(b.add("add", b.add("round", number), b.add("cast", zero, to=dtypes.f32)), b, to)
+
+
+def requantized_sums(sums: Value, factor: Value, zero: Value, to: DType, b: Builder) -> Value:
+    """Sums of products, in i32, in steps that `factor` of 1 makes: round(`sums` * `factor`) + `zero` as `to`."""
+    return requantized(b.add("mul", b.add("cast", sums, to=dtypes.f32), factor), zero, to, b)

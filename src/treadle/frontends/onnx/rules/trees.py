@@ -1,0 +1,197 @@
+"""TreeEnsembleClassifier and TreeEnsembleRegressor of ai.onnx.ml (versions 1 and 3)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.dtypes import DType
+from treadle.frontends.faults import Fault
+from treadle.frontends.onnx.build import Builder
+from treadle.frontends.onnx.node import OnnxNode
+from treadle.frontends.onnx.rules.scores import (
+    CORE_TRANSFORMS,
+    as_float,
+    best_labels,
+    both_scores,
+    class_labels,
+    decided_labels,
+    post_transform,
+    transformed,
+)
+from treadle.graph.value import Value
+from treadle.ops.op import Array
+
+_MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "LEAF")
+
+
+def tree_regressor(node: OnnxNode, b: Builder) -> Value | None:
+    """x [rows, features] -> the sum or the average of the trees' weights, + base_values [rows, targets]."""
+    how = node.choice("aggregate_function", "SUM", "SUM", "AVERAGE", "MIN", "MAX")
+    targets = node.integer("n_targets", 0)
+    trees = _trees(node, "target") if how in ("SUM", "AVERAGE") and post_transform(node) == "NONE" else None
+    if trees is None:
+        return None
+    if targets < 1:
+        raise Fault(f"attribute 'n_targets' must be 1 or more, got {targets}")
+    total = trees.sums(node, targets, b)
+    if how == "AVERAGE":
+        total = b.add("div", total, b.scalar(len(trees.roots), dtypes.f32))
+    return _with_base(node, total, targets, b)
+
+
+def tree_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
+    """x [rows, features] -> labels [rows], scores [rows, classes].
+
+    Of two classes with weights for one alone these are the score of the second, as ONNX Runtime has it: labels are
+    decided at 0.5 and the other score is 1 - score if no weight is negative, else at 0 and it is -score.
+    """
+    labels, how = class_labels(node, "classlabels_int64s"), post_transform(node)
+    trees = _trees(node, "class") if how in CORE_TRANSFORMS else None
+    if trees is None or len(labels) < 2:
+        return None
+    if len(labels) > 2 or len(np.unique(trees.ids)) > 1:
+        scores = _with_base(node, trees.sums(node, len(labels), b), len(labels), b)
+        return [best_labels(scores, labels, b), transformed(scores, how, b)]
+    positive = bool((trees.weights >= 0).all())
+    base = node.floats("base_values")
+    if how != ("NONE" if positive else how) or how == "SOFTMAX" or (base is not None and len(base) > 1):
+        return None
+    trees.ids[:] = 0
+    score = _with_base(node, trees.sums(node, 1, b), 1, b)
+    scores = transformed(both_scores(score, complement=positive, b=b), how, b)
+    return [decided_labels(score, 0.5 if positive else 0.0, labels, b), scores]
+
+
+def _with_base(node: OnnxNode, total: Value, count: int, b: Builder) -> Value:
+    """`total` and what rows begin with. Raises Fault unless that is one number for each of `count` results."""
+    base = node.floats("base_values")
+    if base is None or not len(base):
+        return total
+    if len(base) != count:
+        raise Fault(f"it has {len(base)} base_values for {count} results")
+    return b.add("add", total, b.constant(base))
+
+
+@dataclass(slots=True)
+class _Trees:
+    """What the core op `trees` takes."""
+
+    nodes: Array
+    thresholds: Array
+    firsts: Array
+    ids: Array
+    weights: Array
+    roots: Array
+
+    def sums(self, node: OnnxNode, targets: int, b: Builder) -> Value:
+        """The sums of the weights, f32[rows, targets]. Raises Fault for a weight or a feature that cannot be."""
+        if self.ids.size and not 0 <= self.ids.min() <= self.ids.max() < targets:
+            raise Fault(f"it has a weight for result {self.ids.max()} of {targets}")
+        features, largest = (node.dims() or (None,))[-1], int(self.nodes[:, 0].max(initial=0)) // 2
+        if features is not None and features <= largest and len(self.nodes) > len(self.roots):
+            raise Fault(f"it looks at feature {largest}, but rows have {features}")
+        x = as_float(node.input(0), b)
+        thresholds = self._exact(x.dtype)
+        tables = (self.nodes, thresholds, self.firsts, self.ids, self.weights, self.roots)
+        return b.add("trees", x, *(b.constant(np.ascontiguousarray(table)) for table in tables), targets=targets)
+
+    def _exact(self, dtype: DType | None) -> Array:
+        """The thresholds in the dtype of x; where x has to be below one, the number before it."""
+        assert dtype is not None
+        found = self.thresholds["at"].astype(dtype.numpy)
+        below = np.where(found == -np.inf, np.nan, np.nextafter(found, np.array(-np.inf, found.dtype)))
+        return np.where(self.thresholds["below"], below, found).astype(dtype.numpy)
+
+
+def _trees(node: OnnxNode, kind: str) -> _Trees | None:
+    """The trees of `node`, whose weights are in attributes that begin with `kind`.
+
+    None for comparisons other than by order, and for numbers given as tensors. Raises Fault for what is no forest.
+    """
+    modes = node.texts("nodes_modes")
+    if modes is None or not set(modes) <= set(_MODES) or _has_tensors(node):
+        return None
+    count = len(modes)
+    keys = _columns(node, count, "nodes_treeids", "nodes_nodeids")
+    index = {key: at for at, key in enumerate(map(tuple, keys.T.tolist()))}
+    if len(index) != count:
+        raise Fault("two of its nodes have the same tree and number")
+    (features,) = _columns(node, count, "nodes_featureids")
+    (missing,) = _columns(node, count, "nodes_missing_value_tracks_true")
+    mode = np.array(modes)
+    branch = mode != "LEAF"
+    children = np.tile(np.arange(count), (2, 1))
+    for row, attribute in zip(children, ("nodes_truenodeids", "nodes_falsenodeids"), strict=True):
+        (numbers,) = _columns(node, count, attribute)
+        row[branch] = [
+            _found(index, tree, number) for tree, number in zip(keys[0][branch], numbers[branch], strict=True)
+        ]
+    if (features[branch] < 0).any() or (features[branch] >= 1 << 30).any():
+        raise Fault("a node has an impossible feature number")
+    swapped = np.isin(mode, ("BRANCH_GTE", "BRANCH_GT"))
+    children = np.where(swapped, children[::-1], children)
+    packed = np.where(branch, 2 * features + ((missing != 0) ^ swapped), 0)
+    values = node.floats("nodes_values")
+    thresholds = np.zeros(count, [("at", np.float32), ("below", np.bool_)])
+    thresholds["at"] = 0 if values is None else _sized(values, count, "nodes_values")
+    thresholds["below"] = np.isin(mode, ("BRANCH_LT", "BRANCH_GTE"))
+    _, starts = np.unique(keys[0], return_index=True)
+    roots = np.stack([starts, _depths(starts, children, branch)], axis=1)
+    nodes = np.stack([packed, *children], axis=1).astype(np.int32)
+    return _Trees(nodes, thresholds, *_weights(node, kind, index, count), roots.astype(np.int32))
+
+
+def _has_tensors(node: OnnxNode) -> bool:
+    return any(attribute.name.endswith("_as_tensor") for attribute in node.proto.attribute)
+
+
+def _columns(node: OnnxNode, count: int, *attributes: str) -> Array:
+    """Lists of `count` integers as rows; one that is not given is zeros."""
+    rows = [node.integers(name) or (0,) * count for name in attributes]
+    return np.stack([_sized(np.array(row, np.int64), count, name) for row, name in zip(rows, attributes, strict=True)])
+
+
+def _sized(numbers: Array, count: int, name: str) -> Array:
+    if len(numbers) != count:
+        raise Fault(f"attribute {name!r} has {len(numbers)} elements, but there are {count} of what it tells")
+    return numbers
+
+
+def _found(index: dict[Any, int], tree: Any, number: Any) -> int:
+    """Where the node is. Raises Fault if there is none."""
+    at = index.get((int(tree), int(number)))
+    if at is None:
+        raise Fault(f"tree {tree} has no node {number}")
+    return at
+
+
+def _depths(starts: Array, children: Array, branch: Array) -> Array:
+    """How many steps lead from each of `starts` to the deepest leaf. Raises Fault unless they are roots of trees."""
+    parents = np.bincount(children[:, branch].ravel(), minlength=len(branch))
+    if (parents > 1).any() or parents[starts].any():
+        raise Fault("its nodes form no trees: one follows two others, or the first of its tree follows another")
+    depths = np.zeros(len(starts), np.int64)
+    level, owners = starts, np.arange(len(starts))
+    steps = 0
+    while len(level):
+        depths[owners] = steps
+        inner = branch[level]
+        level, owners = children[:, level[inner]].ravel(), np.tile(owners[inner], 2)
+        steps += 1
+    return depths
+
+
+def _weights(node: OnnxNode, kind: str, index: dict[Any, int], count: int) -> tuple[Array, Array, Array]:
+    """(firsts, ids, weights) by node, those of one node in the order they are given."""
+    weights = node.floats(f"{kind}_weights")
+    if weights is None:
+        raise Fault(f"its attribute '{kind}_weights' is missing")
+    trees, numbers, ids = _columns(node, len(weights), f"{kind}_treeids", f"{kind}_nodeids", f"{kind}_ids")
+    owners = np.array([_found(index, tree, number) for tree, number in zip(trees, numbers, strict=True)], np.int64)
+    order = np.argsort(owners, kind="stable")
+    firsts = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=count))])
+    if ids.size and not -1 < ids.min() <= ids.max() < 1 << 31:
+        raise Fault("a weight is for an impossible result")
+    return firsts.astype(np.int32), ids[order].astype(np.int32), weights[order]

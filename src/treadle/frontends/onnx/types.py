@@ -1,0 +1,93 @@
+"""ONNX types and shapes in treadle's words."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import onnx
+from onnx import TensorProto
+
+from treadle import dtypes
+from treadle.dtypes import DType
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.graph.shape import Dim, Shape
+
+DTYPES: dict[int, DType] = {
+    TensorProto.DOUBLE: dtypes.f64,
+    TensorProto.FLOAT: dtypes.f32,
+    TensorProto.FLOAT16: dtypes.f16,
+    TensorProto.BFLOAT16: dtypes.bf16,
+    TensorProto.INT64: dtypes.i64,
+    TensorProto.INT32: dtypes.i32,
+    TensorProto.INT16: dtypes.i16,
+    TensorProto.INT8: dtypes.i8,
+    TensorProto.UINT64: dtypes.u64,
+    TensorProto.UINT32: dtypes.u32,
+    TensorProto.UINT16: dtypes.u16,
+    TensorProto.UINT8: dtypes.u8,
+    TensorProto.BOOL: dtypes.boolean,
+    TensorProto.STRING: dtypes.string,
+}
+"""ONNX element type -> DType, for the element types that a treadle tensor can have."""
+
+NUMBERS: dict[DType, int] = {dtype: number for number, dtype in DTYPES.items()}
+
+SCHEMA_NAMES: dict[DType, str] = {
+    dtype: f"tensor({TensorProto.DataType.Name(number).lower()})" for number, dtype in DTYPES.items()
+}
+"""DType -> how ONNX's operator schemas write it: `tensor(float)`."""
+
+
+def element_type_name(number: int) -> str:
+    """FLOAT for 1, and so on; the number itself if ONNX knows no such element type."""
+    return TensorProto.DataType.Name(number) if number in TensorProto.DataType.values() else str(number)
+
+
+def tensor_type(kind: onnx.TypeProto) -> DType | None:
+    """The dtype of a tensor type, or None for what no treadle tensor can hold (sequences, maps, float8, ...)."""
+    return DTYPES.get(kind.tensor_type.elem_type) if kind.HasField("tensor_type") else None
+
+
+def element_type(kind: onnx.TypeProto | None) -> int | None:
+    """The ONNX element type of a tensor type, else None."""
+    return int(kind.tensor_type.elem_type) if kind is not None and kind.HasField("tensor_type") else None
+
+
+def need_tensor_type(kind: onnx.TypeProto) -> DType:
+    """The dtype of a graph input's or output's type. Raises Fault if it is no tensor of a dtype treadle has."""
+    variant = kind.WhichOneof("value")
+    if variant is None:
+        raise Fault("its type is not stated")
+    if variant != "tensor_type":
+        raise Unsupported(f"it is {with_article(variant)}; treadle takes and returns tensors only")
+    dtype = DTYPES.get(kind.tensor_type.elem_type)
+    if dtype is None:
+        name = element_type_name(kind.tensor_type.elem_type)
+        known = ", ".join(TensorProto.DataType.Name(number) for number in DTYPES)
+        raise Unsupported(f"its element type is {name}; wanted one of {known}")
+    return dtype
+
+
+def with_article(variant: str) -> str:
+    """`sequence_type` -> `a sequence`, `optional_type` -> `an optional`."""
+    noun = variant.removesuffix("_type").replace("_", " ")
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+
+
+class Symbols:
+    """Names for dimensions: those the model gives, and `?0`, `?1`, ... for unnamed ones."""
+
+    def __init__(self) -> None:
+        self._numbers: Iterator[int] = count()
+
+    def shape(self, kind: onnx.TypeProto) -> Shape | None:
+        """The shape of a tensor type, or None if it does not state its rank."""
+        if not kind.tensor_type.HasField("shape"):
+            return None
+        return tuple(self._dim(dim) for dim in kind.tensor_type.shape.dim)
+
+    def _dim(self, dim: onnx.TensorShapeProto.Dimension) -> Dim:
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            return int(dim.dim_value)
+        if dim.HasField("dim_param") and dim.dim_param:
+            return str(dim.dim_param)
+        return f"?{next(self._numbers)}"

@@ -1,0 +1,132 @@
+"""Where a session's graph comes from: the model as it was given, which is read when the graph is needed."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import stat
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from treadle import forking
+from treadle.errors import ModelError, ModelFormatError
+from treadle.frontends import ONNX, front_end, load
+from treadle.frontends.files import MAX_BYTES
+from treadle.graph.graph import Graph
+from treadle.graph.template import Template
+
+Stamp = tuple[int, ...]
+Find = Callable[[Stamp], str | None]
+Keep = Callable[[Stamp, str], None]
+
+LARGE = 1 << 20
+"""Bytes from which a file's hash is worth remembering."""
+SETTLED_NS = 4_000_000_000
+"""How long ago a file must have been written for its dates to tell: within one tick of the clock it may be written twice."""
+
+
+class Origin:
+    """A model with options as `load` takes them. `digest` is the SHA-256 of the bytes of an ONNX model given as a path or as bytes.
+
+    It is None for models of other kinds, and for files that cannot be read: `load` says why. `find` and `keep` remember
+    the hashes of large files by device, inode, size, and the times of the last writing and of the last change, which
+    no program can set. `path` is the file, None for a model given otherwise.
+    """
+
+    def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
+        if isinstance(model, str | os.PathLike):
+            model = _absolute(Path(os.fsdecode(model)))
+        self.path = model if isinstance(model, Path) else None
+        self._load: Callable[[], Graph | Template] | None = partial(load, model, **options)
+        self._lock = forking.lock()
+        self._loaded: Graph | Template | None = None
+        plain = all(value is None for value in options.values())
+        self.digest, self._stamp = _digest(model, find, keep) if plain else (None, ())
+
+    def load(self) -> Graph | Template:
+        """What to run, read the first time it is asked for.
+
+        Raises what `load` raises, and ModelError if the file is another one than when `digest` was made.
+        """
+        with self._lock:
+            if self._load is not None:
+                loaded = self._load()
+                if not self.is_unchanged():
+                    raise ModelError(
+                        f"the model {str(self.path)!r} was changed after its session was made; "
+                        "make a new session of the file, or put the old one back"
+                    )
+                self._loaded, self._load = loaded, None
+            assert self._loaded is not None
+            return self._loaded
+
+    def is_unchanged(self) -> bool:
+        """Whether `digest` still tells what `load` reads."""
+        if self.digest is None or self.path is None:
+            return True
+        try:
+            return _stamp(self.path.stat()) == self._stamp or _digest(self.path)[0] == self.digest
+        except OSError:
+            return False
+
+
+def _absolute(path: Path) -> Path:
+    """`path` from the root: the current folder may be another one when the model is read."""
+    if path.is_absolute():
+        return path
+    try:
+        return Path.cwd() / path
+    except OSError as error:
+        raise ModelFormatError(
+            f"the model {str(path)!r} cannot be read: there is no current folder any more ({error.strerror}); give its whole path"
+        ) from None
+
+
+def file_digest(model: Any) -> str | None:
+    """The SHA-256 of a model of any kind given as a path or as bytes; None for other objects, folders, and what cannot be read."""
+    if isinstance(model, str | os.PathLike):
+        model = Path(os.fsdecode(model))
+    return _hashed(model)[0]
+
+
+def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> tuple[str | None, Stamp]:
+    """The digest of an ONNX `model` and the stamp of its file."""
+    if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
+        return None, ()
+    return _hashed(model, find, keep, MAX_BYTES)
+
+
+def _hashed(
+    model: Any, find: Find | None = None, keep: Keep | None = None, most: float = math.inf
+) -> tuple[str | None, Stamp]:
+    """The hash of bytes, or of a file of up to `most` of them and its stamp. Memory does not grow with the file."""
+    if isinstance(model, bytes | bytearray | memoryview):
+        return hashlib.sha256(model).hexdigest(), ()
+    if not isinstance(model, Path):
+        return None, ()
+    try:
+        with os.fdopen(os.open(model, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                return None, ()
+            stamp = _stamp(status)
+            large = status.st_size >= LARGE
+            found = find(stamp) if find is not None and large else None
+            if found is not None:
+                return found, stamp
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > SETTLED_NS
+            if keep is not None and large and settled and _stamp(os.fstat(file.fileno())) == stamp:
+                keep(stamp, found)
+            return found, stamp
+    except (OSError, ValueError):
+        return None, ()
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    """Numbers that change with a file's content."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,33 @@
+"""The TensorFlow front end: what TensorFlow's ops mean in core nodes, and frozen graphs read without TensorFlow.
+
+`table` lists the ops as users write them, `nodes` those of files; the facade `compat.tensorflow` uses the same table.
+protobuf is imported when the first graph is loaded, not before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.graph.graph import Graph
+from treadle.graph.template import Template
+
+
+def load(
+    model: str | os.PathLike[str] | bytes | Any,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+) -> Graph | Template:
+    """What to run of a frozen TensorFlow graph: a path (.pb or .pbtxt), the bytes of a file, or a GraphDef.
+
+    `inputs` and `outputs` name tensors ("name", "name:1"); by default the inputs are the placeholders that the outputs
+    depend on, the outputs what no node reads. A graph with unknown sizes becomes a Template. Raises ModelFormatError
+    for what is no readable GraphDef, and ModelError or UnsupportedModelError, listing every fault, for a graph that
+    cannot be used.
+    """
+    from treadle.frontends.tensorflow.importer import import_graph
+    from treadle.frontends.tensorflow.reader import read
+
+    message, title = read(model)
+    return import_graph(message, title, inputs, outputs)

@@ -1,0 +1,228 @@
+"""Graphs and functions as nodes by name, with every call of a function replaced by the function's own nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.order import Cycle, depth_first
+from treadle.frontends.tensorflow.messages import FunctionDef
+from treadle.frontends.tensorflow.node import Node, Ref, divided, parsed, python_values, spelled, tensor_ref
+from treadle.frontends.tensorflow.nodes import NODES
+
+MOST_NODES = 1 << 17
+"""More nodes than this, calls expanded, are refused: functions that call functions multiply."""
+
+ARGUMENT = "_Arg"
+SWITCHES = ("Switch", "RefSwitch")
+BRANCHES = ("If", "StatelessIf")
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_SAME = ("Identity", "StopGradient", "Snapshot", "PlaceholderWithDefault")
+
+
+@dataclass(slots=True)
+class Body:
+    """Nodes by name. `arguments` are the names of the nodes that stand for a function's inputs, `results` its results.
+
+    `aliases` are tensors of nodes that are gone: what each one is now.
+    """
+
+    nodes: dict[str, Node]
+    arguments: list[str] = field(default_factory=list)
+    results: list[Ref] = field(default_factory=list)
+    aliases: dict[Ref, Ref] = field(default_factory=dict)
+
+    def resolved(self, ref: Ref) -> Ref:
+        """The tensor that `ref` is, through aliases. Raises Fault if they lead in a circle."""
+        for _ in range(len(self.aliases) + 1):
+            if ref not in self.aliases:
+                return ref
+            ref = self.aliases[ref]
+        raise Fault(f"the tensor {spelled(ref)!r} is made of itself")
+
+    def settle(self) -> None:
+        """Let every node read what aliases stand for. Raises Fault if they lead in a circle."""
+        known: dict[Ref, Ref] = {}
+        for node in self.nodes.values():
+            for place, ref in enumerate(node.inputs):
+                if ref in self.aliases:
+                    known[ref] = node.inputs[place] = known.get(ref) or self.resolved(ref)
+        self.results = [self.resolved(ref) for ref in self.results]
+
+
+def graph_body(nodes: Iterable[Any], faults: Faults) -> Body:
+    """The nodes of a GraphDef; faults are noted."""
+    found: dict[str, Node] = {}
+    for message in nodes:
+        node = parsed(message)
+        if node.name in found:
+            faults.add(node.place, "another node has the same name")
+        found[node.name] = node
+    for node in found.values():
+        for name in [*(name for name, _ in node.inputs), *node.controls]:
+            if name not in found:
+                faults.add(node.place, f"it reads {name!r}, which is no node of the graph")
+    return Body(found)
+
+
+class Library:
+    """The functions of a graph, as bodies made when they are first asked for."""
+
+    def __init__(self, messages: Iterable[Any]) -> None:
+        copies = [FunctionDef.FromString(message.SerializeToString()) for message in messages]  # the graph may go
+        self._messages = {message.signature.name: message for message in copies}
+        self._bodies: dict[str, Body] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._messages
+
+    def body(self, name: str) -> Body:
+        """The function `name`, calls not expanded. Raises Fault if there is none."""
+        if name not in self._messages:
+            raise Fault(f"the graph has no function {name!r}")
+        if name not in self._bodies:
+            self._bodies[name] = self._made(self._messages[name])
+        return self._bodies[name]
+
+    def _made(self, message: Any) -> Body:
+        arguments = [argument.name for argument in message.signature.input_arg]
+        body = Body({name: Node(name, ARGUMENT, []) for name in arguments}, arguments)
+        for item in message.node_def:
+            body.nodes[item.name] = Node(item.name, item.op, [], divided(item.input)[1], python_values(item.attr))
+        for item in message.node_def:
+            node = body.nodes[item.name]
+            node.inputs = [self._ref(text, body) for text in divided(item.input)[0]]
+        returned = message.ret
+        missing = [result.name for result in message.signature.output_arg if result.name not in returned]
+        if missing:
+            raise Fault(f"the function {message.signature.name!r} does not return {', '.join(missing)}")
+        body.results = [self._ref(returned[result.name], body) for result in message.signature.output_arg]
+        return body
+
+    def _ref(self, text: str, body: Body) -> Ref:
+        """An argument's name, or "<node>:<output>:<index>" as functions write it."""
+        name, *rest = text.split(":")
+        node = body.nodes.get(name)
+        if node is None:
+            raise Fault(f"a function reads {text!r}, which it does not have")
+        if len(rest) < 2:
+            return tensor_ref(text)
+        output, index = rest[0], rest[1]
+        if not (index.isascii() and index.isdigit() and len(index) < 10):
+            raise Fault(f"a function reads {text!r}; wanted <node>:<output>:<index>")
+        return name, self._offset(node, output) + int(index)
+
+    def _offset(self, node: Node, output: str) -> int:
+        if node.op in self._messages:
+            names = [result.name for result in self._messages[node.op].signature.output_arg]
+        else:
+            names = NODES[node.op].results.split() if node.op in NODES else ["output_false", "output_true"]
+        return names.index(output) if output in names else 0
+
+
+def expanded(body: Body, library: Library) -> Body:
+    """`body` with the nodes of the functions that it calls, called <name of the call>/<name in the function>.
+
+    Raises Fault if functions call themselves, or if there are too many nodes.
+    """
+    whole = Body({}, body.arguments, list(body.results))
+    open_: list[tuple[str, Body, frozenset[str]]] = [("", body, frozenset())]
+    while open_:
+        prefix, part, around = open_.pop()
+        for node in part.nodes.values():
+            if prefix and node.op == ARGUMENT:
+                continue
+            inputs = [(prefix + name, index) for name, index in node.inputs]
+            copy = Node(prefix + node.name, node.op, inputs, [prefix + name for name in node.controls], node.attrs)
+            name = called(node, part, library)
+            if name is None:
+                whole.nodes[copy.name] = copy
+                continue
+            if name in around:
+                raise Unsupported(f"the function {name!r} calls itself")
+            inner = library.body(name)
+            below = f"{copy.name}/"
+            inputs = inputs[1:] if node.op in BRANCHES else inputs
+            if len(inner.arguments) > len(inputs):
+                raise Fault(f"{copy.place} gives {len(inputs)} inputs, but {name!r} takes {len(inner.arguments)}")
+            arguments = zip(inner.arguments, inputs, strict=False)
+            whole.aliases.update(((below + argument, 0), ref) for argument, ref in arguments)
+            results = enumerate(inner.results)
+            whole.aliases.update(((copy.name, at), (below + result, index)) for at, (result, index) in results)
+            open_.append((below, inner, around | {name}))
+        if len(whole.nodes) > MOST_NODES:
+            raise Unsupported(f"it has more than {MOST_NODES} nodes when calls of functions are expanded")
+    whole.settle()
+    return whole
+
+
+def called(node: Node, body: Body, library: Library) -> str | None:
+    """The name of the function that `node` of `body` calls, None if it is no call or only a run tells which one."""
+    if node.op in _CALLS:
+        return node.function("f")
+    if node.op in BRANCHES and node.inputs:
+        known = known_truth(node.inputs[0], body)
+        return None if known is None else node.function("then_branch" if known else "else_branch")
+    return node.op if node.op in library else None
+
+
+def known_truth(predicate: Ref, body: Body) -> int | None:
+    """1 or 0 for a predicate that the graph itself holds, else None."""
+    turned = 0
+    for _ in range(len(body.nodes)):
+        node = body.nodes.get(predicate[0])
+        if node is None:
+            return None
+        if node.op == "Const":
+            array = node.attr("value")
+            return bool(array.reshape(-1)[0]) ^ turned if isinstance(array, np.ndarray) and array.size == 1 else None
+        if node.op == "LogicalNot":
+            turned ^= 1
+        elif node.op not in _SAME and node.op not in SWITCHES:
+            return None
+        if not node.inputs:
+            return None
+        predicate = node.inputs[0]
+    return None
+
+
+def ordered(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list[Node]:
+    """The nodes that `wanted` depend on, each behind what it reads; `given` tensors depend on nothing.
+
+    Raises Fault if nodes wait for one another, or if a tensor is of no node.
+    """
+    return sorted_nodes(needed(body, wanted, given), given)
+
+
+def needed(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list[Node]:
+    """The nodes that `wanted` depend on, in no order. Raises Fault if a tensor is of no node."""
+    nodes: dict[str, Node] = {}
+    open_ = [ref for ref in wanted if ref not in given]
+    while open_:
+        name = open_.pop()[0]
+        if name in nodes:
+            continue
+        if name not in body.nodes:
+            raise Fault(f"the graph has no node {name!r}")
+        nodes[name] = body.nodes[name]
+        open_.extend(ref for ref in nodes[name].inputs if ref not in given)
+    return list(nodes.values())
+
+
+def sorted_nodes(nodes: Sequence[Node], given: Mapping[Ref, Any]) -> list[Node]:
+    """`nodes`, each behind what it reads. Raises Fault if they wait for one another."""
+    places = {node.name: place for place, node in enumerate(nodes)}
+
+    def needs() -> Iterator[list[int]]:
+        for node in nodes:
+            yield [places[name] for name, index in node.inputs if (name, index) not in given and name in places]
+
+    try:
+        return [nodes[place] for place in depth_first(list(needs()))]
+    except Cycle as cycle:
+        names = " -> ".join(repr(nodes[place].name) for place in cycle.indices[:8])
+        raise Fault(f"these nodes wait for one another: {names}") from None

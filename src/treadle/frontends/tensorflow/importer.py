@@ -1,0 +1,243 @@
+"""From a parsed GraphDef to what a session runs: which tensors go in and come out, and what lies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from treadle.errors import ModelError
+from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
+from treadle.frontends.tensorflow.emitter import SIZES
+from treadle.frontends.tensorflow.frames import FRAME, inside
+from treadle.frontends.tensorflow.node import Node, Ref, tensor_ref
+from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
+from treadle.frontends.tensorflow.switches import SIDES, sides
+from treadle.frontends.tensorflow.translate import NOTHING, Translation, finish, prepared, stated
+from treadle.graph.graph import Graph
+from treadle.graph.shape import Dim, Shape, StaticShape, is_static
+from treadle.graph.template import Form, Template
+from treadle.graph.value import Value
+
+PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+VARIABLES = ("Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "AssignVariableOp", "Assign", "RestoreV2")
+FREEZE = "the graph holds variables and not their values; freeze it first (see the guide for users of TensorFlow)"
+
+
+def import_graph(
+    message: Any, title: str, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
+) -> Graph | Template:
+    """What a session runs of a GraphDef: a Graph if all inputs have fixed shapes, else a Template.
+
+    `inputs` and `outputs` name tensors as TensorFlow does ("name", "name:1"). By default the inputs are the
+    placeholders that the outputs depend on, and the outputs what no other node reads. Raises ModelError or
+    UnsupportedModelError with every fault found.
+    """
+    faults = Faults()
+    model = _Model(message, title, faults)
+    faults.raise_all(title)
+    try:
+        model.choose(inputs, outputs)
+    except Fault as fault:
+        faults.add("the graph", fault)
+    faults.raise_all(title)
+    if all(value.shape is not None and is_static(value.shape) for value in model.inputs):
+        return model.build([(value.known_dtype, value.static_shape) for value in model.inputs])
+    try:
+        described = model.described()
+    except Fault as fault:
+        faults.add("the outputs", fault)
+        faults.raise_all(title)
+        raise
+    return Template("tensorflow", tuple(model.inputs), tuple(described), model.build)
+
+
+class _Model:
+    def __init__(self, message: Any, title: str, faults: Faults) -> None:
+        self._title = title
+        self._faults = faults
+        self._library = Library(message.library.function)
+        self.inputs: list[Value] = []
+        self._given: list[Ref] = []
+        self._names: list[str] = []
+        self._wanted: list[Ref] = []
+        self._body = Body({})
+        body = graph_body(message.node, faults)
+        if not faults:
+            try:
+                self._body = prepared(body, self._library)
+            except Fault as fault:
+                faults.add("the graph", fault)
+        self._whole = body
+
+    def choose(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
+        """Settle what goes in and comes out. Faults of the nodes between are noted; raises Fault for impossible names."""
+        names = self._terminals() if outputs is None else list(outputs)
+        given = {} if inputs is None else {self._found(name, "inputs="): name for name in inputs}
+        self._names, self._wanted = names, [self._found(name, "outputs=") for name in names]
+        if not names and outputs is not None:
+            raise Fault("outputs= names no tensor; leave it out for what no node reads")
+        if not names:
+            raise Fault("every node is read by another, so none is an output; say which with outputs=[...]")
+        if len(set(names)) != len(names) or len(given) != len(inputs or given):
+            raise Fault("inputs= and outputs= must name each tensor once")
+        nodes = needed(self._body, self._wanted, given)
+        if inputs is None:
+            given = {(node.name, 0): node.name for node in nodes if node.op in PLACEHOLDERS}
+        unread = [name for ref, name in given.items() if inputs is not None and not self._reads(ref, nodes)]
+        if unread:
+            raise Fault(f"no output depends on the input {', '.join(map(repr, unread))}")
+        places = list(given.items())
+        at = {name: place for place, name in enumerate(self._whole.nodes)}
+        if inputs is None:
+            places.sort(key=lambda item: at.get(item[0][0], 0))
+        self._given = [ref for ref, _ in places]
+        symbols = _Symbols()
+        for ref, name in places:
+            self._input(ref, name, symbols)
+        nodes.sort(key=lambda node: at.get(node.name, len(at)))
+        self._check([node for node in nodes if (node.name, 0) not in given or node.op not in PLACEHOLDERS])
+        if not self._faults:
+            sorted_nodes(nodes, given)
+
+    def _reads(self, ref: Ref, nodes: Sequence[Node]) -> bool:
+        return ref in self._wanted or any(ref in node.inputs for node in nodes)
+
+    def _input(self, ref: Ref, name: str, symbols: _Symbols) -> None:
+        node = self._body.nodes[ref[0]]
+        try:
+            dtype = stated(node, ref[1])
+            shape = node.attr("shape") if node.op in (*PLACEHOLDERS, "PlaceholderWithDefault") else None
+        except Fault as fault:
+            self._faults.add(f"input {name!r}", fault)
+            return
+        self.inputs.append(Value(name, dtype, symbols.shape(shape)))
+
+    def _found(self, name: str, source: str) -> Ref:
+        """The tensor that a user calls `name`. Raises Fault if there is none."""
+        ref = tensor_ref(str(name))
+        if ref[0] not in self._whole.nodes:
+            import difflib
+
+            close = difflib.get_close_matches(ref[0], self._whole.nodes, 3)
+            advice = f"did you mean {' or '.join(close)}?" if close else f"it ends with {list(self._whole.nodes)[-1]!r}"
+            raise Fault(f"{source} names {name!r}, which the graph does not have; {advice}")
+        return self._body.resolved(ref)
+
+    def _terminals(self) -> list[str]:
+        """The nodes that nobody reads, in the order of the file."""
+        read = {name for node in self._whole.nodes.values() for name, _ in node.inputs}
+        read.update(name for node in self._whole.nodes.values() for name in node.controls)
+        silent = (*NOTHING, *PLACEHOLDERS, "Const")
+        return [node.name for node in self._whole.nodes.values() if node.name not in read and node.op not in silent]
+
+    def _check(self, nodes: Sequence[Node]) -> None:
+        """Note every op that treadle does not have, with the nodes that have it."""
+        unknown: dict[str, list[str]] = {}
+        for node in [*nodes, *self._called(nodes)]:
+            if node.op not in NODES and node.op not in STRUCTURE and node.op not in (SIDES, FRAME, "_Arg"):
+                unknown.setdefault(node.op, []).append(node.name)
+        for op, found in unknown.items():
+            advice = FREEZE if op in VARIABLES else "treadle does not have this op"
+            more = f" and {len(found) - 8} more" if len(found) > 8 else ""
+            self._faults.add(f"op {op} (nodes {', '.join(map(repr, found[:8]))}{more})", Unsupported(advice))
+
+    def _called(self, nodes: Sequence[Node]) -> list[Node]:
+        """The nodes of branches and loops among `nodes`, and of those inside them."""
+        found: list[Node] = []
+        seen: set[str] = set()
+        open_ = [(node, self._body) for node in nodes]
+        while open_:
+            node, around = open_.pop()
+            try:
+                for body, wanted, given in self._parts(node, around, seen):
+                    inner = needed(body, wanted, given)
+                    found.extend(inner)
+                    open_.extend((other, body) for other in inner)
+            except Fault as fault:
+                self._faults.add(node.place, fault)
+        return found
+
+    def _parts(self, node: Node, around: Body, seen: set[str]) -> list[tuple[Body, list[Ref], dict[Ref, None]]]:
+        """What a branch or loop runs: nodes, what is wanted of them and given to them; functions seen before left out."""
+        if node.op == FRAME:
+            return [(around, wanted, given) for wanted, given in inside(node)]
+        if node.op == SIDES:
+            return [(around, wanted, given) for wanted, given in sides(node)]
+        names = ("then_branch", "else_branch", "cond", "body") if node.op in STRUCTURE else ()
+        functions = {node.function(name) for name in names if node.has(name)} - seen
+        seen.update(functions)
+        bodies = [prepared(self._library.body(name), self._library) for name in sorted(functions)]
+        return [(body, body.results, {(argument, 0): None for argument in body.arguments}) for body in bodies]
+
+    def build(self, forms: Sequence[Form]) -> Graph:
+        """The graph for inputs of these dtypes and shapes. Raises ModelError or UnsupportedModelError."""
+        faults = Faults()
+        translation = Translation(self._library, faults)
+        graph = translation.emitter.graph
+        for name in self._names:
+            graph.unique_name(name)
+        env: dict[Ref, Value] = {}
+        for ref, value, (dtype, shape) in zip(self._given, self.inputs, forms, strict=True):
+            graph.unique_name(value.name)
+            env[ref] = Value(value.name, dtype, shape)
+            graph.inputs.append(env[ref])
+        try:
+            translation.run(self._body, env, self._wanted)
+            missing = [name for ref, name in zip(self._wanted, self._names, strict=True) if ref not in env]
+            if missing and not faults:
+                faults.add("the graph", f"it has no tensor {', '.join(map(repr, missing))}")
+        except Fault as fault:
+            faults.add("the graph", fault)
+        faults.raise_all(self._title)
+        finish(graph, [env[ref] for ref in self._wanted], self._names)
+        return graph
+
+    def described(self) -> list[Value]:
+        """The outputs: their dtypes, and their shapes as far as they can be told before a run."""
+        found: list[list[StaticShape | None]] = []
+        dtypes = [stated(self._body.nodes[name], index) for name, index in self._wanted]
+        for size in SIZES:
+            if any(value.shape is None for value in self.inputs):
+                break
+            forms = [
+                (value.known_dtype, tuple(dim if isinstance(dim, int) else size for dim in value.shape or ()))
+                for value in self.inputs
+            ]
+            try:
+                outputs = self.build(forms).outputs
+            except ModelError:
+                break
+            found.append([v.static_shape if v.shape is not None and is_static(v.shape) else None for v in outputs])
+            dtypes = [value.known_dtype for value in outputs]
+        symbols = _Symbols("out")
+        shapes = (
+            [_common(pair, symbols) for pair in zip(*found, strict=True)] if len(found) == 2 else [None] * len(dtypes)
+        )
+        return [Value(name, dtype, shape) for name, dtype, shape in zip(self._names, dtypes, shapes, strict=True)]
+
+
+def _common(pair: tuple[StaticShape | None, ...], symbols: _Symbols) -> Shape | None:
+    """The dimensions that two shapes have in common; a symbol for each other one."""
+    first, second = pair
+    if first is None or second is None or len(first) != len(second):
+        return None
+    return symbols.shape(tuple(a if a == b else None for a, b in zip(first, second, strict=True)))
+
+
+class _Symbols:
+    """Names for unknown dimensions: `?0`, `?1`, ..."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._count = 0
+
+    def shape(self, dims: Sequence[int | None] | None) -> Shape | None:
+        """`dims` with a new name for each unknown one."""
+        return None if dims is None else tuple(self._dim(dim) for dim in dims)
+
+    def _dim(self, dim: int | None) -> Dim:
+        if dim is not None:
+            return dim
+        self._count += 1
+        return f"?{self._prefix}{self._count - 1}"

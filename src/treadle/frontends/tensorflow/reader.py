@@ -1,0 +1,85 @@
+"""Reading frozen graphs: bytes, files, text form and messages. The only file of the front end that opens files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import text_format  # type: ignore[import-untyped]
+from google.protobuf.message import DecodeError, Message  # type: ignore[import-untyped]
+
+from treadle.errors import ModelFormatError
+from treadle.frontends.files import check_size, read_file
+from treadle.frontends.tensorflow.messages import GraphDef, SavedModel
+
+WANTED = "a frozen TensorFlow graph (GraphDef)"
+TOO_LARGE = "TensorFlow cannot read it either; split it, or export it to ONNX with external data"
+FREEZE = (
+    "freeze it first: tensorflow.python.framework.convert_to_constants.convert_variables_to_constants_v2(function)"
+    ".graph.as_graph_def(), written with tf.io.write_graph(graph_def, folder, name, as_text=False); "
+    "or export it to ONNX with tf2onnx"
+)
+
+
+def read(model: Any) -> tuple[Any, str]:
+    """`model` (a path, bytes, or a GraphDef of treadle or TensorFlow) as a parsed GraphDef, and what to call it.
+
+    A file may hold the binary or the text form (pbtxt). Raises ModelFormatError for what is neither.
+    """
+    if isinstance(model, Message):
+        title = "the GraphDef"
+        return model if isinstance(model, GraphDef) else parse(model.SerializeToString(), title), title
+    if isinstance(model, bytes | bytearray | memoryview):
+        title = "the model given as bytes"
+        return parse(bytes(model), title), title
+    path = os.fspath(model)
+    title = f"the model {Path(os.fsdecode(path)).name!r}"
+    if os.path.isdir(path):  # noqa: PTH112 - the path may be bytes
+        raise ModelFormatError(f"{title} is a folder; wanted {WANTED}; if it holds a SavedModel, {FREEZE}")
+    return parse(read_file(path, title, WANTED, TOO_LARGE), title), title
+
+
+def parse(content: bytes, title: str) -> Any:
+    """The GraphDef in `content`, in binary or text form. Raises ModelFormatError."""
+    check_size(len(content), title, WANTED, TOO_LARGE)
+    if not content:
+        raise ModelFormatError(f"{title} is empty; wanted {WANTED}")
+    graph = GraphDef()
+    try:
+        graph.ParseFromString(content)
+    except DecodeError:
+        graph = _parse_text(content)
+    if graph is not None and graph.node:
+        return graph
+    if _is_saved_model(content):
+        raise ModelFormatError(f"{title} is a SavedModel, whose variables lie in other files; {FREEZE}")
+    if graph is None:
+        raise ModelFormatError(
+            f"{title} is no frozen TensorFlow graph: its {len(content)} bytes are not a protobuf message of this kind, "
+            "or were cut short; export or download it again"
+        )
+    raise ModelFormatError(f"{title} is no frozen TensorFlow graph: it has no nodes; export or download it again")
+
+
+def _parse_text(content: bytes) -> Any:
+    """The GraphDef that `content` spells out, or None."""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    graph = GraphDef()
+    try:
+        text_format.Parse(text, graph, allow_unknown_field=True)
+    except (text_format.ParseError, ValueError, RecursionError):
+        return None
+    return graph
+
+
+def _is_saved_model(content: bytes) -> bool:
+    model = SavedModel()
+    try:
+        model.ParseFromString(content)
+    except DecodeError:
+        return False
+    return any(meta.graph_def.node for meta in model.meta_graphs)

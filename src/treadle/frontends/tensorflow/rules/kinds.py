@@ -1,0 +1,12 @@
+"""Annotations by which a rule says what its parameters are; every other parameter is an attribute, a Python value (DType: an element type)."""
+
+from treadle.dtypes import DType
+from treadle.graph.value import Value
+
+Same = Value
+"""A tensor; Python numbers take the dtype that other operands of this kind have."""
+
+Shape = Value
+"""A tensor of few integers (a shape, axes, paddings), whose value decides the shape of the result."""
+
+__all__ = ["DType", "Same", "Shape", "Value"]

@@ -1,0 +1,45 @@
+"""Tensors in order, and what belongs to the largest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.rules.kinds import Same, Value
+from treadle.frontends.tensorflow.rules.math import is_finite
+
+
+def _ordered(e: Emitter, values: Value, axis: int, direction: str) -> list[Value]:
+    """The elements along the axis in order, and where they were; equal ones in the order of their places."""
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(f"wanted direction 'ASCENDING' or 'DESCENDING', got {direction!r}")
+    at = e.axis(values, int(axis))
+    operands = [values, e.integers([e.shape(values)[at]])]
+    return e.add_many("top_k", operands, 2, axis=at, largest=direction == "DESCENDING", sorted=True)
+
+
+def sort(e: Emitter, values: Same, axis: int = -1, direction: str = "ASCENDING") -> Value:
+    return _ordered(e, values, axis, direction)[0]
+
+
+def argsort(e: Emitter, values: Same, axis: int = -1, direction: str = "ASCENDING", stable: bool = False) -> Value:
+    """Where the elements in order are (int32)."""
+    return e.cast(_ordered(e, values, axis, direction)[1], dtypes.i32)
+
+
+def in_top_k(e: Emitter, targets: Value, predictions: Same, k: int) -> Value:
+    """Whether predictions[b, targets[b]] is among the k largest of its row: never for a target out of range, nor in a
+    row with infinities or NaN. Raises ValueError for other ranks, lengths, and rows without elements."""
+    shape = e.shape(predictions)
+    if len(shape) != 2 or e.shape(targets) != shape[:1] or not shape[1]:
+        raise ValueError(f"in_top_k: wanted targets [b] and predictions [b, n], got {e.shape(targets)} and {shape}")
+    ends = e.scalar(0, targets), e.constant(np.array(shape[1], targets.known_dtype.numpy))
+    there = e.add("and", e.add("ge", targets, ends[0]), e.add("lt", targets, ends[1]))
+    places = e.add("unsqueeze", e.add("where", there, targets, ends[0]), e.integers([1]))
+    chosen = e.add("gather_elements", predictions, places, axis=1)
+    strange = e.cast(e.add("not", is_finite(e, predictions)), dtypes.i32)
+    plain = e.add("eq", e.add("reduce_sum", strange, axes=(1,), keepdims=False), e.scalar(0, strange))
+    above = e.cast(e.add("gt", predictions, chosen), dtypes.i32)
+    count = e.add("reduce_sum", above, axes=(1,), keepdims=False)
+    return e.add("and", e.add("and", there, plain), e.add("lt", count, e.scalar(int(k), count)))

@@ -1,0 +1,145 @@
+"""Reductions along axes, and where extremes are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.frontends.tensorflow.emitter import Emitter
+from treadle.frontends.tensorflow.rules.kinds import DType, Same, Value
+
+Axes = int | Sequence[int] | None
+
+
+def axes_of(axis: Any) -> tuple[int, ...] | None:
+    """An axis, several, or all (None), as core reductions take them."""
+    return None if axis is None else tuple(int(number) for number in np.atleast_1d(axis))
+
+
+def reduction(op: str) -> Callable[..., Any]:
+    """The rule of a reduction that is the core op `op`."""
+
+    def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+        return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
+
+    return rule
+
+
+def reduce_mean(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    """The mean; of nothing NaN, of no integers 0."""
+    of_nothing = 0 in e.shape(input_tensor) and not input_tensor.known_dtype.is_float
+    op = "reduce_sum" if of_nothing else "reduce_mean"
+    return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
+
+
+def logical(op: str) -> Callable[..., Any]:
+    """The rule of reduce_all and reduce_any, through the core reduction `op` of integers; of nothing True and False."""
+
+    def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+        number = e.cast(input_tensor, dtypes.i32)
+        found = e.add(op, number, axes=axes_of(axis), keepdims=bool(keepdims))
+        return e.add("gt", found, e.scalar(0, number))
+
+    return rule
+
+
+def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    """m + log(sum exp(x - m)), m the largest x (0 where that is infinite: no inf - inf)."""
+    most = e.add("reduce_max", input_tensor, axes=axes_of(axis), keepdims=True)
+    shift = e.add("where", e.add("isinf", most), e.scalar(0, input_tensor), most)
+    powers = e.add("exp", e.add("sub", input_tensor, shift))
+    total = e.add("log", e.add("reduce_sum", powers, axes=axes_of(axis), keepdims=True))
+    found = e.add("add", total, shift)
+    return found if keepdims else e.add("reduce_sum", found, axes=axes_of(axis), keepdims=False)
+
+
+def reduce_variance(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    if not input_tensor.known_dtype.is_float:
+        raise ValueError(f"reduce_variance: wanted floating-point numbers, got {input_tensor.known_dtype}")
+    mean = e.add("reduce_mean", input_tensor, axes=axes_of(axis), keepdims=True)
+    away = e.add("sub", input_tensor, mean)
+    return e.add("reduce_mean", e.add("mul", away, away), axes=axes_of(axis), keepdims=bool(keepdims))
+
+
+def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
+    return e.add("sqrt", reduce_variance(e, input_tensor, axis, keepdims))
+
+
+def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, keepdims: bool = False) -> Value:
+    """The Euclidean norm ("euclidean" or 2), the sum of magnitudes (1), or the largest one (inf).
+
+    Of two axes, those of matrices, the Frobenius norm ("euclidean" or "fro"), or the largest sum of magnitudes of a
+    column (1) or a row (inf). Raises ValueError for other norms and more axes.
+    """
+    axes = axes_of(axis)
+    if axes is not None and len(axes) > 1:
+        return _matrix_norm(e, tensor, ord, axes, bool(keepdims))
+    if ord == np.inf:
+        return e.add("reduce_max", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
+    if ord in (1, "1"):
+        return e.add("reduce_sum", e.add("abs", tensor), axes=axes_of(axis), keepdims=bool(keepdims))
+    if ord not in ("euclidean", 2):
+        raise ValueError(f"norm: wanted ord='euclidean', 2, 1 or inf, got {ord!r}")
+    squares = e.add("mul", tensor, tensor)
+    return e.add("sqrt", e.add("reduce_sum", squares, axes=axes_of(axis), keepdims=bool(keepdims)))
+
+
+def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Value:
+    if len(axes) != 2 or ord not in ("euclidean", "fro", 1, np.inf):
+        raise ValueError(f"norm: of matrices, wanted 2 axes and ord='euclidean', 'fro', 1 or inf, got {axes}, {ord!r}")
+    if ord in ("euclidean", "fro"):
+        squares = e.add("reduce_sum", e.add("mul", tensor, tensor), axes=axes, keepdims=keepdims)
+        return e.add("sqrt", squares)
+    inner, outer = axes if ord == 1 else axes[::-1]
+    sums = e.add("reduce_sum", e.add("abs", tensor), axes=(inner,), keepdims=True)
+    most = e.add("reduce_max", sums, axes=(outer,), keepdims=True)
+    return most if keepdims else e.add("squeeze", most, e.integers(axes))
+
+
+def count_nonzero(
+    e: Emitter, input: Same, axis: Axes = None, keepdims: bool = False, dtype: DType = dtypes.i64
+) -> Value:
+    """How many elements are not 0."""
+    there = (
+        e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
+    )
+    return e.add("reduce_sum", e.cast(there, dtype), axes=axes_of(axis), keepdims=bool(keepdims))
+
+
+def clip_by_norm(e: Emitter, t: Same, clip_norm: Same, axes: Axes = None) -> Value:
+    """t, scaled down to the Euclidean length clip_norm where it is longer."""
+    squares = e.add("reduce_sum", e.add("mul", t, t), axes=axes_of(axes), keepdims=True)
+    return e.add("div", e.add("mul", t, clip_norm), e.add("max", e.add("sqrt", squares), clip_norm))
+
+
+def moments(e: Emitter, x: Same, axes: Axes, keepdims: bool = False) -> list[Value]:
+    """Mean and variance."""
+    mean = e.add("reduce_mean", x, axes=axes_of(axes), keepdims=bool(keepdims))
+    return [mean, reduce_variance(e, x, axes, keepdims)]
+
+
+def arg_reduce(op: str) -> Callable[..., Any]:
+    """The rule of argmax and argmin."""
+
+    def rule(e: Emitter, input: Same, axis: int | None = None, output_type: DType = dtypes.i64) -> Value:
+        at = e.axis(input, 0 if axis is None else int(axis))
+        return e.cast(e.add(op, input, axis=at, keepdims=False, last=False), output_type)
+
+    return rule
+
+
+def cumsum(e: Emitter, x: Same, axis: int = 0, exclusive: bool = False, reverse: bool = False) -> Value:
+    return e.add("cumsum", x, axis=e.axis(x, int(axis)), exclusive=exclusive, reverse=reverse)
+
+
+def top_k(e: Emitter, input: Same, k: int = 1, sorted: bool = True, index_type: DType = dtypes.i32) -> list[Value]:
+    """The k largest along the last axis, and where they are. Raises ValueError if there are fewer."""
+    if not 0 <= int(k) <= (e.shape(input) or (-1,))[-1]:
+        raise ValueError(f"top_k: wanted k from 0 to the last size of {list(e.shape(input))}, got {k}")
+    values, indices = e.add_many(
+        "top_k", [input, e.integers([int(k)])], 2, axis=e.rank(input) - 1, largest=True, sorted=bool(sorted)
+    )
+    return [values, e.cast(indices, index_type)]

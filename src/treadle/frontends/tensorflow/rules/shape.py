@@ -1,0 +1,307 @@
+"""Shapes and moves: what rearranges elements without computing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.frontends.tensorflow.emitter import MOST_LISTED, MOST_RESULTS, Emitter
+from treadle.frontends.tensorflow.rules.kinds import DType, Same, Shape, Value
+from treadle.ops.op import Array
+
+
+def identity(e: Emitter, input: Value) -> Value:
+    """Text and lists pass as they are: a node of their own would end a stage."""
+    return input if input.dtype is dtypes.string else e.add("identity", input)
+
+
+def shape(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
+    return e.constant(np.array(e.shape(input), out_type.numpy))
+
+
+def size(e: Emitter, input: Value, out_type: DType = dtypes.i32) -> Value:
+    return e.constant(np.array(np.prod(e.shape(input), dtype=np.int64), out_type.numpy))
+
+
+def rank(e: Emitter, input: Value) -> Value:
+    return e.constant(np.array(e.rank(input), np.int32))
+
+
+def reshape(e: Emitter, tensor: Value, shape: Shape) -> Value:
+    return e.add("reshape", tensor, e.cast(shape, dtypes.i64), allowzero=True)
+
+
+def transpose(e: Emitter, a: Value, perm: Sequence[int] | None = None) -> Value:
+    axes = range(e.rank(a))[::-1] if perm is None else [e.axis(a, int(axis)) for axis in perm]
+    return e.transpose(a, axes)
+
+
+def expand_dims(e: Emitter, input: Value, axis: int = -1) -> Value:
+    return e.add("unsqueeze", input, e.integers([int(axis)]))
+
+
+def shape_n(e: Emitter, input: Sequence[Value], out_type: DType = dtypes.i32) -> list[Value]:
+    return [shape(e, value, out_type) for value in input]
+
+
+def identity_n(e: Emitter, input: Sequence[Value]) -> list[Value]:
+    return [identity(e, value) for value in input]
+
+
+def band_part(e: Emitter, input: Same, num_lower: int, num_upper: int) -> Value:
+    """The last two axes with zeros outside num_lower diagonals below and num_upper above the main one; -1: all."""
+    low, high = int(num_lower), int(num_upper)
+    if e.rank(input) < 2 or low > e.shape(input)[-2] or high > e.shape(input)[-1]:
+        raise ValueError(f"band_part: shape {list(e.shape(input))} has no {low} diagonals below and {high} above")
+    kept = input if high < 0 else e.add("trilu", input, e.constant(np.array(high, np.int64)), upper=False)
+    return kept if low < 0 else e.add("trilu", kept, e.constant(np.array(-low, np.int64)), upper=True)
+
+
+def squeeze(e: Emitter, input: Value, axis: Any = None) -> Value:
+    axes = None if axis is None or not np.size(axis) else e.integers(np.atleast_1d(axis).tolist())
+    return e.add("squeeze", input, axes)
+
+
+def concat(e: Emitter, values: Sequence[Same], axis: int) -> Value:
+    if not values:
+        raise ValueError("concat: wanted at least one tensor")
+    return e.add("concat", *values, axis=e.axis(values[0], int(axis)))
+
+
+def new_axis(op: str, axis: int, rank: int) -> int:
+    """Where an axis added to `rank` others is, counted from the front. Raises ValueError."""
+    if not -rank - 1 <= axis <= rank:
+        raise ValueError(f"{op}: axis {axis} is out of range; wanted {-rank - 1} to {rank}")
+    return axis % (rank + 1)
+
+
+def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
+    if not values:
+        raise ValueError("stack: wanted at least one tensor")
+    at = new_axis("stack", int(axis), e.rank(values[0]))
+    return e.add("concat", *(e.add("unsqueeze", value, e.integers([at])) for value in values), axis=at)
+
+
+def repeat(e: Emitter, input: Value, repeats: Shape, axis: int | None = None) -> Value:
+    """Each element of `axis` (of all of them in a row for None) so many times."""
+    flat = e.reshape(input, (-1,)) if axis is None else input
+    at = e.axis(flat, 0 if axis is None else int(axis))
+    size = e.shape(flat)[at]
+    counts = np.broadcast_to(np.asarray(e.numbers(repeats)), (size,))
+    e.limited(int(counts.sum()), MOST_LISTED)
+    return e.add("gather", flat, e.integers(np.repeat(np.arange(size), counts).tolist()), axis=at)
+
+
+def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
+    """Elements moved on by `shift` along each axis, those beyond the end to the front."""
+    moved = input
+    for by, number in zip(np.atleast_1d(shift), np.atleast_1d(axis), strict=True):
+        at = e.axis(moved, int(number))
+        size = e.shape(moved)[at]
+        cut = (size - int(by)) % size if size else 0
+        parts = e.add_many("split", [moved, e.integers([cut, size - cut])], 2, axis=at)
+        moved = e.add("concat", parts[1], parts[0], axis=at)
+    return moved
+
+
+def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: DType = dtypes.boolean) -> Value:
+    """[..., maxlen]: true for the first lengths[...] places."""
+    most = int(np.max(e.static(lengths), initial=0)) if maxlen is None else int(maxlen)
+    places = e.constant(np.arange(e.limited(most, MOST_LISTED)).astype(lengths.known_dtype.numpy))
+    return e.cast(e.add("lt", places, e.add("unsqueeze", lengths, e.integers([e.rank(lengths)]))), dtype)
+
+
+def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
+    """x itself. Raises ValueError if it is not of `shape`, where None (or -1) may be any size."""
+    dims = None if shape is None else [None if dim is None or dim < 0 else dim for dim in shape]
+    found = e.shape(x)
+    if dims is not None and (
+        len(dims) != len(found) or any(d not in (None, f) for d, f in zip(dims, found, strict=True))
+    ):
+        raise ValueError(f"Shape of tensor {list(found)} is not compatible with expected shape {dims}.")
+    return identity(e, x)
+
+
+def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
+    """One tensor for each vector: its numbers along one axis of the grid; the first two axes swapped for "xy"."""
+    sizes = [e.shape(value)[0] for value in args]
+    places = list(range(len(args)))
+    if indexing == "xy" and len(args) > 1:
+        places[:2] = [1, 0]
+    shape = [sizes[place] for place in places]
+    rows = [e.reshape(value, [-1 if p == at else 1 for p in places]) for at, value in enumerate(args)]
+    return [e.add("expand", row, e.integers(shape)) for row in rows]
+
+
+def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> list[Value]:
+    at = e.axis(value, int(axis))
+    parts = e.limited(e.shape(value)[at], MOST_RESULTS)
+    if num is not None and num != parts:
+        raise ValueError(f"unstack: axis {axis} has {parts} elements, got num={num}")
+    pieces = e.add_many("split", [value], parts, axis=at, parts=parts)
+    return [e.add("squeeze", piece, e.integers([at])) for piece in pieces]
+
+
+def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0, num: int | None = None) -> list[Value]:
+    """Equal parts of `axis` (their number), or parts of the sizes given, of which one may be -1."""
+    at = e.axis(value, int(axis))
+    length = e.shape(value)[at]
+    if isinstance(num_or_size_splits, int):
+        parts = num_or_size_splits
+        if parts < 1 or length % parts:
+            raise ValueError(f"split: {parts} equal parts do not fill axis {axis} of size {length}")
+        return e.add_many("split", [value], e.limited(parts, MOST_RESULTS), axis=at, parts=parts)
+    sizes = [int(number) for number in num_or_size_splits]
+    if num is not None and num != len(sizes):
+        raise ValueError(f"split: {len(sizes)} sizes, got num={num}")
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = length - sum(sizes) - 1
+    return e.add_many("split", [value, e.integers(sizes)], len(sizes), axis=at)
+
+
+def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", constant_values: float = 0) -> Value:
+    widths = e.static(paddings).astype(np.int64)
+    if widths.shape != (e.rank(tensor), 2) or widths.min(initial=0) < 0:
+        raise ValueError(f"pad: wanted {e.rank(tensor)} pairs of numbers of at least 0, got {widths.tolist()}")
+    if mode.upper() == "SYMMETRIC":
+        return _mirrored(e, tensor, widths)
+    modes = {"CONSTANT": "constant", "REFLECT": "reflect"}
+    if mode.upper() not in modes:
+        raise ValueError(f"pad: wanted mode 'CONSTANT', 'REFLECT' or 'SYMMETRIC', got {mode!r}")
+    if mode.upper() == "REFLECT" and any(
+        max(pair) >= size for pair, size in zip(widths.tolist(), e.shape(tensor), strict=True)
+    ):
+        raise ValueError(
+            f"pad: paddings must be less than the dimension size: {widths.tolist()} for shape {list(e.shape(tensor))}"
+        )
+    value = e.scalar(constant_values, tensor)
+    return e.add("pad", tensor, e.constant(widths.T.reshape(-1)), value, mode=modes[mode.upper()])
+
+
+def _mirrored(e: Emitter, tensor: Value, widths: Array) -> Value:
+    """`tensor` padded with itself, mirrored at its edges, edge elements included."""
+    for axis, ((begin, end), size) in enumerate(zip(widths.tolist(), e.shape(tensor), strict=True)):
+        if not (0 <= begin <= size and 0 <= end <= size):
+            raise ValueError(f"pad: {begin} and {end} elements cannot mirror axis {axis} of size {size}")
+        if begin or end:
+            whole = np.arange(e.limited(size, MOST_LISTED))
+            places = e.constant(np.pad(whole, (begin, end), mode="symmetric"))
+            tensor = e.add("gather", tensor, places, axis=axis)
+    return tensor
+
+
+def tile(e: Emitter, input: Value, multiples: Shape) -> Value:
+    return e.add("tile", input, e.cast(multiples, dtypes.i64))
+
+
+def broadcast_to(e: Emitter, input: Value, shape: Shape) -> Value:
+    return e.add("expand", input, e.cast(shape, dtypes.i64))
+
+
+def fill(e: Emitter, dims: Shape, value: Value) -> Value:
+    return e.add("expand", value, e.cast(dims, dtypes.i64))
+
+
+def zeros(e: Emitter, shape: Shape, dtype: DType = dtypes.f32) -> Value:
+    return e.full(e.numbers(shape), 0, dtype)
+
+
+def ones(e: Emitter, shape: Shape, dtype: DType = dtypes.f32) -> Value:
+    return e.full(e.numbers(shape), 1, dtype)
+
+
+def zeros_like(e: Emitter, input: Value, dtype: DType | None = None) -> Value:
+    return e.full(e.shape(input), 0, dtype or input.known_dtype)
+
+
+def ones_like(e: Emitter, input: Value, dtype: DType | None = None) -> Value:
+    return e.full(e.shape(input), 1, dtype or input.known_dtype)
+
+
+def eye(
+    e: Emitter,
+    num_rows: int,
+    num_columns: int | None = None,
+    batch_shape: Sequence[int] | None = None,
+    dtype: DType = dtypes.f32,
+) -> Value:
+    """Ones on the diagonal, [*batch_shape, num_rows, num_columns]."""
+    e.limited(num_rows * (num_rows if num_columns is None else num_columns), MOST_LISTED)
+    matrix = e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
+    batch = tuple(int(size) for size in batch_shape or ())
+    return e.add("expand", matrix, e.integers((*batch, *e.shape(matrix)))) if batch else matrix
+
+
+_WIDER = (dtypes.i32, dtypes.i64, dtypes.f32, dtypes.f64)
+
+
+def range_(
+    e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None, dtype: DType | None = None
+) -> Value:
+    """start, start + delta, ... below `limit`; one number alone is the limit. Of the widest dtype of these numbers."""
+    first, last = (e.scalar(0, start), start) if limit is None else (start, limit)
+    numbers = (first, last, e.scalar(1, start) if delta is None else delta)
+    kinds = [number.known_dtype for number in numbers]
+    kind = dtype or (max(kinds, key=_WIDER.index) if all(each in _WIDER for each in kinds) else kinds[0])
+    found = [e.cast(number, kind) for number in numbers]
+    if all(number.data is not None for number in found):
+        begin, end, step = (e.static(number).item() for number in found)
+        if not step or (end - begin) / step < 0:
+            raise ValueError(f"range: steps of {step} do not lead from {begin} to {end}")
+    return e.add("range", *found)
+
+
+def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
+    """`num` numbers from start to stop, both included; of integers float64."""
+    first, last = e.static(start), e.static(stop)
+    if first.ndim or last.ndim or int(num) < 1:
+        raise ValueError(f"linspace: wanted start and stop of rank 0 and num of at least 1, got {num}")
+    kind = start.known_dtype if start.known_dtype.is_float else dtypes.f64
+    return e.constant(np.linspace(first, last, e.limited(int(num), MOST_LISTED), dtype=kind.numpy))
+
+
+def one_hot(
+    e: Emitter,
+    indices: Value,
+    depth: int,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int = -1,
+    dtype: DType | None = None,
+) -> Value:
+    """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere.
+
+    Without `dtype` it has that of the values, float32 without these.
+    """
+    if not indices.known_dtype.is_integer:
+        raise ValueError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
+    if int(depth) < 0:
+        raise ValueError(f"one_hot: depth must be at least 0, got {int(depth)}")
+    if np.ndim(on_value) or np.ndim(off_value):
+        raise ValueError(f"one_hot: wanted values of rank 0, got {on_value!r} and {off_value!r}")
+    if int(axis) < -1:
+        raise ValueError(f"one_hot: axis {axis} is out of range; wanted -1 to {e.rank(indices)}")
+    at = new_axis("one_hot", int(axis), e.rank(indices))
+    places = np.arange(e.limited(int(depth), MOST_LISTED)).reshape(-1, *(1,) * (e.rank(indices) - at))
+    hit = e.add(
+        "eq", e.add("unsqueeze", indices, e.integers([at])), e.constant(places.astype(indices.known_dtype.numpy))
+    )
+    stated = [value for value in (on_value, off_value) if value is not None]
+    kind = (dtype or (_of_numbers(stated[0]) if stated else dtypes.f32)).numpy
+    on, off = (np.array(preset if value is None else value, kind) for value, preset in ((on_value, 1), (off_value, 0)))
+    return e.add("where", hit, e.constant(on), e.constant(off))
+
+
+def _of_numbers(value: Any) -> DType:
+    """What a Python value is as a tensor."""
+    return dtypes.boolean if isinstance(value, bool) else dtypes.i32 if isinstance(value, int) else dtypes.f32
+
+
+def reverse(e: Emitter, tensor: Value, axis: Any) -> Value:
+    axes = [e.axis(tensor, int(number)) for number in np.atleast_1d(axis)]
+    ends = [-(1 << 60)] * len(axes)
+    lists = ([-1] * len(axes), ends, axes, [-1] * len(axes))
+    return e.add("slice", tensor, *(e.integers(numbers) for numbers in lists))

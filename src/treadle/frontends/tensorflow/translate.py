@@ -1,0 +1,371 @@
+"""Nodes of TensorFlow graphs to core nodes, for inputs of known shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dtypes import DType, from_numpy, string
+from treadle.errors import TreadleError
+from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.tensorflow.body import Body, Library, expanded, ordered
+from treadle.frontends.tensorflow.calls import add_call
+from treadle.frontends.tensorflow.control import Branches, ListLoop, Loop, Rest, Single, result_dtypes
+from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
+from treadle.frontends.tensorflow.flows import with_lists
+from treadle.frontends.tensorflow.frames import FRAME, inside, with_frames_settled, without_frames
+from treadle.frontends.tensorflow.node import Node, Ref, spelled
+from treadle.frontends.tensorflow.nodes import NODES
+from treadle.frontends.tensorflow.switches import SIDES, sides, without_switches
+from treadle.frontends.tensorflow.unlisted import taken_apart
+from treadle.graph.graph import Graph
+from treadle.graph.shape import StaticShape, is_static
+from treadle.graph.template import Form as Given
+from treadle.graph.template import Template
+from treadle.graph.value import Value
+from treadle.ops.op import Array
+
+NOTHING = ("NoOp", "Assert", "PrintV2", "TensorArrayCloseV3")
+MOST_NESTED = 32
+"""Branches inside branches that are replaced by the side taken."""
+MOST_TRIED = 3
+"""How deep branches inside branches are translated beforehand, to learn whether both sides give the same shapes."""
+MISFITS = (TreadleError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+"""What rules raise for operands and attributes that do not fit them."""
+
+Env = dict[Ref, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What of a body lies between `given` tensors and those `wanted`."""
+
+    title: str
+    body: Body
+    given: list[Ref]
+    wanted: list[Ref]
+
+
+class Translation:
+    """Translates the nodes of one body into one graph."""
+
+    def __init__(self, library: Library, faults: Faults, graph: Graph | None = None, depth: int = 0) -> None:
+        self.depth = depth
+        self.library = library
+        self._body = Body({})
+        self.faults = faults
+        self.emitter = Emitter(Graph("tensorflow") if graph is None else graph)
+
+    def run(self, body: Body, env: Env, wanted: Sequence[Ref]) -> None:
+        """Add to `env`, which holds the given tensors, what `wanted` depends on. Faults are noted.
+
+        What cannot go on before a run tells a shape becomes one node, which is translated and compiled when it does.
+        """
+        self._body = body
+        late: dict[str, Node] = {}
+        for node in ordered(body, wanted, env):
+            if any(name in late for name, index in node.inputs if (name, index) not in env):
+                late[node.name] = node
+                continue
+            if any(ref not in env for ref in node.inputs):
+                continue  # it reads the result of a node with a fault, which is noted already
+            self.emitter.name = node.name
+            before = len(self.emitter.graph.nodes)
+            try:
+                found = self._made(node, [env[ref] for ref in node.inputs])
+            except NeedsShapeError:
+                late[node.name] = node
+                continue
+            except Fault as fault:
+                del self.emitter.graph.nodes[before:]
+                self.faults.add(node.place, fault)
+                continue
+            except MISFITS as error:
+                del self.emitter.graph.nodes[before:]
+                self.faults.add(node.place, _told(error))
+                continue
+            env.update(((node.name, index), value) for index, value in enumerate(found))
+        if late:
+            self._postpone(body, env, list(late.values()), wanted)
+
+    def _made(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of `node`. Raises Fault, NeedsShapeError, or what rules raise."""
+        if node.op in NODES:
+            return NODES[node.op].emit(self.emitter, node, values)
+        if node.op not in _STRUCTURE:
+            raise Unsupported("treadle does not have this op")
+        return _STRUCTURE[node.op](self, node, values)
+
+    def constant(self, node: Node, _: list[Value]) -> Sequence[Value]:
+        array = constant_array(node)
+        if array.size > 1 and not any(array.strides):
+            return [self.emitter.full(array.shape, array.flat[0], from_numpy(array.dtype))]
+        return [Value.constant(self.emitter.graph.unique_name(node.name), array)]
+
+    def placeholder(self, _: Node, __: list[Value]) -> Sequence[Value]:
+        raise Fault("it is an input that is not among the inputs asked for")
+
+    def print(self, _: Node, values: list[Value]) -> Sequence[Value]:
+        return [self.emitter.add("identity", values[0])]
+
+    def nothing(self, _: Node, __: list[Value]) -> Sequence[Value]:
+        return []
+
+    def branch(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of an If of two functions. A predicate that is a constant leaves only the side it takes, in this graph.
+
+        Raises Fault for a function that is missing, or results whose element types are not stated.
+        """
+        names = [node.function("then_branch"), node.function("else_branch")]
+        predicate = values[0]
+        if predicate.data is not None and predicate.data.size == 1:
+            return self._inlined(names[0 if bool(predicate.data) else 1], values[1:], node)
+        dtypes = result_dtypes(node, len(self.library.body(names[0]).results), ())
+        return self._branching(node, values, list(map(self._template, names)), dtypes)
+
+    def sides(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of a branch of TensorFlow 1, one for each Merge: as `branch`, of nodes of this body. Raises Fault."""
+        predicate, given = values[0], dict(zip(node.inputs[1:], values[1:], strict=True))
+        no, yes = (wanted for wanted, _ in sides(node))
+        body = self._body
+        if predicate.data is not None and predicate.data.size == 1:
+            wanted = yes if bool(predicate.data) else no
+            found = self._continued(body, dict(given), wanted, f"the branch {node.name!r}")
+            return [found[ref] for ref in wanted]
+        dtypes = result_dtypes(node, len(yes), ())
+        templates = [
+            self.template(f"the branch {node.name!r}", body, given, wanted, [None] * len(wanted))
+            for wanted in (yes, no)
+        ]
+        operands = [predicate, *(value for value in given.values() if value.data is None)]
+        return self._branching(node, operands, templates, dtypes)
+
+    def _branching(
+        self, node: Node, values: list[Value], templates: Sequence[Template], dtypes: Sequence[DType]
+    ) -> Sequence[Value]:
+        """A step that runs the first template if the first value holds, else the second, on the other values."""
+        found = add_call(self.emitter, node, values, Branches(*templates), dtypes)
+        if self.depth < MOST_TRIED and all(value.shape is not None and is_static(value.shape) for value in values):
+            both = [_shapes(template, values[1:]) for template in templates]
+            for value, *shapes in zip(found, *both, strict=False):
+                value.shape = shapes[0] if shapes[0] == shapes[1] else None
+        return found
+
+    def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of a While of two functions, one for each variable. Raises Fault as `branch` does."""
+        test, step = (prepared(self.library.body(node.function(name)), self.library) for name in ("cond", "body"))
+        titles = [f"function {node.function(name)!r}" for name in ("cond", "body")]
+        parts = [
+            Part(title, body, [(argument, 0) for argument in body.arguments], body.results)
+            for title, body in zip(titles, (test, step), strict=True)
+        ]
+        return self._looping(node, values, parts, result_dtypes(node, len(values), values))
+
+    def frame(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """The results of a loop of TensorFlow 1, which `frames` made one node: one for each variable. Raises Fault."""
+        title = f"the loop {node.name!r}"
+        parts = [Part(title, self._body, list(given), wanted) for wanted, given in inside(node)]
+        return self._looping(node, values, parts, result_dtypes(node, len(parts[1].wanted), ()))
+
+    def _looping(
+        self, node: Node, values: list[Value], parts: Sequence[Part], dtypes: Sequence[DType]
+    ) -> Sequence[Value]:
+        """A step that repeats the second part while the first holds; their lists are read and written by the loop."""
+        test, step = parts
+        split = taken_apart(step.body, step.given, [value.dtype is string for value in values], step.wanted)
+        if split is None:
+            count = len(step.wanted)
+            both = self._both(step, test, [at if at < count else None for at in range(len(step.given))])
+            return add_call(self.emitter, node, values, Loop(self._whole(test), both, count), dtypes)
+        tested = Part(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
+        stepped = Part(step.title, step.body, split.given, split.wanted)
+        both = self._both(stepped, tested, split.follows())
+        return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
+
+    def _both(self, step: Part, test: Part, follows: Sequence[int | None]) -> Template:
+        """A step, and the test of the next one, as a template.
+
+        `follows` says of each tensor that the test is given which result of the step it is; None: what the step was given.
+        """
+        library, depth = self.library, self.depth + 1
+
+        def build(forms: Sequence[Given]) -> Graph:
+            faults = Faults()
+            translation = Translation(library, faults, depth=depth)
+            graph = translation.emitter.graph
+            given = [graph.input(spelled(ref), *form) for ref, form in zip(step.given, forms, strict=True)]
+            env: Env = dict(zip(step.given, given, strict=True))
+            translation.run(step.body, env, step.wanted)
+            made = [env[ref] for ref in step.wanted if ref in env]
+            faults.raise_all(step.title)
+            tested = [given[at] if slot is None else made[slot] for at, slot in enumerate(follows)]
+            env = dict(zip(test.given, tested, strict=True))
+            translation.run(test.body, env, test.wanted)
+            faults.raise_all(test.title)
+            finish(graph, [*made, env[test.wanted[0]]], _numbered(len(made) + 1))
+            return graph
+
+        inputs = tuple(Value(spelled(ref)) for ref in step.given)
+        return Template(step.title, inputs, tuple(map(Value, _numbered(len(step.wanted) + 1))), build)
+
+    def _whole(self, part: Part) -> Template:
+        """A part of a body as a template."""
+        given = dict.fromkeys(part.given)
+        return self.template(part.title, part.body, given, part.wanted, [None] * len(part.wanted))
+
+    def _inlined(self, name: str, values: list[Value], node: Node) -> Sequence[Value]:
+        """The results of the function `name`, its nodes in place of `node`."""
+        if self.depth >= MOST_NESTED:
+            raise Unsupported(f"more than {MOST_NESTED} branches are inside one another")
+        body = prepared(self.library.body(name), self.library)
+        if len(body.arguments) != len(values):
+            raise Fault(f"the function {name!r} takes {len(body.arguments)} inputs, got {len(values)}")
+        env: Env = {(argument, 0): value for argument, value in zip(body.arguments, values, strict=True)}
+        found = self._continued(body, env, body.results, f"the function {name!r} of {node.place}")
+        return [found[ref] for ref in body.results]
+
+    def _continued(self, body: Body, env: Env, wanted: Sequence[Ref], title: str) -> Env:
+        """`env` with what `wanted` depends on, made in this graph. Raises ModelError."""
+        faults = Faults()
+        inner = Translation(self.library, faults, self.emitter.graph, self.depth + 1)
+        inner.run(body, env, wanted)
+        faults.raise_all(title)
+        return env
+
+    def _template(self, name: str) -> Template:
+        """The function `name` as a template."""
+        body = prepared(self.library.body(name), self.library)
+        return self._whole(Part(f"function {name!r}", body, [(name, 0) for name in body.arguments], body.results))
+
+    def template(
+        self,
+        title: str,
+        body: Body,
+        given: Mapping[Ref, Value | None],
+        wanted: Sequence[Ref],
+        dtypes: Sequence[DType | None],
+    ) -> Template:
+        """The part of `body` from `given` tensors to `wanted`; given constants are compiled in."""
+        names = [ref for ref, value in given.items() if value is None or value.data is None]
+        library, depth = self.library, self.depth + 1
+
+        def build(forms: Sequence[Given]) -> Graph:
+            faults = Faults()
+            translation = Translation(library, faults, depth=depth)
+            graph = translation.emitter.graph
+            env: Env = {ref: value for ref, value in given.items() if value is not None and value.data is not None}
+            for ref, (dtype, shape) in zip(names, forms, strict=True):
+                env[ref] = graph.input(spelled(ref), dtype, shape)
+            translation.run(body, env, wanted)
+            faults.raise_all(title)
+            finish(graph, [env[ref] for ref in wanted], _numbered(len(wanted)))
+            return graph
+
+        inputs = tuple(Value(spelled(ref), _known_dtype(given[ref])) for ref in names)
+        outputs = tuple(Value(name, dtype) for name, dtype in zip(_numbered(len(wanted)), dtypes, strict=True))
+        return Template(title, inputs, outputs, build)
+
+    def _postpone(self, body: Body, env: Env, late: list[Node], wanted: Sequence[Ref]) -> None:
+        """One node for all of `late`, or, where shapes are known and a value is missing, one for each of them."""
+        first = late[0]
+        values = [env[ref] for ref in first.inputs]
+        self.emitter.name = first.name
+        if all(value.shape is not None and is_static(value.shape) for value in values):
+            form = NODES[first.op]
+            count = 1 + max(index for name, index in _read(late, wanted) if name == first.name)
+            dtypes = [form.dtype_of(first, index) for index in range(count)]
+            made = add_call(self.emitter, first, values, Single(first, form, dtypes), dtypes)
+            env.update(((first.name, index), value) for index, value in enumerate(made))
+            self.run(body, env, wanted)
+            return
+        names = {node.name for node in late}
+        reads = {ref: env[ref] for node in late for ref in node.inputs if ref in env}
+        results = [ref for ref in dict.fromkeys(wanted) if ref not in env and ref[0] in names]
+        dtypes = [stated(body.nodes[name], index) for name, index in results]
+        template = self.template("the part that begins there", body, reads, results, dtypes)
+        operands = [value for value in reads.values() if value.data is None]
+        made = add_call(self.emitter, first, operands, Rest(template), dtypes)
+        env.update(zip(results, made, strict=True))
+
+
+def constant_array(node: Node) -> Array:
+    """The value of a Const. Raises Fault if it has none."""
+    array = node.attr("value")
+    if not isinstance(array, np.ndarray):
+        raise Fault("it has no value")
+    return array
+
+
+def _shapes(template: Template, values: Sequence[Value]) -> list[StaticShape | None]:
+    """The shapes that `template` gives for such values, as far as they can be told."""
+    try:
+        graph = template.build([(value.known_dtype, value.static_shape) for value in values])
+    except MISFITS:
+        return []
+    return [
+        value.static_shape if value.shape is not None and is_static(value.shape) else None for value in graph.outputs
+    ]
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"result {at}" for at in range(count)]
+
+
+def _read(nodes: Sequence[Node], wanted: Sequence[Ref]) -> list[Ref]:
+    return [*wanted, *(ref for node in nodes for ref in node.inputs)]
+
+
+def _known_dtype(value: Value | None) -> DType | None:
+    return None if value is None else value.dtype
+
+
+def _told(error: BaseException) -> str:
+    return error.what if isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"
+
+
+def stated(node: Node, index: int) -> DType:
+    """What result `index` of `node` is, by what the node says."""
+    if node.op in NODES:
+        return NODES[node.op].dtype_of(node, index)
+    if node.op in ("Placeholder", "PlaceholderV2", "Const"):
+        found = node.attr("dtype")
+        if not isinstance(found, DType):
+            raise Fault("it does not state its element type")
+        return found
+    return result_dtypes(node, index + 1, ())[index]
+
+
+def finish(graph: Graph, values: Sequence[Value], names: Sequence[str]) -> None:
+    """Make `values` the outputs of `graph`, called `names`."""
+    emitter = Emitter(graph)
+    taken: set[Value] = set(graph.inputs)
+    for value, name in zip(values, names, strict=True):
+        emitter.name = name
+        found = value
+        if value in taken or value.producer is None:
+            node = graph.add("identity", [value], name=name)
+            found = node.output
+            found.dtype, found.shape = value.dtype, value.shape
+        taken.add(found)
+        found.name = name
+        graph.outputs.append(found)
+
+
+def prepared(body: Body, library: Library) -> Body:
+    """`body` with calls expanded, and loops and branches of TensorFlow 1 as single nodes. Raises Fault."""
+    return with_frames_settled(without_switches(without_frames(with_lists(expanded(body, library)))))
+
+
+_STRUCTURE: dict[str, Callable[[Translation, Node, list[Value]], Sequence[Value]]] = {
+    **dict.fromkeys(NOTHING, Translation.nothing),
+    **dict.fromkeys(("If", "StatelessIf"), Translation.branch),
+    **dict.fromkeys(("While", "StatelessWhile"), Translation.loop),
+    **dict.fromkeys(("Placeholder", "PlaceholderV2"), Translation.placeholder),
+    SIDES: Translation.sides,
+    FRAME: Translation.frame,
+    "Const": Translation.constant,
+    "Print": Translation.print,
+}
+"""Ops of which the graph itself is made."""

@@ -1,0 +1,201 @@
+"""One op at a time: from an ATen call to core nodes, whoever makes the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from treadle.errors import LimitError, ShapeError
+from treadle.frontends.faults import Fault, Faults, Unsupported
+from treadle.frontends.torch.build import Builder, Complex, ComplexType
+from treadle.frontends.torch.dtypes import PARTS, array_of, core
+from treadle.frontends.torch.rules.complex import on_parts
+from treadle.frontends.torch.table import BACK, PERHAPS_COPIES, complex_rule_of, rule_of
+from treadle.frontends.torch.tensor import ABSENT, MISSING, Absent, Box, Missing
+from treadle.graph.graph import Graph
+from treadle.graph.value import Value
+
+MOST_NESTED = 8
+"""How deep decompositions may stand in one another."""
+
+
+class Importer:
+    """Turns calls of ATen ops into the nodes of one graph; faults are collected, and what hangs on one is left out."""
+
+    def __init__(self, graph: Graph, faults: Faults, constants: dict[int, Box] | None = None) -> None:
+        self.b = Builder(graph)
+        self.faults = faults
+        self.depth = 0
+        self._constants: dict[int, Box] = {} if constants is None else constants
+        self._kept: list[object] = []
+
+    def constant(self, tensor: torch.Tensor, name: str) -> Box:
+        """A parameter, buffer or other tensor of the model; shares its memory. Raises Unsupported as `array_of`."""
+        found = self._constants.get(id(tensor))
+        if found is None:
+            found = self._constants[id(tensor)] = Box(
+                self._constant(tensor, name), owner=f"the model's own tensor {name!r}"
+            )
+            self.keep(tensor)  # so that its id is not given to another
+        return found
+
+    def _constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
+        if not tensor.is_complex():
+            return self.b.constant(array_of(tensor), name)
+        plain = tensor.detach().resolve_conj()
+        return Complex(*(self.b.constant(array_of(part.contiguous()), name) for part in (plain.real, plain.imag)))
+
+    def keep(self, held: object) -> None:
+        """Let `held` live as long as what is imported, bodies of branches included."""
+        self._kept.append(held)
+
+    def attempt(self, place: str, make: Callable[[], Any]) -> Any:
+        """What `make` returns, or MISSING after a fault at `place`, which is noted."""
+        before = len(self.b.graph.nodes)
+        try:
+            return make()
+        except (Fault, ShapeError, LimitError) as fault:
+            del self.b.graph.nodes[before:]
+            self.faults.add(place, fault if isinstance(fault, Fault) else fault.what)
+            return MISSING
+
+    def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], place: str) -> Any:
+        """The result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
+        given = bound(schema, args, kwargs)
+        if any(map(is_missing, given)):
+            return MISSING
+        return self.attempt(place, lambda: self._called(schema, given))
+
+    def _called(self, schema: Any, given: list[Any]) -> Any:
+        name, overload = schema.name.removeprefix("aten::"), schema.overload_name
+        if overload == "out" or overload.endswith("_out"):
+            raise Unsupported("it writes its result into a given tensor (out=); assign the result instead")
+        for argument, held in zip(schema.arguments, given, strict=True):
+            if held is None and isinstance(argument.type, torch._C.TensorType):
+                raise Fault(f"its argument {argument.name!r} is None, where a tensor belongs")
+        target = _written(schema)
+        find = complex_rule_of if any(map(_is_complex, given)) else rule_of
+        rule = find(name, overload) or (find(name.removesuffix("_"), overload) if target is not None else None)
+        if rule is None:
+            return self._decomposed(schema, given)
+        rest = [self._plain(argument) for argument in given]
+        result = rule(self.b, *rest)
+        if target is not None:
+            box = given[target]
+            if not isinstance(box, Box):
+                raise Unsupported("it writes into something that is no tensor")
+            old = box.held()
+            if isinstance(old, Complex) != isinstance(result, Complex):
+                raise Unsupported("it writes complex numbers into real ones, or the other way round")
+            new = self.b.cast(result, old.known_dtype) if isinstance(old, Value) else result
+            if new is not old:
+                box.write(new)
+            return box
+        if schema.returns and schema.returns[0].alias_info is not None and isinstance(given[0], Box):
+            return self._view(name, given[0], rule, rest, result)
+        return boxed(result)
+
+    def _view(self, name: str, base: Box, rule: Any, rest: list[Any], result: Any) -> Any:
+        """`result` as a view of `base`."""
+        if isinstance(result, list):
+            return [self._part(base, rule, rest, result, number) for number in range(len(result))]
+        if result.dtype != base.held().dtype:
+            return Box(result)  # a cast makes a copy
+        back = BACK.get(name)
+        b = self.b
+        if back is not None and isinstance(result, Complex):
+            back = on_parts(back)
+        return Box.view(
+            result,
+            base,
+            lambda value: rule(b, value, *rest[1:]),
+            None if back is None else (lambda value, new: back(b, value, new, *rest[1:])),
+            may_share=name in PERHAPS_COPIES,
+        )
+
+    def _part(self, base: Box, rule: Any, rest: list[Any], result: list[Value], number: int) -> Box:
+        b = self.b
+        return Box.view(result[number], base, lambda value: rule(b, value, *rest[1:])[number], None, may_share=False)
+
+    def _plain(self, argument: Any) -> Any:
+        """`argument` as rules take it."""
+        if isinstance(argument, Box):
+            return argument.held()
+        if isinstance(argument, Absent):
+            raise Unsupported(
+                "it reads what treadle does not compute: indices of a pool, what a gradient needs, or a size that depends on data"
+            )
+        if isinstance(argument, torch.Tensor):
+            return self.constant(argument, "constant").held()
+        if isinstance(argument, torch.dtype):
+            return ComplexType(PARTS[argument]) if argument in PARTS else core(argument)
+        if isinstance(argument, list | tuple):
+            return [self._plain(item) for item in argument]
+        return argument
+
+    def _decomposed(self, schema: Any, given: list[Any]) -> Any:
+        """The op by PyTorch's own decomposition into ops that have rules. Raises Unsupported if there is none."""
+        from treadle.frontends.torch.decompose import decomposed
+        from treadle.frontends.torch.fx import run
+
+        if self.depth >= MOST_NESTED:
+            raise Unsupported("treadle has no rule for it")
+        module, tensors = decomposed(schema, given)
+        name = self.b.name
+        self.depth += 1
+        try:
+            inner = Faults()
+            outer, self.faults = self.faults, inner
+            try:
+                result = run(self, module, tensors, scope=f"{name}/")
+            finally:
+                self.faults = outer
+            if inner:
+                raise Unsupported(f"it comes down to what treadle cannot run: {'; '.join(inner.sentences())}")
+        finally:
+            self.depth -= 1
+            self.b.name = name
+        return result
+
+
+def bound(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments in the order of the schema, those left out as their defaults."""
+    rest = schema.arguments[len(args) :]
+    return [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
+
+
+def _written(schema: Any) -> int | None:
+    """Which argument the op writes in place."""
+    for number, argument in enumerate(schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            return number
+    return None
+
+
+def _is_complex(argument: Any) -> bool:
+    """Whether an argument is, holds or asks for complex numbers."""
+    if isinstance(argument, list | tuple):
+        return any(map(_is_complex, argument))
+    if isinstance(argument, Box):
+        return isinstance(argument.held(), Complex)
+    if isinstance(argument, torch.Tensor):
+        return bool(argument.is_complex())
+    return isinstance(argument, complex) or (isinstance(argument, torch.dtype) and argument in PARTS)
+
+
+def is_missing(argument: Any) -> bool:
+    """Whether an argument hangs on something with a fault."""
+    if isinstance(argument, list | tuple):
+        return any(map(is_missing, argument))
+    return isinstance(argument, Missing)
+
+
+def boxed(result: Any) -> Any:
+    """A rule's result as programs hold it."""
+    if isinstance(result, Value | Complex):
+        return Box(result)
+    if isinstance(result, list | tuple):
+        return [ABSENT if item is None else boxed(item) for item in result]
+    return result

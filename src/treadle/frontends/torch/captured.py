@@ -1,0 +1,186 @@
+"""From a graph that torch.compile captured to ATen ops, and from those to a Graph for known arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.traceback import preserve_node_meta
+
+from treadle.errors import UnsupportedModelError
+from treadle.frontends.faults import Faults, Unsupported
+from treadle.frontends.torch import fx as walk
+from treadle.frontends.torch.build import Complex
+from treadle.frontends.torch.calls import Importer, is_missing
+from treadle.frontends.torch.exported import finish, started
+from treadle.frontends.torch.quiet import quiet
+from treadle.frontends.torch.rules.complex import view_as_complex, view_as_real
+from treadle.frontends.torch.tensor import Box
+from treadle.graph.graph import Graph
+from treadle.graph.template import Form
+from treadle.graph.value import Value
+
+TITLE = "the captured graph"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A tensor that each call brings; a complex one as pairs, as torch.view_as_real gives them."""
+
+    name: str
+    form: Form
+    complex: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A tensor that the graph computes, by the name of its output; a complex one as pairs."""
+
+    name: str
+    complex: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A tensor that is argument number `argument`, or (`strides` given) a view of it."""
+
+    argument: int
+    sizes: tuple[int, ...] = ()
+    strides: tuple[int, ...] | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A graph, and what each output of the captured program is: an Output, an Alias or a Python value."""
+
+    graph: Graph
+    results: tuple[Any, ...]
+
+
+def lowered(captured: fx.GraphModule) -> fx.GraphModule:
+    """`captured`, a graph of PyTorch functions, as ATen ops, those that have rules kept whole.
+
+    Raises UnsupportedModelError if PyTorch cannot trace it.
+    """
+    examples = [node.meta.get("example_value") for node in captured.graph.nodes if node.op == "placeholder"]
+    try:
+        with torch.no_grad(), quiet(), _faking(examples), preserve_node_meta():
+            trace = make_fx(_Replay(captured).run, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)
+            module: fx.GraphModule = trace(*examples)
+    except Exception as error:
+        faults = Faults()
+        faults.add(TITLE, Unsupported(f"PyTorch cannot trace it to ATen ops: {type(error).__name__}: {error}"))
+        faults.raise_all(TITLE)
+        raise UnsupportedModelError(str(error)) from error
+    module.graph.eliminate_dead_code()
+    return module
+
+
+class _Replay(fx.Interpreter):  # type: ignore[misc]
+    """Runs a captured graph; Python numbers that it passes as tensors are the numbers, which PyTorch guards."""
+
+    def run_node(self, node: fx.Node) -> Any:
+        if node.op == "call_method" and node.target == "item":
+            known = node.meta.get("example_value")
+            if isinstance(known, torch.SymFloat | float):
+                return float(known)
+            if isinstance(known, torch.SymInt | int):
+                return known
+        return super().run_node(node)
+
+
+@contextmanager
+def _faking(examples: Sequence[Any]) -> Iterator[None]:
+    """Tensors that the program makes have no memory, like `examples`; those that it holds may be real."""
+    mode = detect_fake_mode(examples) or FakeTensorMode()
+    before = mode.allow_non_fake_inputs
+    mode.allow_non_fake_inputs = True
+    try:
+        with mode:
+            yield
+    finally:
+        mode.allow_non_fake_inputs = before
+
+
+def used(module: fx.GraphModule) -> list[bool]:
+    """For each argument whether something reads it."""
+    return [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
+
+
+def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
+    """The graph of `module` for `arguments`: tensors are constants, Feeds inputs, others Python values.
+
+    Raises UnsupportedModelError or ModelError that lists every op treadle cannot take.
+    """
+    feeds = [argument for argument in arguments if isinstance(argument, Feed)]
+    output = next(node for node in module.graph.nodes if node.op == "output")
+    returned = _returned(output)
+    names = tuple(Value(f"output_{number}") for number in range(len(returned)))
+    graph, given = started("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
+    faults = Faults()
+    importer = Importer(graph, faults)
+    boxes = iter(
+        [
+            Box(view_as_complex(importer.b, value) if feed.complex else value, owner=f"its input {value.name!r}")
+            for value, feed in zip(given, feeds, strict=True)
+        ]
+    )
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    args = []
+    for node, argument in zip(placeholders, arguments, strict=True):
+        if isinstance(argument, Feed):
+            args.append(next(boxes))
+        elif isinstance(argument, torch.Tensor):
+            place = f"argument {node.name!r}"
+            args.append(importer.attempt(place, partial(importer.constant, argument, str(node.name))))
+        else:
+            args.append(argument)
+    results = walk.run(importer, module, args)
+    faults.raise_all(TITLE)
+    results = results if isinstance(results, list) else [results]
+    made = [
+        importer.attempt(f"output {number}", partial(_result, node, result, number, args))
+        for number, (node, result) in enumerate(zip(returned, results, strict=True))
+    ]
+    faults.raise_all(TITLE)
+    wanted = [(m.name, _real(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
+    finish(importer, [name for name, _ in wanted], [result for _, result in wanted])
+    faults.raise_all(TITLE)
+    return Captured(graph, tuple(made))
+
+
+def _real(importer: Importer, result: Box) -> Box:
+    held = result.held()
+    return Box(view_as_real(importer.b, held)) if isinstance(held, Complex) else result
+
+
+def _returned(output: fx.Node) -> list[Any]:
+    found = output.args[0]
+    return list(found) if isinstance(found, list | tuple) else [found]
+
+
+def _result(node: Any, result: Any, number: int, boxes: Sequence[Any]) -> Any:
+    if not isinstance(result, Box):
+        if is_missing(result) or not isinstance(result, bool | int | float | str | None):
+            raise Unsupported(f"it is a {type(result).__name__}")
+        return result
+    origin = result.origin()
+    owner = next((index for index, box in enumerate(boxes) if box is origin), None)
+    if owner is None:
+        return Output(f"output_{number}", isinstance(result.held(), Complex))
+    if result is origin:
+        return Alias(owner)
+    example = node.meta["val"]
+    sizes, strides, offset = tuple(example.shape), tuple(example.stride()), example.storage_offset()
+    if not all(isinstance(size, int) for size in (*sizes, *strides, offset)):
+        raise Unsupported("it is a view of an argument, of a size that changes; return a .clone()")
+    return Alias(owner, sizes, strides, offset)

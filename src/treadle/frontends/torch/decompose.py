@@ -1,0 +1,118 @@
+"""PyTorch's own decompositions of ops that have no rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import tracing
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from treadle.frontends.faults import Unsupported
+from treadle.frontends.torch.build import Number
+from treadle.frontends.torch.dtypes import example_of
+from treadle.frontends.torch.quiet import quiet
+from treadle.frontends.torch.tensor import Box
+
+BEYOND_CORE = frozenset({"bucketize", "dist", "grid_sampler_2d", "ldexp"})
+"""Ops that PyTorch counts among the simple ones and nevertheless has decompositions of, into ops with rules."""
+
+
+@cache
+def _table() -> dict[Any, Callable[..., Any]]:
+    from torch._decomp import core_aten_decompositions, decomposition_table
+
+    more = {op: function for op, function in decomposition_table.items() if _stem(op) in BEYOND_CORE}
+    return {**more, **core_aten_decompositions()}
+
+
+def _stem(op: Any) -> str:
+    """The name of an op, without its overload."""
+    return op._opname if isinstance(op, torch._ops.OpOverload) else ""
+
+
+@contextmanager
+def _without_onednn() -> Iterator[None]:
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def overload_of(schema: Any) -> Any:
+    """The op that `schema` describes, or None."""
+    namespace, name = schema.name.split("::", 1)
+    packet = getattr(getattr(torch.ops, namespace), name, None)
+    return None if packet is None else getattr(packet, schema.overload_name or "default", None)
+
+
+def decomposition_of(op: Any) -> Callable[..., Any] | None:
+    """A function in simpler ops that computes `op`, if PyTorch has one."""
+    if op is None or not torch._C._dispatch_has_kernel(op.name()):
+        return None
+    found = _table().get(op)
+    if found is not None:
+        return found
+    if isinstance(op, torch._ops.OpOverload) and op.has_kernel_for_dispatch_key(
+        torch._C.DispatchKey.CompositeImplicitAutograd
+    ):
+        composed: Callable[..., Any] = op.decompose
+        return composed
+    return None
+
+
+def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[Any]]:
+    """The graph of simpler ops for these arguments, and the tensors among them, which it takes.
+
+    Raises Unsupported if PyTorch has none.
+    """
+    op = overload_of(schema)
+    function = decomposition_of(op)
+    if function is None:
+        raise Unsupported("treadle has no rule for it, and PyTorch no decomposition")
+    leaves, spec = pytree.tree_flatten(list(given))
+    if any(isinstance(leaf, Number) for leaf in leaves):
+        raise Unsupported("it takes a number that is known only when the graph runs")
+    tensors = [leaf for leaf in leaves if isinstance(leaf, Box)]
+    names = [argument.name for argument in schema.arguments]
+    positional = sum(not argument.kwarg_only for argument in schema.arguments)
+
+    def traced(*fakes: Any) -> Any:
+        rest = iter(fakes)
+        args = pytree.tree_unflatten([next(rest) if isinstance(leaf, Box) else leaf for leaf in leaves], spec)
+        return function(*args[:positional], **dict(zip(names[positional:], args[positional:], strict=True)))
+
+    def trace(whole: bool) -> fx.GraphModule:
+        """With `whole`, ops made of others stay whole where they can: rules for them come first.
+
+        Without oneDNN, as its fused ops are ends of their own, and apart from a graph that torch.compile is capturing,
+        whose guards would get symbols that no argument tells.
+        """
+        with tracing(None), torch.no_grad(), quiet(), _without_onednn():
+            module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)
+        return module
+
+    examples = []
+    for box in tensors:
+        value = box.read()
+        if value.shape is None:
+            raise Unsupported("it asks for the shape of a tensor whose shape depends on data")
+        examples.append(example_of(value.known_dtype, value.static_shape))
+    try:
+        module = next((made for made in map(trace, (True, False)) if op not in _targets(made)), None)
+    except Exception as error:
+        raise Unsupported(f"PyTorch cannot decompose it: {str(error).splitlines()[0]}") from error
+    if module is None:
+        raise Unsupported("treadle has no rule for it")
+    return module, list(tensors)
+
+
+def _targets(module: fx.GraphModule) -> set[Any]:
+    return {node.target for node in module.graph.nodes if node.op == "call_function"}

@@ -1,0 +1,209 @@
+"""From an exported program to a Graph, or a Template where it has symbols."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils import _pytree as pytree
+
+from treadle.errors import InputError, ModelError
+from treadle.frontends.faults import Faults, Unsupported
+from treadle.frontends.torch import fx
+from treadle.frontends.torch.build import Number
+from treadle.frontends.torch.calls import Importer
+from treadle.frontends.torch.dtypes import core
+from treadle.frontends.torch.quiet import quiet
+from treadle.frontends.torch.tensor import Box
+from treadle.graph.graph import Graph
+from treadle.graph.shape import Shape, is_static
+from treadle.graph.template import Form, Template
+from treadle.graph.value import Value
+
+
+def export(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> torch.export.ExportedProgram:
+    """`module` as a program of ATen ops. Raises InputError without example inputs, ModelError if it cannot be exported."""
+    if example_inputs is None:
+        raise InputError(
+            "a torch.nn.Module needs example_inputs: its positional arguments as a tuple, "
+            "for example treadle.Session(module, example_inputs=(torch.zeros(1, 3, 224, 224),))"
+        )
+    given = example_inputs if isinstance(example_inputs, tuple | list) else (example_inputs,)
+    if module.training:
+        raise ModelError("the module is in training mode; treadle runs inference: call .eval() on it first")
+    try:
+        with torch.no_grad(), quiet():
+            return torch.export.export(module, tuple(given), dynamic_shapes=dynamic_shapes)
+    except Exception as error:
+        raise ModelError(f"torch.export cannot export {type(module).__name__}: {error}") from error
+
+
+def from_program(program: torch.export.ExportedProgram) -> Graph | Template:
+    """What `program` computes. Inputs keep their names; outputs are called `output`, or by where they stand."""
+    source = _Program(program)
+    template = Template(source.title, source.inputs, source.outputs, source.build)
+    if all(value.shape is not None and is_static(value.shape) for value in source.inputs):
+        return source.build([(value.known_dtype, value.static_shape) for value in source.inputs])
+    return template
+
+
+class _Program:
+    """An exported program taken apart: which placeholder is what, and what outputs are called."""
+
+    def __init__(self, program: torch.export.ExportedProgram) -> None:
+        faults = Faults()
+        self.title = "the exported program"
+        self._program = _functional(program)
+        self._kinds = {spec.arg.name: spec for spec in self._program.graph_signature.input_specs}
+        self._refuse_writes(faults)
+        self.inputs = tuple(self._inputs(faults))
+        faults.raise_all(self.title)
+        self.outputs = apart(self._names(), self.inputs)
+
+    def _refuse_writes(self, faults: Faults) -> None:
+        for spec in self._program.graph_signature.output_specs:
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                what = "its input" if spec.kind is OutputKind.USER_INPUT_MUTATION else "its own buffer"
+                faults.add(
+                    f"output {spec.arg.name!r}",
+                    Unsupported(f"it changes {what} {spec.target!r}; treadle runs inference"),
+                )
+
+    def _inputs(self, faults: Faults) -> list[Value]:
+        found = []
+        for node in self._placeholders():
+            if self._kinds[node.name].kind is not InputKind.USER_INPUT:
+                continue
+            example = node.meta.get("val")
+            if isinstance(example, torch.Tensor):
+                try:
+                    found.append(Value(node.name, core(example.dtype), shape_of(example)))
+                except Unsupported as fault:
+                    faults.add(f"input {node.name!r}", fault)
+            elif isinstance(example, torch.SymInt | torch.SymFloat | torch.SymBool):
+                faults.add(
+                    f"input {node.name!r}", Unsupported("it is a Python number that is not fixed; pass a tensor")
+                )
+        return found
+
+    def _placeholders(self) -> list[Any]:
+        return [node for node in self._program.graph.nodes if node.op == "placeholder"]
+
+    def _names(self) -> list[str]:
+        """The outputs' names: keys and positions in what the module returns."""
+        spec = self._program.call_spec.out_spec
+        count = len(self._returned())
+        if spec is None:
+            return names_of(list(range(count)))
+        return names_of(pytree.tree_unflatten(list(range(count)), spec), self._returned())
+
+    def _returned(self) -> list[Any]:
+        output = next(node for node in self._program.graph.nodes if node.op == "output")
+        return list(output.args[0])
+
+    def build(self, forms: Sequence[Form]) -> Graph:
+        """The graph for inputs of these forms."""
+        graph, given = started("torch", self.inputs, self.outputs, forms)
+        faults = Faults()
+        importer = Importer(graph, faults)
+        boxes = {value.name: Box(value, owner=f"its input {value.name!r}") for value in given}
+        args = [self._argument(node, importer, boxes, faults) for node in self._placeholders()]
+        results = fx.run(importer, self._program.graph_module, args)
+        faults.raise_all(self.title)
+        finish(importer, [value.name for value in self.outputs], [r for r in results if r is not None])
+        faults.raise_all(self.title)
+        return graph
+
+    def _argument(self, node: Any, importer: Importer, boxes: dict[str, Box], faults: Faults) -> Any:
+        spec, program = self._kinds[node.name], self._program
+        if spec.kind is InputKind.USER_INPUT:
+            return boxes.get(node.name, getattr(spec.arg, "value", None))
+        target = str(spec.target)
+        found = program.state_dict.get(target, program.constants.get(target))
+        if isinstance(found, torch.Tensor):
+            return importer.attempt(f"parameter {target!r}", lambda: importer.constant(found, target))
+        faults.add(f"input {node.name!r}", Unsupported(f"it is a {spec.kind.name.lower()}, which treadle has not"))
+        return None
+
+
+def _functional(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """`program` without ops that write into its buffers or inputs, which the graph's own signature does not tell."""
+    targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
+    writes = any(getattr(getattr(t, "_schema", None), "is_mutable", False) for t in targets)
+    if not writes:
+        return program
+    with quiet():
+        return program.run_decompositions({})
+
+
+def shape_of(example: torch.Tensor) -> Shape:
+    """The shape of a traced tensor: numbers, and names of symbols."""
+    return tuple(size if isinstance(size, int) else _dim(size) for size in example.shape)
+
+
+def _dim(size: torch.SymInt) -> int | str:
+    expression = size.node.expr
+    return int(expression) if expression.is_number else str(expression)
+
+
+def names_of(structure: Any, leaves: Sequence[Any] | None = None) -> list[str]:
+    """A name for each leaf: `output` for a single one, else keys and positions joined by `_`; None has no name."""
+    paths, _ = pytree.tree_flatten_with_path(structure)
+    names: list[str] = []
+    for path, number in paths:
+        if number is None or (leaves is not None and leaves[number] is None):
+            continue
+        words = [str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in path]
+        if not words or all(word.isdecimal() for word in words):
+            words = ["output", *words]
+        names.append("_".join(words))
+    return ["output"] if names == ["output_0"] else names
+
+
+def apart(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
+    """Outputs called `names`, with `_` added to those that an input or another output has."""
+    taken = {value.name for value in inputs}
+    found = []
+    for name in names:
+        free = name
+        while free in taken:
+            free += "_"
+        taken.add(free)
+        found.append(Value(free))
+    return tuple(found)
+
+
+def started(
+    name: str, inputs: Sequence[Value], outputs: Sequence[Value], forms: Sequence[Form]
+) -> tuple[Graph, list[Value]]:
+    """A graph with inputs of these forms, and their values; the outputs' names are kept free."""
+    graph = Graph(name)
+    given = [graph.input(value.name, *form) for value, form in zip(inputs, forms, strict=True)]
+    for value in outputs:
+        graph.unique_name(value.name)
+    return graph, given
+
+
+def finish(importer: Importer, names: Sequence[str], results: Sequence[Any]) -> None:
+    """Make `results` the outputs of the graph, called `names`."""
+    b = importer.b
+    for name, result in zip(names, results, strict=True):
+        b.name = name
+
+        def made(result: Any = result) -> Value:
+            if isinstance(result, Box):
+                return result.read()
+            if isinstance(result, Number):
+                return result.value
+            if isinstance(result, bool | int | float):
+                import numpy as np
+
+                return b.constant(np.asarray(result))
+            raise Unsupported(f"it returns a {type(result).__name__}; treadle returns tensors and numbers")
+
+        value = importer.attempt(f"output {name!r}", made)
+        if isinstance(value, Value):
+            output = Value(name, value.dtype, value.shape)
+            b.graph.outputs.append(b.graph.add("identity", [value], name=name, outputs=[output]).output)

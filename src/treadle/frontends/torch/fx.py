@@ -1,0 +1,134 @@
+"""FX graphs of ATen ops, run symbol by symbol: tensors become core nodes, Python values are computed at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import fx
+
+from treadle.frontends.faults import Unsupported
+from treadle.frontends.torch.build import Number
+from treadle.frontends.torch.calls import Importer, is_missing
+from treadle.frontends.torch.higher import HIGHER
+from treadle.frontends.torch.scalars import item
+from treadle.frontends.torch.tensor import ABSENT, MISSING, Absent, Box
+from treadle.graph.shape import is_static
+
+_IGNORED = frozenset({
+    "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size",
+})  # fmt: skip
+"""Ops that check what is known already or cannot be helped."""
+
+_LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
+
+
+def run(importer: Importer, module: fx.GraphModule, args: Sequence[Any], scope: str = "") -> Any:
+    """The outputs of `module` for `args`, one a placeholder: Boxes and Python values, MISSING after a fault."""
+    env: dict[fx.Node, Any] = {}
+    given = iter(args)
+    for node in module.graph.nodes:
+        if node.op == "placeholder":
+            env[node] = next(given)
+        elif node.op == "output":
+            return _read(node.args[0], env)
+        else:
+            importer.b.name = f"{scope}{node.name}"
+            env[node] = importer.attempt(place(node), partial(_node, importer, module, node, env, scope))
+    return None
+
+
+def place(node: fx.Node) -> str:
+    """Where a node stands: its name, op, and the line of the program that made it."""
+    found = _LINE.findall(node.stack_trace or "")
+    line = f" at {found[-1][0]}:{found[-1][1]}" if found else ""
+    return f"node {node.name!r} ({_name(node.target)}){line}"
+
+
+def _name(target: Any) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return f"{target.namespace}.{target._opname}.{target._overloadname}"
+    return getattr(target, "__name__", str(target))
+
+
+def _read(argument: Any, env: Mapping[fx.Node, Any]) -> Any:
+    """`argument` with what nodes stand for."""
+    if isinstance(argument, fx.Node):
+        return env[argument]
+    if isinstance(argument, list | tuple):
+        return [_read(entry, env) for entry in argument]
+    if isinstance(argument, dict):
+        return {name: _read(entry, env) for name, entry in argument.items()}
+    if isinstance(argument, slice):
+        return slice(*(_read(part, env) for part in (argument.start, argument.stop, argument.step)))
+    return argument
+
+
+def _node(importer: Importer, module: fx.GraphModule, node: fx.Node, env: Mapping[fx.Node, Any], scope: str) -> Any:
+    if node.op == "get_attr":
+        found: Any = module
+        for part in str(node.target).split("."):
+            found = getattr(found, part)
+        return importer.constant(found, str(node.target)) if isinstance(found, torch.Tensor) else found
+    if node.op != "call_function":
+        raise Unsupported(f"treadle takes graphs of ATen ops; this is {node.op} of {node.target}")
+    args, kwargs = _read(node.args, env), _read(node.kwargs, env)
+    if is_missing([*args, *kwargs.values()]):
+        return MISSING
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return _overload(importer, target, args, kwargs, node)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        rule = HIGHER.get(target.name())
+        if rule is None:
+            raise Unsupported("treadle has no rule for it")
+        return rule(importer, args, lambda inner, given: run(importer, inner, given, f"{scope}{node.name}/"))
+    return python(target, args, kwargs)
+
+
+def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The result of a Python function on Python values (sizes, items of lists), or a named tuple of what it is given."""
+    if isinstance(target, type) and issubclass(target, tuple):
+        return list(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
+    if any(isinstance(value, Absent) for value in (*args, *kwargs.values())):
+        return ABSENT
+    if any(isinstance(value, Box | Number) for value in (*args, *kwargs.values())):
+        raise Unsupported("it computes with a number that is known only when the graph runs")
+    return target(*args, **kwargs)
+
+
+def _overload(importer: Importer, target: Any, args: list[Any], kwargs: dict[str, Any], node: fx.Node) -> Any:
+    name = target._opname
+    if target.namespace not in ("aten", "prims"):
+        raise Unsupported("treadle has no rule for it; register a decomposition, or keep it out of the compiled region")
+    if name in _IGNORED:
+        return None
+    if name.startswith("sym_") and isinstance(args[0], Box):
+        return symbolic(importer, name, args)
+    if name == "size":
+        return symbolic(importer, "sym_size", args)
+    if name in ("item", "_local_scalar_dense"):
+        return item(importer.b, args[0].read())
+    return importer.call(target._schema, args, kwargs, place(node))
+
+
+def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:
+    """The size, number of elements, stride or offset of a tensor; treadle's tensors are contiguous.
+
+    ABSENT where data decide: exported programs ask for such sizes to check them, too.
+    """
+    held = args[0].held()
+    if held.shape is None or not is_static(held.shape):
+        return ABSENT
+    shape = importer.b.shape(held)
+    if name == "sym_size":
+        return shape[args[1]] if len(args) > 1 else list(shape)
+    if name == "sym_numel":
+        return torch.Size(shape).numel()
+    if name == "sym_storage_offset":
+        return 0
+    strides = [torch.Size(shape[axis + 1 :]).numel() for axis in range(len(shape))]
+    return strides[args[1]] if len(args) > 1 else strides

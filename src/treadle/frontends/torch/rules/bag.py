@@ -1,0 +1,137 @@
+"""Embedding bags: rows of a table, those of each bag summed up, averaged, or their maximum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from treadle import dtypes
+from treadle.frontends.faults import Fault
+from treadle.frontends.torch.build import Builder
+from treadle.graph.value import Value
+
+SUM, MEAN, MAX = range(3)
+
+_FAR = 1 << 60
+"""An index out of every range."""
+
+
+def embedding_bag(
+    b: Builder,
+    weight: Value,
+    indices: Value,
+    offsets: Value,
+    scale_grad_by_freq: bool = False,  # noqa: ARG001 - matters for training alone
+    mode: int = SUM,
+    sparse: bool = False,  # noqa: ARG001 - likewise
+    sample_weights: Value | None = None,
+    include_last_offset: bool = False,
+    padding: int | None = None,
+) -> list[Value | None]:
+    """Sum, mean or maximum [bags, width] of the rows of `weight` [rows, width] in each bag. Bags begin at `offsets` [bags] in
+    `indices` [n]; with `include_last_offset` one more says where the last bag ends.
+
+    Rows number `padding` count for nothing; a bag of no others is 0. Bags of one known size, which indices [bags, size] have,
+    are an axis; others are added up row by row. Offsets that do not begin at 0, fall, or lie behind the indices raise Fault
+    where they are known, else KernelError when the graph runs.
+    """
+    _check(b, weight, indices, offsets)
+    dtype, (height, _), (rows,) = weight.known_dtype, b.shape(weight), b.shape(indices)
+    if sample_weights is not None and mode != SUM:
+        raise Fault("weights of samples go with sums alone")
+    if padding is not None and not -height <= padding < height:
+        raise Fault(f"padding_idx must be a row of {height}, got {padding}")
+    bags = _bags(b, offsets, rows, ends=include_last_offset)
+    picked = b.add("gather", weight, indices, axis=0)
+    if sample_weights is not None:
+        picked = b.add("mul", picked, b.reshape(sample_weights, (rows, 1)))
+    counts = bags.lengths
+    if padding is not None:
+        other = b.add("ne", indices, b.scalar(padding % height, indices.known_dtype))
+        kept = b.reshape(other, (rows, 1))
+        picked = b.add("where", kept, picked, b.scalar(-math.inf if mode == MAX else 0, dtype))
+        counts = bags.fold(b, "sum", b.cast(kept, dtypes.i64))
+    if mode == MEAN and counts is None:
+        result = bags.fold(b, "mean", picked)
+    else:
+        result = bags.fold(b, "max" if mode == MAX else "sum", picked)
+    if mode != SUM and counts is not None:
+        members, zero = b.cast(b.reshape(counts, (bags.count, 1)), dtype), b.scalar(0, dtype)
+        if mode == MEAN:
+            result = b.add("div", result, b.add("max", members, b.scalar(1, dtype)))
+        else:
+            result = b.add("where", b.add("eq", members, zero), zero, result)
+    return [result, None, None, None]
+
+
+def _check(b: Builder, weight: Value, indices: Value, offsets: Value) -> None:
+    for what, value, rank in (("table", weight, 2), ("indices", indices, 1), ("offsets", offsets, 1)):
+        dtype, shape = value.known_dtype, b.shape(value)
+        fits = dtype.is_float if value is weight else dtype.is_integer
+        if not fits or len(shape) != rank:
+            wanted = "floats of two axes" if value is weight else "integers of one axis"
+            raise Fault(f"{what} must be {wanted}, got {dtype} of shape {list(shape)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Even:
+    """`count` bags of `size` rows each."""
+
+    count: int
+    size: int
+    lengths: None = None
+
+    def fold(self, b: Builder, how: str, rows: Value) -> Value:
+        """The rows [n, width] of each bag as one [count, width]: their sum, mean or max."""
+        return b.reduce(f"reduce_{how}", b.reshape(rows, (self.count, self.size, b.shape(rows)[1])), (1,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Uneven:
+    """`count` bags of as many rows as `lengths` [count] says. `numbers` [n, 1] are the bags of the rows; `count` is the one
+    of rows behind the end of the last."""
+
+    count: int
+    lengths: Value
+    numbers: Value
+
+    def fold(self, b: Builder, how: str, rows: Value) -> Value:
+        """The rows [n, width] of each bag as one [count, width]: their sum or max; of none 0 or the least there is."""
+        dtype, width = rows.known_dtype, b.shape(rows)[1]
+        blank = b.full(-math.inf if how == "max" else 0, dtype, (self.count + 1, width))
+        found = b.add("scatter_nd", blank, self.numbers, rows, reduction="add" if how == "sum" else how)
+        return b.slice(found, 0, 0, self.count)
+
+
+def _bags(b: Builder, offsets: Value, rows: int, *, ends: bool) -> _Even | _Uneven:
+    """The bags of `rows` rows. Raises Fault for offsets that are known and cannot be."""
+    if ends and b.shape(offsets) == (0,):
+        raise Fault("with include_last_offset there must be an offset, got none")
+    end = [] if ends else [rows]
+    count = b.shape(offsets)[0] + len(end) - 1
+    size = 0 if offsets.data is None else _size([*offsets.data.tolist(), *end], rows)
+    if size:
+        return _Even(count, size)
+    edges = b.add("concat", b.cast(offsets, dtypes.i64), b.ints(end), axis=0)
+    begins, zero = b.slice(edges, 0, 0, count), b.scalar(0, dtypes.i64)
+    lengths = b.add("sub", b.slice(edges, 0, 1, count + 1), begins)
+    wrong = b.add("concat", b.add("ne", b.slice(edges, 0, 0, 1), zero), b.add("lt", lengths, zero), axis=0)
+    places = b.add("where", wrong, b.scalar(_FAR, dtypes.i64), edges)
+    nothing, one = b.full(0, dtypes.i64, (rows + 1,)), b.full(1, dtypes.i64, (count + 1,))
+    begun = b.add("scatter_elements", nothing, places, one, axis=0, reduction="add")
+    running = b.add("cumsum", b.slice(begun, 0, 0, rows), axis=0, exclusive=False, reverse=False)
+    numbers = b.add("sub", running, b.scalar(1, dtypes.i64))
+    return _Uneven(count, lengths, b.reshape(numbers, (rows, 1)))
+
+
+def _size(edges: Sequence[int], rows: int) -> int:
+    """How many rows each bag has, if all rows are in bags and these have as many; else 0. Raises Fault if they cannot be."""
+    for at, (before, edge) in enumerate(pairwise((0, *edges))):
+        if not before <= edge <= (rows if at else 0):
+            raise Fault(
+                f"offsets must begin at 0 and rise to at most {rows}, the number of indices; number {at} is {edge}"
+            )
+    lengths = {end - begin for begin, end in pairwise(edges)}
+    return lengths.pop() if len(lengths) == 1 and edges[-1] == rows else 0

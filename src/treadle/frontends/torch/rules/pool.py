@@ -1,0 +1,171 @@
+"""Pools over windows, adaptive pools, and resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.torch.build import Builder
+from treadle.frontends.torch.rules.rule import Rule, Sizes, batched_like, per_axis, with_batch
+from treadle.graph.value import Value
+
+
+def max_pool(rank: int) -> Rule:
+    """A rule for max_pool1d, 2d, 3d."""
+
+    def rule(
+        b: Builder,
+        input: Value,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        dilation: Sizes = 1,
+        ceil_mode: bool = False,
+    ) -> Value:
+        window = _window(rank, kernel_size, stride, padding, dilation)
+        return batched_like(b, b.add("max_pool", with_batch(b, input, rank), **window, ceil_mode=ceil_mode), input)
+
+    return rule
+
+
+def max_pool_with_indices(rank: int) -> Rule:
+    """A rule for the pools that also tell where: reading that is refused."""
+    pool = max_pool(rank)
+    return lambda b, *args: [pool(b, *args), None]
+
+
+def avg_pool(rank: int) -> Rule:
+    """A rule for avg_pool1d, 2d, 3d."""
+
+    def rule(
+        b: Builder,
+        input: Value,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Value:
+        if divisor_override is not None:
+            raise Unsupported("it overrides the divisor; multiply the result instead")
+        window = _window(rank, kernel_size, stride, padding)
+        how = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+        return batched_like(b, b.add("avg_pool", with_batch(b, input, rank), **window, **how), input)
+
+    return rule
+
+
+def _window(
+    rank: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes = 1
+) -> dict[str, tuple[int, ...]]:
+    """The attributes of a pool that say where its windows lie; without a stride they lie side by side."""
+    kernel, pads = per_axis(kernel_size, rank), per_axis(padding, rank)
+    for pad, size in zip(pads, kernel, strict=True):
+        if not 0 <= pad <= size // 2:
+            raise Fault(f"padding must be from 0 to half of the kernel size, got padding {pad} and kernel size {size}")
+    return {
+        "kernel": kernel,
+        "strides": per_axis(stride, rank) if stride else kernel,
+        "pads": pads * 2,
+        "dilations": per_axis(dilation, rank),
+    }
+
+
+def adaptive(kind: str, rank: int) -> Rule:
+    """A rule for adaptive pools: to 1 a reduction; to sizes that divide a pool; else products with means of windows."""
+    op = "reduce_mean" if kind == "avg" else "reduce_max"
+
+    def rule(b: Builder, input: Value, output_size: int | Sequence[int | None] | None) -> Value:
+        shape = b.shape(input)
+        sizes = shape[len(shape) - rank :]
+        given = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
+        wanted = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
+        axes = tuple(range(len(shape) - rank, len(shape)))
+        if all(out == 1 for out in wanted):
+            return b.reduce(op, input, axes, keepdims=True)
+        if all(out and size % out == 0 for size, out in zip(sizes, wanted, strict=True)):
+            kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+            return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
+        if kind == "max":
+            return _windows_of_max(b, input, axes, wanted)
+        x = input
+        for axis, size, out in zip(axes, sizes, wanted, strict=True):
+            x = _means(b, x, axis, size, out)
+        return x
+
+    return rule
+
+
+def _bounds(size: int, out: int) -> list[tuple[int, int]]:
+    """Where the windows of an adaptive pool begin and end."""
+    return [(index * size // out, -(-(index + 1) * size // out)) for index in range(out)]
+
+
+def _means(b: Builder, x: Value, axis: int, size: int, out: int) -> Value:
+    """The means over the windows along `axis`, as a product."""
+    weights = np.zeros((size, out))
+    for index, (begin, end) in enumerate(_bounds(size, out)):
+        weights[begin:end, index] = 1 / (end - begin)
+    last = b.rank(x) - 1
+    perm = [*(other for other in range(last + 1) if other != axis), axis]
+    product = b.matmul(b.transpose(x, perm), b.constant(weights.astype(x.known_dtype.numpy)))
+    return b.transpose(product, [*range(axis), last, *range(axis, last)])
+
+
+def _windows_of_max(b: Builder, x: Value, axes: Sequence[int], wanted: Sequence[int]) -> Value:
+    for axis, out in zip(axes, wanted, strict=True):
+        parts = [
+            b.reduce("reduce_max", b.slice(x, axis, *bounds), (axis,), keepdims=True)
+            for bounds in _bounds(b.shape(x)[axis], out)
+        ]
+        x = b.add("concat", *parts, axis=axis)
+    return x
+
+
+def adaptive_max_with_indices(rank: int) -> Rule:
+    """A rule for the adaptive pools that also tell where: reading that is refused."""
+    pool = adaptive("max", rank)
+    return lambda b, x, output: [pool(b, x, output), None]
+
+
+def upsample(mode: str, *, corners: bool) -> Rule:
+    """A rule for upsample_*: (x, output_size, [align_corners], scales...), or with `.vec` (.., scale_factors)."""
+
+    def rule(b: Builder, x: Value, size: Sequence[int] | None, *rest: object) -> Value:
+        align = bool(rest[0]) if corners else False
+        scales = _factors(rest[1:] if corners else rest)
+        shape = b.shape(x)
+        rank = len(shape) - 2
+        if size is None:
+            if scales is None:
+                raise Fault("either the output's size or scale factors must be given")
+            size = [int(dim * factor) for dim, factor in zip(shape[2:], scales, strict=True)]
+        given = scales is not None and len(scales) == rank and not align
+        factors = np.asarray([1, 1, *scales], np.float32) if given and scales is not None else None
+        exact = given and [int(np.floor(d * f)) for d, f in zip(shape[2:], scales or (), strict=True)] == list(size)
+        return b.add(
+            "resize",
+            x,
+            None,
+            b.constant(factors) if exact and factors is not None else None,
+            None if exact else b.ints([*shape[:2], *size]),
+            mode=mode,
+            coordinate_mode="asymmetric" if mode == "nearest" else "align_corners" if align else _HALF[mode],
+            nearest_mode="floor",
+        )
+
+    return rule
+
+
+_HALF = {"linear": "half_pixel", "cubic": "half_pixel"}
+
+
+def _factors(given: Sequence[object]) -> list[float] | None:
+    """Scale factors, written as one list or as a number an axis."""
+    if len(given) == 1 and isinstance(given[0], list | tuple):
+        return [float(factor) for factor in given[0]]
+    found = [factor for factor in given if isinstance(factor, int | float)]
+    return [float(factor) for factor in found] if found and len(found) == len(given) else None

@@ -1,0 +1,83 @@
+"""Shapes: tuples of dimensions, each a number or, before specialisation, a symbol's name."""
+
+from collections.abc import Iterable
+from typing import TypeGuard
+
+from treadle.errors import LimitError, ShapeError
+
+Dim = int | str
+Shape = tuple[Dim, ...]
+StaticShape = tuple[int, ...]
+
+_MAX_ELEMENTS = 1 << 40
+_MAX_RANK = 64
+"""As many dimensions as NumPy's arrays can have."""
+
+
+def is_static(shape: Shape) -> TypeGuard[StaticShape]:
+    """Whether every dimension is a number."""
+    return all(isinstance(dim, int) for dim in shape)
+
+
+def elements(shape: Iterable[int]) -> int:
+    """The product of `shape`'s dimensions, the only place where dimensions are multiplied up.
+
+    Raises ShapeError for a negative dimension, LimitError if there are more than 64 dimensions or 2**40 elements, or if
+    there would be if no dimension were 0: strides are as large as that.
+    """
+    total, span = 1, 1
+    dims = tuple(shape)
+    for dim in dims:
+        if dim < 0:
+            raise ShapeError(f"shape {list(dims)} has a negative dimension")
+        total *= dim
+        span *= dim or 1
+    if span > _MAX_ELEMENTS:
+        but = ", not counting dimensions of 0" if total == 0 else ""
+        raise LimitError(f"shape {list(dims)} has {span} elements{but}; at most {_MAX_ELEMENTS} are allowed")
+    if len(dims) > _MAX_RANK:
+        raise LimitError(f"shape {list(dims)} has {len(dims)} dimensions; at most {_MAX_RANK} are allowed")
+    return total
+
+
+def strides_of(shape: StaticShape) -> StaticShape:
+    """Steps between neighbours along each axis of a row-major tensor, in elements."""
+    return tuple(elements(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+def broadcast(*shapes: StaticShape) -> StaticShape:
+    """The common shape of `shapes` by NumPy's rules.
+
+    Raises ShapeError if two dimensions differ and neither is 1.
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, start=rank - len(shape)):
+            if dim == 1 or dim == result[axis]:
+                continue
+            if result[axis] != 1:
+                texts = " and ".join(str(list(s)) for s in shapes)
+                raise ShapeError(f"shapes {texts} do not broadcast: {result[axis]} meets {dim} on axis {axis}")
+            result[axis] = dim
+    return tuple(result)
+
+
+def around(shape: StaticShape, axis: int) -> tuple[int, int, int]:
+    """(elements of the axes before, the size of the axis, elements of those behind): the shape as three axes.
+
+    `axis` counts from the front. Raises as `elements`.
+    """
+    return elements(shape[:axis]), shape[axis], elements(shape[axis + 1 :])
+
+
+def normalize_axis(axis: int, rank: int) -> int:
+    """`axis` counted from the front. Raises ShapeError unless -rank <= axis < rank."""
+    if not -rank <= axis < rank:
+        raise ShapeError(f"axis {axis} is out of range for rank {rank}; wanted {-rank} to {rank - 1}")
+    return axis + rank if axis < 0 else axis
+
+
+def text(shape: Shape) -> str:
+    """`[1, 3, H, W]`."""
+    return "[" + ", ".join(str(dim) for dim in shape) + "]"

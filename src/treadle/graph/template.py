@@ -1,0 +1,29 @@
+"""Templates: models whose graph is known once the dtypes and shapes of their inputs are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from treadle.dtypes import DType
+from treadle.graph.graph import Graph
+from treadle.graph.shape import StaticShape
+from treadle.graph.value import Value
+
+Form = tuple[DType, StaticShape]
+"""Dtype and shape of one input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A model that becomes a Graph for each combination of input forms it meets.
+
+    `inputs` and `outputs` say what is known beforehand: their names, and a dtype and a shape or None. `build` gives
+    the Graph for one form an input, with inputs and outputs of these names in this order; it raises ModelError or
+    ShapeError, listing what does not fit.
+    """
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    build: Callable[[Sequence[Form]], Graph]

@@ -1,0 +1,89 @@
+"""Every TREADLE_* environment variable: name, type, default and meaning, in one table.
+
+A knob is read from the environment when it is asked for, so a test or a program may change it.
+Thread settings (TREADLE_INTRA_OP_THREADS, TREADLE_INTER_OP_THREADS, TREADLE_SPIN_US, TREADLE_CPUS) stand beside variables of OpenMP
+and MKL, with a precedence of their own: `runtime.threads` reads them.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from treadle.errors import KnobError
+
+
+class Knob(NamedTuple):
+    """One environment variable. `parse` turns its text into a value or raises ValueError."""
+
+    name: str
+    default: Any
+    parse: Callable[[str], Any]
+    wanted: str
+    doc: str
+
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in names:
+            raise ValueError(text)
+        return text
+
+    return parse
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text) or int(text) < least:
+            raise ValueError(text)
+        return int(text)
+
+    return parse
+
+
+def _folder(text: str) -> str:
+    return "off" if text.strip().lower() == "off" else text
+
+
+_ISAS = ("avx512", "avx2", "generic")
+
+KNOBS: dict[str, Knob] = {
+    knob.name: knob
+    for knob in (
+        Knob("TREADLE_ISA", None, _one_of(*_ISAS), "one of " + ", ".join(_ISAS),
+             "Generate code for this instruction set instead of the best one the CPU has."),
+        Knob("TREADLE_CACHE", None, _folder, "a folder, or `off`",
+             "Folder of compiled kernels and models; `off` keeps none. Default: ~/.cache/treadle."),
+        Knob("TREADLE_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",
+             "How much that folder may hold; what was not used for longest is dropped."),
+        Knob("TREADLE_COMPILE_APART", "on", _one_of("on", "off"), "on or off",
+             "Compile large models in a process of their own, which ends when the compiled form is in that folder."),
+        Knob("TREADLE_DEBUG", 0, _whole(0), "0 or more",
+             "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
+        Knob("TREADLE_PARALLEL_BACKEND", "native", _one_of("native", "openmp", "tbb"), "native, openmp or tbb",
+             "What runs the loops inside ops; fixed by the first run."),
+        Knob("TREADLE_MATMUL_PROVIDER", "treadle", _one_of("treadle", "openblas", "mkl", "onednn"),
+             "treadle, openblas, mkl or onednn", "Who multiplies f32 and f64 matrices, in sessions that do not say."),
+        Knob("TREADLE_PLAN_CACHE", 16, _whole(1), "1 or more",
+             "How many plans (one for each combination of input shapes) a session keeps."),
+        Knob("TREADLE_OUTPUTS_MB", 128, _whole(0), "MiB, 0 or more",
+             "How much memory of earlier outputs the process keeps for later runs; 0 keeps none."),
+    )
+}  # fmt: skip
+
+
+def get(name: str) -> Any:
+    """The value of the knob `name`: from the environment, else its default.
+
+    Raises KnobError if the environment's value cannot be used; KeyError for an unknown knob.
+    """
+    knob = KNOBS[name]
+    text = os.environ.get(name)
+    if text is None or text == "":
+        return knob.default
+    try:
+        return knob.parse(text)
+    except ValueError:
+        raise KnobError(
+            f"environment variable {name}: wanted {knob.wanted}, got {text!r}; correct it or unset it ({knob.doc})"
+        ) from None

@@ -1,0 +1,64 @@
+"""attention: softmax(tail(q @ k.T)) @ v, made by a pass where the scores are read by nothing else.
+
+Operands are permuted to q [.., queries, depth], k [.., keys, depth] and v [.., keys, width]; leading axes
+broadcast. The tail (scale, mask) works on the scores [.., queries, keys]; `out_perm` permutes the result.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from treadle.errors import ShapeError
+from treadle.graph.shape import StaticShape, broadcast, text
+from treadle.ops.matmul import operand_shape
+from treadle.ops.op import Array, Attrs, Info
+from treadle.ops.operands import need_float, operand, present, rank_at_least, result, same_dtype, widened
+from treadle.ops.softmax import evaluate_softmax
+from treadle.ops.tail import apply_tail, infer_tail
+from treadle.ops.transpose import checked_perm
+
+
+def scores_shape(q: StaticShape, k: StaticShape) -> StaticShape:
+    """The shape of q @ k.T for operands as they are multiplied."""
+    return (*broadcast(q[:-2], k[:-2]), q[-2], k[-2])
+
+
+def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """inputs: q, k, v, operands of the tail. attrs, all optional: q_perm, k_perm, v_perm, out_perm, tail, sums (the
+    dtype of scores and result, where not that of q), safe (as softmax has it)."""
+    infos = [operand(inputs, number, name) for number, name in enumerate("qkv")]
+    dtype = same_dtype(*zip("qkv", infos, strict=True))
+    need_float(infos[0], "q")
+    dtype = attrs.get("sums", dtype)
+    q, k, v = (
+        operand_shape(attrs, name, rank_at_least(info, 2, name)) for name, info in zip("qkv", infos, strict=True)
+    )
+    if q[-1] != k[-1]:
+        raise ShapeError(f"depths differ: q is {text(q)}, k is {text(k)}")
+    if k[-2] != v[-2]:
+        raise ShapeError(f"numbers of keys differ: k is {text(k)}, v is {text(v)}")
+    scores = scores_shape(q, k)
+    (found,) = infer_tail(attrs, dtype, scores, inputs, 3)
+    if found.dtype != dtype:
+        raise ShapeError(f"the tail must give {dtype}, got {found.dtype}")
+    shape: StaticShape = (*broadcast(scores[:-2], v[:-2]), q[-2], v[-1])
+    if attrs.get("out_perm") is not None:
+        shape = tuple(shape[axis] for axis in checked_perm(attrs["out_perm"], len(shape)))
+    return [result(dtype, shape)]
+
+
+def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    """The scores as a whole, then softmax, then the second product."""
+    q, k, v = (_permuted(attrs, name, present(arrays, number)) for number, name in enumerate("qkv"))
+    dtype = attrs["sums"].numpy if "sums" in attrs else q.dtype
+    with np.errstate(all="ignore"):
+        scores = np.matmul(widened(q), widened(k).swapaxes(-1, -2)).astype(dtype)
+        (scores,) = apply_tail(attrs, scores, arrays, 3)
+        (weights,) = evaluate_softmax({"axis": -1, "safe": attrs.get("safe")}, [scores])
+        product = np.matmul(widened(weights), widened(v)).astype(dtype)
+    return [product if attrs.get("out_perm") is None else product.transpose(attrs["out_perm"]).copy()]
+
+
+def _permuted(attrs: Attrs, side: str, array: Array) -> Array:
+    perm = attrs.get(f"{side}_perm")
+    return array if perm is None else array.transpose(perm)

@@ -1,0 +1,147 @@
+"""resize: up- and downsampling by nearest neighbour, linear or cubic interpolation."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.errors import ShapeError
+from treadle.graph.shape import StaticShape, elements, normalize_axis, text
+from treadle.ops.interpolation import COORDINATE_MODES, MODES, NEAREST_MODES, AxisWeights, axis_weights
+from treadle.ops.op import Array, Attrs, Info
+from treadle.ops.operands import absent_or, dims, operand, optional, present, result, widened
+
+ASPECTS = ("stretch", "not_larger", "not_smaller")
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """What a resize comes to: for each axis of x its new size, its factor, and its part of `roi`."""
+
+    sizes: StaticShape
+    scales: tuple[float, ...]
+    rois: tuple[tuple[float, float], ...]
+
+
+def resizing(
+    attrs: Attrs, shape: StaticShape, roi: Array | None, scales: Array | None, sizes: Array | None
+) -> Resizing:
+    """Resolve the operands of a resize of `shape`.
+
+    Raises ShapeError unless exactly one of `scales` and `sizes` is given, with one number an axis.
+    """
+    axes = (
+        [normalize_axis(axis, len(shape)) for axis in attrs["axes"]] if attrs.get("axes") else list(range(len(shape)))
+    )
+    given = [array for array in (scales, sizes) if array is not None and array.size]
+    if len(given) != 1:
+        raise ShapeError(f"exactly one of scales and sizes must be given, got {len(given)} of them")
+    if given[0].size != len(axes):
+        raise ShapeError(f"wanted one number for each of the {len(axes)} resized axes, got {given[0].size}")
+    rois = [(0.0, 1.0)] * len(shape)
+    if roi is not None and roi.size == 2 * len(axes):
+        for number, axis in enumerate(axes):
+            rois[axis] = (float(roi[number]), float(roi[len(axes) + number]))
+    elif attrs["coordinate_mode"] == "tf_crop_and_resize":
+        raise ShapeError(f"tf_crop_and_resize wants roi with {2 * len(axes)} numbers: starts, then ends")
+    if given[0] is scales:
+        new, factors = _by_scales(shape, axes, given[0])
+    else:
+        new, factors = _by_sizes(shape, axes, given[0], attrs.get("keep_aspect", "stretch"))
+    return Resizing(tuple(new), tuple(factors), tuple(rois))
+
+
+def _by_scales(shape: StaticShape, axes: Sequence[int], scales: Array) -> tuple[list[int], list[float]]:
+    new, factors = list(shape), [1.0] * len(shape)
+    for axis, factor in zip(axes, scales.astype(np.float32), strict=True):
+        if not (math.isfinite(factor) and factor > 0):
+            raise ShapeError(f"scales must be positive, got {scales.tolist()}")
+        new[axis], factors[axis] = math.floor(np.float32(shape[axis]) * factor), float(factor)
+    return new, factors
+
+
+def _by_sizes(shape: StaticShape, axes: Sequence[int], sizes: Array, aspect: str) -> tuple[list[int], list[float]]:
+    new, factors = list(shape), [1.0] * len(shape)
+    for axis, size in zip(axes, (int(size) for size in sizes), strict=True):
+        if size < 0 or (shape[axis] == 0 and size):
+            raise ShapeError(f"axis {axis} of x {text(shape)} cannot be resized to {size}")
+        new[axis], factors[axis] = size, size / max(1, shape[axis])
+    if aspect != "stretch":
+        factor = (min if aspect == "not_larger" else max)(factors[axis] for axis in axes)
+        for axis in axes:
+            new[axis], factors[axis] = math.floor(factor * shape[axis] + 0.5), factor
+    return new, factors
+
+
+def tables(attrs: Attrs, shape: StaticShape, found: Resizing) -> dict[int, AxisWeights]:
+    """The interpolation tables of the axes that change, by axis."""
+    changed = {}
+    for axis, (size, out) in enumerate(zip(shape, found.sizes, strict=True)):
+        cropped = attrs["coordinate_mode"] == "tf_crop_and_resize" and found.rois[axis] != (0.0, 1.0)
+        if size == 0 or (size == out and math.isclose(found.scales[axis], 1.0) and not cropped):
+            continue
+        changed[axis] = axis_weights(
+            size,
+            out,
+            found.scales[axis],
+            mode=attrs["mode"],
+            coordinate_mode=attrs["coordinate_mode"],
+            nearest_mode=attrs.get("nearest_mode", "round_prefer_floor"),
+            cubic_coeff=attrs.get("cubic_coeff", -0.75),
+            exclude_outside=bool(attrs.get("exclude_outside", False)),
+            antialias=bool(attrs.get("antialias", False)),
+            roi=found.rois[axis],
+        )
+    return changed
+
+
+def infer_resize(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """x, roi, scales, sizes (the last three may be absent; one of scales and sizes must not be).
+
+    attrs: mode, coordinate_mode, nearest_mode (round_prefer_floor), cubic_coeff (-0.75), exclude_outside (False),
+    extrapolation (0), antialias (False), axes (all), keep_aspect (stretch); those with a default may be absent.
+    """
+    x = operand(inputs, 0, "x")
+    for name, allowed in (
+        ("mode", MODES),
+        ("coordinate_mode", COORDINATE_MODES),
+        ("nearest_mode", NEAREST_MODES),
+        ("keep_aspect", ASPECTS),
+    ):
+        if attrs.get(name, allowed[0]) not in allowed:
+            raise ShapeError(f"{name} must be one of {', '.join(allowed)}, got {attrs[name]!r}")
+    if not (x.dtype.is_float or x.dtype.is_integer or (x.dtype == dtypes.boolean and attrs["mode"] == "nearest")):
+        raise ShapeError(f"{x.dtype} cannot be resized by mode {attrs['mode']}")
+    arrays = []
+    for index in (1, 2, 3):
+        info = optional(inputs, index)
+        if info is not None and info.value is None and info.shape != (0,):
+            return [Info(x.dtype, None)]
+        arrays.append(None if info is None else info.value)
+    return [result(x.dtype, resizing(attrs, dims(x), *arrays).sizes)]
+
+
+def evaluate_resize(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    x = present(arrays, 0)
+    found = resizing(attrs, x.shape, *(absent_or(arrays, index) for index in (1, 2, 3)))
+    elements(found.sizes)
+    resized = x if attrs["mode"] == "nearest" else x.astype(np.float64) if x.dtype.kind in "iu" else widened(x)
+    outside = np.zeros((1,) * x.ndim, np.bool_)
+    for axis, table in tables(attrs, x.shape, found).items():
+        along = (-1, *(1,) * (x.ndim - 1 - axis))
+        if attrs["mode"] == "nearest":
+            resized = np.take(resized, table.indices[:, 0], axis=axis)
+        else:
+            total = np.zeros((*resized.shape[:axis], found.sizes[axis], *resized.shape[axis + 1 :]))
+            for tap in range(table.indices.shape[1]):
+                total += np.take(resized, table.indices[:, tap], axis=axis) * table.weights[:, tap].reshape(along)
+            resized = total
+        outside = outside | table.outside.reshape(along)
+    if outside.any():
+        resized = np.where(outside, np.asarray(attrs.get("extrapolation", 0.0), resized.dtype), resized)
+    if x.dtype.kind in "iu" and resized.dtype != x.dtype:
+        limits = np.iinfo(x.dtype)
+        resized = np.clip(np.rint(resized), limits.min, limits.max)
+    return [resized.astype(x.dtype)]

@@ -1,0 +1,89 @@
+"""shape, size, range, constant_of_shape: tensors made of shapes, and shapes made of tensors."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.errors import LimitError, ShapeError
+from treadle.graph.shape import elements
+from treadle.ops.op import Array, Attrs, Info
+from treadle.ops.operands import dims, integers, numbers, operand, present, result, same_dtype
+
+_MAX_RANGE = 1 << 40
+
+
+def _bounds(attrs: Attrs, rank: int) -> tuple[int, int]:
+    """The axes [start, end) that `shape` tells of; numbers outside the rank are moved to its ends."""
+    start, end = attrs.get("start") or 0, attrs.get("end")
+    end = rank if end is None else end
+    start, end = (min(max(axis + rank if axis < 0 else axis, 0), rank) for axis in (start, end))
+    return start, max(start, end)
+
+
+def infer_shape(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """attrs: start, end (None: the rank). i64, one number an axis; its value is known at once."""
+    shape = dims(operand(inputs, 0, "x"))
+    start, end = _bounds(attrs, len(shape))
+    return [Info(dtypes.i64, (end - start,), np.array(shape[start:end], np.int64))]
+
+
+def evaluate_shape(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    shape = present(arrays, 0).shape
+    start, end = _bounds(attrs, len(shape))
+    return [np.array(shape[start:end], np.int64)]
+
+
+def infer_size(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """The number of elements, an i64 scalar; its value is known at once."""
+    return [Info(dtypes.i64, (), np.array(elements(dims(operand(inputs, 0, "x"))), np.int64))]
+
+
+def evaluate_size(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    return [np.array(present(arrays, 0).size, np.int64)]
+
+
+def _range_length(start: Array, limit: Array, delta: Array) -> int:
+    first, last, step = (array.reshape(()).item() for array in (start, limit, delta))
+    if step == 0 or not all(math.isfinite(number) for number in (first, last, step)):
+        raise ShapeError(f"a range from {first} to {last} in steps of {step} has no length")
+    # Integers are counted exactly: float division would lose the last ones of long ranges.
+    count: int = -((first - last) // step) if isinstance(step, int) else math.ceil((last - first) / step)
+    if count > _MAX_RANGE:
+        raise LimitError(f"a range from {first} to {last} in steps of {step} has {count} elements")
+    return max(0, count)
+
+
+def infer_range(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """start, limit, delta: scalars of one numeric dtype."""
+    named = [(name, operand(inputs, index, name)) for index, name in enumerate(("start", "limit", "delta"))]
+    dtype = same_dtype(*named)
+    for name, info in named:
+        if elements(dims(info)) != 1:
+            raise ShapeError(f"{name} must be a scalar, got shape {list(dims(info))}")
+    values = [info.value for _, info in named]
+    start, limit, delta = values
+    if start is None or limit is None or delta is None:
+        return [Info(dtype, None)]
+    return [result(dtype, (_range_length(start, limit, delta),))]
+
+
+def evaluate_range(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    start, limit, delta = (present(arrays, index) for index in range(3))
+    steps = np.arange(_range_length(start, limit, delta))
+    wide = np.float64 if start.dtype.kind not in "iu" else start.dtype
+    return [(start.reshape(()).astype(wide) + steps.astype(wide) * delta.reshape(()).astype(wide)).astype(start.dtype)]
+
+
+def infer_constant_of_shape(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
+    """shape. attrs: value (an array of one element, whose dtype the result has)."""
+    wanted = integers(operand(inputs, 0, "shape"), "shape")
+    dtype = dtypes.from_numpy(attrs["value"].dtype)
+    return [Info(dtype, None) if wanted is None else result(dtype, wanted)]
+
+
+def evaluate_constant_of_shape(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
+    shape = numbers(present(arrays, 0))
+    elements(shape)
+    return [np.full(shape, attrs["value"].reshape(()), attrs["value"].dtype)]

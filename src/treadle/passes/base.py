@@ -1,0 +1,61 @@
+"""What every pass is: a named rewriting of a graph, told the target and how far it may go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from treadle.graph.graph import Graph
+from treadle.plan.target import Target
+
+Math = Literal["fast", "exact"]
+Precision = Literal["f32", "bf16"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a compilation may spend, so that no model can make it exhaust the machine.
+
+    A folded constant may have `fold_bytes` bytes and `fold_growth` times the bytes of all the graph's
+    constants, whichever is less, but `fold_small` bytes are always granted. Folding stops after
+    `fold_seconds`. A fused scalar program has at most `expr_steps` steps, `expr_operands` operands and
+    `expr_results` results.
+    """
+
+    fold_bytes: int = 256 << 20
+    fold_growth: int = 8
+    fold_small: int = 1 << 20
+    fold_seconds: float = 5.0
+    expr_steps: int = 24
+    expr_operands: int = 8
+    expr_results: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PassContext:
+    """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated, `precision`
+    is `bf16` where f32 factors may be rounded to it. `far_weights`: whether the model's weights come from memory in every
+    run; None: as those of the graph would."""
+
+    target: Target
+    math: Math = "fast"
+    limits: Limits = field(default_factory=Limits)
+    precision: Precision = "f32"
+    far_weights: bool | None = None
+
+
+class Pass(Protocol):
+    """A rewriting of a whole graph.
+
+    It needs a valid graph whose static shapes are inferred where they can be, leaves one behind, and
+    keeps the number and order of the graph's inputs and outputs. Its docstring shows before -> after.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name that logs and errors give it."""
+        ...
+
+    def run(self, graph: Graph, context: PassContext) -> bool:
+        """Rewrite `graph` in place; True if anything changed."""
+        ...

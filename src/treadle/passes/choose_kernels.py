@@ -1,0 +1,139 @@
+"""Graph to calls: every node becomes generated kernels, an alias, or a Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treadle.errors import InternalError
+from treadle.graph.graph import Graph
+from treadle.graph.mapping import release
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.ops.call import call_function
+from treadle.ops.table import OPS
+from treadle.passes.lower.base import LowerContext, nbytes
+from treadle.passes.lower.table import LOWERINGS
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import Target
+from treadle.provider import Provider
+
+PYTHON_NS = 20_000.0
+"""What a Python task is assumed to cost at least, unless its node says otherwise (attribute `cost`, in ns)."""
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(slots=True)
+class Lowered:
+    """The calls of a graph in topological order, and values that lie in others' memory."""
+
+    calls: list[Call] = field(default_factory=list)
+    aliases: dict[Value, tuple[Value, int]] = field(default_factory=dict)
+
+    def root(self, value: Value) -> tuple[Value, int]:
+        """The value whose memory holds `value`, and the byte offset in it."""
+        offset = 0
+        while value in self.aliases:
+            value, more = self.aliases[value]
+            offset += more
+        return value, offset
+
+
+def choose_kernels(
+    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, far_weights: bool | None = None
+) -> Lowered:
+    """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own."""
+    ctx = LowerContext(graph, target, math, provider, far_weights=far_weights)
+    lowered = Lowered(aliases=ctx.aliases)
+    for node in graph.nodes:
+        made = [] if ctx.is_done(node) else _calls(node, ctx)
+        for call in made:
+            call.caps = node.origins
+        lowered.calls.extend(made)
+        for value in node.inputs:
+            if value is not None and value.data is not None:
+                release(value.data)
+    lost = ctx.in_place - ctx.aliases.keys()
+    if lost:
+        raise InternalError(f"written in place, but in none: {sorted(value.name for value in lost)}")
+    _separate_outputs(graph, ctx, lowered)
+    return lowered
+
+
+def _calls(node: Node, ctx: LowerContext) -> list[Call]:
+    """The node's calls: none where there is no element to compute, unless it is a Python function, which is called."""
+    if node.outputs and all(0 in value.static_shape for value in node.outputs) and OPS[node.op].evaluate is not None:
+        return []
+    lowering = LOWERINGS.get(node.op)
+    calls = lowering(node, ctx) if lowering is not None else None
+    return python_calls(node) if calls is None else calls
+
+
+def python_calls(node: Node) -> list[Call]:
+    """The node as a Python task: its own function, or the NumPy reference of its op."""
+    for value in (*node.inputs, *node.outputs):
+        if value is not None and value.layout is not None:
+            raise InternalError(f"{node.op} {node.name!r} has no kernel for %{value.name} in layout {value.layout}")
+    present = [index for index, value in enumerate(node.inputs) if value is not None]
+    count, attrs = len(node.inputs), node.attrs
+    definition = OPS[node.op]
+
+    def function(arrays: list[Array]) -> Sequence[Array]:
+        operands: list[Array | None] = [None] * count
+        for index, array in zip(present, arrays, strict=True):
+            operands[index] = array
+        if definition.evaluate is None:
+            return call_function(attrs, operands)
+        return definition.evaluate(attrs, operands)
+
+    reads = tuple(value for value in node.inputs if value is not None)
+    moved = sum(nbytes(value) for value in (*node.outputs, *reads))
+    return [
+        Call(
+            node=node.name,
+            op=node.attrs.get("label", node.op),
+            writes=tuple(node.outputs),
+            reads=reads,
+            function=function,
+            cost=float(node.attrs.get("cost", PYTHON_NS)) + moved,
+            traffic=moved,
+            blocking=bool(node.attrs.get("blocking", False)),
+        )
+    ]
+
+
+def _separate_outputs(graph: Graph, ctx: LowerContext, lowered: Lowered) -> None:
+    """Copy outputs that would otherwise lie in an input, a constant, or another output's memory."""
+    taken: set[Value] = set()
+    for position, value in enumerate(graph.outputs):
+        root, offset = lowered.root(value)
+        free = root not in graph.inputs and not root.is_constant and root not in taken
+        if free and offset == 0 and nbytes(root) == nbytes(value) and (root is value or not graph.is_output(root)):
+            taken.add(root)
+            continue
+        copy = graph.value(f"{value.name}.copy", value.dtype, value.shape)
+        lowered.calls.append(copy_call(ctx, value, copy))
+        graph.outputs[position] = copy
+        taken.add(copy)
+
+
+def copy_call(ctx: LowerContext, source: Value, target: Value) -> Call:
+    """A call that copies the bytes of `source` to `target`."""
+    size = nbytes(source)
+    per_chunk = 1 << 18
+    return Call(
+        node=source.name,
+        op="copy",
+        writes=(target,),
+        reads=(source,),
+        spec=KernelSpec.of("copy_bytes"),
+        args=(size, per_chunk),
+        chunks=max(1, -(-size // per_chunk)),
+        cost=ctx.flops_ns(0.0, 2 * size),
+        traffic=2 * size,
+    )

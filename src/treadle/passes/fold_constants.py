@@ -1,0 +1,112 @@
+"""Evaluates what is known before the graph runs.
+
+Shapes and constants are found in one walk, because each needs the other: a reshape's target is the
+result of shape arithmetic, whose operands are the shapes of values computed earlier.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from treadle.errors import TreadleError
+from treadle.graph.graph import Graph, unlink
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.graph.value import Value
+from treadle.ops.evaluate import results_of
+from treadle.ops.op import Info
+from treadle.passes.base import Limits, PassContext
+from treadle.passes.infer_shapes import infer_into
+from treadle.passes.match import drop_dead, replace
+
+Array = np.ndarray[Any, Any]
+
+
+class FoldConstants:
+    """%s = shape(%x: f32[2, 3]); %n = gather(%s, 0); %y = f(%n)  ->  %y = f(2)
+
+    Infers dtypes and shapes on the way, like InferShapes. A node is evaluated if all its operands are
+    constants, it is deterministic, and its results are within the folding budget (Limits).
+    """
+
+    name = "fold_constants"
+
+    def run(self, graph: Graph, context: PassContext) -> bool:
+        """True if a node was folded or a value learned its shape. Raises ShapeError, naming the node."""
+        budget = _Budget(graph, context.limits)
+        changed = False
+        kept: list[Node] = []
+        for node in graph.nodes:
+            infos = None
+            if any(value.dtype is None or value.shape is None for value in node.outputs):
+                infos = infer_into(node)
+                changed |= all(value.shape is not None for value in node.outputs)
+            arrays = _known(node, infos, budget)
+            if arrays is None:
+                kept.append(node)
+                continue
+            for value, array in zip(node.outputs, arrays, strict=True):
+                replace(graph, value, graph.constant(array, value.name))
+            unlink(node)
+            changed = True
+        if changed:
+            graph.nodes = kept
+            drop_dead(graph)
+        return changed
+
+
+class _Budget:
+    """What folding may still spend."""
+
+    def __init__(self, graph: Graph, limits: Limits) -> None:
+        self.limits = limits
+        self.graph = graph
+        self.bytes: int | None = None
+        self.deadline = time.monotonic() + limits.fold_seconds
+
+    def allows(self, node: Node) -> bool:
+        """Whether the results of `node`, of static shape, may become constants."""
+        if time.monotonic() > self.deadline:
+            return False
+        for value in node.outputs:
+            if value.shape is None or value.dtype is None:
+                return False
+            size = elements(value.static_shape) * value.dtype.size
+            if size > self.limits.fold_small and size > self._most():
+                return False
+        return True
+
+    def _most(self) -> int:
+        if self.bytes is None:
+            model = sum(value.data.nbytes for value in self.graph.constants() if value.data is not None)
+            self.bytes = min(self.limits.fold_bytes, self.limits.fold_growth * model)
+        return self.bytes
+
+
+def _known(node: Node, infos: list[Info] | None, budget: _Budget) -> list[Array] | None:
+    """The results of `node`, if they are known or may be computed now."""
+    if infos is None and node.op in ("shape", "size"):
+        infos = infer_into(node)
+    if infos and all(info.value is not None for info in infos):
+        return [np.asarray(info.value) for info in infos]
+    if not all(value is None or value.is_constant for value in node.inputs) or not budget.allows(node):
+        return None
+    return _evaluate(node)
+
+
+def _evaluate(node: Node) -> list[Array] | None:
+    """The results of `node` by its reference; None where it has none, is not pure, or fails (the run will tell)."""
+    if node.op == "reorder" or (node.op == "call" and not node.attrs.get("pure")):
+        return None
+    try:
+        results = results_of(node, [None if value is None else value.data for value in node.inputs])
+    except (TreadleError, ArithmeticError, ValueError, IndexError, MemoryError):
+        return None
+    return [_contiguous(value, result) for value, result in zip(node.outputs, results, strict=True)]
+
+
+def _contiguous(value: Value, result: Array) -> Array:
+    return np.asarray(result, dtype=value.known_dtype.numpy, order="C")

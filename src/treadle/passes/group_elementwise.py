@@ -1,0 +1,166 @@
+"""Joins scalar ops into `elementwise` nodes, each of which becomes one loop over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.order import topological
+from treadle.graph.shape import StaticShape
+from treadle.graph.value import Value
+from treadle.ops.operands import BYTES
+from treadle.passes.base import Limits, PassContext
+from treadle.passes.build_expr import build_expr, count_steps, is_scalar, outer_operands
+from treadle.passes.match import join_names
+
+_OF_A_BYTE = 4
+"""So many times as long may be what computes from one byte: at its end it may be a byte again, to be read from a table."""
+
+
+class GroupElementwise:
+    """%a = exp(%x); %b = add(%a, %y); %c = neg(%b)  ->  %c = elementwise(%x, %y) expr
+
+    A group's nodes have one shape and are connected; what others read of them becomes a result. No
+    group depends on itself through a node outside. Each lone scalar node becomes a group of its own.
+    """
+
+    name = "group_elementwise"
+
+    def run(self, graph: Graph, context: PassContext) -> bool:
+        if not any(is_scalar(node) and node.op != "elementwise" for node in graph.nodes):
+            return False
+        grouping = _Grouping(graph, context.limits)
+        for node in graph.nodes:
+            grouping.place(node)
+        rest = [node for node in graph.nodes if node not in grouping.group_of]
+        place = {node: i for i, node in enumerate(graph.nodes)}
+        made = [(place[group.nodes[-1]], _fused(graph, group)) for group in grouping.groups()]
+        numbered = [*((place[node], node) for node in rest), *made]
+        graph.rebuild(topological([node for _, node in sorted(numbered, key=lambda pair: pair[0])]))
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """Scalar nodes that will be one. `bit` marks it in dependence masks, `before` is what it depends on."""
+
+    nodes: list[Node]
+    shape: StaticShape
+    bit: int
+    before: int
+
+
+class _Grouping:
+    """The groups made so far, and for every node met the mask of groups it depends on."""
+
+    def __init__(self, graph: Graph, limits: Limits) -> None:
+        self.graph = graph
+        self.limits = limits
+        self.group_of: dict[Node, _Group] = {}
+        self.before: dict[Node, int] = {}
+        self.position = {node: i for i, node in enumerate(graph.nodes)}
+        self.met = 0
+
+    def groups(self) -> list[_Group]:
+        return list(dict.fromkeys(self.group_of.values()))
+
+    def place(self, node: Node) -> None:
+        """Take the next node of the graph: into a group of its own if scalar, then joined with its makers'."""
+        before = 0
+        for value in node.inputs:
+            before |= self._of(value)
+        if not is_scalar(node):
+            self.before[node] = before
+            return
+        group = _Group([node], node.outputs[0].static_shape, 1 << self.met, before)
+        self.met += 1
+        self.group_of[node] = group
+        makers = {self.group_of[v.producer] for v in node.inputs if v is not None and v.producer in self.group_of}
+        for maker in sorted(makers, key=lambda made: -self.position[made.nodes[-1]]):
+            if self._may_join(maker, group):
+                group = self._join(maker, group)
+
+    def _of(self, value: Value | None) -> int:
+        """The groups that `value` depends on, the one that makes it included."""
+        if value is None or value.producer is None:
+            return 0
+        group = self.group_of.get(value.producer)
+        return self.before[value.producer] if group is None else group.before | group.bit
+
+    def _may_join(self, maker: _Group, group: _Group) -> bool:
+        if maker is group or maker.shape != group.shape:
+            return False
+        if maker.before & group.bit or self._by_detour(maker, group):
+            return False
+        nodes = [*maker.nodes, *group.nodes]
+        operands = outer_operands(nodes)
+        tabulable = len(operands) == 1 and operands[0].dtype in BYTES
+        return (
+            sum(count_steps(node) for node in nodes) <= self.limits.expr_steps * (_OF_A_BYTE if tabulable else 1)
+            and len(operands) <= self.limits.expr_operands
+            and len(_results(self.graph, nodes)) <= self.limits.expr_results
+        )
+
+    def _by_detour(self, maker: _Group, group: _Group) -> bool:
+        """Whether `group` depends on `maker` through a node of neither."""
+        inside = {id(node) for node in (*maker.nodes, *group.nodes)}
+        return any(
+            self._of(value) & maker.bit
+            for node in group.nodes
+            for value in node.inputs
+            if value is not None and value.producer is not None and id(value.producer) not in inside
+        )
+
+    def _join(self, maker: _Group, group: _Group) -> _Group:
+        nodes = sorted((*maker.nodes, *group.nodes), key=self.position.__getitem__)
+        bits = maker.bit | group.bit
+        joined = _Group(nodes, maker.shape, bits, (maker.before | group.before) & ~bits)
+        for node in nodes:
+            self.group_of[node] = joined
+        if self._read_elsewhere(joined):
+            self._update_dependants(joined)
+        return joined
+
+    def _read_elsewhere(self, joined: _Group) -> bool:
+        """Whether a node met before reads what `joined` makes."""
+        return any(
+            user in self.before or (user in self.group_of and self.group_of[user] is not joined)
+            for node in joined.nodes
+            for value in node.outputs
+            for user in value.users
+        )
+
+    def _update_dependants(self, joined: _Group) -> None:
+        added = joined.bit | joined.before
+        for node, before in self.before.items():
+            if before & joined.bit:
+                self.before[node] = before | added
+        for group in self.groups():
+            if group is not joined and group.before & joined.bit:
+                group.before |= added
+
+
+def _results(graph: Graph, nodes: Iterable[Node]) -> list[Value]:
+    """What `nodes` make that the graph's outputs or other nodes read."""
+    inside = set(nodes)
+    made = [value for node in inside for value in node.outputs]
+    return [value for value in made if graph.is_output(value) or any(user not in inside for user in value.users)]
+
+
+def _fused(graph: Graph, group: _Group) -> Node:
+    """The `elementwise` node that stands for `group`, made but not linked."""
+    inside = set(group.nodes)
+    results = [
+        value
+        for node in group.nodes
+        for value in node.outputs
+        if graph.is_output(value) or any(user not in inside for user in value.users)
+    ]
+    expr, operands = build_expr(group.nodes, results)
+    made = graph.make("elementwise", operands, {"expr": expr}, name=join_names(group.nodes), outputs=results)
+    made.take_over(group.nodes)
+    for value in results:
+        value.producer = made
+    return made

@@ -1,0 +1,33 @@
+"""argmax and argmin."""
+
+from __future__ import annotations
+
+from treadle import dtypes
+from treadle.graph.node import Node
+from treadle.graph.shape import around, elements, normalize_axis
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.copy import is_movable
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_MAX_SIZE = (1 << 31) - 1
+"""Positions are kept in as many bits as the elements have: 32 at least."""
+
+
+def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None for 16-bit floats and axes longer than 2**31 - 1."""
+    x, y = node.operand(0), node.output
+    dtype = x.known_dtype
+    if not is_movable(x, y) or dtype in (dtypes.f16, dtypes.bf16):
+        return None
+    shape = x.static_shape
+    axis = normalize_axis(node.attrs["axis"], len(shape))
+    outer, size, inner = around(shape, axis)
+    if size > _MAX_SIZE:
+        return None
+    units = outer if inner else 0
+    cost = nbytes(x) / BYTES_PER_NS + units * 10.0 + (elements(shape) if dtype.size < 4 else 0)
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    largest, last = node.op == "argmax", bool(node.attrs["last"])
+    spec = KernelSpec.of("arg_reduce", dtype=dtype, largest=largest, last=last, single=inner == 1)
+    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=CALL_NS + cost)]

@@ -1,0 +1,126 @@
+"""attention: chunks of blocks of query rows, each block's scores in scratch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dtypes import DType, f32, f64
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.passes.lower.attention_operands import Operand, Products, can_pair, tail_operands
+from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
+from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_UNROLL = 4
+_POWER_NS = 5.0
+"""Time of the softmax of one vector of scores."""
+
+
+def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64, and for bf16
+    that does not lie in pairs."""
+    products = Products.of(node)
+    if products.pairs and not (ctx.target.has_bf16_products and can_pair(node, ctx.target)):
+        return None
+    dtype = f32 if products.pairs else node.operand(0).known_dtype
+    if dtype not in (f32, f64):
+        return None
+    out = products.result(node)
+    if out.column != 1 and products.width > 1:
+        return None
+    if 0 in (*products.batch, products.queries, products.width):
+        return []
+    if 0 in (products.keys, products.depth):
+        return None
+    tail, calls = tail_operands(node, ctx, products.scores)
+    return [*calls, _attention_call(node, products, dtype, out, tail, ctx)]
+
+
+def _attention_call(
+    node: Node, products: Products, dtype: DType, out: Operand, tail: Sequence[Operand], ctx: LowerContext
+) -> Call:
+    q, k, v, batch = products.q, products.k, products.v, products.batch
+    queries, keys, depth, width = products.queries, products.keys, products.depth, products.width
+    lanes = ctx.target.lanes(dtype)
+    cache = ctx.target.l2 // dtype.size
+    tiles = choose_tiles(queries, keys, depth, width, lanes, ctx.target.registers, cache)
+    block = tiles.vectors * lanes
+    blocks = -(-queries // block)
+    units = elements(batch) * blocks
+    unit_ns = _block_ns(products, dtype, -(-queries // lanes) * keys / blocks)
+    chunks, per_chunk = cut(units, unit_ns)
+    args = (
+        *(queries, keys, depth, width),
+        *(tiles.keys.blocks, tiles.keys.large_blocks, tiles.width.blocks, tiles.width.large_blocks),
+        *(blocks, units, per_chunk),
+        *(q.row, q.column, k.row, k.column, v.row, v.column, out.row),
+        *(operand.column for operand in tail),
+        *batch,
+        *(step for operand in (q, k, v, out, *tail) for step in _batch_steps(operand, len(batch))),
+    )
+    paired_values = keys // 2 * width if products.pairs else 0
+    return ctx.call(
+        node,
+        _spec(node, products, dtype, tiles, tail, lanes),
+        (node.output,),
+        tuple(operand.value for operand in (q, k, v, *tail)),
+        args=args,
+        chunks=chunks,
+        flops=2.0 * elements(products.scores) * ((2 * depth if products.pairs else depth) + width),
+        cost=CALL_NS + units * unit_ns,
+        scratch=((depth + keys + width) * block + paired_values) * dtype.size,
+    )
+
+
+def _spec(
+    node: Node, products: Products, dtype: DType, tiles: Tiles, tail: Sequence[Operand], lanes: int
+) -> KernelSpec:
+    queries, depth = products.queries, products.depth
+    whole_queries = queries % lanes == 0
+    return KernelSpec.of(
+        "attention",
+        dtype=dtype,
+        pairs=products.pairs,
+        vectors=tiles.vectors,
+        edge=-(-(queries % (tiles.vectors * lanes)) // lanes),
+        ragged=not whole_queries,
+        key_rows=tiles.keys.heights,
+        width_rows=tiles.width.heights,
+        q_source=_source(products.q, whole=whole_queries and depth % lanes == 0),
+        whole_tiles=whole_queries and products.width % lanes == 0,
+        unit_depth=products.k.column == 1,
+        unit_column=products.v.column == 1,
+        whole_depth=depth % _UNROLL == 0,
+        whole_keys=(products.keys // 2 if products.pairs else products.keys) % _UNROLL == 0,
+        batch_rank=len(products.batch),
+        safe=bool(node.attrs.get("safe")),
+        tail=node.attrs.get("tail"),
+        kinds=tuple(_kind(operand) for operand in tail),
+    )
+
+
+def _block_ns(products: Products, dtype: DType, vectors: float) -> float:
+    """Estimated time of one block of queries, which has `vectors` vectors of scores."""
+    width = products.width / 2 if products.pairs else products.width
+    return vectors * (2.0 * (products.depth + width) / FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4)
+
+
+def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:
+    """Its strides along `rank` axes of a batch: leading ones that it lacks are broadcast."""
+    return (0,) * (rank - len(operand.batch)) + operand.batch
+
+
+def _source(q: Operand, *, whole: bool) -> str:
+    """How the kernel copies queries into scratch; `whole` if they fall into tiles of lanes by lanes."""
+    if q.column == 1:
+        return "column_tiles" if whole else "columns"
+    return "rows" if q.row == 1 else "strided"
+
+
+def _kind(operand: Operand) -> str:
+    """How the kernel reads a tail operand, whose rows are keys there and whose columns queries."""
+    if operand.column:
+        return "full" if operand.row else "row"
+    return "column" if operand.row else "scalar"

@@ -1,0 +1,178 @@
+"""What lowerings share: the context they write to, chunking, and the cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from treadle.graph.graph import Graph
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.graph.value import Value
+from treadle.passes.lower.evenness import loss
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.packed import held_once
+from treadle.plan.target import Target
+from treadle.provider import Provider
+
+Array = np.ndarray[Any, Any]
+
+CHUNK_NS = 20_000.0
+"""A chunk of a long op is worth about this much time: far above the cost of drawing it, far below the op's."""
+
+LEAST_CHUNK_NS = 5_000.0
+USEFUL_CHUNKS = 8
+"""A short op is cut into so many chunks nevertheless, unless they would be worth less than LEAST_CHUNK_NS."""
+
+MAX_CHUNKS = 256
+
+_MANY_CHUNKS = 32
+"""So many chunks or more come out evenly enough, whatever their number."""
+
+BYTES_PER_NS = 32.0
+"""Memory traffic of one core that the cost model assumes."""
+
+FLOPS_PER_LANE_NS = 6.0
+"""Floating-point operations that the cost model expects of one lane in a ns."""
+
+CALL_NS = 60.0
+"""What calling a kernel at all is assumed to cost."""
+
+
+_HELD_SHARE = 0.5
+"""The part of the last cache that a model's weights may fill and still be there in the next run: kernels hold some in a
+larger form, and activations pass through it too."""
+
+
+def has_far_weights(graph: Graph, target: Target) -> bool:
+    """Whether the constants of `graph` are too many to stay in the caches from one run to the next."""
+    return sum(nbytes(value) for value in graph.constants()) > _HELD_SHARE * target.last_cache
+
+
+class LowerContext:
+    """The state of one lowering: the target, what mathematics may be used, who multiplies matrices (None: treadle's
+    kernels), where the weights are, aliases and new constants."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        target: Target,
+        math: str = "fast",
+        provider: Provider | None = None,
+        *,
+        far_weights: bool | None = None,
+    ) -> None:
+        self.graph = graph
+        self.provider = provider
+        self.target = target
+        self.math = math
+        self.far_weights = has_far_weights(graph, target) if far_weights is None else far_weights
+        self.aliases: dict[Value, tuple[Value, int]] = {}
+        self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""
+        self.in_place: set[Value] = set()
+        """Values that are written straight into what a concatenation makes of them, image by image."""
+        self._packed: dict[tuple[Value, str], Value] = {}
+        self._done: set[Node] = set()
+
+    def done(self, node: Node) -> None:
+        """An earlier node's call does what `node` should."""
+        self._done.add(node)
+
+    def is_done(self, node: Node) -> bool:
+        """Whether an earlier node's call has done what `node` should."""
+        return node in self._done
+
+    def alias(self, value: Value, of: Value, offset: int = 0) -> None:
+        """Let `value` lie in the memory of `of`, `offset` bytes from its start; no call is needed for it."""
+        self.aliases[value] = (of, offset)
+
+    def constant(self, data: Array, name: str) -> Value:
+        """A new constant, such as a row of zeros."""
+        return self.graph.constant(np.asarray(data, order="C"), name)
+
+    def packed(self, source: Value, how: str, suffix: str, pack: Callable[[Array], Array]) -> Value:
+        """What `pack` makes of the constant `source`, named after it with `suffix`.
+
+        Made once for all nodes that read `source` packed in the way that `how` describes, and held once for all plans.
+        """
+        packed = self._packed.get((source, how))
+        if packed is None:
+            assert source.data is not None, "only constants are packed at compile time"
+            data = np.asarray(pack(source.data), order="C")
+            packed = self._packed[source, how] = self.constant(held_once(data, source.data), f"{source.name}.{suffix}")
+        return packed
+
+    def temporary(self, like: str, dtype: Any, shape: tuple[int, ...]) -> Value:
+        """A value that lives between two calls of one node."""
+        return self.graph.value(like, dtype, shape)
+
+    def flops_ns(self, flops: float, bytes_: float, efficiency: float = 0.7) -> float:
+        """Estimated time of `flops` fp32 operations and `bytes_` of traffic on one core."""
+        per_ns = self.target.vector_bytes / 4 * FLOPS_PER_LANE_NS * efficiency
+        return CALL_NS + max(flops / per_ns, bytes_ / BYTES_PER_NS)
+
+    def call(
+        self,
+        node: Node,
+        spec: KernelSpec,
+        writes: tuple[Value, ...],
+        reads: tuple[Value, ...],
+        *,
+        args: tuple[int, ...] = (),
+        chunks: int = 1,
+        flops: float = 0.0,
+        traffic: float | None = None,
+        cost: float | None = None,
+        scratch: int = 0,
+        steps: int = 0,
+        offsets: dict[int, int] | None = None,
+    ) -> Call:
+        """A call of a generated kernel, its cost estimated unless given."""
+        moved = sum(nbytes(value) for value in (*writes, *reads)) if traffic is None else traffic
+        return Call(
+            node=node.name,
+            op=node.op,
+            writes=writes,
+            reads=reads,
+            spec=spec,
+            args=args,
+            chunks=chunks,
+            cost=self.flops_ns(flops, moved) if cost is None else cost,
+            scratch=scratch,
+            flops=flops,
+            traffic=moved,
+            steps=steps,
+            offsets=offsets or {},
+        )
+
+
+def nbytes(value: Value) -> int:
+    """The bytes of memory that `value` fills, in its physical layout."""
+    shape = value.static_shape if value.layout is None else value.layout.physical(value.static_shape)
+    return elements(shape) * value.known_dtype.size
+
+
+def wanted_chunks(ns: float, usual: float = CHUNK_NS) -> float:
+    """How many chunks an op of `ns` is best cut into, chunks of a long one being worth `usual`."""
+    return min(float(MAX_CHUNKS), max(ns / usual, min(ns / LEAST_CHUNK_NS, float(USEFUL_CHUNKS)), 1.0))
+
+
+def cut(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
+    """Cut `units` pieces of work into about as many chunks as it is worth, that come out evenly: (chunks, units per chunk).
+
+    Depends on the work alone, never on thread settings. Units per chunk is a multiple of `multiple`;
+    the last chunk may be short.
+    """
+    if units <= 0:
+        return 1, max(units, 1)
+    pieces = -(-units // multiple)
+    wanted = wanted_chunks(units * ns_per_unit)
+    counts = range(ceil(0.7 * wanted), int(1.5 * wanted) + 1) if wanted < _MANY_CHUNKS else (int(wanted),)
+    sizes = [-(-pieces // min(count, pieces)) for count in counts]
+    per_chunk = min(sizes, key=lambda size: loss((pieces, size), (1, 1), wanted)) * multiple
+    return -(-units // per_chunk), per_chunk

@@ -1,0 +1,96 @@
+"""How operands that broadcast lie in memory: strides over the output's dimensions, as few dimensions as possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.graph.shape import StaticShape, strides_of
+from treadle.graph.value import Value
+from treadle.passes.lower.base import LowerContext
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Loops over `sizes`, outermost first; `strides[operand][axis]` in elements, 0 where the operand repeats."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[tuple[int, ...], ...]
+
+
+def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Access:
+    """The same walk with dimensions of size 1 dropped and neighbours joined wherever every operand allows it."""
+    kept: list[tuple[int, list[int]]] = []
+    for axis, size in enumerate(sizes):
+        if size == 1:
+            continue
+        steps = [stride[axis] for stride in strides]
+        if kept and all(outer == inner * size for outer, inner in zip(kept[-1][1], steps, strict=True)):
+            kept[-1] = (kept[-1][0] * size, steps)
+        else:
+            kept.append((size, steps))
+    kept = kept or [(1, [0] * len(strides))]
+    return Access(
+        tuple(size for size, _ in kept),
+        tuple(tuple(steps[number] for _, steps in kept) for number in range(len(strides))),
+    )
+
+
+def place_operands(result: Value, operands: list[Value], ctx: LowerContext) -> tuple[list[Value], Access] | None:
+    """The operands as they are to be read, and the walk over `result`'s memory (stride 0 is `result` itself).
+
+    Constants that a blocked walk reads along the channels are padded to whole blocks. None if some
+    operand's layout does not fit the result's.
+    """
+    shape = result.static_shape
+    if result.layout is None:
+        if any(operand.layout is not None for operand in operands):
+            return None
+        rows = [_plain_strides(operand.static_shape, shape) for operand in operands]
+        return operands, collapse(shape, (strides_of(shape), *rows))
+    physical = result.layout.physical(shape)
+    placed, rows = [], []
+    for operand in operands:
+        found = _place_blocked(operand, result, ctx)
+        if found is None:
+            return None
+        placed.append(found[0])
+        rows.append(found[1])
+    return placed, collapse(physical, (strides_of(physical), *rows))
+
+
+def _plain_strides(shape: StaticShape, target: StaticShape) -> tuple[int, ...]:
+    padded = (1,) * (len(target) - len(shape)) + shape
+    return tuple(0 if size == 1 else step for size, step in zip(padded, strides_of(padded), strict=True))
+
+
+def _place_blocked(operand: Value, result: Value, ctx: LowerContext) -> tuple[Value, tuple[int, ...]] | None:
+    """(operand, strides over [N, C / block, *spatial, block])"""
+    layout, shape = result.layout, result.static_shape
+    assert layout is not None
+    block = layout.block
+    own = (1,) * (len(shape) - len(operand.static_shape)) + operand.static_shape
+    if operand.layout is not None:
+        if operand.layout != layout or len(operand.static_shape) != len(shape) or own[1] != shape[1]:
+            return None
+        physical = layout.physical(own)
+        return operand, _plain_strides(physical, layout.physical(shape))
+    steps = _plain_strides(own, shape)
+    if own[1] == 1:
+        return operand, (*steps, 0)
+    if any(size != 1 for size in own[2:]):
+        return None
+    channels = own[1]
+    if channels % block:
+        if operand.data is None:
+            return None
+        operand = _padded(operand, own, block, ctx)
+        channels = -(-channels // block) * block
+    return operand, (0 if own[0] == 1 else channels, block, *steps[2:], 1)
+
+
+def _padded(operand: Value, shape: StaticShape, block: int, ctx: LowerContext) -> Value:
+    how = f"channels padded to {block}"
+    missing = [(0, 0), (0, -shape[1] % block), *[(0, 0)] * (len(shape) - 2)]
+    return ctx.packed(operand, how, "padded", lambda data: np.pad(data.reshape(shape), missing))

@@ -1,0 +1,49 @@
+"""Programs of one byte that give one byte, as in a quantized activation: what they give for each of the 256 is tabulated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.graph.expr import Expr
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.ops.elementwise import evaluate_expr
+from treadle.ops.operands import BYTES
+from treadle.passes.lower.base import CALL_NS, LowerContext, cut
+from treadle.passes.lower.expr import element_ns, may_fail
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_PIECE = 256
+_LEAST_ELEMENTS = 1024
+_LOADED_NS = 0.4
+_PERMUTED_NS = 0.05
+
+
+def lower_byte_table(
+    node: Node, expr: Expr, results: tuple[Value, ...], operands: list[Value], elements: int, ctx: LowerContext
+) -> Call | None:
+    """A call that reads `expr` of `elements` bytes from a table; None where computing it is as quick, or it is of more.
+
+    The table is what the NumPy reference gives, on every instruction set.
+    """
+    if len(results) != 1 or results[0].dtype not in BYTES or len(operands) != 1 or operands[0].dtype not in BYTES:
+        return None
+    each = _PERMUTED_NS if ctx.target.has_byte_permutes else _LOADED_NS
+    if elements < _LEAST_ELEMENTS or may_fail(expr) or element_ns(expr, ctx.target) <= each:
+        return None
+    numbers = np.arange(256, dtype=np.uint8).view(operands[0].known_dtype.numpy)
+    with np.errstate(all="ignore"):
+        (found,) = evaluate_expr(expr, [numbers])
+    table = ctx.constant(found.view(np.uint8), f"{node.name}.table")
+    chunks, per_chunk = cut(elements, each, _PIECE)
+    return ctx.call(
+        node,
+        KernelSpec.of("byte_table"),
+        results,
+        (operands[0], table),
+        args=(elements, per_chunk),
+        chunks=chunks,
+        cost=CALL_NS + each * elements,
+        traffic=2.0 * elements,
+    )

@@ -1,0 +1,129 @@
+"""Convolution: which kernel serves a node, and the calls for it."""
+
+from __future__ import annotations
+
+from treadle.dtypes import bf16, f32, f64, i8
+from treadle.graph.layout import Blocked
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.ops.operands import BYTES
+from treadle.passes.lower.base import LowerContext
+from treadle.passes.lower.conv_blocked import lower_direct
+from treadle.passes.lower.conv_depthwise import lower_depthwise
+from treadle.passes.lower.conv_plain import lower_plain
+from treadle.passes.lower.conv_pool import lower_pooled
+from treadle.passes.lower.conv_shape import ConvShape
+from treadle.passes.lower.conv_strassen import lower_strassen
+from treadle.passes.lower.conv_tail import bias_of, has_readable_tail
+from treadle.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
+from treadle.passes.lower.conv_winograd import lower_winograd
+from treadle.passes.lower.conv_winograd_cost import choose_cut
+from treadle.plan.call import Call
+from treadle.plan.target import Target
+
+_LEAST_CHANNELS = 8
+"""A row-major bf16 input of fewer channels is read as it is."""
+
+_EXACT_TAPS = (1 << 24) // (255 * 128)
+"""So many products of bytes, or fewer, are summed exactly in f32, as kernels of narrow groups do."""
+
+_MAX_SEGMENTS = 8
+"""A row whose borders need more kinds of blocks than this would make a huge kernel."""
+
+
+def lower_conv(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """A generated kernel for 1-D and 2-D convolutions in fp32 and fp64, and of bf16 summed in fp32; None for the others.
+
+    The layout of the output, which choose_layouts set, decides: blocked kernels write blocked values.
+    """
+    if node.operand(1).dtype not in (f32, f64, i8):
+        return None
+    shape = ConvShape.of(node)
+    if shape is None:
+        return None
+    quads = node.operand(1).dtype == i8
+    if node.output.layout is None:
+        return None if quads else lower_plain(node, shape, ctx)
+    if _is_narrow(shape, node.output.layout.block):
+        return lower_depthwise(node, shape, ctx)
+    if not quads and not node.attrs.get("exact"):
+        fast = lower_winograd(node, shape, ctx) or lower_strassen(node, shape, ctx)
+        if fast is not None:
+            return fast
+    direct = lower_direct(node, shape, ctx)
+    return direct and (lower_pooled(node, shape, direct[0], ctx) or direct)
+
+
+def blocked_output(node: Node, target: Target) -> Blocked | None:
+    """The blocked layout that a kernel can write the result of the `conv` node in; None if only row-major."""
+    weights = node.operand(1)
+    bias = bias_of(node)
+    shape = ConvShape.of(node)
+    if shape is None or weights.dtype not in (f32, f64, i8) or weights.data is None or not has_readable_tail(node):
+        return None
+    if bias is not None and bias.data is None:
+        return None
+    quads = weights.dtype == i8
+    lanes = target.lanes(f32 if quads else weights.known_dtype)
+    if _is_narrow(shape, lanes):
+        if shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
+            return None
+        tile = depthwise_tile(shape, target.registers)
+    else:
+        if shape.groups > 1 and (shape.group_channels % lanes or shape.group_outputs % lanes):
+            return None
+        tile = choose_tile(shape, lanes, sum_registers(target, quads=quads))
+    return Blocked(lanes) if len(tile.segments) <= _MAX_SEGMENTS else None
+
+
+def reads_plain(node: Node, layout: Blocked) -> bool:
+    """Whether the kernel that writes `layout` reads a row-major input as well as a blocked one.
+
+    It does where there are few channels, or where pixels are single, so that channels are neighbours.
+    """
+    shape = ConvShape.of(node)
+    if shape is None or shape.groups > 1:
+        return False
+    if node.operand(0).dtype in BYTES:
+        return False
+    if node.operand(0).dtype == bf16:
+        return shape.channels < _LEAST_CHANNELS
+    return shape.channels <= layout.block or shape.size == (1, 1)
+
+
+def multiplies_pairs(node: Node, target: Target, *, blocked: bool) -> bool:
+    """Whether the kernel of a `conv` node with blocked output takes an x of bf16, which lies in memory `blocked` or
+    row-major: to multiply pairs of channels or of columns, or, where groups are narrow, as f32."""
+    shape = ConvShape.of(node)
+    if shape is None or node.operand(1).dtype != f32:
+        return False
+    if blocked or shape.channels >= _LEAST_CHANNELS:
+        return _is_narrow(shape, target.lanes(f32)) or shape.group_channels % 2 == 0
+    return shape.groups == 1 and shape.kernel[1] > 1 and shape.dilations[1] == 1
+
+
+def prefers_winograd(node: Node, target: Target, math: str, *, far: bool) -> bool:
+    """Whether a `conv` node of f32 is better left to Winograd's algorithm than given pairs of bf16.
+
+    `far`: the model's weights do not stay in the caches from one run to the next.
+    """
+    shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
+    usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
+    if math != "fast" or not usual or shape is None:
+        return False
+    return choose_cut(shape, target, far=far, pairs=True) is not None
+
+
+def multiplies_quads(node: Node, target: Target) -> bool:
+    """Whether a kernel multiplies the 8-bit factors of a `conv` node as they are, in quads."""
+    shape = ConvShape.of(node)
+    if shape is None or node.operand(1).dtype != i8 or bias_of(node) is not None:
+        return False
+    if _is_narrow(shape, target.lanes(f32)) and shape.group_channels * elements(shape.kernel) > _EXACT_TAPS:
+        return False
+    return blocked_output(node, target) is not None
+
+
+def _is_narrow(shape: ConvShape, lanes: int) -> bool:
+    """Whether several groups share a block of channels."""
+    return shape.groups > 1 and shape.group_channels < lanes

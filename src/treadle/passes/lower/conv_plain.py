@@ -1,0 +1,78 @@
+"""Convolutions of row-major tensors: one call of the plain kernel."""
+
+from __future__ import annotations
+
+from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape
+from treadle.passes.lower.base import LowerContext, cut
+from treadle.passes.lower.conv_shape import ConvShape
+from treadle.passes.lower.conv_tail import bias_of
+from treadle.passes.lower.expr import is_native
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_EFFICIENCY = 0.15
+"""The part of the arithmetic limit that the plain kernel is assumed to reach."""
+
+
+def lower_plain(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
+    """A call of the plain kernel. None if an operand has another layout or dtype, or the tail another dtype."""
+    out, tail = node.output, node.attrs.get("tail")
+    dtype = out.known_dtype
+    operands = [value for value in node.inputs if value is not None]
+    extra = node.inputs[3:]
+    if any(value.dtype != dtype or value.layout is not None for value in operands) or None in extra:
+        return None
+    if tail is not None and (len(tail.results) != 1 or tail.dtype(tail.results[0]) != dtype or not is_native(tail)):
+        return None
+    strides = [
+        _strides(_operand_shape(value.static_shape, len(out.static_shape))) for value in extra if value is not None
+    ]
+    at_once = next(count for count in (4, 2, 1) if shape.group_outputs % count == 0)
+    bias = bias_of(node)
+    spec = KernelSpec.of(
+        "conv_plain",
+        dtype=dtype,
+        lanes=ctx.target.lanes(dtype),
+        outputs_at_once=at_once,
+        unit_stride=shape.strides[1] == 1,
+        bias=bias is not None,
+        tail=tail,
+        kinds=tuple("row" if stride[3] else "one" for stride in strides),
+    )
+    flops = 2.0 * shape.multiply_adds
+    cost = ctx.flops_ns(flops, 0.0, _EFFICIENCY)
+    units = shape.images * shape.outputs // at_once * shape.out_size[0]
+    chunks, per_chunk = cut(units, cost / units)
+    args = (
+        units,
+        per_chunk,
+        shape.outputs,
+        shape.group_outputs,
+        shape.group_channels,
+        shape.channels,
+        *shape.size,
+        *shape.out_size,
+        *shape.kernel,
+        *shape.strides,
+        *shape.dilations,
+        *shape.pads,
+        *(number for stride in strides for number in stride[:3]),
+    )
+    return [ctx.call(node, spec, (out,), tuple(operands), args=args, chunks=chunks, flops=flops, cost=cost)]
+
+
+def _operand_shape(shape: StaticShape, rank: int) -> StaticShape:
+    """`shape`, an operand for an output of `rank`, with four axes; a 1-D convolution's get the height 1."""
+    aligned = (1,) * (rank - len(shape)) + shape
+    return aligned if rank == 4 else (*aligned[:-1], 1, aligned[-1])
+
+
+def _strides(shape: StaticShape) -> tuple[int, ...]:
+    """The strides with which an operand of `shape` is read along the output's four axes: 0 where it broadcasts."""
+    strides, step = [0] * 4, 1
+    for axis in (3, 2, 1, 0):
+        if shape[axis] != 1:
+            strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)

@@ -1,0 +1,99 @@
+"""A direct convolution together with the max pooling that alone reads it: the call of their one kernel, and its chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treadle.graph.node import Node
+from treadle.passes.lower.base import BYTES_PER_NS, USEFUL_CHUNKS, LowerContext, nbytes, wanted_chunks
+from treadle.passes.lower.conv_blocked_cut import CACHE_BYTES_PER_NS
+from treadle.passes.lower.conv_shape import ConvShape
+from treadle.passes.lower.evenness import loss
+from treadle.passes.lower.pool import Axis, axes_of, lower_max_pool
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import LINE
+
+_BAND_SHARE = 0.5
+"""The part of L2 that the rows between the two may fill."""
+
+_KINDS = {"scalar", "channel", "ragged"}
+"""Operands of a tail that are the same for all rows and images."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bands:
+    """Chunks of `rows` rows of the pooled image. `most` are the rows of the convolution that one of them reads at most."""
+
+    rows: int
+    most: int
+
+    @staticmethod
+    def of(axis: Axis, rows: int) -> Bands:
+        """Chunks of `rows` rows pooled along `axis`."""
+        return Bands(rows, min((rows - 1) * axis.stride + axis.reach, axis.size))
+
+
+def lower_pooled(node: Node, shape: ConvShape, conv: Call, ctx: LowerContext) -> list[Call] | None:
+    """One call for `node`, which `conv` convolves, and the max pooling of its result.
+
+    None if something else reads that, or where two calls are faster.
+    """
+    if not ctx.graph.has_one_use(node.output):
+        return None
+    (reader,) = node.output.users
+    pools = lower_max_pool(reader, ctx) if reader.op == "max_pool" else None
+    if not pools:
+        return None
+    (pool,), axis = pools, axes_of(reader)[0]
+    assert conv.spec is not None, "direct convolutions have a kernel"
+    assert pool.spec is not None, "and so has what lower_max_pool gives"
+    if conv.spec["flat"] or not set(conv.spec["kinds"]) <= _KINDS:
+        return None
+    bands = choose_bands(shape, conv, pool, axis, ctx)
+    if bands is None:
+        return None
+    aside = -(-bands.most * _row_bytes(shape, conv) // LINE) * LINE
+    lanes: int = conv.spec["lanes"]
+    row_chunks = -(-axis.out // bands.rows)
+    call = ctx.call(
+        node,
+        KernelSpec.of("conv_pool", conv=conv.spec, pool=pool.spec, operands=1 + len(conv.reads)),
+        pool.writes,
+        conv.reads,
+        args=(bands.rows, row_chunks, -(-shape.outputs // lanes), aside, *conv.args, *pool.args),
+        chunks=shape.images * row_chunks,
+        flops=conv.flops + pool.flops,
+        cost=conv.cost + pool.cost,
+        scratch=aside + conv.scratch,
+    )
+    call.node = f"{node.name}+{reader.name}"
+    node.take_over([node, reader])
+    ctx.done(reader)
+    return [call]
+
+
+def _row_bytes(shape: ConvShape, conv: Call) -> int:
+    """Of a row of the convolution, in all channels."""
+    return nbytes(conv.writes[0]) // (shape.images * shape.out_size[0])
+
+
+def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: LowerContext) -> Bands | None:
+    """The chunks that cost least: rows that two of them compute, weights that each reads, and what workers wait for each
+    other. None where that is more than it takes to stream the rows between once."""
+    weights, between = nbytes(conv.reads[1]), nbytes(conv.writes[0])
+    row_bytes = _row_bytes(shape, conv)
+    total = conv.cost + pool.cost
+    wanted = min(wanted_chunks(total), float(USEFUL_CHUNKS))
+    best: tuple[float, Bands] | None = None
+    for rows in range(1, axis.out + 1):
+        bands = Bands.of(axis, rows)
+        if bands.most * row_bytes + conv.scratch > _BAND_SHARE * ctx.target.l2:
+            break
+        chunks = -(-axis.out // rows)
+        again = max(0, axis.reach - axis.stride) * (chunks - 1) * conv.cost / axis.size
+        fetched = shape.images * chunks * weights / CACHE_BYTES_PER_NS
+        score = again + fetched + total * loss((axis.out, rows), (shape.images, 1), wanted)
+        if best is None or score < best[0]:
+            best = (score, bands)
+    return best[1] if best is not None and best[0] <= between / BYTES_PER_NS else None

@@ -1,0 +1,146 @@
+"""Strided copies: axes brought into the order and form in which the copy kernels are fast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from treadle.graph.node import Node
+from treadle.graph.shape import StaticShape, elements, strides_of
+from treadle.graph.value import Value
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_PIECE_BYTES = 32 << 10
+"""Rows longer than this are cut, so that one long row can be shared by workers."""
+
+_SHORT_ROW = 8
+"""Rows up to this many elements cost about as much each as so many elements do."""
+
+_MAX_TILE = 16
+_GROUP = 4
+"""Tiles that are moved together."""
+
+_SHUFFLED_STEPS = (-1, 0, 1, 2, 3, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A loop of a copy: its length, and how far one step goes in the target and in the source, in elements."""
+
+    size: int
+    target: int
+    source: int
+
+
+def dense_target(shape: StaticShape, source: Iterable[int]) -> list[Axis]:
+    """The axes of a copy that fills a row-major tensor of `shape`, given the source's strides."""
+    return [Axis(*axis) for axis in zip(shape, strides_of(shape), source, strict=True)]
+
+
+def merged(axes: Sequence[Axis]) -> list[Axis]:
+    """The same copy in as few axes as possible, the target's innermost last."""
+    kept: list[Axis] = []
+    for axis in sorted((axis for axis in axes if axis.size != 1), key=lambda axis: -axis.target):
+        if kept:
+            outer = kept[-1]
+            if outer.target == axis.size * axis.target and outer.source == axis.size * axis.source:
+                kept[-1] = Axis(outer.size * axis.size, axis.target, axis.source)
+                continue
+        kept.append(axis)
+    return kept
+
+
+def is_whole(axes: Sequence[Axis]) -> bool:
+    """Whether the copy moves one contiguous piece of memory, so that an alias does as well."""
+    rest = merged(axes)
+    return not rest or (len(rest) == 1 and rest[0].target == 1 and rest[0].source == 1)
+
+
+def is_movable(*values: Value) -> bool:
+    """Whether kernels can move the elements of `values`: plain memory, elements of 1, 2, 4 or 8 bytes."""
+    return all(value.layout is None and value.known_dtype.kind != "string" for value in values)
+
+
+def alias_or_copy(
+    node: Node, ctx: LowerContext, target: Value, source: Value, axes: Sequence[Axis], source_start: int = 0
+) -> list[Call]:
+    """`target` as part of the memory of `source` where it is one contiguous piece there, else a copy."""
+    if is_whole(axes):
+        ctx.alias(target, source, source_start * source.known_dtype.size)
+        return []
+    return [copy_call(node, ctx, target, source, axes, source_start=source_start)]
+
+
+def copy_call(
+    node: Node,
+    ctx: LowerContext,
+    target: Value,
+    source: Value,
+    axes: Sequence[Axis],
+    *,
+    target_start: int = 0,
+    source_start: int = 0,
+) -> Call:
+    """The call that does the copy. Starts and strides count elements; the innermost target stride is 1."""
+    size = target.known_dtype.size
+    total = elements(axis.size for axis in axes)
+    rest = merged(axes) if total else []
+    if not rest or rest[-1].target != 1:
+        rest.append(Axis(min(total, 1), 1, 1))
+    inner, outer = rest[-1], rest[:-1]
+    across = next((axis for axis in outer if axis.source == 1 and axis.size > 1), None)
+    starts = (target_start, source_start)
+    if across is not None and inner.source not in (0, 1) and (across.size > max(_SHUFFLED_STEPS) or inner.source > 4):
+        outer.remove(across)
+        spec, args, units = _tiles(ctx, size, outer, inner, across, starts)
+    else:
+        spec, args, units = _rows(size, outer, inner, starts)
+    traffic = 2.0 * total * size
+    rows = total / max(inner.size, 1)
+    cost = traffic / BYTES_PER_NS + rows * (2.0 if inner.size <= _SHORT_ROW else 1.0)
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    return ctx.call(
+        node,
+        spec,
+        (target,),
+        (source,),
+        args=(units, per_chunk, *args),
+        chunks=chunks,
+        traffic=traffic,
+        cost=CALL_NS + cost,
+    )
+
+
+def _axis_args(axes: Sequence[Axis]) -> tuple[int, ...]:
+    return (
+        *(axis.size for axis in axes),
+        *(axis.target for axis in axes),
+        *(axis.source for axis in axes),
+    )
+
+
+def _rows(
+    size: int, outer: list[Axis], inner: Axis, starts: tuple[int, int]
+) -> tuple[KernelSpec, tuple[int, ...], int]:
+    most, fall = inner.size, 0
+    if inner.size * size > _PIECE_BYTES:
+        most = fall = _PIECE_BYTES // size
+        outer = [*outer, Axis(-(-inner.size // most), most, most * inner.source)]
+    outer = outer or [Axis(1, 0, 0)]
+    units = elements(axis.size for axis in outer) if inner.size else 0
+    step = inner.source if inner.source in _SHUFFLED_STEPS else None
+    spec = KernelSpec.of("copy_rows", size=size, rank=len(outer), step=step)
+    return spec, (inner.size, most, fall, inner.source, *starts, *_axis_args(outer)), units
+
+
+def _tiles(
+    ctx: LowerContext, size: int, outer: list[Axis], inner: Axis, across: Axis, starts: tuple[int, int]
+) -> tuple[KernelSpec, tuple[int, ...], int]:
+    side = min(_MAX_TILE, ctx.target.vector_bytes // size)
+    tiles = -(-inner.size // side) * -(-across.size // (side * _GROUP))
+    units = elements(axis.size for axis in outer) * tiles
+    spec = KernelSpec.of("copy_tiles", size=size, rank=len(outer), side=side, group=_GROUP)
+    args = (inner.size, across.size, inner.source, across.target, *starts, *_axis_args(outer))
+    return spec, args, units

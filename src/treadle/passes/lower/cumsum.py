@@ -1,0 +1,28 @@
+"""cumsum."""
+
+from __future__ import annotations
+
+from treadle import dtypes
+from treadle.graph.node import Node
+from treadle.graph.shape import around, elements, normalize_axis
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.copy import is_movable
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+
+def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None for 16-bit floats."""
+    x, y = node.operand(0), node.output
+    dtype = x.known_dtype
+    if not is_movable(x, y) or dtype in (dtypes.f16, dtypes.bf16):
+        return None
+    shape = x.static_shape
+    axis = normalize_axis(node.attrs["axis"], len(shape))
+    outer, size, inner = around(shape, axis)
+    units = outer if size * inner else 0
+    cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(shape) if inner == 1 else 0)
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    exclusive, reverse = bool(node.attrs["exclusive"]), bool(node.attrs["reverse"])
+    spec = KernelSpec.of("cumsum", dtype=dtype, exclusive=exclusive, reverse=reverse, single=inner == 1)
+    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=CALL_NS + cost)]

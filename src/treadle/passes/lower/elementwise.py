@@ -1,0 +1,96 @@
+"""Lowering of elementwise nodes and of every scalar op to loops."""
+
+from __future__ import annotations
+
+from treadle.graph.expr import Expr, Step
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LEAST_CHUNK_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.broadcast import Access, place_operands
+from treadle.passes.lower.byte_table import lower_byte_table
+from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_PIECE = 256
+"""Pieces of a row or of flat memory are multiples of this many elements."""
+
+
+def lower_elementwise(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call of a loop that evaluates the node's program."""
+    operands = [node.operand(i) for i in range(len(node.inputs))]
+    return lower_expr(node, node.attrs["expr"], tuple(node.outputs), operands, ctx)
+
+
+def lower_scalar(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call of a loop that applies the scalar op (or cast) that the node is."""
+    operands = [node.operand(i) for i in range(len(node.inputs))]
+    dtypes = tuple(value.known_dtype for value in operands)
+    step = Step(node.op, tuple(range(len(operands))), node.output.known_dtype)
+    return lower_expr(node, Expr(dtypes, (step,), (len(operands),)), (node.output,), operands, ctx)
+
+
+def lower_expr(
+    node: Node, expr: Expr, results: tuple[Value, ...], operands: list[Value], ctx: LowerContext
+) -> list[Call] | None:
+    """One call that computes `results` by `expr` from `operands`, which broadcast to their shape and layout."""
+    result = results[0]
+    if not is_native(expr) or any(other.layout != result.layout for other in results):
+        return None
+    if result.layout is not None and result.static_shape[1] % result.layout.block and may_fail(expr):
+        return None
+    found = place_operands(result, operands, ctx)
+    if found is None:
+        return None
+    placed, access = found
+    if 0 in result.static_shape:
+        return []
+    lanes = lanes_for(expr, ctx.target)
+    program, given = with_given(expr)
+    common = {"expr": program, "lanes": lanes, "unroll": unroll_for(expr)}
+    traffic = sum(nbytes(value) for value in (*results, *placed))
+    elements = 1
+    for size in access.sizes:
+        elements *= size
+    tabulated = lower_byte_table(node, expr, results, placed, elements, ctx) if len(access.sizes) == 1 else None
+    if tabulated is not None:
+        return [tabulated]
+    each = max(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
+    steady = tuple(strides[-1] == 0 for strides in access.strides[1:])
+    if len(access.sizes) == 1:
+        chunks, per_chunk = cut(elements, each, _PIECE)
+        spec = KernelSpec.of("elementwise_flat", steady=steady, **common)
+        args: tuple[int, ...] = (elements, per_chunk, *given)
+    else:
+        chunks, args = _nested(access, each)
+        args = (*args, *given)
+        spec = KernelSpec.of("elementwise", steady=steady, rank=len(access.sizes) - 2, **common)
+    return [
+        ctx.call(
+            node,
+            spec,
+            results,
+            tuple(placed),
+            args=args,
+            chunks=chunks,
+            cost=CALL_NS + each * elements,
+            flops=float(elements * sum(step.op != "const" for step in expr.steps)),
+            traffic=traffic,
+        )
+    ]
+
+
+def _nested(access: Access, each: float) -> tuple[int, tuple[int, ...]]:
+    """(chunks, args) of the nested kernel; `each` is the ns of one element."""
+    *outer, rows, row = access.sizes
+    wanted = max(_PIECE, int(LEAST_CHUNK_NS / each))
+    piece = row if row < 2 * wanted else -(-wanted // _PIECE) * _PIECE
+    pieces = -(-row // piece)
+    rows_each = 1 if pieces > 1 else max(1, min(rows, wanted // row))
+    blocks = -(-rows // rows_each)
+    units = pieces * blocks
+    for size in outer:
+        units *= size
+    chunks, per_chunk = cut(units, each * piece * rows_each)
+    strides = [step for operand in access.strides for step in operand[:-1]]
+    return chunks, (units, per_chunk, row, piece, pieces, rows, rows_each, blocks, *outer, *strides)

@@ -1,0 +1,89 @@
+"""gather_reduce: bags of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle import dtypes
+from treadle.dtypes import i64
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.graph.value import Value
+from treadle.ops.reduce import reduced_axes
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
+from treadle.passes.lower.reduce import HOW, SHORT_COLUMN, Passes, Step, plain_steps
+from treadle.plan.call import Call
+
+
+def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
+    """How `how` (an op) over `axes` of the indices reduces the rows of x in one pass; None if the kernel does not.
+
+    It takes 32 and 64 bit indices, neighbouring axes, rows of more than one element, and the dtypes that `lower_reduce` takes.
+    """
+    dtype, length, shape = x.known_dtype, elements(x.static_shape[1:]), indices.static_shape
+    usable = dtype in (dtypes.f32, dtypes.f64) or (dtype.is_integer and how != "reduce_mean")
+    if not usable or indices.known_dtype not in INDEX_DTYPES or length < 2 or 0 in (*x.static_shape, *shape):
+        return None
+    steps = plain_steps((*shape, length), set(axes))
+    return steps[0] if len(steps) == 1 else None
+
+
+def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """A call that reduces bags, in pieces if they are few and long, and then one that joins these: cut, and summed up in
+    the order, as `lower_reduce` does it with rows that are stored. None where `bag_step` is."""
+    x, indices, y = node.operand(0), node.operand(1), node.output
+    shape, length, dtype = indices.static_shape, elements(x.static_shape[1:]), x.known_dtype
+    how, mean = HOW[node.attrs["how"]], node.attrs["how"] == "reduce_mean"
+    axes = reduced_axes(node.attrs["axes"], len(shape))
+    step = bag_step(node.attrs["how"], x, indices, axes)
+    if step is None:
+        return None
+    count = elements(shape[axis] for axis in axes)
+    passes = Passes(node, ctx, how, dtype, count, (x,), None)
+    pieces, piece = passes.pieces(step, dtype.size / BYTES_PER_NS)
+    target = y if pieces == 1 else passes.temporary((step.outer, pieces, step.width))
+
+    lanes = ctx.target.vector_bytes // passes.folded(x).size
+    while lanes > length:
+        lanes //= 2
+    most = ctx.target.registers // 2
+    vectors = -(-length // lanes)
+    vectors = -(-vectors // -(-vectors // most))
+    inner, row = step.width // length, length * dtype.size
+    lines, ahead = prefetched(x, row, vectors * lanes * dtype.size, ctx)
+    reads = tuple(value for value in node.inputs if value is not None)
+    spec = passes.spec(
+        "gather_reduce",
+        x,
+        target,
+        long=piece > SHORT_COLUMN,
+        lanes=lanes,
+        mean=mean and pieces == 1,
+        wide=indices.known_dtype == i64,
+        weighted=len(reads) > 2,
+        flat=pieces * inner == 1,
+        vectors=vectors,
+        lines=lines,
+    )
+    units = step.outer * pieces * inner
+    picks = elements(shape)
+    traffic = float(picks * row + nbytes(indices) + nbytes(target))
+    cost = traffic / BYTES_PER_NS + picks * PICK_NS
+    chunks, per_chunk = cut(units, cost / units)
+    size, total = x.static_shape[0], step.outer * step.n
+    args = (units, per_chunk, step.n, piece, pieces, count, inner, length, size, total, ahead)
+    call = ctx.call(
+        node,
+        spec,
+        (target,),
+        reads,
+        args=args,
+        chunks=chunks,
+        cost=CALL_NS + cost,
+        flops=float(picks * length),
+        traffic=traffic,
+    )
+    if pieces > 1:
+        passes.append_whole(Step(step.outer, pieces, step.width), target, y, mean=mean)
+    return [call, *passes.calls]

@@ -1,0 +1,198 @@
+"""Operands of a matrix product as strided views, their batch dimensions merged as far as possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from treadle.graph.node import Node
+from treadle.graph.shape import strides_of
+from treadle.graph.value import Value
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """A value seen as a batch of matrices: strides in elements along the batch, the rows and the columns."""
+
+    value: Value
+    batch: Strides
+    row: int
+    column: int
+
+    @property
+    def transposed(self) -> Matrices:
+        return replace(self, row=self.column, column=self.row)
+
+    @property
+    def kind(self) -> str:
+        """Which of rows and columns count: `scalar` (neither), `row`, `column` or `full`, as tails call it."""
+        return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
+            self.row != 0, self.column != 0
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """A matrix product: batch sizes, [rows, depth] @ [depth, columns], and where everything lies.
+
+    The strides of a value along a dimension that it is broadcast over are 0.
+    """
+
+    batch: tuple[int, ...]
+    rows: int
+    columns: int
+    depth: int
+    a: Matrices
+    b: Matrices
+    out: Matrices
+    tail: tuple[Matrices, ...]
+
+    @property
+    def transposed(self) -> Operands:
+        """The same product as its transpose: b' @ a' = out'."""
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            a=self.b.transposed,
+            b=self.a.transposed,
+            out=self.out.transposed,
+            tail=tuple(operand.transposed for operand in self.tail),
+        )
+
+    @property
+    def every(self) -> tuple[Matrices, ...]:
+        return (self.a, self.b, self.out, *self.tail)
+
+    @property
+    def batches(self) -> int:
+        count = 1
+        for size in self.batch:
+            count *= size
+        return count
+
+
+def operands_of(node: Node) -> Operands:
+    """What a `matmul` node multiplies. Batch dimensions are merged with each other and into the rows."""
+    a_shape, a_strides = _factor(node, 0, "a")
+    b_shape, b_strides = _factor(node, 1, "b")
+    has_rows, has_columns = len(a_shape) > 1, len(b_shape) > 1
+    depth = a_shape[-1]
+    rows = a_shape[-2] if has_rows else 1
+    columns = b_shape[-1] if has_columns else 1
+    rank = max(len(a_shape), len(b_shape)) - 2
+    rank = max(rank, 0)
+    a_batch, a_steps = _padded(a_shape[:-2], a_strides[:-2], rank)
+    b_batch, b_steps = _padded(b_shape[:-2], b_strides[:-2], rank)
+    batch = tuple(n if m == 1 else m for m, n in zip(a_batch, b_batch, strict=True))
+
+    product_rank = rank + has_rows + has_columns
+    perm = node.attrs.get("out_perm") or tuple(range(product_rank))
+    places = [perm.index(axis) for axis in range(product_rank)]
+    out_shape = node.output.static_shape
+
+    def of_output(value: Value) -> Matrices:
+        shape, strides = _padded(value.static_shape, strides_of(value.static_shape), len(out_shape))
+        steps = [0 if shape[place] == 1 else strides[place] for place in places]
+        row = steps[rank] if has_rows else 0
+        column = steps[-1] if has_columns else 0
+        return Matrices(value, tuple(steps[:rank]), row, column)
+
+    found = Operands(
+        batch=batch,
+        rows=rows,
+        columns=columns,
+        depth=depth,
+        a=Matrices(
+            node.operand(0),
+            _unless_one(a_batch, a_steps),
+            a_strides[-2] if rows != 1 else 0,
+            a_strides[-1] if depth != 1 else 1,
+        ),
+        b=Matrices(
+            node.operand(1),
+            _unless_one(b_batch, b_steps),
+            (b_strides[-2] if has_columns else b_strides[-1]) if depth != 1 else columns,
+            b_strides[-1] if columns != 1 else 1,
+        ),
+        out=of_output(node.output),
+        tail=tuple(of_output(node.operand(index)) for index in range(2, len(node.inputs))),
+    )
+    return _merge_rows(_merge_batch(found))
+
+
+def _factor(node: Node, index: int, side: str) -> tuple[tuple[int, ...], Strides]:
+    """Shape and strides in which operand `index` is multiplied."""
+    shape = node.operand(index).static_shape
+    strides = strides_of(shape)
+    perm = node.attrs.get(f"{side}_perm")
+    if perm is not None:
+        shape, strides = tuple(shape[axis] for axis in perm), tuple(strides[axis] for axis in perm)
+    if node.attrs.get(f"transpose_{side}") and len(shape) >= 2:
+        shape, strides = (*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2])
+    return shape, strides
+
+
+def _padded(shape: Sequence[int], strides: Strides, rank: int) -> tuple[tuple[int, ...], Strides]:
+    missing = rank - len(shape)
+    return (1,) * missing + tuple(shape), (0,) * missing + strides
+
+
+def _unless_one(shape: Sequence[int], strides: Strides) -> Strides:
+    return tuple(0 if size == 1 else step for size, step in zip(shape, strides, strict=True))
+
+
+def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
+    """Only the batch dimensions `keep`."""
+
+    def of(matrices: Matrices) -> Matrices:
+        return replace(matrices, batch=tuple(matrices.batch[axis] for axis in keep))
+
+    return replace(
+        operands,
+        batch=tuple(operands.batch[axis] for axis in keep),
+        a=of(operands.a),
+        b=of(operands.b),
+        out=of(operands.out),
+        tail=tuple(of(operand) for operand in operands.tail),
+    )
+
+
+def _merge_batch(operands: Operands) -> Operands:
+    """Without batch dimensions of size 1; neighbours that are walked as one merged."""
+    operands = _pick(operands, [axis for axis, size in enumerate(operands.batch) if size != 1])
+    axis = 0
+    while axis + 1 < len(operands.batch):
+        inner = operands.batch[axis + 1]
+        if all(each.batch[axis] == each.batch[axis + 1] * inner for each in operands.every):
+            sizes = list(operands.batch)
+            sizes[axis + 1] *= sizes[axis]
+            operands = replace(operands, batch=tuple(sizes))
+            operands = _pick(operands, [i for i in range(len(sizes)) if i != axis])
+        else:
+            axis += 1
+    return operands
+
+
+def _merge_rows(operands: Operands) -> Operands:
+    """The innermost batch dimension made rows, while b is the same along it and rows stay evenly spaced."""
+    while operands.batch and operands.b.batch[-1] == 0:
+        size, rows = operands.batch[-1], operands.rows
+        spaced = (operands.a, operands.out, *operands.tail)
+        if rows != 1 and any(each.batch[-1] != each.row * rows for each in spaced):
+            break
+
+        def of(matrices: Matrices, rows: int = rows) -> Matrices:
+            return replace(matrices, row=matrices.batch[-1]) if rows == 1 else matrices
+
+        merged = replace(
+            operands,
+            rows=rows * size,
+            a=of(operands.a),
+            out=of(operands.out),
+            tail=tuple(of(operand) for operand in operands.tail),
+        )
+        operands = _pick(merged, range(len(operands.batch) - 1))
+    return operands

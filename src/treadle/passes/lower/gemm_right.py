@@ -1,0 +1,143 @@
+"""The right factor of a product: packed while compiling, packed by a call of its own, or read as it lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
+from treadle.passes.lower.gemm_operands import Matrices, Operands
+from treadle.passes.lower.gemm_pack import pack_panels
+from treadle.passes.lower.pairs import joined_pairs
+from treadle.passes.lower.quads import joined_quads, offset_of
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_ROWS_WORTH_COPYING = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """Where the right factor lies, the elements from one panel to the next, and the kernel's `source`."""
+
+    matrices: Matrices
+    panel: int
+    source: str
+
+    @property
+    def copies(self) -> bool:
+        """Whether every panel is copied into scratch by each chunk that reads it."""
+        return self.source not in ("packed", "rows")
+
+
+def right_factor(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The right factor, without a call of its own. Panels have `width` columns."""
+    b = product.b
+    if b.value.is_constant:
+        return _packed_constant(ctx, product, width)
+    if b.column == 1:
+        large = product.depth * product.columns * b.value.known_dtype.size > ctx.target.l1
+        return Right(b, width, "copied" if large and product.rows >= _ROWS_WORTH_COPYING else "rows")
+    if b.row != 1:
+        return Right(b, width * b.column, "strided")
+    lanes = ctx.target.lanes(b.value.known_dtype)
+    whole = product.depth % lanes == 0 and product.columns % lanes == 0
+    return Right(b, width * b.column, "column_tiles" if whole else "columns")
+
+
+def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Right, vectors: int) -> tuple[Right, Call]:
+    """`right`, which is copied, packed into a temporary instead; and the call that does it."""
+    b, depth, columns = product.b, product.depth, product.columns
+    dtype = b.value.known_dtype
+    width = vectors * ctx.target.lanes(dtype)
+    panels = -(-columns // width)
+    sizes = _own_sizes(product)
+    walked = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if size > 1]
+    units = panels * int(np.prod(sizes))
+    temporary = ctx.temporary(f"{node.output.name}.panels", dtype, (units, depth, width))
+    chunks, per_chunk = cut(units, 2.0 * depth * width * dtype.size / BYTES_PER_NS)
+    spec = KernelSpec.of(
+        "gemm_pack",
+        dtype=dtype,
+        vectors=vectors,
+        source="rows" if right.source == "copied" else right.source,
+        batch_rank=len(walked),
+    )
+    numbers = (columns, depth, panels, b.row, b.column, units, per_chunk)
+    args = (*numbers, *(size for size, _ in walked), *(step for _, step in walked))
+    call = ctx.call(node, spec, (temporary,), (b.value,), args=args, chunks=chunks)
+    steps = _batch_steps(sizes, panels * depth * width)
+    return Right(Matrices(temporary, steps, width, 1), depth * width, "packed"), call
+
+
+def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
+    b, depth, columns = product.b, product.depth, product.columns
+    sizes = _own_sizes(product)
+    how = f"panels {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+
+    def panels(data: Array) -> Array:
+        return pack_panels(matrices_of(b, data, (*sizes, depth, columns)), width)
+
+    packed = ctx.packed(b.value, how, "panels", panels)
+    return _constant_panels(packed, sizes, product, width)
+
+
+def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The constant right factor as panels of pairs of bf16, an element of `product.depth` being a pair."""
+    b, columns = product.b, product.columns
+    sizes, depth = _own_sizes(product), 2 * product.depth
+    how = f"pairs {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+
+    def panels(data: Array) -> Array:
+        return pack_panels(joined_pairs(matrices_of(b, data, (*sizes, depth, columns)), axis=1), width)
+
+    packed = ctx.packed(b.value, how, "pairs", panels)
+    return _constant_panels(packed, sizes, product, width)
+
+
+def packed_quads(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The constant right factor as panels of quads, an element of `product.depth` being four; each begins with a row of
+    what makes up for a's bytes being taken 128 higher."""
+    b, columns, offset = product.b, product.columns, offset_of(product.a.value, 0)
+    sizes, depth = _own_sizes(product), 4 * product.depth
+    how = f"quads {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+
+    def panels(data: Array) -> Array:
+        matrices = matrices_of(b, data, (*sizes, depth, columns))
+        start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
+        return pack_panels(np.concatenate([start, joined_quads(matrices, axis=1)], axis=1), width)
+
+    packed = ctx.packed(b.value, how, "quads", panels)
+    return _constant_panels(packed, sizes, product, width, first=1)
+
+
+def matrices_of(b: Matrices, data: Array, sizes: tuple[int, ...]) -> Array:
+    """`data`, the elements of `b`, which has batch, row and column `sizes`, as [batch, rows, columns]."""
+    dense = np.ascontiguousarray(data)
+    strides = tuple(step * dense.itemsize for step in (*b.batch, b.row, b.column))
+    view = np.lib.stride_tricks.as_strided(dense, sizes, strides, writeable=False)
+    return view.reshape(int(np.prod(sizes[:-2])), *sizes[-2:])
+
+
+def _constant_panels(packed: Value, sizes: tuple[int, ...], product: Operands, width: int, first: int = 0) -> Right:
+    """`first`: rows that panels have before those of the depth."""
+    panel = (product.depth + first) * width
+    columns = product.columns
+    return Right(Matrices(packed, _batch_steps(sizes, panel * -(-columns // width)), width, 1), panel, "packed")
+
+
+def _own_sizes(product: Operands) -> tuple[int, ...]:
+    """The batch dimensions of the right factor itself: 1 where it is broadcast."""
+    return tuple(size if step else 1 for size, step in zip(product.batch, product.b.batch, strict=True))
+
+
+def _batch_steps(sizes: tuple[int, ...], matrix: int) -> tuple[int, ...]:
+    """Strides along batch dimensions of contiguous matrices of `matrix` elements; 0 where there is only one."""
+    steps, step = [], matrix
+    for size in reversed(sizes):
+        steps.append(step if size > 1 else 0)
+        step *= size
+    return tuple(reversed(steps))

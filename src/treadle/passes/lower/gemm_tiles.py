@@ -1,0 +1,195 @@
+"""How a matrix product is cut: register blocks, and chunks of blocks and panels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from treadle.passes.lower.base import BYTES_PER_NS, MAX_CHUNKS
+from treadle.plan.target import LINE
+
+MAX_ROWS = 9
+"""More rows need more address registers than there are."""
+
+MAX_VECTORS = 4
+
+_BUSY = 12
+"""Sums that are enough to hide how long one multiplication takes."""
+
+_SHORT = 128
+_UNEVEN = 1.03
+"""What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
+
+UNROLL = 4
+"""Steps of the depth in one turn of a block's loop."""
+
+_MOST_SHARERS = 16
+"""Where more blocks than this use a panel, the first one's wait for it counts little."""
+
+WHOLE_BYTES = 4096
+"""Rows of the left factor below this are multiplied whole, longer ones in parts of up to PART_BYTES."""
+
+PART_BYTES = 2048
+
+PART_BLOCKS = 16
+"""Fewer blocks of rows fit L2 beside a panel of the whole depth."""
+
+_GEMM_CHUNK_NS = 20_000.0
+
+_PART_CHUNKS = 128
+"""Chunks of a product in parts: larger ones read the factors less often, and their part of them fits L2 all the same."""
+
+_ENOUGH_CHUNKS = 8
+"""With fewer chunks, workers may be left without one."""
+
+_COPIED_NS_PER_BYTE = 0.05
+"""Time of copying a panel into scratch, which then lies in the cache."""
+
+_PACKED_NS_PER_BYTE = 0.25
+"""Time of packing the right factor by a call of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A register block: its heights (at most two that differ by one, the larger first), how many blocks of rows
+    there are, how many of them have the larger height, and the width of blocks in vectors."""
+
+    heights: tuple[int, ...]
+    blocks: int
+    large_blocks: int
+    vectors: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """How a batch of products is cut into chunks: batches, blocks of rows and panels in each, and their numbers."""
+
+    batches: int
+    blocks: int
+    panels: int
+    batch_chunks: int
+    block_chunks: int
+    panel_chunks: int
+
+    @property
+    def chunks(self) -> int:
+        return self.batch_chunks * self.block_chunks * self.panel_chunks
+
+
+def choose_tile(rows: int, columns: int, depth: int, lanes: int, registers: int) -> Tile:
+    """The tile that needs the least time for [rows, depth] @ [depth, columns]."""
+    total = -(-columns // lanes)
+    best: tuple[float, Tile] | None = None
+    for vectors in range(1, min(MAX_VECTORS, max(1, total)) + 1):
+        most = min(MAX_ROWS, (registers - vectors - 1) // vectors)
+        if most < 1:
+            continue
+        for height in dict.fromkeys((most, _even_height(rows, most, vectors))):
+            tile = cut_rows(rows, height, vectors)
+            full, rest = divmod(total, vectors)
+            cost = full * panel_cost(tile, vectors, depth) + (panel_cost(tile, rest, depth) if rest else 0.0)
+            if best is None or cost < best[0] * 0.995:
+                best = (cost, tile)
+    assert best is not None, "one vector always fits"
+    return best[1]
+
+
+def _even_height(rows: int, most: int, vectors: int) -> int:
+    """The largest height up to `most` that divides `rows` and keeps the multipliers busy; `most` if there is none."""
+    return next((height for height in range(most, 0, -1) if rows % height == 0 and height * vectors >= _BUSY), most)
+
+
+def cut_rows(rows: int, most: int, vectors: int) -> Tile:
+    """As few register blocks as `rows` need of `most` rows each, of two heights that differ by one at most."""
+    blocks = max(1, -(-rows // most))
+    height, larger = divmod(rows, blocks)
+    if larger:
+        heights = (height + 1, height) if height else (height + 1,)
+    else:
+        heights, larger = (max(height, 1),), blocks
+    return Tile(heights, blocks if rows else 0, larger if rows else 0, vectors)
+
+
+def panel_cost(tile: Tile, vectors: int, depth: int) -> float:
+    """Relative time of all blocks of one panel."""
+    small = tile.blocks - tile.large_blocks
+    cost = tile.large_blocks * _block_cost(tile.heights[0], vectors, depth)
+    cost += small * _block_cost(tile.heights[-1], vectors, depth)
+    return cost * _UNEVEN if len(tile.heights) > 1 and depth <= _SHORT else cost
+
+
+def _block_cost(rows: int, vectors: int, depth: int) -> float:
+    """Relative time of a block: for each step of depth the slowest of arithmetic, loads and latency; then its stores."""
+    loads = rows + vectors
+    step = max(rows * vectors, loads, 8.0 if rows > 1 else 2.0 * vectors) + 0.1 * loads
+    return step * max(depth, 1) + 2 * rows * vectors + 12
+
+
+def choose_part(depth: int, size: int, blocks: int, lanes: int) -> int:
+    """How much of `depth` elements of `size` bytes a chunk multiplies at once where factors come from memory, so that what it
+    reads of both stays in L2: parts of one length, a multiple of `lanes`, of which the last may be shorter, or all."""
+    if depth * size < WHOLE_BYTES or blocks < PART_BLOCKS:
+        return depth
+    parts = -(-depth * size // PART_BYTES)
+    return -(-depth // (parts * lanes)) * lanes
+
+
+def choose_grid(
+    tile: Tile,
+    panels: int,
+    batches: int,
+    block_ns: float,
+    a_bytes: float,
+    b_bytes: float,
+    l2: int,
+    copies: bool,
+    share: float = 1.0,
+) -> Grid:
+    """Chunks worth about _GEMM_CHUNK_NS each that move the least memory.
+
+    `block_ns`: the time of one block of one panel; `a_bytes`, `b_bytes`: of one batch's factors; `copies`: the
+    right factor is copied, by each chunk or, where several would copy the same panel, beforehand; `share`: of the depth
+    that is multiplied at once.
+    """
+    blocks = max(tile.blocks, 1)
+    panels = max(panels, 1)
+    batch_ns = max(block_ns * blocks * panels, 1e-3)
+    if batch_ns * 2 <= _GEMM_CHUNK_NS or batches >= MAX_CHUNKS:
+        wanted = min(MAX_CHUNKS, max(1, round(batches * batch_ns / _GEMM_CHUNK_NS)))
+        each = -(-batches // wanted)
+        return Grid(each, blocks, panels, -(-batches // each), 1, 1)
+    most = MAX_CHUNKS if share == 1.0 else max(_PART_CHUNKS, batches)
+    wanted = max(1, min(round(batch_ns / _GEMM_CHUNK_NS), most // batches))
+    room = max(0.75 * l2 - share * b_bytes / panels, 0.2 * l2)
+    best: tuple[float, Grid] | None = None
+    for block_chunks in range(1, min(blocks, wanted) + 1):
+        blocks_each = -(-blocks // block_chunks)
+        panels_each = -(-panels // min(panels, -(-wanted // block_chunks)))
+        grid = Grid(1, blocks_each, panels_each, batches, -(-blocks // blocks_each), -(-panels // panels_each))
+        moved = a_bytes * grid.panel_chunks + b_bytes * grid.block_chunks
+        cost = moved / BYTES_PER_NS
+        if copies:
+            cost += b_bytes * (_COPIED_NS_PER_BYTE if grid.block_chunks == 1 else _PACKED_NS_PER_BYTE)
+        if share * a_bytes * blocks_each / blocks > room:
+            cost += a_bytes * panels / BYTES_PER_NS
+        done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
+        cost += block_ns * (done - blocks * panels) / 4
+        found = grid.block_chunks * grid.panel_chunks
+        cost += max(0.0, wanted / 2 - found) * _GEMM_CHUNK_NS / 4
+        cost += max(0, min(wanted, _ENOUGH_CHUNKS) - found) * batch_ns / _ENOUGH_CHUNKS
+        if best is None or cost < best[0]:
+            best = (cost, grid)
+    assert best is not None, "at least one cut exists"
+    return best[1]
+
+
+def panels_ahead(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:
+    """(cache lines of a later packed panel that each turn of a block asks for, how many panels later).
+
+    A row of a panel is `step_bytes` long. The blocks of a chunk ask for all of the panel together: not of the next one,
+    which another worker may have begun by then, but of that behind it. Behind the last panel of a constant may well lie
+    the next constant; if not, no harm is done. A single block waits for memory all the time: asking for more only costs.
+    Chunks of products in `parts` are longer, and ask for the next panel.
+    """
+    if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not parts):
+        return 0, 0
+    return -(-UNROLL * step_bytes // LINE // grid.blocks), 1 if parts else 2

@@ -1,0 +1,171 @@
+"""matmul by a library: what the matmul provider can take, in chunks of one product each; treadle's kernels for the rest.
+
+A product with a tail becomes two calls: the library's product, then a loop that applies the tail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from treadle.dtypes import DType
+from treadle.graph.node import Node
+from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext
+from treadle.passes.lower.elementwise import lower_expr
+from treadle.passes.lower.gemm_operands import Matrices, Operands, operands_of
+from treadle.passes.lower.matmul import lower_matmul
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.provider import FAMILY, Provider
+
+_CHUNK_NS = 50_000.0
+"""A chunk is worth more than that of a generated kernel: the library packs both factors again for each."""
+
+_MAX_CHUNKS = 128
+_STEP = 48
+"""Rows and columns of a chunk are multiples of this: of the register blocks that libraries use."""
+
+_PACKED_NS_PER_BYTE = 0.1
+_ENOUGH_CHUNKS = 32
+"""With fewer chunks, workers may be left without one."""
+
+
+def lower_matmul_by_provider(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """The node's calls: by the provider if there is one and it takes the product, else as `lower_matmul` has it, with
+    a note that says why."""
+    if ctx.provider is None:
+        return lower_matmul(node, ctx)
+    found = _by_library(node, ctx, ctx.provider)
+    if not isinstance(found, str):
+        return found
+    calls = lower_matmul(node, ctx)
+    for call in calls or ():
+        call.note = f"not {ctx.provider.name}: {found}"
+    return calls
+
+
+def _by_library(node: Node, ctx: LowerContext, provider: Provider) -> list[Call] | str:
+    """The calls, or why the provider is not asked."""
+    dtype = node.operand(0).known_dtype
+    if len(node.outputs) != 1 or node.operand(1).known_dtype != dtype or dtype not in provider.dtypes:
+        dtypes = " and ".join(map(str, provider.dtypes))
+        return f"it multiplies {dtypes}, this is {dtype} by {node.operand(1).known_dtype}"
+    product = replace(operands_of(node), tail=())
+    ways = [way for way in (product, product.transposed) if _fits(way)]
+    refusal = _refusal(product, ways, provider)
+    if refusal is not None:
+        return refusal
+    tail = node.attrs.get("tail")
+    if tail is None:
+        return [_call(node, ctx, ways[0], dtype, provider)]
+    raw = ctx.temporary(f"{node.output.name}.product", dtype, node.output.static_shape)
+    way = replace(ways[0], out=replace(ways[0].out, value=raw))
+    operands = [raw, *(node.operand(index) for index in range(2, len(node.inputs)))]
+    after = lower_expr(node, tail, (node.output,), operands, ctx)
+    if after is None:
+        return "no loop applies its tail"
+    return [_call(node, ctx, way, dtype, provider), *after]
+
+
+def _refusal(product: Operands, ways: list[Operands], provider: Provider) -> str | None:
+    """Why the library cannot or should not multiply, if so; `ways` are those in which it could."""
+    if 0 in (*product.batch, product.rows, product.columns, product.depth):
+        return "there is nothing to multiply"
+    if 1 in (product.rows, product.columns):
+        return "a product with a vector is bound by memory"
+    if not ways:
+        return "a matrix has neither rows nor columns side by side in memory"
+    if _largest(ways[0]) > provider.most:
+        return f"sizes and strides above {provider.most} do not fit its integers"
+    return None
+
+
+def _fits(product: Operands) -> bool:
+    if product.out.column != 1 or product.out.row < product.columns:
+        return False
+    return _is_matrix(product.a, product.rows, product.depth) and _is_matrix(product.b, product.depth, product.columns)
+
+
+def _is_matrix(each: Matrices, rows: int, columns: int) -> bool:
+    """Whether rows, or columns, lie side by side and do not overlap."""
+    if each.column == 1:
+        return rows == 1 or each.row >= columns
+    return each.row == 1 and (columns == 1 or each.column >= rows)
+
+
+def _largest(product: Operands) -> int:
+    factors = (product.a, product.b, product.out)
+    return max(product.rows, product.columns, product.depth, *(max(each.row, each.column) for each in factors))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """Batches, rows and columns of a chunk, and the numbers of chunks along each."""
+
+    batches: int
+    rows: int
+    columns: int
+    batch_chunks: int
+    row_chunks: int
+    column_chunks: int
+
+
+def _cut(product: Operands, ns: float, size: int) -> _Cut:
+    """Chunks worth about _CHUNK_NS each that pack little; `ns` is the estimated time of the whole, `size` an element's."""
+    wanted = max(1, min(_MAX_CHUNKS, int(ns / _CHUNK_NS)))
+    batches, rows, columns = product.batches, product.rows, product.columns
+    if batches >= wanted:
+        each = -(-batches // wanted)
+        return _Cut(each, rows, columns, -(-batches // each), 1, 1)
+    share, batch_ns = -(-wanted // batches), ns / batches
+    best: tuple[float, _Cut] | None = None
+    for row_chunks in range(1, share + 1):
+        rows_each = _piece(rows, row_chunks)
+        columns_each = _piece(columns, -(-share // row_chunks))
+        cut = _Cut(1, rows_each, columns_each, batches, -(-rows // rows_each), -(-columns // columns_each))
+        found = cut.row_chunks * cut.column_chunks
+        packed = (rows * cut.column_chunks + columns * cut.row_chunks) * product.depth * size
+        cost = packed * _PACKED_NS_PER_BYTE + max(0, min(share, _ENOUGH_CHUNKS) - found) * batch_ns / _ENOUGH_CHUNKS
+        if best is None or cost < best[0]:
+            best = (cost, cut)
+    assert best is not None, "one chunk of rows is always possible"
+    return best[1]
+
+
+def _piece(size: int, chunks: int) -> int:
+    each = -(-size // chunks)
+    return size if chunks == 1 else -(-each // _STEP) * _STEP
+
+
+def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provider: Provider) -> Call:
+    flops = 2.0 * product.batches * product.rows * product.columns * product.depth
+    ns = flops / (ctx.target.lanes(dtype) * FLOPS_PER_LANE_NS)
+    cut = _cut(product, ns, dtype.size)
+    a, b, out = product.a, product.b, product.out
+    return ctx.call(
+        node,
+        KernelSpec.of(FAMILY, provider=provider.name, version=provider.version, dtype=dtype),
+        (out.value,),
+        (a.value, b.value),
+        args=(
+            product.rows,
+            product.columns,
+            product.depth,
+            a.row,
+            a.column,
+            b.row,
+            b.column,
+            out.row,
+            product.batches,
+            cut.batches,
+            cut.rows,
+            cut.columns,
+            cut.row_chunks,
+            cut.column_chunks,
+            len(product.batch),
+            *product.batch,
+            *(step for each in (a, b, out) for step in each.batch),
+        ),
+        chunks=cut.batch_chunks * cut.row_chunks * cut.column_chunks,
+        flops=flops,
+        cost=CALL_NS + ns,
+    )

@@ -1,0 +1,71 @@
+"""Lookups: copies described by one table of source places for each axis of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.errors import InternalError
+from treadle.graph.node import Node
+from treadle.graph.shape import elements, strides_of, text
+from treadle.graph.value import Value
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+Table = np.ndarray[Any, np.dtype[np.int64]]
+
+OUTSIDE = -1
+"""The table entry of a place that takes the fill value."""
+
+_PLACE_NS = 1.5
+"""What a place costs that is looked up one by one."""
+
+
+def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Table], run: int) -> Call:
+    """y[i0, i1, ..., :] = x[tables[0][i0], tables[1][i1], ..., :], or `value` where an entry is OUTSIDE.
+
+    There is a table for each axis of x's and y's memory but the last one, of `run` elements, where run > 1,
+    and for each axis where it is 1. `value` holds one element.
+    """
+    x, y = node.operand(0), node.output
+    sizes = x.static_shape if x.layout is None else x.layout.physical(x.static_shape)
+    strides = strides_of(sizes)
+    places = [np.where(t == OUTSIDE, OUTSIDE, t * s).astype(np.int64) for t, s in zip(tables, strides, strict=False)]
+    places, run = _merged(places, sizes, run)
+    shape = tuple(len(table) for table in places)
+    if elements(shape) * run * y.known_dtype.size != nbytes(y):
+        raise InternalError(f"{node.place}: tables of {shape} places do not fill {text(y.static_shape)}")
+    low, high = _consecutive(places[-1], run)
+    units = elements(shape[:-1]) if elements(shape) else 0
+    looked_up = (shape[-1] - (high - low)) * max(units, 1)
+    traffic = 2.0 * nbytes(y)
+    cost = traffic / BYTES_PER_NS + looked_up * _PLACE_NS + units
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    table = ctx.constant(np.concatenate([*places, np.zeros(1, np.int64)]), f"{y.name}.places")
+    spec = KernelSpec.of("lookup", size=x.known_dtype.size, rank=len(shape), single=run == 1)
+    args = (units, per_chunk, run, low, high, *(max(size, 1) for size in shape))
+    return ctx.call(node, spec, (y,), (x, table, value), args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)
+
+
+def _merged(places: list[Table], sizes: Sequence[int], run: int) -> tuple[list[Table], int]:
+    """The same lookup with trailing axes that are taken whole made part of the run."""
+    kept = list(places)
+    while len(kept) > 1 and np.array_equal(kept[-1], np.arange(sizes[len(kept) - 1]) * run):
+        run *= len(kept.pop())
+    return kept, run
+
+
+def _consecutive(table: Table, run: int) -> tuple[int, int]:
+    """The longest range of `table` in which each entry is the one before plus `run`; empty if shorter than two."""
+    if len(table) < 2:
+        return 0, 0
+    follows = (np.diff(table) == run) & (table[:-1] != OUTSIDE) & (table[1:] != OUTSIDE)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], follows.view(np.int8), [0]])))
+    if not len(edges):
+        return 0, 0
+    starts, ends = edges[::2], edges[1::2]
+    best = int(np.argmax(ends - starts))
+    return int(starts[best]), int(ends[best]) + 1

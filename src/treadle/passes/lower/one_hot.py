@@ -1,0 +1,31 @@
+"""one_hot."""
+
+from __future__ import annotations
+
+from treadle.dtypes import i64
+from treadle.graph.node import Node
+from treadle.graph.shape import elements, normalize_axis
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.copy import is_movable
+from treadle.passes.lower.gather import INDEX_DTYPES
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+
+def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None for indices other than i32 and i64."""
+    indices, values, y = node.operand(0), node.operand(2), node.output
+    if not is_movable(indices, values, y) or indices.known_dtype not in INDEX_DTYPES:
+        return None
+    axis = normalize_axis(node.attrs["axis"], len(y.static_shape))
+    outer, depth, inner = (elements(part) for part in _parts(y.static_shape, axis))
+    units = outer if depth * inner else 0
+    cost = nbytes(y) / BYTES_PER_NS + elements(indices.static_shape)
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    spec = KernelSpec.of("one_hot", size=values.known_dtype.size, wide=indices.known_dtype == i64)
+    args = (units, per_chunk, depth, inner)
+    return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=CALL_NS + cost)]
+
+
+def _parts(shape: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return shape[:axis], shape[axis : axis + 1], shape[axis + 1 :]

@@ -1,0 +1,136 @@
+"""max_pool and avg_pool over one or two spatial axes, on plain and blocked memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dtypes import bf16, f32, f64
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.graph.value import Value
+from treadle.passes.lower.base import LowerContext, cut, nbytes
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+MAX_UNROLLED_WIDTH = 8
+"""A kernel up to this wide is unrolled; the width of a wider one is an argument."""
+
+SEGMENT = 1024
+"""How many outputs of a plain row are computed at once: their columns fit in a first-level cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One spatial axis of a pooling window."""
+
+    size: int
+    out: int
+    kernel: int
+    stride: int
+    dilation: int
+    begin: int
+    end: int
+
+    @property
+    def reach(self) -> int:
+        """From the first element that a window reads to behind the last one."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    def interior(self) -> tuple[int, int]:
+        """The outputs whose windows lie wholly inside the input, as a range; empty at its own start if none do."""
+        low = min(-(-self.begin // self.stride), self.out)
+        high = (self.size - self.reach + self.begin) // self.stride + 1
+        return low, min(max(high, low), self.out)
+
+    def counts(self, *, include_pad: bool) -> list[int]:
+        """How many taps of each output count: those inside the input, or inside its pads as well."""
+        low, high = (-self.begin, self.size + self.end) if include_pad else (0, self.size)
+        return [
+            sum(low <= i * self.stride - self.begin + t * self.dilation < high for t in range(self.kernel))
+            for i in range(self.out)
+        ]
+
+
+_POINT = Axis(1, 1, 1, 1, 1, 0, 0)
+
+
+def lower_max_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None for other dtypes than f32, f64 and blocked bf16, or three spatial axes."""
+    return _lower(node, ctx, "max")
+
+
+def lower_avg_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None for other dtypes than f32, f64 and blocked bf16, or three spatial axes."""
+    return _lower(node, ctx, "avg")
+
+
+def axes_of(node: Node) -> tuple[Axis, Axis]:
+    """The vertical and the horizontal axis of a pooling node; one of a single spatial axis has an image of height 1."""
+    spatial, out = node.operand(0).static_shape[2:], node.output.static_shape[2:]
+    attrs, rank = node.attrs, len(spatial)
+    numbers = zip(
+        spatial, out, attrs["kernel"], attrs["strides"], attrs["dilations"],
+        attrs["pads"][:rank], attrs["pads"][rank:], strict=True,
+    )  # fmt: skip
+    axes = [Axis(*axis) for axis in numbers]
+    return (axes[0], axes[1]) if rank == 2 else (_POINT, axes[0])
+
+
+def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
+    x, y = node.operand(0), node.output
+    shape = x.static_shape
+    halves = bf16 in (x.dtype, y.dtype)
+    dtype = f32 if halves else x.known_dtype
+    if dtype not in (f32, f64) or len(shape) not in (3, 4) or x.layout != y.layout or (halves and x.layout is None):
+        return None
+    if kind == "max" and x.dtype == y.dtype == bf16:
+        dtype = bf16
+    vertical, across = axes_of(node)
+    reads = (x, *_counts(node, ctx, vertical, across)) if kind == "avg" else (x,)
+    width = across.kernel if across.kernel <= MAX_UNROLLED_WIDTH else 0
+    params = {
+        "kind": kind,
+        "dtype": dtype,
+        "kernel_width": width,
+        "stride_width": across.stride,
+        "dilation_width": across.dilation,
+    }
+    lanes = ctx.target.lanes(dtype)
+    scratch = 0
+    if x.layout is not None:
+        planes, block = elements(x.layout.physical(shape)[:2]), x.layout.block
+        tile = 4 if ctx.target.registers >= 32 and block <= lanes else 2
+        spec = KernelSpec.of(
+            "pool_blocked", **params, source=x.known_dtype, result=y.known_dtype, block=block, tile=tile
+        )
+        units, segment = planes * vertical.out, across.out
+        vectors = across.out * max(1, block // lanes)
+    else:
+        spec = KernelSpec.of("pool_plain", **params)
+        segment = min(across.out, SEGMENT)
+        units = elements(shape[:2]) * vertical.out * -(-across.out // max(segment, 1))
+        scratch = (-(-segment // lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
+        vectors = 2 * -(-segment // lanes)
+    taps = vertical.kernel * across.kernel
+    chunks, per_chunk = cut(units, vectors * (taps * 0.4 + 1))
+    low, high = across.interior()
+    args = (
+        units, per_chunk, max(vertical.out, 1), max(across.out, 1), vertical.size, across.size,
+        vertical.kernel, vertical.stride, vertical.dilation, vertical.begin, across.begin,
+        low, high, across.kernel, max(segment, 1),
+    )  # fmt: skip
+    flops = float(elements(y.static_shape) * taps)
+    traffic = float(nbytes(x) + nbytes(y))
+    return [ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]
+
+
+def _counts(node: Node, ctx: LowerContext, vertical: Axis, across: Axis) -> tuple[Value, Value]:
+    include_pad = bool(node.attrs["count_include_pad"])
+    dtype = (f64 if node.output.dtype == f64 else f32).numpy
+    rows, columns = (
+        ctx.constant(np.array(axis.counts(include_pad=include_pad), dtype), f"{node.output.name}.counts")
+        for axis in (vertical, across)
+    )
+    return rows, columns

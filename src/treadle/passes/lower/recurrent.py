@@ -1,0 +1,171 @@
+"""lstm, gru and rnn: blocks of the batch's rows go through time alone, with weights packed by tiles of hidden units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.dtypes import DType, f32, f64
+from treadle.graph.node import Node
+from treadle.graph.value import Value
+from treadle.passes.lower.base import CALL_NS, Array, LowerContext, cut
+from treadle.passes.lower.gemm_tiles import Tile, cut_rows
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.target import Target
+
+_UNROLL = 4
+_FLOPS_PER_LANE_NS = 4.0
+_L2_BYTES_PER_NS = 40.0
+"""How fast weights that are read again at each time come from the cache."""
+
+_GATE_NS = 12.0
+"""Time of the exponentials of one vector of one gate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """A kind of layer. `name` is what the kernel calls it, `phases` the gates that are summed in one pass each.
+
+    The other numbers are those of optional operands; None: it has no such operand.
+    """
+
+    name: str
+    phases: tuple[tuple[int, ...], ...]
+    state: int
+    lengths: int
+    cell_state: int | None = None
+    bias: int | None = None
+    peepholes: int | None = None
+
+    @property
+    def gates(self) -> int:
+        """Gates of all phases."""
+        return sum(map(len, self.phases))
+
+    def given(self, node: Node) -> dict[str, Value | None]:
+        """The optional operands of `node` in the order of the kernel's pointers; None for those that are not there."""
+        numbers = {
+            "bias": self.bias,
+            "first_state": self.state,
+            "first_cell": self.cell_state,
+            "lengths": self.lengths,
+            "peepholes": self.peepholes,
+        }
+        return {
+            name: None if number is None or number >= len(node.inputs) else node.inputs[number]
+            for name, number in numbers.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiling:
+    """Blocks of the batch's rows, and `tiles` of `vectors` of hidden units, whose weights have `depth` rows."""
+
+    rows: Tile
+    vectors: int
+    width: int
+    tiles: int
+    depth: int
+
+
+_LSTM = _Cell("lstm", ((0, 1, 2, 3),), state=2, cell_state=3, lengths=4, peepholes=5)
+_GRU_RESET_AFTER = _Cell("gru_reset_after", ((0, 1, 2),), state=2, bias=3, lengths=4)
+_GRU_RESET_BEFORE = _Cell("gru_reset_before", ((0, 1), (2,)), state=2, bias=3, lengths=4)
+
+
+def lower_lstm(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call; None where the weights are no constants, or for 16-bit floats."""
+    return _lower(node, ctx, _LSTM)
+
+
+def lower_gru(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call; None where the weights are no constants, or for 16-bit floats."""
+    return _lower(node, ctx, _GRU_RESET_AFTER if node.attrs["reset_after"] else _GRU_RESET_BEFORE)
+
+
+def lower_rnn(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call; None where the weights are no constants, or for 16-bit floats."""
+    return _lower(node, ctx, _Cell(f"rnn_{node.attrs['activation']}", ((0,),), state=2, lengths=3))
+
+
+def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
+    x, r = node.operand(0), node.operand(1)
+    dtype = x.known_dtype
+    if dtype not in (f32, f64) or not r.is_constant:
+        return None
+    time, batch, directions, _ = x.static_shape
+    hidden = r.static_shape[2]
+    if 0 in (batch, directions, hidden):
+        return []
+    tiling = _choose_tiling(cell, batch, hidden, ctx.target.lanes(dtype), ctx.target.registers)
+    rows, given = tiling.rows, cell.given(node)
+    weights = _packed(ctx, r, cell, tiling)
+    units = directions * rows.blocks
+    unit_ns = time * _step_ns(cell, hidden, tiling, dtype, ctx.target)
+    chunks, per_chunk = cut(units, unit_ns)
+    backwards = sum(1 << direction for direction, reverse in enumerate(node.attrs["reverse"]) if reverse)
+    return [
+        ctx.call(
+            node,
+            _spec(cell, dtype, hidden, tiling, given),
+            tuple(node.outputs),
+            (x, weights, *(value for value in given.values() if value is not None)),
+            args=(
+                *(time, batch, directions, hidden, tiling.tiles, tiling.depth),
+                *(rows.blocks, rows.large_blocks, units, per_chunk, backwards),
+            ),
+            chunks=chunks,
+            flops=2.0 * time * batch * directions * cell.gates * hidden * hidden,
+            cost=CALL_NS + units * unit_ns,
+            scratch=4 * rows.heights[0] * tiling.tiles * tiling.width * dtype.size,
+        )
+    ]
+
+
+def _spec(cell: _Cell, dtype: DType, hidden: int, tiling: _Tiling, given: Mapping[str, Value | None]) -> KernelSpec:
+    lengths = given["lengths"]
+    return KernelSpec.of(
+        "recurrent",
+        cell=cell.name,
+        dtype=dtype,
+        rows=tiling.rows.heights,
+        vectors=tiling.vectors,
+        ragged=hidden % tiling.width != 0,
+        lengths=None if lengths is None else lengths.known_dtype,
+        **{name: value is not None for name, value in given.items() if name != "lengths"},
+    )
+
+
+def _choose_tiling(cell: _Cell, batch: int, hidden: int, lanes: int, registers: int) -> _Tiling:
+    """Tiles of two vectors where one row alone has too few sums, and blocks of as many rows as registers hold."""
+    vectors = max(2 if batch == 1 and hidden > lanes else 1, _UNROLL // lanes)
+    sums = max(map(len, cell.phases)) * vectors
+    rows = cut_rows(batch, max(1, (registers - sums - 2) // sums), vectors)
+    width = vectors * lanes
+    return _Tiling(rows, vectors, width, tiles=-(-hidden // width), depth=-(-hidden // _UNROLL) * _UNROLL)
+
+
+def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, target: Target) -> float:
+    """Estimated time of one step in time of a block of rows."""
+    height = tiling.rows.heights[0]
+    products = 2.0 * height * cell.gates * hidden * hidden / (target.lanes(dtype) * _FLOPS_PER_LANE_NS)
+    moved = cell.gates * hidden * hidden * dtype.size / _L2_BYTES_PER_NS
+    return max(products, moved) + height * tiling.tiles * tiling.vectors * cell.gates * _GATE_NS
+
+
+def _packed(ctx: LowerContext, r: Value, cell: _Cell, tiling: _Tiling) -> Value:
+    """r [directions, gates * hidden, hidden] as, for each phase, [directions, tiles, depth, gates, width]."""
+    phases, gates, tiles, width, depth = cell.phases, cell.gates, tiling.tiles, tiling.width, tiling.depth
+    how = f"recurrent {phases} {tiles} {width} {depth}"
+    directions, _, hidden = r.static_shape
+
+    def packed(data: Array) -> Array:
+        room = np.zeros((directions, gates, tiles * width, depth), data.dtype)
+        room[:, :, :hidden, :hidden] = data.reshape(directions, gates, hidden, hidden)
+        tiled = room.reshape(directions, gates, tiles, width, depth).transpose(0, 2, 4, 1, 3)
+        return np.concatenate([np.ascontiguousarray(tiled[:, :, :, list(phase)]).reshape(-1) for phase in phases])
+
+    return ctx.packed(r, how, "tiles", packed)

@@ -1,0 +1,216 @@
+"""Lowering of reductions: any axes, as passes over rows and columns; large ones in pieces that run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from treadle import dtypes
+from treadle.dtypes import DType
+from treadle.graph.expr import Expr
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.graph.value import Value
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.expr import element_ns, is_native
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_SHORT_ROW = 128
+"""Vectors that a row of f32 may have to be summed in f32 alone."""
+SHORT_COLUMN = 32
+_PIECE = 4096
+_COLUMNS = 1024
+HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass: x [outer, n, width] over n. `turn`, `step` and `room` say where results lie (see the kernel)."""
+
+    outer: int
+    n: int
+    width: int
+    turn: int = 1
+    step: int = 0
+    room: int = 0
+
+
+def lower_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """Calls that reduce the axes innermost first; None for integer means, booleans, half precision, no elements."""
+    operands = tuple(node.operand(number) for number in range(len(node.inputs)))
+    x, y = max(operands, key=lambda value: elements(value.static_shape)), node.output
+    dtype, head = x.known_dtype, node.attrs.get("head")
+    mean = node.op == "reduce_mean"
+    usable = dtype.is_integer or dtype in (dtypes.f32, dtypes.f64) or (dtype == dtypes.bf16 and x.layout is not None)
+    if not usable or (mean and dtype.is_integer) or 0 in x.static_shape:
+        return None
+    axes = node.attrs["axes"]
+    rank = len(x.static_shape)
+    reduced = set(range(rank)) if axes is None else {axis % rank for axis in axes}
+    if x.layout is not None:
+        steps = _blocked_steps(x, y, reduced)
+    else:
+        steps = None if y.layout is not None else plain_steps(x.static_shape, reduced)
+    if steps is None:
+        return None
+    if head is not None and not is_native(head):
+        return None
+    count = elements(x.static_shape[axis] for axis in reduced)
+    pass_ = Passes(node, ctx, HOW[node.op], dtype, count, operands, head)
+    source: Value | None = None
+    for number, step in enumerate(steps):
+        last = number == len(steps) - 1
+        source = pass_.append(step, source, y if last else None, mean=mean and last)
+    return pass_.calls
+
+
+def plain_steps(shape: tuple[int, ...], reduced: set[int]) -> list[Step]:
+    """The passes over a row-major tensor, innermost axes first."""
+    groups: list[list[int]] = []
+    for axis, size in enumerate(shape):
+        kind = int(axis in reduced)
+        if size == 1:
+            continue
+        if groups and groups[-1][0] == kind:
+            groups[-1][1] *= size
+        else:
+            groups.append([kind, size])
+    steps, width = [], 1
+    for position in reversed(range(len(groups))):
+        kind, size = groups[position]
+        if kind:
+            steps.append(Step(elements(size for _, size in groups[:position]), size, width))
+        else:
+            width *= size
+    return steps or [Step(1, 1, width)]
+
+
+def _blocked_steps(x: Value, y: Value, reduced: set[int]) -> list[Step] | None:
+    """The one pass over a blocked image, if all of its spatial axes and no others are reduced."""
+    assert x.layout is not None
+    shape, block = x.static_shape, x.layout.block
+    if reduced != set(range(2, len(shape))) or y.layout not in (None, x.layout):
+        return None
+    blocks = -(-shape[1] // block)
+    channels = shape[1] if y.layout is None else blocks * block
+    return [Step(shape[0] * blocks, elements(shape[2:]), block, turn=blocks, step=channels, room=channels)]
+
+
+@dataclass(slots=True)
+class Passes:
+    """The calls of one reduction; `count` is how many elements of x make one of y. A pass whose source is None reads what
+    `head` makes of `operands`, or the only one of these."""
+
+    node: Node
+    ctx: LowerContext
+    how: str
+    dtype: DType
+    count: int
+    operands: tuple[Value, ...]
+    head: Expr | None
+    calls: list[Call] = field(default_factory=list)
+
+    def append(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
+        """Add the calls of `step`, which writes `result` or else a new temporary; returns what it wrote."""
+        pieces, piece = self.pieces(step, self._element_ns(source, self.dtype))
+        if pieces > 1:
+            partial = self.temporary((step.outer, pieces, step.width))
+            self._call(step, source, partial, (piece, pieces), mean=False)
+            again = Step(step.outer, pieces, step.width, step.turn, step.step, step.room)
+            return self.append_whole(again, partial, result, mean=mean)
+        return self.append_whole(step, source, result, mean=mean)
+
+    def append_whole(self, step: Step, source: Value | None, result: Value | None, *, mean: bool) -> Value:
+        """`append` in one piece."""
+        target = self.temporary((step.outer, step.width)) if result is None else result
+        self._call(step, source, target, (step.n, 1), mean=mean)
+        return target
+
+    def temporary(self, shape: tuple[int, ...]) -> Value:
+        wide = dtypes.f64 if self.dtype.is_float and self.how in ("sum", "prod") else self.dtype
+        return self.ctx.temporary(f"{self.node.name}.partial", wide, shape)
+
+    def folded(self, source: Value) -> DType:
+        """What elements of `source` are folded as."""
+        if self.how == "prod" and self.dtype.is_float:
+            return dtypes.f64
+        return dtypes.f32 if source.dtype == dtypes.bf16 else source.known_dtype
+
+    def spec(
+        self, family: str, source: Value, target: Value, *, long: bool, mean: bool, **shape: Hashable
+    ) -> KernelSpec:
+        """The kernel of `family` that folds elements of `source` to those of `target`; `long` rows or columns in blocks."""
+        return KernelSpec.of(
+            family,
+            how=self.how,
+            source=source.known_dtype,
+            folded=self.folded(source),
+            result=target.known_dtype,
+            long=long,
+            mean=mean,
+            **shape,
+        )
+
+    def _element_ns(self, source: Value | None, dtype: DType) -> float:
+        """What reading an element of the source as `dtype` takes."""
+        if source is not None or self.head is None:
+            return dtype.size / BYTES_PER_NS
+        streams = sum(elements(value.static_shape) > 1 for value in self.operands)
+        return max(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
+
+    def pieces(self, step: Step, each: float) -> tuple[int, int]:
+        """(pieces to cut n into, elements a piece): more than one if there is too little else to share."""
+        others = step.outer * -(-step.width // _COLUMNS)
+        work = step.n * min(step.width, _COLUMNS) * each
+        if others >= 16 or work < 4 * CHUNK_NS or step.turn > 1:
+            return 1, step.n
+        pieces = min(-(-64 // others), int(work / CHUNK_NS))
+        piece = -(-step.n // pieces)
+        if step.width == 1:
+            piece = -(-piece // _PIECE) * _PIECE
+        return -(-step.n // piece), piece
+
+    def _call(self, step: Step, source: Value | None, target: Value, cut_: tuple[int, int], *, mean: bool) -> None:
+        piece, pieces = cut_
+        reads, head = ((source,), None) if source is not None else (self.operands, self.head)
+        folded = self.folded(reads[0])
+        rows = step.width == 1
+        lanes = self.ctx.target.vector_bytes // folded.size
+        spec = self.spec(
+            "reduce_rows" if rows else "reduce_columns",
+            reads[0],
+            target,
+            long=piece > (_SHORT_ROW * lanes if rows else SHORT_COLUMN),
+            lanes=lanes,
+            mean=mean,
+            head=head,
+            steady=tuple(head is not None and elements(value.static_shape) == 1 for value in reads),
+        )
+        each = self._element_ns(source, folded)
+        count = max(elements(value.static_shape) for value in reads)
+        if rows:
+            units = step.outer * pieces
+            chunks, per_chunk = cut(units, 10.0 + piece * each)
+            args: tuple[int, ...] = (units, per_chunk, step.n, piece, pieces, self.count)
+        else:
+            columns = min(step.width, _COLUMNS)
+            blocks = -(-step.width // columns)
+            units = step.outer * pieces * blocks
+            chunks, per_chunk = cut(units, 10.0 + piece * columns * each)
+            place = (step.turn, step.step or step.width, step.room or step.width)
+            args = (units, per_chunk, step.n, piece, pieces, self.count, step.width, columns, blocks, *place)
+        traffic = sum(nbytes(value) for value in (*reads, target))
+        self.calls.append(
+            self.ctx.call(
+                self.node,
+                spec,
+                (target,),
+                reads,
+                args=args,
+                chunks=chunks,
+                cost=CALL_NS + units * 10.0 + max(traffic / BYTES_PER_NS, count * each),
+                flops=float(count),
+                traffic=traffic,
+            )
+        )

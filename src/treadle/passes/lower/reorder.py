@@ -1,0 +1,38 @@
+"""reorder: the physical layout of a value changed, between plain and blocked channels."""
+
+from __future__ import annotations
+
+from treadle.dtypes import bf16
+from treadle.graph.layout import Blocked
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.ops.operands import BYTES
+from treadle.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_MAX_TILE = 16
+
+
+def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel between plain and Blocked memory, an alias where memory is the same; None between two blockings."""
+    x, y = node.operand(0), node.output
+    if x.layout == y.layout:
+        ctx.alias(y, x)
+        return []
+    layout = x.layout or y.layout
+    dtype, shape = x.known_dtype, x.static_shape
+    if (x.layout and y.layout) or not isinstance(layout, Blocked) or (dtype.size < 4 and dtype not in (bf16, *BYTES)):
+        return None
+    blocks = layout.physical(shape)[1]
+    places = elements(shape[2:])
+    if places == 1 and shape[1] % layout.block == 0:
+        ctx.alias(y, x)
+        return []
+    side = min(_MAX_TILE, ctx.target.lanes(dtype), layout.block)
+    units = shape[0] * blocks * -(-places // side)
+    traffic = nbytes(x) + nbytes(y)
+    chunks, per_chunk = cut(units, traffic / BYTES_PER_NS / max(units, 1))
+    spec = KernelSpec.of("reorder", dtype=dtype, block=layout.block, side=side, to_blocked=y.layout is not None)
+    args = (units, per_chunk, shape[1], max(blocks, 1), places)
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks)]

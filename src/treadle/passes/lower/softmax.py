@@ -1,0 +1,43 @@
+"""Lowering of softmax and log_softmax."""
+
+from __future__ import annotations
+
+from treadle import dtypes
+from treadle.graph.node import Node
+from treadle.graph.shape import around, elements
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+_ELEMENT_NS = 0.4
+_ROW_NS = 25.0
+_COLUMNS = 256
+
+
+def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One call; None for half precision and blocked layouts."""
+    x, y = node.operand(0), node.output
+    dtype, shape = x.known_dtype, x.static_shape
+    if dtype not in (dtypes.f32, dtypes.f64) or x.layout is not None or y.layout is not None or not shape:
+        return None
+    if 0 in shape:
+        return []
+    axis = node.attrs["axis"] % len(shape)
+    outer, n, width = around(shape, axis)
+    lanes = ctx.target.lanes(dtype)
+    each = _ELEMENT_NS * dtype.size / 4 * 64 / ctx.target.vector_bytes
+    common = {"dtype": dtype, "lanes": lanes, "log": node.op == "log_softmax", "safe": bool(node.attrs.get("safe"))}
+    if width == 1:
+        spec = KernelSpec.of("softmax_rows", short=n <= lanes, **common)
+        chunks, per_chunk = cut(outer, _ROW_NS + each * n)
+        args: tuple[int, ...] = (outer, per_chunk, n)
+    else:
+        spec = KernelSpec.of("softmax_columns", **common)
+        columns = min(width, _COLUMNS)
+        blocks = -(-width // columns)
+        chunks, per_chunk = cut(outer * blocks, each * n * max(columns, lanes))
+        args = (outer * blocks, per_chunk, n, width, columns, blocks)
+    count = elements(shape)
+    traffic = nbytes(x) + nbytes(y)
+    cost = CALL_NS + max(traffic / BYTES_PER_NS, each * count + _ROW_NS * (count / n))
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=cost, flops=5.0 * count, traffic=traffic)]

@@ -1,0 +1,40 @@
+"""trees."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from treadle.graph.node import Node
+from treadle.passes.lower.base import CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.copy import is_movable
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+STEP_NS = 3.0
+"""What one step down a tree is assumed to cost, and adding one weight."""
+
+
+def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel: a chunk takes some rows through all trees, one tree after another."""
+    x, *tables = (node.operand(index) for index in range(7))
+    nodes, roots, y = tables[0], tables[5], node.output
+    if not is_movable(x, *tables, y) or nodes.data is None or roots.data is None:
+        return None
+    rows, features = x.static_shape
+    targets, trees = y.static_shape[1], len(roots.data)
+    steps = float(np.sum(roots.data[:, 1], dtype=np.int64)) + 2 * trees
+    units = rows if targets else 0
+    chunks, per_chunk = cut(units, STEP_NS * steps)
+    spec = KernelSpec.of("trees", dtype=x.known_dtype, sum=y.known_dtype, missing=bool((nodes.data[:, 0] & 1).any()))
+    return [
+        ctx.call(
+            node,
+            spec,
+            (y,),
+            (x, *tables),
+            args=(units, per_chunk, features, targets, trees),
+            chunks=chunks,
+            traffic=float(nbytes(x) + nbytes(y)),
+            cost=STEP_NS * steps * units + CALL_NS,
+        )
+    ]

@@ -1,0 +1,27 @@
+"""trilu."""
+
+from __future__ import annotations
+
+from treadle.graph.node import Node
+from treadle.graph.shape import elements
+from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
+from treadle.passes.lower.copy import is_movable
+from treadle.plan.call import Call
+from treadle.plan.kernel_spec import KernelSpec
+
+
+def lower_trilu(node: Node, ctx: LowerContext) -> list[Call] | None:
+    """One kernel; None if the diagonal is not a constant."""
+    x, y = node.operand(0), node.output
+    k = node.inputs[1] if len(node.inputs) > 1 else None
+    if not is_movable(x, y) or (k is not None and k.data is None):
+        return None
+    *batch, rows, columns = x.static_shape
+    diagonal = 0 if k is None or k.data is None else int(k.data.reshape(()))
+    diagonal = min(max(diagonal, -rows), columns)
+    units = elements((*batch, rows)) if columns else 0
+    cost = 2.0 * nbytes(y) / BYTES_PER_NS + units
+    chunks, per_chunk = cut(units, cost / max(units, 1))
+    spec = KernelSpec.of("trilu", size=x.known_dtype.size, upper=bool(node.attrs["upper"]))
+    args = (units, per_chunk, max(rows, 1), columns, diagonal)
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

@@ -1,0 +1,112 @@
+"""Binds a graph to concrete input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from treadle.dtypes import DType
+from treadle.errors import InputError
+from treadle.graph.graph import Graph
+from treadle.graph.mapping import verify_files
+from treadle.graph.node import Node
+from treadle.graph.shape import Shape, StaticShape, is_static, text
+from treadle.graph.value import Value
+
+
+def specialize(graph: Graph, shapes: Mapping[str, StaticShape], dtypes: Mapping[str, DType] | None = None) -> Graph:
+    """A copy of `graph` whose inputs have the concrete `shapes`; an input left out keeps its static shape.
+
+    `dtypes` gives those of inputs declared without one (results of a `call`, in the rest of a cut graph).
+    Constants share their arrays with the original. Values made by nodes have no shape until inferred.
+    Raises InputError for a name that is no input, a shape that does not fit the declared one, a symbol
+    given two sizes, or an input without a static shape; ModelError if the file that constants lie in was changed.
+    """
+    verify_files([value.data for value in graph.constants() if value.data is not None])
+    _refuse_unknown(graph, shapes)
+    symbols: dict[str, tuple[int, str]] = {}
+    bound = {value.name: _bind(value, shapes.get(value.name), symbols) for value in graph.inputs}
+    copy = copy_graph(graph, bound)
+    for value in copy.inputs:
+        if value.dtype is None and dtypes is not None:
+            value.dtype = dtypes.get(value.name)
+    return copy
+
+
+def copy_graph(graph: Graph, input_shapes: Mapping[str, Shape] | None = None) -> Graph:
+    """A copy of `graph` with new values and nodes; arrays of constants are shared.
+
+    With `input_shapes`, inputs get those shapes and the shapes of computed values are forgotten.
+    """
+    copy = Graph(graph.name)
+    copies: dict[Value, Value] = {}
+    for value in graph.inputs:
+        shape = value.shape if input_shapes is None else input_shapes[value.name]
+        copies[value] = Value(copy.unique_name(value.name), value.dtype, shape)
+        copy.inputs.append(copies[value])
+    for node in graph.nodes:
+        copy_node(copy, node, copies, forget_shapes=input_shapes is not None)
+    copy.outputs = [copied(copy, value, copies) for value in graph.outputs]
+    return copy
+
+
+def copy_node(graph: Graph, node: Node, copies: dict[Value, Value], *, forget_shapes: bool = False) -> Node:
+    """Append a copy of `node` to `graph`, reading `copies` of its operands; its results join `copies`."""
+    operands = [None if value is None else copied(graph, value, copies) for value in node.inputs]
+    for value in node.outputs:
+        copies[value] = graph.value(value.name, value.dtype, None if forget_shapes else value.shape)
+    results = [copies[value] for value in node.outputs]
+    made = graph.add(node.op, operands, node.attrs, name=node.name, outputs=results)
+    made.take_over([node])
+    return made
+
+
+def copied(graph: Graph, value: Value, copies: dict[Value, Value]) -> Value:
+    """The copy of `value` in `graph`, made now if it is a constant met for the first time."""
+    found = copies.get(value)
+    if found is None:
+        assert value.data is not None, f"value {value.name!r} is used before it is made"
+        found = copies[value] = Value(graph.unique_name(value.name), value.dtype, value.shape, data=value.data)
+    return found
+
+
+def _refuse_unknown(graph: Graph, shapes: Mapping[str, StaticShape]) -> None:
+    names = {value.name: None for value in graph.inputs}
+    for name in shapes:
+        if name not in names:
+            raise InputError(f"the model has no input {name!r}; its inputs are {', '.join(map(repr, names)) or 'none'}")
+
+
+def _bind(value: Value, given: StaticShape | None, symbols: dict[str, tuple[int, str]]) -> StaticShape:
+    """The concrete shape of the input `value`. `symbols` maps each symbol met so far to (size, input's name)."""
+    declared = value.shape
+    if given is None:
+        if declared is None or not is_static(declared):
+            raise InputError(
+                f"input {value.name!r} needs a concrete shape: it is declared as "
+                f"{'any shape' if declared is None else text(declared)}; give its shape"
+            )
+        return declared
+    given = tuple(int(dim) for dim in given)
+    if declared is None:
+        return given
+    if len(declared) != len(given):
+        raise InputError(
+            f"input {value.name!r}: wanted rank {len(declared)}, shape {text(declared)}; "
+            f"got rank {len(given)}, shape {text(given)}"
+        )
+    for axis, (dim, size) in enumerate(zip(declared, given, strict=True)):
+        if isinstance(dim, int):
+            if dim != size:
+                raise InputError(
+                    f"input {value.name!r}: wanted shape {text(declared)}, got {text(given)}: "
+                    f"axis {axis} must be {dim}, not {size}"
+                )
+            continue
+        first, owner = symbols.setdefault(dim, (size, value.name))
+        if first != size:
+            raise InputError(
+                f"inputs {owner!r} and {value.name!r} disagree on {dim!r}: "
+                f"it is {first} in {owner!r} but {size} on axis {axis} of {value.name!r}, of shape {text(given)}; "
+                "give both the same size"
+            )
+    return given

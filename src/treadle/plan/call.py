@@ -1,0 +1,53 @@
+"""Calls: one kernel, or one Python function, applied to values."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treadle.graph.node import smallest_cap
+from treadle.graph.value import Value
+from treadle.plan.kernel_spec import KernelSpec
+
+PythonFunction = Callable[[list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
+
+
+@dataclass(slots=True)
+class Call:
+    """One step of a plan.
+
+    Exactly one of `spec` (a generated kernel) and `function` (Python: takes the arrays of `reads`,
+    returns those of `writes`) is set. A kernel's pointers are those of `writes`, then of `reads`, in
+    order; `args` are its int64 arguments. The work is cut into `chunks` that may run at once and in
+    any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
+    per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,
+    `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
+    `steps` counts the channels, over all its blocks, at which its kernel could ask for a piece of what a later call
+    reads (`later` in its spec); 0 if it cannot.
+    """
+
+    node: str
+    op: str
+    writes: tuple[Value, ...]
+    reads: tuple[Value, ...]
+    spec: KernelSpec | None = None
+    function: PythonFunction | None = None
+    args: tuple[int, ...] = ()
+    chunks: int = 1
+    cost: float = 0.0
+    scratch: int = 0
+    flops: float = 0.0
+    traffic: float = 0.0
+    steps: int = 0
+    blocking: bool = False
+    caps: Mapping[str, int] = field(default_factory=dict)
+    note: str = ""
+    """Why it runs as it does, where that is not as the settings have it."""
+    offsets: dict[int, int] = field(default_factory=dict)
+    """Byte offsets to add to single pointers, by pointer number."""
+
+    @property
+    def max_workers(self) -> int:
+        """How many workers may share it; 0 if nothing caps them."""
+        return smallest_cap(self.caps.values())

@@ -1,0 +1,53 @@
+"""The machine that kernels are generated for."""
+
+from dataclasses import dataclass
+
+from treadle.dtypes import DType
+
+LINE = 64
+"""Bytes of a cache line, in which lowerings and kernels count what they ask for ahead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CPU as the generators see it. `codegen.target.detect` makes the one of this machine.
+
+    `isa` is the family (`avx512`, `avx2`, `generic`), `cpu` and `features` what LLVM is told,
+    `vector_bytes` and `registers` the size and number of vector registers, `l1` / `l2` / `l3` cache
+    sizes in bytes as seen by one core.
+    """
+
+    isa: str
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int
+    registers: int
+    l1: int
+    l2: int
+    l3: int
+
+    @property
+    def last_cache(self) -> int:
+        """Bytes of the larger of L2 and L3: what exceeds it is in memory."""
+        return max(self.l2, self.l3)
+
+    @property
+    def has_bf16_products(self) -> bool:
+        """Whether one instruction multiplies pairs of bf16 and adds the products to f32 (AVX512_BF16)."""
+        return self.isa == "avx512" and "+avx512bf16" in self.features.split(",")
+
+    @property
+    def has_quad_products(self) -> bool:
+        """Whether one instruction multiplies quads of bytes and adds the products to i32 (AVX512_VNNI, AVX_VNNI)."""
+        needed = {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(self.isa)
+        return needed is not None and needed in self.features.split(",")
+
+    @property
+    def has_byte_permutes(self) -> bool:
+        """Whether one instruction takes 64 bytes, in any order, out of two registers (AVX512_VBMI)."""
+        return self.isa == "avx512" and "+avx512vbmi" in self.features.split(",")
+
+    def lanes(self, dtype: DType) -> int:
+        """How many elements of `dtype` fill one vector register."""
+        return self.vector_bytes // dtype.size

@@ -1,0 +1,102 @@
+"""A worker process: it receives functions with arrays, and sends back what they return or raise."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pickle
+import signal
+import socket
+import sys
+import traceback
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from treadle.runtime.python_ops.memory import Receiver, Sender
+
+MOST_FUNCTIONS = 64
+"""How many functions a worker keeps, the least recently used forgotten first; its parent counts likewise."""
+
+RETURNED, RAISED, MISSING = "returned", "raised", "missing"
+"""Answers: with the results; with an exception; that the function is of a module that cannot be imported here."""
+
+
+def main(channel: int, lifeline: int) -> None:
+    """Serve the socket `channel` until it ends. The process ends with the last writer of the pipe `lifeline`."""
+    for descriptor in (channel, lifeline):
+        os.set_inheritable(descriptor, False)
+    die_with(lifeline)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    with socket.socket(fileno=channel) as connection:
+        sender, receiver = Sender(connection), Receiver(connection)
+        functions: OrderedDict[bytes, Any] = OrderedDict()
+        sender.send(os.getpid(), [])
+        while True:
+            try:
+                (key, pickled), arrays = receiver.receive()
+            except EOFError:
+                return
+            results: list[Any] = []
+            try:
+                function = function_of(functions, key, pickled)
+                results = [np.asarray(result) for result in function(arrays)]
+                answer: tuple[Any, ...] = (RETURNED,)
+            except UnknownModuleError as unknown:
+                answer = (MISSING, unknown.args[0])
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the parent's to raise
+                answer = (RAISED, *described(error))
+            flush()
+            try:
+                sender.write(answer, results)
+            except OSError as error:  # no memory for the results
+                sender.write((RAISED, *described(error)), [])
+            del arrays, results, answer
+            sender.post(kept=not receiver.release())
+
+
+def die_with(lifeline: int) -> None:
+    """Have the kernel end this process when nobody can write to `lifeline` any more, whatever Python does then."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+class UnknownModuleError(Exception):
+    """A function is of a module that cannot be imported here; its argument is the name."""
+
+
+def function_of(functions: OrderedDict[bytes, Any], key: bytes, pickled: bytes | None) -> Any:
+    """The function called `key`, made of its pickle when it first comes. Raises UnknownModuleError."""
+    if pickled is not None:
+        try:
+            functions[key] = pickle.loads(pickled)  # noqa: S301 - from this program's own process
+        except ModuleNotFoundError as error:
+            raise UnknownModuleError(error.name) from error
+        if len(functions) > MOST_FUNCTIONS:
+            functions.popitem(last=False)
+    functions.move_to_end(key)
+    return functions[key]
+
+
+def described(error: BaseException) -> tuple[bytes | None, str, str]:
+    """The exception pickled if it can be, its last line, and its traceback from the user's function on."""
+    import cloudpickle
+
+    behind = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    text = "".join(traceback.format_exception(type(error), error, behind))
+    try:
+        pickled = cloudpickle.dumps(error)
+        pickle.loads(pickled)  # noqa: S301 - what was just written
+    except Exception:  # noqa: BLE001 - then it goes as text
+        pickled = None
+    return pickled, f"{type(error).__name__}: {error}", text
+
+
+def flush() -> None:
+    """Let out what the function has printed: the process may be ended at any time."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue

@@ -1,0 +1,289 @@
+"""What a session takes and gives, and the checking of what it is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from treadle import dtypes
+from treadle.dtypes import DType
+from treadle.errors import InputError, MemoryLimitError
+from treadle.graph.graph import Graph
+from treadle.graph.shape import Shape, StaticShape, is_static, text
+from treadle.graph.template import Template
+from treadle.graph.value import Value
+from treadle.runtime.text import text_of
+
+Array = np.ndarray[Any, Any]
+Form = StaticShape | tuple[np.dtype[Any], StaticShape]
+"""What a plan hangs on of one input: its shape, and its dtype where none is declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named input or output of a session.
+
+    `dtype` is None where any will do (a TorchScript file does not say). `shape` holds a number or the name of a symbol
+    for each axis; None where even the rank is unknown.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: Shape | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype or 'any'}{'[...]' if self.shape is None else text(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The inputs and outputs of a session.
+
+    Tensors of strings hold text; where `objects` is true they may hold any Python object, and are not looked at.
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    objects: bool = False
+
+    @property
+    def fixed_shapes(self) -> tuple[StaticShape, ...] | None:
+        """The shapes of the inputs if all of them are numbers."""
+        shapes = [tensor.shape for tensor in self.inputs]
+        fixed = tuple(shape for shape in shapes if shape is not None and is_static(shape))
+        return fixed if len(fixed) == len(shapes) else None
+
+    def arrays(self, given: Mapping[str, Any]) -> list[Array]:
+        """The arrays of `given` in the order of the inputs, contiguous and in the machine's byte order.
+
+        Raises InputError that lists every missing, unknown or unfitting input.
+        """
+        if not isinstance(given, Mapping):
+            raise InputError(
+                f"inputs: wanted a mapping of names to arrays, got {type(given).__name__}; "
+                f"write run({{{', '.join(f'{tensor.name!r}: ...' for tensor in self.inputs)}}})"
+            )
+        faults: list[str] = []
+        arrays: list[Array] = []
+        symbols: dict[str, tuple[int, str]] = {}
+        for tensor in self.inputs:
+            if tensor.name not in given:
+                faults.append(f"input {tensor.name!r} is missing: wanted {tensor}")
+                continue
+            try:
+                array = fit(given[tensor.name], tensor)
+                if array.dtype.hasobject and not self.objects:
+                    array = text_of(array, f"input {tensor.name!r}")
+                bind_symbols(tensor, array.shape, symbols)
+                arrays.append(array)
+            except InputError as fault:
+                faults.append(str(fault))
+        known = {tensor.name for tensor in self.inputs}
+        unknown = [name for name in given if name not in known]
+        faults.extend(f"there is no input {name!r}; the inputs are {names(self.inputs)}" for name in unknown)
+        if faults:
+            raise InputError("\n".join(faults))
+        return arrays
+
+    def familiar(self, arrays: Sequence[Array]) -> Familiar:
+        """Those that are like `arrays`, which fit."""
+        return Familiar(self.inputs, arrays, objects=self.objects)
+
+    def forms(self, arrays: Sequence[Array]) -> tuple[Form, ...]:
+        """What a plan for `arrays` hangs on: their shapes, and the dtypes of those whose dtype is not declared."""
+        return tuple(
+            array.shape if tensor.dtype is not None else (array.dtype, array.shape)
+            for tensor, array in zip(self.inputs, arrays, strict=True)
+        )
+
+    def select(self, wanted: Sequence[str] | None) -> tuple[str, ...]:
+        """The names of the outputs asked for: all of them for None. Raises InputError for unknown names."""
+        if wanted is None:
+            return tuple(tensor.name for tensor in self.outputs)
+        if isinstance(wanted, str):
+            raise InputError(f"outputs: wanted a sequence of names, got the string {wanted!r}; write [{wanted!r}]")
+        if isinstance(wanted, Mapping):
+            raise InputError("outputs: wanted a list of names, got a mapping; inputs come first: run(inputs, outputs)")
+        if not isinstance(wanted, Collection):
+            raise InputError(f"outputs: wanted a sequence of names or None, got {type(wanted).__name__}")
+        known = {tensor.name for tensor in self.outputs}
+        for name in wanted:
+            if not isinstance(name, str) or name not in known:
+                raise InputError(f"there is no output {name!r}; the outputs are {names(self.outputs)}")
+        return tuple(dict.fromkeys(wanted))
+
+
+def signature_of(graph: Graph | Template, *, objects: bool = False) -> Signature:
+    """What a session of `graph` takes and gives."""
+
+    def tensor(value: Value) -> Tensor:
+        if value.dtype is None and isinstance(graph, Template):
+            return Tensor(value.name, None, value.shape)
+        dtype = value.dtype if value.dtype is not None else dtypes.f32
+        return Tensor(value.name, dtype.numpy, value.shape)
+
+    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects)
+
+
+def shape_of(form: Form) -> StaticShape:
+    """The shape of an input of that form."""
+    return form[1] if form and isinstance(form[0], np.dtype) else form
+
+
+def dtype_of(form: Form, value: Value) -> DType:
+    """The dtype of an input of that form, which is declared as `value`."""
+    return dtypes.from_numpy(form[0]) if form and isinstance(form[0], np.dtype) else value.known_dtype
+
+
+class Familiar:
+    """Arrays that were found to fit: what is just like them fits, without a closer look."""
+
+    __slots__ = ("_closer", "_forms")
+
+    def __init__(self, inputs: Sequence[Tensor], arrays: Sequence[Array], *, objects: bool = False) -> None:
+        self._closer = not objects and any(array.dtype.hasobject for array in arrays)  # text is text in its elements
+        self._forms = [(tensor.name, array.dtype, array.shape) for tensor, array in zip(inputs, arrays, strict=True)]
+
+    def arrays(self, given: object) -> list[Array] | None:
+        """The arrays of `given` in the order of the inputs, or None if it needs the closer look."""
+        if type(given) is not dict or len(given) != len(self._forms) or self._closer:
+            return None
+        arrays = []
+        for name, dtype, shape in self._forms:
+            array = given.get(name)
+            if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                return None
+            if not array.flags.c_contiguous:
+                return None
+            arrays.append(array)
+        return arrays
+
+    def fits(self, arrays: Sequence[Array]) -> bool:
+        """Whether arrays in the order of the inputs need no closer look."""
+        if len(arrays) != len(self._forms):
+            return False
+        for array, (_, dtype, shape) in zip(arrays, self._forms, strict=True):
+            if type(array) is not np.ndarray or array.shape != shape or not array.flags.c_contiguous:
+                return False
+            if array.dtype is not dtype and array.dtype != dtype:  # NumPy may have several objects for one dtype
+                return False
+        return True
+
+
+def names(tensors: Sequence[Tensor]) -> str:
+    """The quoted names of `tensors`, for messages."""
+    return ", ".join(repr(tensor.name) for tensor in tensors) or "none"
+
+
+def fit(given: Any, tensor: Tensor) -> Array:
+    """`given` as a C-contiguous array that fits `tensor`. Raises InputError if it does not.
+
+    An array must have the declared dtype: nothing is converted in silence. Python numbers and lists have
+    no dtype of their own and take the declared one if it is of their kind and has their range.
+    """
+    where = f"input {tensor.name!r}"
+    if tensor.dtype is None:
+        return of_any_dtype(given, tensor, where)
+    wanted = dtypes.from_numpy(tensor.dtype)
+    if isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__"):
+        array = plain(given, where)
+        if wanted is dtypes.string and array.dtype.kind in "UST":
+            array = array.astype(object)
+        if native(array.dtype) != tensor.dtype:
+            if wanted is dtypes.string:
+                raise InputError(f"{where}: wanted strings, got {array.dtype}; convert it with .astype(str)")
+            raise InputError(
+                f"{where}: wanted dtype {tensor.dtype}, got {array.dtype}; convert it with .astype({str(tensor.dtype)!r})"
+            )
+    else:
+        array = from_python(given, wanted, where)
+    if tensor.shape is not None:
+        check_shape(array.shape, tensor.shape, where)
+    return dense(array, tensor.dtype, where)
+
+
+def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
+    """`given`, which must have a dtype of its own, as a C-contiguous array that fits `tensor`."""
+    if not (isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")):
+        raise InputError(f"{where}: wanted an array (its dtype is not declared), got {type(given).__name__}")
+    array = plain(given, where)
+    dtype = native(array.dtype)
+    try:
+        dtypes.from_numpy(dtype)
+    except TypeError as error:
+        raise InputError(f"{where}: {error}") from None
+    if tensor.shape is not None:
+        check_shape(array.shape, tensor.shape, where)
+    return dense(array, dtype, where)
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """`dtype` in the machine's byte order; those whose elements are of any length (kind "T") have none."""
+    return dtype if dtype.kind == "T" else dtype.newbyteorder("=")
+
+
+def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
+    """`array` in `dtype` and C-contiguous, copied if need be. Raises MemoryLimitError if there is no memory for that."""
+    try:
+        return np.ascontiguousarray(array, dtype).reshape(array.shape)
+    except MemoryError as error:
+        raise MemoryLimitError(
+            f"{where}: its elements do not lie in order, and no memory is left to copy them: {error}"
+        ) from None
+
+
+def plain(given: Any, where: str) -> Array:
+    """What has a dtype of its own as an array of NumPy's. Raises InputError if it gives none, or has masked elements."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise InputError(
+            f"{where}: wanted an array, got one with masked elements; say what they are with .filled(value)"
+        )
+    try:
+        return np.asarray(given)
+    except Exception as error:
+        raise InputError(f"{where}: {type(given).__name__} gives no array: {type(error).__name__}: {error}") from error
+
+
+def from_python(given: Any, wanted: DType, where: str) -> Array:
+    """Numbers or nested lists as an array of the `wanted` dtype."""
+    if given is None or (isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string):
+        kind = "strings" if wanted is dtypes.string else wanted.numpy
+        raise InputError(f"{where}: wanted an array of {kind}, got {type(given).__name__}")
+    try:
+        natural = np.asarray(given, object if wanted is dtypes.string else None)
+        with np.errstate(over="ignore"):
+            array = np.asarray(given, dtype=wanted.numpy)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{where}: wanted an array of {wanted.numpy}, got {type(given).__name__}: {error}") from None
+    kinds = {"float": "fiu", "int": "iu", "uint": "iu", "bool": "b", "string": "OUS"}[wanted.kind]
+    if natural.size and natural.dtype.kind not in kinds:
+        if wanted is dtypes.string:
+            raise InputError(f"{where}: wanted strings, got values of {natural.dtype}")
+        raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values of {natural.dtype}")
+    if wanted.kind == "float" and not np.array_equal(np.isinf(array), np.isinf(natural)):
+        raise InputError(f"{where}: wanted dtype {wanted.numpy}, got values beyond its range")
+    return array
+
+
+def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
+    """Raise InputError unless `got` has the rank and the fixed dimensions of `wanted`."""
+    if len(got) != len(wanted):
+        raise InputError(f"{where}: wanted rank {len(wanted)} {text(wanted)}, got rank {len(got)} {text(got)}")
+    for axis, (dim, size) in enumerate(zip(wanted, got, strict=True)):
+        if isinstance(dim, int) and dim != size:
+            raise InputError(f"{where}: wanted shape {text(wanted)}, got {text(got)}: axis {axis} must be {dim}")
+
+
+def bind_symbols(tensor: Tensor, shape: StaticShape, symbols: dict[str, tuple[int, str]]) -> None:
+    """Give `tensor`'s symbols their sizes. Raises InputError if an earlier input gave another size."""
+    for axis, (dim, size) in enumerate(zip(tensor.shape or (), shape, strict=False)):
+        if isinstance(dim, str):
+            first, owner = symbols.setdefault(dim, (size, tensor.name))
+            if first != size:
+                raise InputError(
+                    f"input {tensor.name!r}: axis {axis} ({dim}) is {size}, but input {owner!r} has {dim} = {first}"
+                )

@@ -1,0 +1,114 @@
+"""Which limits to choose from what was measured, and why.
+
+Automatic stays unless others are better by more than noise; of those that are equally good, those with fewer threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from treadle.runtime.executable import Layout
+from treadle.tune.measure import Timings
+from treadle.tune.space import Limits
+
+AUTOMATIC = Limits(0, 0)
+MARGIN = 0.02
+"""Differences up to this part of the latency are no reason to set anything."""
+MOST_ROUNDS = 90
+"""Percent of the rounds in which limits must be better than automatic."""
+HOPELESS = 1.1
+"""Limits that were worse than the best by this factor in every one of some rounds are tried no more."""
+ROUNDS_TO_TELL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The limits to set, AUTOMATIC for none, and the reason in a sentence or two."""
+
+    limits: Limits
+    why: str
+
+
+def choose(timings: Timings, budget: int, beside: float | None) -> Choice:
+    """The limits for a model measured as in `timings`, where `budget` CPUs are available.
+
+    `beside` is the part of its work that need not wait for the longest path (see beside()), None if it is not known.
+    """
+    automatic = Limits(budget, budget)
+    if budget == 1:
+        return Choice(AUTOMATIC, "Only one CPU is available: there is nothing to set.")
+    limits, verdict = _best(timings, automatic)
+    return Choice(limits, f"{_gains(timings, budget, beside)} {verdict}")
+
+
+def hopeless(timings: Timings, kept: Iterable[Limits]) -> list[Limits]:
+    """The limits that are clearly worse than the best so far; none of those to be `kept`."""
+    if len(timings.rounds) < ROUNDS_TO_TELL:
+        return []
+    last = timings.rounds[-1]
+    best = min(last, key=timings.median)
+    return [limits for limits in last if limits not in kept and min(timings.ratios(limits, best)) > HOPELESS]
+
+
+def beside(layout: Layout) -> float:
+    """The part of the work, by estimated time, that does not lie on the longest path: 0 where no two ops are independent."""
+    costs = [sum(step.cost for step in layout.steps[first : first + count]) for first, count, *_ in layout.tasks]
+    longest = list(costs)
+    for number in range(len(costs) - 1, -1, -1):
+        longest[number] += max((longest[after] for after in layout.successors[number]), default=0.0)
+    whole = sum(costs)
+    part = 1 - max(longest) / whole if whole else 0.0
+    return part if part > 1e-9 else 0.0
+
+
+def _best(timings: Timings, automatic: Limits) -> tuple[Limits, str]:
+    ratios = {limits: timings.ratio(limits, automatic) for limits in timings.latencies}
+    fastest = min(ratios, key=ratios.__getitem__)
+    less = 1 - ratios[fastest]
+    better = [
+        limits for limits, ratio in ratios.items() if ratio < 1 - MARGIN and _mostly_below(timings, limits, automatic)
+    ]
+    if better:
+        first = min(better, key=ratios.__getitem__)
+        alike = [limits for limits in better if ratios[limits] <= ratios[first] * (1 + MARGIN)]
+        chosen = min(alike, key=lambda limits: (max(limits), sum(limits), ratios[limits]))
+        verdict = f"{_text(chosen)} takes {1 - ratios[chosen]:.0%} less time than automatic"
+        if chosen != first:
+            verdict += f", and no more than {MARGIN:.0%} more than {_text(first)}, with fewer threads"
+        return chosen, f"{verdict}."
+    if fastest == automatic:
+        return AUTOMATIC, "Automatic is the best: there is nothing to set."
+    if less <= MARGIN:
+        return AUTOMATIC, f"Automatic is within {MARGIN:.0%} of the best, {_text(fastest)}: there is nothing to set."
+    return AUTOMATIC, (
+        f"{_text(fastest)} took {less:.0%} less time than automatic, but in too few of the rounds to tell it from noise: "
+        "there is nothing to set."
+    )
+
+
+def _mostly_below(timings: Timings, limits: Limits, other: Limits) -> bool:
+    return bool(np.percentile(timings.ratios(limits, other), MOST_ROUNDS) < 1)
+
+
+def _gains(timings: Timings, budget: int, apart: float | None) -> str:
+    """What each of the two levels gains, the second on top of the first."""
+    shared = timings.ratio(Limits(1, 1), Limits(budget, 1))
+    at_once = timings.ratio(Limits(budget, 1), Limits(budget, budget))
+    ops = "a second op at once gains" if budget == 2 else f"up to {budget} ops at once gain"
+    return f"{budget} threads inside an op gain {shared:.2f}x; {ops} {at_once:.2f}x{_reason(apart)}."
+
+
+def _reason(apart: float | None) -> str:
+    if apart is None:
+        return ""
+    if not apart:
+        return " (no two ops are independent)"
+    part = "less than 1%" if apart < 0.01 else f"{apart:.0%}"
+    return f" ({part} of the work, by estimate, lies beside the longest path)"
+
+
+def _text(limits: Limits) -> str:
+    return f"({limits.intra_op}, {limits.inter_op})"

@@ -1,0 +1,131 @@
+"""Latencies at several limits, measured by turns, so that whatever else the machine does hits all alike."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from treadle.errors import InternalError
+from treadle.tune.space import Limits
+
+Run = Callable[[Limits], Mapping[str, Any]]
+"""Runs the model once within limits, and returns its outputs."""
+
+Progress = Callable[[int, int], None]
+"""(turns taken, turns in all), called after each turn."""
+
+
+@dataclass(slots=True)
+class Timings:
+    """For each round that counts the median latency in ns at each of the limits tried in it; and all latencies."""
+
+    rounds: list[dict[Limits, float]] = field(default_factory=list)
+    latencies: dict[Limits, list[int]] = field(default_factory=dict)
+
+    def median(self, limits: Limits) -> float:
+        """The median over rounds, in ns."""
+        return statistics.median(round_[limits] for round_ in self.rounds if limits in round_)
+
+    def spread(self, limits: Limits) -> tuple[float, float]:
+        """The 10th and the 90th percentile of all runs, in ns."""
+        low, high = np.percentile(self.latencies[limits], [10, 90])
+        return float(low), float(high)
+
+    def ratios(self, limits: Limits, other: Limits) -> list[float]:
+        """The latency at `limits` over that at `other`, for each round that tried both."""
+        return [round_[limits] / round_[other] for round_ in self.rounds if limits in round_ and other in round_]
+
+    def ratio(self, limits: Limits, other: Limits) -> float:
+        """The median of ratios(): what changes from round to round changes both."""
+        return statistics.median(self.ratios(limits, other))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long to measure: `rounds` that count, in each a turn of `seconds` for each of the limits.
+
+    A turn has at least `least` runs, of which the first does not count if there are more: another CPU may have to wake up.
+    After `enough` rounds none begins that would take the whole beyond `most` seconds.
+    """
+
+    rounds: int
+    seconds: float
+    least: int = 1
+    enough: int = 3
+    most: float = float("inf")
+
+
+def interleaved(
+    run: Run,
+    tried: Sequence[Limits],
+    schedule: Schedule,
+    *,
+    drop: Callable[[Timings], Iterable[Limits]] | None = None,
+    progress: Progress | None = None,
+    now: Callable[[], int] = time.perf_counter_ns,
+) -> Timings:
+    """Measure `run` at each of the limits `tried`, in another order each round; one round before does not count.
+
+    Once a round has ended, `drop` may name limits to try no more. `now` is a clock in ns.
+    """
+    timings = Timings(latencies={limits: [] for limits in tried})
+    left, order = list(tried), random.Random(0)  # noqa: S311 - only the order of turns
+    start = now()
+    for number in range(schedule.rounds + 1):
+        began = now()
+        medians: dict[Limits, float] = {}
+        for turn, limits in enumerate(order.sample(left, len(left)), 1):
+            latencies = _turn(run, limits, schedule, now)
+            if number:
+                timings.latencies[limits] += latencies
+                medians[limits] = statistics.median(latencies)
+            if progress is not None:
+                progress(number * len(left) + turn, (schedule.rounds + 1) * len(left))
+        if number:
+            timings.rounds.append(medians)
+        if drop is not None and number:
+            dropped = set(drop(timings))
+            left = [limits for limits in left if limits not in dropped]
+        ended = now()
+        if number >= schedule.enough and 2 * ended - began - start > schedule.most * 1e9:
+            break
+    return timings
+
+
+def _turn(run: Run, limits: Limits, schedule: Schedule, now: Callable[[], int]) -> list[int]:
+    latencies: list[int] = []
+    before = now()
+    end = before + int(schedule.seconds * 1e9)
+    while len(latencies) < schedule.least or before < end:
+        run(limits)
+        after = now()
+        latencies.append(after - before)
+        before = after
+    return latencies[1:] or latencies
+
+
+def same_everywhere(run: Run, tried: Sequence[Limits]) -> bool:
+    """Whether outputs are the same at all the limits `tried`, bit for bit; False if they differ from run to run at one.
+
+    Raises InternalError if it is the limits that change them.
+    """
+    wanted = _bits(run(tried[0]))
+    if _bits(run(tried[0])) != wanted:
+        return False
+    for limits in tried[1:]:
+        if _bits(run(limits)) != wanted:
+            raise InternalError(
+                f"the outputs at (intra_op, inter_op) = {tuple(limits)} are not those at {tuple(tried[0])}, which treadle "
+                "promises; please report it, with the model"
+            )
+    return True
+
+
+def _bits(outputs: Mapping[str, Any]) -> list[Any]:
+    return [array.tolist() if array.dtype.kind == "O" else array.tobytes() for array in outputs.values()]

@@ -1,1 +1,0 @@
-"""The command line: `weft` and `python -m weft`."""

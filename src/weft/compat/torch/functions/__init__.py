@@ -1,1 +1,0 @@
-"""Tensor functions, one file a family; `weft.compat.torch.table` lists them all."""

@@ -1,1 +1,0 @@
-"""Measures which limits suit a model on this machine: `weft tune`."""
