@@ -111,7 +111,7 @@ def run_calls(
         assert call.spec is not None
         addresses = [place(value)[0] + call.offsets.get(i, 0) for i, value in enumerate((*call.writes, *call.reads))]
         pointers = (ctypes.c_void_p * len(addresses))(*addresses)
-        args = (ctypes.c_int64 * max(1, len(call.args)))(*call.args)
+        args = (ctypes.c_int64 * max(1, len(call.packed_args)))(*call.packed_args)
         scratch = np.full(call.scratch + 2 * guard + 64, 0xFF, np.uint8)
         scratch_at = -(-(scratch.ctypes.data + guard) // 64) * 64
         kernel = _KERNEL(library.addresses[call.spec])

@@ -117,7 +117,7 @@ def measure(name: str, timer: KernelTimer, precision: str, limit: float, seconds
         array = aligned(physical_shape(value.static_shape, value.layout), value.known_dtype.numpy)
         array[...] = 1 if value.data is None else value.data
         arrays.append(array)
-    spent = timer.seconds(call.spec, arrays, call.args, call.chunks, call.scratch, seconds)
+    spent = timer.seconds(call.spec, arrays, call.packed_args, call.chunks, call.scratch, seconds)
     rate = call.flops / spent
     tile = f"{len(call.spec['segments'][0])}x{call.spec['vectors']}" if call.spec.family == "conv" else call.spec.family
     print(

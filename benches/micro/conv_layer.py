@@ -70,7 +70,7 @@ class Steps:
                     if value.data is not None:
                         memory[value][...] = value.data
                 pointers[number] = memory[value].ctypes.data
-            args = (ctypes.c_int64 * len(call.args))(*call.args)
+            args = (ctypes.c_int64 * len(call.packed_args))(*call.packed_args)
             scratch = aligned((call.scratch + 64,), np.uint8)
             self._kept += [pointers, args, scratch]
             kernel = KERNEL(self._library.addresses[call.spec])

@@ -76,7 +76,7 @@ def prepare(case: Case, target: Target) -> tuple[Callable[[], None], int, float]
         assert call.spec is not None
         values = (*call.writes, *call.reads)
         pointers = (ctypes.c_void_p * len(values))(*(place(v) + call.offsets.get(i, 0) for i, v in enumerate(values)))
-        args = (ctypes.c_int64 * max(1, len(call.args)))(*call.args)
+        args = (ctypes.c_int64 * max(1, len(call.packed_args)))(*call.packed_args)
         scratch = np.zeros(call.scratch + 64, np.uint8)
         kernel = KERNEL(library.addresses[call.spec])
         runs.append((kernel, pointers, args, scratch, call.chunks, (library, memory)))

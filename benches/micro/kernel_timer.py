@@ -152,7 +152,7 @@ class KernelTimer:
         for call in calls:
             assert call.spec is not None
             arrays = [memory[value] for value in (*call.writes, *call.reads)]
-            total += self.seconds(call.spec, arrays, call.args, call.chunks, call.scratch, budget)
+            total += self.seconds(call.spec, arrays, call.packed_args, call.chunks, call.scratch, budget)
         return total, calls
 
 

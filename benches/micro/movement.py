@@ -115,7 +115,7 @@ def runner(name: str) -> tuple[Callable[..., None], int]:
         pointers = (ctypes.c_void_p * 8)(
             *(address(v) + call.offsets.get(i, 0) for i, v in enumerate((*call.writes, *call.reads)))
         )
-        args = (ctypes.c_int64 * max(1, len(call.args)))(*call.args)
+        args = (ctypes.c_int64 * max(1, len(call.packed_args)))(*call.packed_args)
         prepared.append(
             (
                 KERNEL(library.addresses[call.spec]),

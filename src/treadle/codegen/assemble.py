@@ -77,7 +77,7 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     places = [plan.places[value] for value in (*call.writes, *call.reads)]
     pointers = [(place.buffer, place.offset + call.offsets.get(number, 0)) for number, place in enumerate(places)]
     body: int | PythonStep
-    args = list(call.args)
+    args = list(call.packed_args)
     if call.spec is None:
         body = python_step(call)
     elif call.spec.family == FAMILY:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from treadle.graph.value import Value
 from treadle.passes.lower.base import nbytes
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelSpec, UntypedSpec
 from treadle.plan.target import LINE, Target
 
 READERS = {
@@ -56,7 +56,8 @@ def fetch_ahead(calls: Sequence[Call], target: Target) -> None:
 
 def _ask(call: Call, value: Value) -> None:
     """Have each turn of `call` ask for its share of `value`; it can do so for one value only."""
-    assert call.spec is not None, "calls with steps have kernels"
+    assert isinstance(call.spec, UntypedSpec), "calls with steps have kernels"
+    assert isinstance(call.args, tuple)
     unroll = call.spec["unroll"]
     share = min(-(-nbytes(value) // call.steps), _MOST_LINES * LINE // unroll)
     call.spec = KernelSpec.of(call.spec.family, **{**dict(call.spec.params), "later": True})

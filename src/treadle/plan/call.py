@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 
 PythonFunction = Callable[[list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
 
@@ -33,7 +33,7 @@ class Call:
     reads: tuple[Value, ...]
     spec: KernelSpec | None = None
     function: PythonFunction | None = None
-    args: tuple[int, ...] = ()
+    args: KernelArgs[int] | tuple[int, ...] = ()
     chunks: int = 1
     cost: float = 0.0
     scratch: int = 0
@@ -46,6 +46,14 @@ class Call:
     """Why it runs as it does, where that is not as the settings have it."""
     offsets: dict[int, int] = field(default_factory=dict)
     """Byte offsets to add to single pointers, by pointer number."""
+
+    @property
+    def packed_args(self) -> tuple[int, ...]:
+        """The arguments in the order in which the kernel finds them in memory."""
+        if isinstance(self.args, tuple):
+            return self.args
+        assert self.spec is not None, "only kernels have arguments"
+        return self.args.packed(self.spec)
 
     @property
     def max_workers(self) -> int:

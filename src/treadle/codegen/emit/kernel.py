@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from llvmlite import ir
 
 from treadle.codegen.emit.types import I32, I64, POINTER, scalar
 from treadle.dtypes import DType
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.target import Target
+
+A = TypeVar("A", bound=KernelArgs[Any])
 
 Index: TypeAlias = "ir.Value | int"
 
@@ -58,6 +61,10 @@ class Kernel:
             place = self._entry.gep(self._args, [I64(number)], source_etype=I64)
             self._cache[key] = self._entry.load(place, name=f"a{number}", typ=I64)
         return self._cache[key]
+
+    def args(self, kind: type[A], spec: KernelSpec) -> A:
+        """The arguments of a kernel of `spec` by name: `k.args(SoftmaxArgs[ir.Value], spec)`."""
+        return kind.unpacked(spec, self.arg)
 
     @contextmanager
     def part(self, pointers: Sequence[ir.Value], args: Sequence[Index], scratch: ir.Value) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """Which generator emits which kernel family."""
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.kernels.arg_reduce import emit_arg_reduce
@@ -37,9 +37,9 @@ from treadle.codegen.kernels.scatter import emit_scatter_elements, emit_scatter_
 from treadle.codegen.kernels.softmax import emit_softmax_columns, emit_softmax_rows
 from treadle.codegen.kernels.trees import emit_trees
 from treadle.codegen.kernels.trilu import emit_trilu
-from treadle.plan.kernel_spec import KernelSpec
 
-Generator = Callable[[Kernel, KernelSpec], None]
+Generator = Callable[[Kernel, Any], None]
+"""Emits the kernel of a spec of its own family."""
 
 KERNELS: dict[str, Generator] = {
     "copy_bytes": emit_copy_bytes,

@@ -14,7 +14,7 @@ from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower.evenness import loss
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.packed import held_once
 from treadle.plan.target import Target
 from treadle.provider import Provider
@@ -123,7 +123,7 @@ class LowerContext:
         writes: tuple[Value, ...],
         reads: tuple[Value, ...],
         *,
-        args: tuple[int, ...] = (),
+        args: KernelArgs[int] | tuple[int, ...] = (),
         chunks: int = 1,
         flops: float = 0.0,
         traffic: float | None = None,

@@ -61,7 +61,7 @@ def lower_pooled(node: Node, shape: ConvShape, conv: Call, ctx: LowerContext) ->
         KernelSpec.of("conv_pool", conv=conv.spec, pool=pool.spec, operands=1 + len(conv.reads)),
         pool.writes,
         conv.reads,
-        args=(bands.rows, row_chunks, -(-shape.outputs // lanes), aside, *conv.args, *pool.args),
+        args=(bands.rows, row_chunks, -(-shape.outputs // lanes), aside, *conv.packed_args, *pool.packed_args),
         chunks=shape.images * row_chunks,
         flops=conv.flops + pool.flops,
         cost=conv.cost + pool.cost,

@@ -8,7 +8,7 @@ from treadle.graph.shape import around, elements, normalize_axis
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.cumsum import CumsumArgs, CumsumSpec
 
 
 def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -23,6 +23,11 @@ def lower_cumsum(node: Node, ctx: LowerContext) -> list[Call] | None:
     units = outer if size * inner else 0
     cost = 3.0 * nbytes(x) / BYTES_PER_NS + (elements(shape) if inner == 1 else 0)
     chunks, per_chunk = cut(units, cost / max(units, 1))
-    exclusive, reverse = bool(node.attrs["exclusive"]), bool(node.attrs["reverse"])
-    spec = KernelSpec.of("cumsum", dtype=dtype, exclusive=exclusive, reverse=reverse, single=inner == 1)
-    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=CALL_NS + cost)]
+    spec = CumsumSpec(
+        dtype=dtype,
+        exclusive=bool(node.attrs["exclusive"]),
+        reverse=bool(node.attrs["reverse"]),
+        single=inner == 1,
+    )
+    args = CumsumArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]
