@@ -9,12 +9,13 @@ import numpy as np
 
 from treadle.compat.calls import Met
 from treadle.compat.tensorflow import context, eager, recall
-from treadle.compat.tensorflow.convert import array_of, constant_value, convert_to_tensor
+from treadle.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.graph import Graph
 from treadle.compat.tensorflow.op_types import name_of
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
+from treadle.compat.tensorflow.tensor_like import TensorLike
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.parameters import Parameters
 from treadle.graph.value import Value
@@ -230,6 +231,4 @@ def _attrs(plan: tuple[Part, ...], inputs: Sequence[Tensor]) -> dict[str, Any]:
 
 
 def _in_graph(graph: Graph, tensor: EagerTensor) -> Tensor:
-    from treadle.compat.tensorflow.convert import constant_in
-
     return constant_in(graph, np.asarray(tensor))

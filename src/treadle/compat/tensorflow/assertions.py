@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.python_ops import checked
-from treadle.compat.tensorflow.tensor import Tensor, call
+from treadle.compat.tensorflow.tensor import Tensor
 
 
 def Assert(condition: Any, data: Sequence[Any] = (), summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, nullcontext
 
-if TYPE_CHECKING:
-    from treadle.compat.tensorflow.graph import Graph
-
-
-class _Local(threading.local):
-    def __init__(self) -> None:
-        self.graphs: list[Graph | None] = []  # None: eager inside a graph
-        self.devices: list[str] = []
+from treadle.compat.tensorflow.graph import Graph
+from treadle.compat.tensorflow.scopes import CURRENT, eagerly
 
 
 class _Process:
@@ -25,23 +16,20 @@ class _Process:
         self.seed: int | None = None
 
 
-_local = _Local()
 _process = _Process()
 
 
 def current_graph() -> Graph | None:
     """The graph that ops are added to; None while execution is eager."""
-    if _local.graphs:
-        return _local.graphs[-1]
+    if CURRENT.graphs:
+        return CURRENT.graphs[-1]
     return get_default_graph() if _process.graph_mode or _process.sessions else None
 
 
 def get_default_graph() -> Graph:
     """The innermost graph made current by as_default(), else the process's own."""
-    from treadle.compat.tensorflow.graph import Graph
-
-    if _local.graphs and _local.graphs[-1] is not None:
-        return _local.graphs[-1]
+    if CURRENT.graphs and CURRENT.graphs[-1] is not None:
+        return CURRENT.graphs[-1]
     if _process.default is None:
         _process.default = Graph()
     return _process.default
@@ -49,29 +37,9 @@ def get_default_graph() -> Graph:
 
 def reset_default_graph() -> None:
     """Forget the process's default graph: the next op starts another."""
-    if _local.graphs:
+    if CURRENT.graphs:
         raise AssertionError("Do not use tf.reset_default_graph() to clear nested graphs.")
     _process.default = None
-
-
-@contextmanager
-def entered(graph: Graph) -> Iterator[Graph]:
-    """Make `graph` the current one of this thread while the block runs."""
-    _local.graphs.append(graph)
-    try:
-        yield graph
-    finally:
-        _local.graphs.pop()
-
-
-@contextmanager
-def eagerly() -> Iterator[None]:
-    """Let ops of this thread be computed at once while the block runs, whatever is around it."""
-    _local.graphs.append(None)
-    try:
-        yield
-    finally:
-        _local.graphs.pop()
 
 
 def process_seed() -> int | None:
@@ -112,18 +80,3 @@ def session_opened() -> None:
 def session_closed() -> None:
     """One session of the default graph fewer is open."""
     _process.sessions -= 1
-
-
-def current_device() -> str:
-    """The innermost device asked for by tf.device, "" for none."""
-    return _local.devices[-1] if _local.devices else ""
-
-
-@contextmanager
-def on_device(name: str) -> Iterator[None]:
-    """Ask for the device `name` while the block runs."""
-    _local.devices.append(name)
-    try:
-        yield
-    finally:
-        _local.devices.pop()

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.tensorflow import context, nest
-from treadle.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
+from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.func_graph import Subgraph, effects_of
 from treadle.compat.tensorflow.graph import Operation, operation_of
 from treadle.compat.tensorflow.partial import common
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.stage import Function
 from treadle.compat.tensorflow.state import Run
-from treadle.compat.tensorflow.tensor import Tensor, call
+from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.frontends.tensorflow.peeled import State
 from treadle.ops.op import Array

@@ -10,10 +10,12 @@ import numpy as np
 
 from treadle import dtypes as core
 from treadle.compat.tensorflow import context
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.graph import Graph
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
+from treadle.compat.tensorflow.tensor_like import TensorLike
 from treadle.ops.op import Array, Info
 
 
@@ -165,16 +167,6 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
         array = np.full(dims, array) if array.size == 1 else array.reshape(dims)
     graph = context.current_graph()
     return EagerTensor(frozen(array)) if graph is None else constant_in(graph, frozen(array), name)
-
-
-def constant_value(tensor: Any) -> Array | None:
-    """The value of a tensor that is known while the graph is built, else None."""
-    if isinstance(tensor, EagerTensor):
-        return np.asarray(tensor)
-    if isinstance(tensor, Tensor):
-        a, b = (form.value for form in tensor.forms)
-        return a if a is not None and b is not None and np.array_equal(a, b) else None
-    return None
 
 
 def is_tensor(value: Any) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.compat.tensorflow import control_flow
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.functional import map_fn
-from treadle.compat.tensorflow.tensor import Tensor, TensorLike, call
+from treadle.compat.tensorflow.tensor import Tensor
+from treadle.compat.tensorflow.tensor_like import TensorLike
 
 
 def both(first: Any, second: Callable[[], Any]) -> Any:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle.compat.tensorflow import context, nest
-from treadle.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor
+from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.program import Program, closure, touched
+from treadle.compat.tensorflow.scopes import entered
 from treadle.compat.tensorflow.state import Run
-from treadle.compat.tensorflow.tensor import Tensor
+from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.dtypes import string
 from treadle.frontends.tensorflow.peeled import Peeled, Step, peeled
 from treadle.ops.op import Array, Info
@@ -105,7 +106,7 @@ class Subgraph:
         self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Any, str]], args: Any
     ) -> None:
         self.graph = FuncGraph(outer)
-        with context.entered(self.graph):
+        with entered(self.graph):
             self.graph.parameters = [self.graph.parameter(forms, name) for forms, name in parameters]
         self._args = args
         self.graph.trace(function, *nest.pack_sequence_as(args, self.graph.parameters))

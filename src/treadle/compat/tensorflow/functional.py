@@ -9,9 +9,10 @@ from typing import Any
 from treadle.compat.tensorflow import context, nest
 from treadle.compat.tensorflow.control_flow import while_loop
 from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.shape import TensorShape, TensorSpec
-from treadle.compat.tensorflow.tensor import Tensor, call
+from treadle.compat.tensorflow.tensor import Tensor
 from treadle.compat.tensorflow.tensor_array import TensorArray
 
 

@@ -8,11 +8,13 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from treadle import forking
-from treadle.compat.tensorflow import context
-from treadle.compat.tensorflow.devices import placed
+from treadle.compat.tensorflow.graph_export import graph_def_of
 from treadle.compat.tensorflow.op_types import type_of
-from treadle.compat.tensorflow.tensor import Tensor, TensorLike
+from treadle.compat.tensorflow.placement import placed
+from treadle.compat.tensorflow.scopes import current_device, default_session, entered, on_device
+from treadle.compat.tensorflow.tensor import Tensor
 from treadle.compat.tensorflow.tensor_forms import tried
+from treadle.compat.tensorflow.tensor_like import TensorLike
 from treadle.frontends.tensorflow.messages import NodeDef
 from treadle.graph.value import Value
 from treadle.ops.op import Info
@@ -69,8 +71,6 @@ class Operation:
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """Run it in `session`, or in the default session."""
-        from treadle.compat.tensorflow.session import default_session
-
         default_session(session).run(self, feed_dict)
 
     def __repr__(self) -> str:
@@ -94,12 +94,10 @@ class Graph:
 
     def as_default(self) -> AbstractContextManager[Graph]:
         """Make this the graph that ops are added to, in this thread, while the block runs."""
-        return context.entered(self)
+        return entered(self)
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """The operations as a GraphDef, for a file. Raises UnimplementedError, listing them, for ops that files cannot hold."""
-        from treadle.compat.tensorflow.graph_export import graph_def_of
-
         return graph_def_of(self)
 
     def get_operations(self) -> list[Operation]:
@@ -215,7 +213,7 @@ class Graph:
 
     def device(self, name: Any) -> AbstractContextManager[None]:
         """Ask for a device for the ops made in the block."""
-        return context.on_device("" if name is None else str(name))
+        return on_device("" if name is None else str(name))
 
     def enter(self, tensor: Tensor) -> Tensor:
         """`tensor` as a tensor of this graph. Raises ValueError if it belongs to another."""
@@ -241,7 +239,7 @@ class Graph:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         op = Operation(self, kind, self.unique_name(name or kind), [self.enter(t) for t in inputs], emit, attrs or {})
         op.control_inputs = list(dict.fromkeys(other for group in self._control for other in group))
-        op.device = placed(context.current_device())
+        op.device = placed(current_device())
         found = tried(op) if outputs is None else outputs
         op.outputs = [Tensor(op, index, forms) for index, forms in enumerate(found)]
         with self._lock:

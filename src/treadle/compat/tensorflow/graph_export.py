@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle import dtypes
-from treadle.compat.tensorflow.convert import constant_value
 from treadle.compat.tensorflow.dtypes import DType as FacadeDType
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import UnimplementedError
-from treadle.compat.tensorflow.graph import Graph, Operation
-from treadle.compat.tensorflow.tensor import Tensor
+from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.dtypes import DType
 from treadle.frontends.tensorflow.forms import PARAMETERS, Form
 from treadle.frontends.tensorflow.messages import GraphDef
 from treadle.frontends.tensorflow.node import attr_value
 from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
 from treadle.frontends.tensorflow.rules.conv import Layout
+
+if TYPE_CHECKING:
+    from treadle.compat.tensorflow.graph import Graph, Operation
 
 PRODUCER = 27
 """The version of TensorFlow's graphs whose defaults of attributes the forms have."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from treadle.compat.tensorflow import random
 from treadle.compat.tensorflow.convert import constant
-from treadle.compat.tensorflow.tensor import call
+from treadle.compat.tensorflow.dispatch import call
 
 
 class Initializer:

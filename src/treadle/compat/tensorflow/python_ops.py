@@ -13,6 +13,7 @@ from treadle.compat.tensorflow import context
 from treadle.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor, frozen
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import of_python
+from treadle.compat.tensorflow.scopes import eagerly
 from treadle.compat.tensorflow.shape import TensorSpec
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
@@ -92,7 +93,7 @@ class Typed:
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
         """The results. Raises what the function raises, ValueError and TypeError for results that are not as said."""
-        with context.eagerly():
+        with eagerly():
             found = self.function(arrays)
             listed = isinstance(found, (list, tuple)) and (self.several or not self.types)
             results = (list(found) if listed else [found]) if self.types else []

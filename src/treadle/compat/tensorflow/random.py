@@ -11,6 +11,7 @@ import numpy as np
 from treadle import forking
 from treadle.compat.tensorflow import context
 from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.partial import numbers
@@ -141,8 +142,6 @@ def uniform(
 
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
     """The rows of `value` in a random order."""
-    from treadle.compat.tensorflow.tensor import call
-
     tensor = convert_to_tensor(value)
     rows = tensor.shape[0]
     order = _random("random_shuffle", (rows,), "int64", seed, name, lambda g, dims: g.permutation(dims[0]))
@@ -163,8 +162,6 @@ def dropout_v1(
 
 def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:
     """Each element with probability `rate` 0, else divided by 1 - rate; at rate 0 (inference) x itself."""
-    from treadle.compat.tensorflow.tensor import call
-
     tensor = convert_to_tensor(x)
     given = rate if rate is not None else None if keep_prob is None else 1 - keep_prob
     if given is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Self
@@ -12,12 +11,13 @@ from typing import Any, Self
 import numpy as np
 
 from treadle import forking
-from treadle.compat.tensorflow import context, devices, nest
+from treadle.compat.tensorflow import context, devices, nest, placement
 from treadle.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
 from treadle.compat.tensorflow.convert import array_of
 from treadle.compat.tensorflow.errors import InvalidArgumentError, OpError, python_cause, translated
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.program import Program, closure
+from treadle.compat.tensorflow.scopes import CURRENT
 from treadle.compat.tensorflow.state import Run, Store
 from treadle.compat.tensorflow.step_stats import recorded
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
@@ -30,27 +30,6 @@ from treadle.runtime.pool import Pool
 DEFAULT = RunOptions()
 
 _NODE = re.compile(r"node '([^']+)'")
-
-
-class _Local(threading.local):
-    def __init__(self) -> None:
-        self.sessions: list[Session] = []
-
-
-_local = _Local()
-
-
-def get_default_session() -> Session | None:
-    """The innermost session of this thread's `with` blocks."""
-    return _local.sessions[-1] if _local.sessions else None
-
-
-def default_session(session: Session | None) -> Session:
-    """`session`, else the default one. Raises ValueError if there is none."""
-    found = session or get_default_session()
-    if found is None:
-        raise ValueError("Cannot use the default session: no session is open; write `with tf.Session() as session:`")
-    return found
 
 
 class Session:
@@ -200,14 +179,14 @@ class Session:
     def _place(self, ops: list[Operation]) -> None:
         soft = self._config.allow_soft_placement
         for op in ops:
-            device = devices.checked(op.device, op.name, soft=soft, cpus=self._cpus)
+            device = placement.checked(op.device, op.name, soft=soft, cpus=self._cpus)
             if self._config.log_device_placement and op not in self._placed:
                 self._placed.add(op)
                 sys.stderr.write(f"{op.name}: ({op.type}): {device}\n")
 
     def list_devices(self) -> list[devices.LogicalDevice]:
         """The session's logical CPUs."""
-        return [devices.LogicalDevice(devices.full_name(number), "CPU") for number in range(self._cpus)]
+        return [devices.LogicalDevice(placement.full_name(number), "CPU") for number in range(self._cpus)]
 
     def as_default(self) -> AbstractContextManager[Session]:
         """Make it the default session, and its graph the default one, while the block runs."""
@@ -243,11 +222,11 @@ class InteractiveSession(Session):
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         super().__init__(target, graph, config)
-        _local.sessions.append(self)
+        CURRENT.sessions.append(self)
 
     def close(self) -> None:
         """Free what it holds; it is no longer the default session."""
-        _local.sessions = [session for session in _local.sessions if session is not self]
+        CURRENT.sessions = [session for session in CURRENT.sessions if session is not self]
         super().close()
 
 
@@ -257,13 +236,13 @@ class _Entered(AbstractContextManager[Session]):
         self._graph = session.graph.as_default()
 
     def __enter__(self) -> Session:
-        _local.sessions.append(self._session)
+        CURRENT.sessions.append(self._session)
         self._graph.__enter__()
         return self._session
 
     def __exit__(self, *_: object) -> None:
         self._graph.__exit__(None, None, None)
-        _local.sessions.pop()
+        CURRENT.sessions.pop()
 
 
 def _untraced() -> AbstractContextManager[None]:

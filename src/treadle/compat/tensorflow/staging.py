@@ -22,13 +22,14 @@ from treadle.compat.tensorflow.agreement import (
 )
 from treadle.compat.tensorflow.assertions import Assert
 from treadle.compat.tensorflow.convert import convert_to_tensor
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
 from treadle.compat.tensorflow.expressions import both
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.jumps import VALUE
 from treadle.compat.tensorflow.loop_options import LoopOptions, asked, invariant
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.tensor import Tensor, call
+from treadle.compat.tensorflow.tensor import Tensor
 
 Values = tuple[Any, ...]
 ALLOWED_IN_LOOPS = "Tensor, int, float, bool or a list, tuple or dict thereof"

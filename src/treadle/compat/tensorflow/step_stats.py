@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from treadle.compat.tensorflow.config import DeviceStepStats, NodeExecStats, RunMetadata
-from treadle.compat.tensorflow.devices import full_name
+from treadle.compat.tensorflow.placement import full_name
 from treadle.tracing.record import Event, record
 
 

@@ -3,112 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
+from treadle.compat.tensorflow.scopes import default_session
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.compat.tensorflow.tensor_like import TensorLike
 from treadle.ops.op import Info
 
 if TYPE_CHECKING:
-    from treadle.compat.tensorflow.api import Op
     from treadle.compat.tensorflow.graph import Graph, Operation
 
 Array = np.ndarray[Any, Any]
-
-
-@cache
-def _table() -> dict[str, Op]:
-    from treadle.compat.tensorflow.table import OPS  # which needs tensors
-
-    return OPS
-
-
-def call(op: str, *args: Any, **kwargs: Any) -> Any:
-    """The result of the op of the table that is called `op`."""
-    return _table()[op](*args, **kwargs)
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A tensor or variable as a key of dictionaries and sets."""
-
-    held: Any
-
-    def deref(self) -> Any:
-        """The tensor or variable."""
-        return self.held
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reference) and self.held is other.held
-
-    def __hash__(self) -> int:
-        return id(self.held)
-
-
-class TensorLike:
-    """What tensors and variables share: operators, indexing, how NumPy must treat them."""
-
-    __array_priority__ = 100
-
-    @property
-    def shape(self) -> TensorShape:
-        raise NotImplementedError
-
-    def get_shape(self) -> TensorShape:
-        """The same as `shape`."""
-        return self.shape
-
-    def __getitem__(self, key: Any) -> Any:
-        from treadle.compat.tensorflow.indexing import indexed
-
-        return indexed(self, key)
-
-    def ref(self) -> Reference:
-        """Something that can be a key: equal for the same tensor or variable only."""
-        return Reference(self)
-
-    def __len__(self) -> int:
-        length = self.shape[0] if self.shape.rank else None
-        if length is None:
-            raise TypeError(f"len is not well defined for a tensor of shape {self.shape}")
-        return int(length)
-
-    def __iter__(self) -> Iterator[Any]:
-        return (self[position] for position in range(len(self)))
-
-    def __neg__(self) -> Any:
-        return call("negative", self)
-
-    def __abs__(self) -> Any:
-        return call("abs", self)
-
-    def __invert__(self) -> Any:
-        return call("_not", self)
-
-    __hash__ = object.__hash__
-
-
-_OPERATORS = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv", "mod": "floormod",
-    "pow": "pow", "matmul": "matmul", "and": "_and", "or": "_or", "xor": "_xor",
-}  # fmt: skip
-_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
-
-
-def _install(method: str, op: str) -> None:
-    name = method if method in _OPERATORS else None
-    setattr(TensorLike, f"__{method}__", lambda self, other: call(op, self, other, name=name))
-    if name is not None:
-        setattr(TensorLike, f"__r{method}__", lambda self, other: call(op, other, self, name=name))
-
-
-for _method, _op in (_OPERATORS | _COMPARISONS).items():
-    _install(_method, _op)
 
 
 class Tensor(TensorLike):
@@ -143,8 +54,6 @@ class Tensor(TensorLike):
 
     def set_shape(self, shape: Any) -> None:
         """Promise that every run gives this shape. Raises ValueError if it contradicts what is known."""
-        from treadle.compat.tensorflow.tensor_forms import placeholder_forms
-
         self._shape = self._shape.merge_with(shape)
         self.forms = placeholder_forms(self.dtype.core, self._shape)
 
@@ -154,8 +63,6 @@ class Tensor(TensorLike):
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """Its value in `session`, or in the default session."""
-        from treadle.compat.tensorflow.session import default_session
-
         return default_session(session).run(self, feed_dict)
 
     def __bool__(self) -> bool:
@@ -257,3 +164,13 @@ def _equality(op: str) -> Any:
 EagerTensor.__eq__ = _equality("equal")  # type: ignore[method-assign]
 EagerTensor.__ne__ = _equality("not_equal")  # type: ignore[method-assign]
 EagerTensor.__hash__ = None  # type: ignore[assignment]
+
+
+def constant_value(tensor: Any) -> Array | None:
+    """The value of a tensor that is known while the graph is built, else None."""
+    if isinstance(tensor, EagerTensor):
+        return np.asarray(tensor)
+    if isinstance(tensor, Tensor):
+        a, b = (form.value for form in tensor.forms)
+        return a if a is not None and b is not None and np.array_equal(a, b) else None
+    return None

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.tensorflow import context, control_flow, nest
-from treadle.compat.tensorflow.convert import constant_in, constant_value, convert_to_tensor, frozen
+from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor, frozen
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.errors import MisfitError, OutOfRangeError
 from treadle.compat.tensorflow.graph import Graph
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, call
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
 from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.dtypes import i32, string
 from treadle.errors import KernelError

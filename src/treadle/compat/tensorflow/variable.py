@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.tensorflow import context
-from treadle.compat.tensorflow.convert import constant_value, convert_to_tensor, frozen
+from treadle.compat.tensorflow.control_flow import group
+from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
+from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.graph import Graph, Operation
+from treadle.compat.tensorflow.scopes import default_session, eagerly
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.state import EAGER
-from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, TensorLike, call, text_of
+from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value, text_of
 from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.compat.tensorflow.tensor_like import TensorLike
 
 GLOBAL = "variables"
 TRAINABLE = "trainable_variables"
@@ -79,7 +83,7 @@ class Variable(TensorLike):
             raise ValueError(
                 "a variable made in a tf.function wanted a first value that does not depend on its arguments"
             )
-        with context.eagerly():
+        with eagerly():
             Variable.__init__(self, known, trainable, dtype, name, shape)
 
     @property
@@ -173,14 +177,10 @@ class Variable(TensorLike):
 
     def eval(self, session: Any = None) -> Any:
         """Its value in `session`, or in the default session."""
-        from treadle.compat.tensorflow.session import default_session
-
         return default_session(session).run(self)
 
     def load(self, value: Any, session: Any = None) -> None:
         """Give it a value in `session` without a graph."""
-        from treadle.compat.tensorflow.session import default_session
-
         default_session(session).store.assign(self, frozen(np.asarray(value, self._dtype.core.numpy)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -207,8 +207,6 @@ def trainable_variables() -> list[Variable]:
 
 def variables_initializer(variables: Any, name: str = "init") -> Operation:
     """An operation that initialises `variables`."""
-    from treadle.compat.tensorflow.control_flow import group
-
     op: Operation = group(*(variable.initializer for variable in variables), name=name)
     return op
 
