@@ -1,4 +1,4 @@
-"""Functions made anew from their source, for the facades that change what it says."""
+"""Python functions rebuilt from their rewritten source, for facades that rewrite control flow."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Callable
 from typing import Any
 
 BODY = "__treadle_body"
-"""The name of a definition handed to `bound`: not its own, which may stand for something else where it was defined."""
+"""The name of a definition passed to `rebuilt`. The function's own name may mean something else among its globals."""
 
 
 def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
-    """The `def` of a function, with the line numbers of its file; None if it is written otherwise.
+    """Return the `def` of a function, with the line numbers of its file; None for a lambda.
 
-    Decorators, annotations and defaults are gone: `bound` takes the latter from the function. Raises OSError, TypeError
-    or SyntaxError if the source cannot be read.
+    Decorators and annotations are removed, and defaults replaced by None: `rebuilt` takes those of the function. Raises
+    OSError, TypeError or SyntaxError if the source cannot be read.
     """
-    code = function.__code__  # its own: of a function that wraps another one, inspect would find the other's source
+    code = function.__code__  # given a wrapper, inspect.getsource returns the source of the wrapped function
     tree = ast.parse(textwrap.dedent(inspect.getsource(code)))
     definition = tree.body[0]
     if not isinstance(definition, ast.FunctionDef) or definition.name != code.co_name:
-        return None  # a lambda, or a comprehension, on the line of a `def`
+        return None  # a lambda or a comprehension on the line of a `def`
     first = definition.decorator_list[0] if definition.decorator_list else definition
     ast.increment_lineno(tree, code.co_firstlineno - first.lineno)
     definition.decorator_list, definition.returns, definition.name = [], None, BODY
@@ -35,8 +35,8 @@ def definition_of(function: types.FunctionType) -> ast.FunctionDef | None:
     return definition
 
 
-def bound(function: types.FunctionType, definition: ast.FunctionDef, helpers: dict[str, Callable[..., Any]]) -> Any:
-    """`definition` (called BODY) as a function that uses `helpers`; globals, closure and defaults are those of `function`."""
+def rebuilt(function: types.FunctionType, definition: ast.FunctionDef, helpers: dict[str, Callable[..., Any]]) -> Any:
+    """Compile `definition` (named BODY) with `helpers` in scope; globals, closure and defaults are those of `function`."""
     free = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells = {name: types.CellType(helper) for name, helper in helpers.items()} | free
     outer = ast.FunctionDef(
@@ -52,12 +52,12 @@ def bound(function: types.FunctionType, definition: ast.FunctionDef, helpers: di
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True)
     outer_code = next(each for each in code.co_consts if isinstance(each, types.CodeType))
     inner = next(c for c in outer_code.co_consts if isinstance(c, types.CodeType) and c.co_name == BODY)
-    made = types.FunctionType(
+    result = types.FunctionType(
         inner.replace(co_name=function.__code__.co_name),
         function.__globals__,
         function.__name__,
         function.__defaults__,
         tuple(cells[name] for name in inner.co_freevars),
     )
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    result.__kwdefaults__ = function.__kwdefaults__
+    return result

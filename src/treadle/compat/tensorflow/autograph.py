@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
-from treadle.compat.source import bound, definition_of
+from treadle.compat.source import definition_of, rebuilt
 from treadle.compat.tensorflow import agreement, expressions, staging
 from treadle.compat.tensorflow.jumps import VALUE, Lowering, named
 from treadle.compat.tensorflow.liveness import LOOPS, SCOPES, assigned, own
@@ -84,7 +84,7 @@ def converted(function: Any) -> Any:
         return function
     where = f"{function.__code__.co_filename}, {function.__qualname__}"
     definition.body = _Rewrite(where).block(Lowering().function(definition.body), tail=True)
-    return bound(function, ast.fix_missing_locations(definition), HELPERS)
+    return rebuilt(function, ast.fix_missing_locations(definition), HELPERS)
 
 
 def _stays(node: ast.AST) -> bool:

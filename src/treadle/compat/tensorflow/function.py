@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from treadle import forking
-from treadle.compat import forms
+from treadle.compat.signatures import float_part
 from treadle.compat.tensorflow import context, nest
 from treadle.compat.tensorflow.autograph import converted
 from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
@@ -237,7 +237,7 @@ def _key(leaf: Any) -> Any:
         hash(leaf)
     except TypeError:
         return "object", id(leaf)
-    return type(leaf).__name__, forms.number(leaf) if isinstance(leaf, float) else leaf
+    return type(leaf).__name__, float_part(leaf) if isinstance(leaf, float) else leaf
 
 
 def function(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from treadle.compat.calls import Calls, Met
-from treadle.compat.forms import PLAIN, mapped, number, parts
+from treadle.compat.signatures import ATOMS, elements_of, float_part, map_structure
 from treadle.compat.tensorflow import eager
 from treadle.compat.tensorflow.dtypes import DType
 from treadle.compat.tensorflow.shape import TensorShape
@@ -88,16 +88,16 @@ def _describe(values: Sequence[Any], key: list[Any], arrays: list[Array]) -> boo
             key.append(array.dtype)
             key.append(array.shape)
             arrays.append(array)
-        elif kind in PLAIN:
+        elif kind in ATOMS:
             if kind in (str, bytes) and len(value) > MOST_PARTS:
                 return False
             key.append(value)
         elif kind is float:
-            key.append(number(value))
+            key.append(float_part(value))
         elif kind is DType:
             key.append(value.name)
         else:
-            consists_of = value.dims if kind is TensorShape else None if kind is dict else parts(value)
+            consists_of = value.dims if kind is TensorShape else None if kind is dict else elements_of(value)
             if consists_of is None or len(key) + len(consists_of) > MOST_PARTS:
                 return False
             key.append(len(consists_of))
@@ -121,7 +121,7 @@ def learn(
     """
     marks = [array.view() for array in arrays]
     rest = iter(marks)
-    again = mapped((tuple(args), dict(kwargs)), lambda _: EagerTensor(next(rest)), _TENSORS)
+    again = map_structure((tuple(args), dict(kwargs)), lambda _: EagerTensor(next(rest)), _TENSORS)
     compiled, varying = eager.prepare(*planned(*again))
     results = eager.run(compiled, varying)
     given = {id(mark): place for place, mark in enumerate(marks)}

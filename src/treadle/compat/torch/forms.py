@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from treadle.compat.forms import PLAIN, mapped, number, parts
+from treadle.compat.signatures import ATOMS, elements_of, float_part, map_structure
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.tensor import Tensor
 
-_VALUES = PLAIN | {dtype}
+_VALUES = ATOMS | {dtype}
 """Types of values that stand for themselves."""
 
 
@@ -35,9 +35,9 @@ def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objec
         elif kind in _VALUES:
             key.append(value)
         elif kind is float:
-            key.append(number(value))
+            key.append(float_part(value))
         else:
-            consists_of = parts(value)
+            consists_of = elements_of(value)
             if consists_of is None:
                 if objects is None:
                     return False
@@ -74,7 +74,7 @@ def aliases(tensors: Sequence[Tensor]) -> tuple[int, ...]:
 def leaves(structure: Any) -> list[Tensor]:
     """The tensors in `structure`, in order."""
     found: list[Tensor] = []
-    mapped(structure, found.append, Tensor)
+    map_structure(structure, found.append, Tensor)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.calls import MULTIPLY
-from treadle.compat.forms import mapped
+from treadle.compat.signatures import map_structure
 from treadle.compat.torch import bounds
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.recording import Ran
@@ -118,7 +118,7 @@ class Replay:
             assert leaf.tensor is not None
             return Tensor(leaf.tensor.settled().copy()) if leaf.fresh else leaf.tensor
 
-        return mapped(self._result, restored, Leaf)
+        return map_structure(self._result, restored, Leaf)
 
     def _arrays(self, tensors: Sequence[Tensor]) -> list[Array] | None:
         """What the code reads; None if a tensor has another form by now, or memory that cannot be written at the end."""

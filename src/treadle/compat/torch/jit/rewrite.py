@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from treadle.compat.source import bound, definition_of
+from treadle.compat.source import definition_of, rebuilt
 
 CALL, TRUTH = "__treadle_call", "__treadle_truth"
 
@@ -184,5 +184,5 @@ def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., 
     rewrite.generic_visit(definition)
     never = ast.If(ast.Constant(value=False), [ast.Expr(ast.Yield(None))], [])
     definition.body.insert(0, ast.fix_missing_locations(ast.copy_location(never, definition.body[0])))
-    made: Callable[..., Any] = bound(function, definition, helpers)
+    made: Callable[..., Any] = rebuilt(function, definition, helpers)
     return made

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle import forking
-from treadle.compat.forms import mapped
+from treadle.compat.signatures import map_structure
 from treadle.compat.torch.forms import described, leaves
 from treadle.compat.torch.jit.script import _plainly, name_of
 from treadle.compat.torch.recording import Recording
@@ -22,7 +22,7 @@ MOST_TRACES = 64
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
     """Trace `function` with `args`; None for what no graph keeps: writes into tensors that are not the function's own,
     shapes that depend on data."""
-    fresh = mapped((args, kwargs), lambda tensor: Tensor(tensor.numpy()), Tensor)
+    fresh = map_structure((args, kwargs), lambda tensor: Tensor(tensor.numpy()), Tensor)
     inputs = leaves(fresh)
     recording = Recording(keep=True)
     result, _ = run(_plainly(function, *fresh), name_of(function), recording)
@@ -32,7 +32,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     for tensor in leaves(result):
         if tensor.recording is recording:
             made.setdefault(recording.number(tensor), tensor)
-    form = mapped(result, lambda t: made[recording.number(t)] if t.recording is recording else t, Tensor)
+    form = map_structure(result, lambda t: made[recording.number(t)] if t.recording is recording else t, Tensor)
     own = {id(tensor) for tensor in (*inputs, *made.values())}
     live = {id(tensor): tensor for tensor in (*recording.inputs.values(), *leaves(form)) if id(tensor) not in own}
     ran = recording.outcome(list(made), list(made.values()))
