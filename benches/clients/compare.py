@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 
 from benches.clients.engines import ENGINES
+from benches.harness.outputs import is_right, relative_error, saved
 from benches.models import build
 from benches.rivals.compare import REFERENCE, cpu_name, random_inputs, write_inputs
-from benches.rivals.outputs import is_right, relative_error, saved
 from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")

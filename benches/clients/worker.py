@@ -22,7 +22,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benches.clients.engines import ENGINES, Maker
-from benches.rivals.outputs import arrays
+from benches.harness.outputs import arrays
 
 
 def thread_count() -> int:

@@ -22,10 +22,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from benches.harness.outputs import is_right, relative_error, saved
 from benches.memory.engines import ENGINES
 from benches.models import build
 from benches.rivals.compare import REFERENCE, cpu_name, random_inputs, write_inputs
-from benches.rivals.outputs import is_right, relative_error, saved
 
 WORKER = Path(__file__).with_name("worker.py")
 RIVALS = ("onnxruntime", "openvino")

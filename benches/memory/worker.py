@@ -82,7 +82,7 @@ def main() -> None:
     session = getattr(run, "__self__", None)
     if session is not None:
         found["shares"] = shares(session, first=found["helper"] > 0)
-    from benches.rivals.outputs import arrays
+    from benches.harness.outputs import arrays
 
     np.savez(outputs, *arrays(result))
     print(json.dumps(found))

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 import treadle
+from benches.harness.outputs import is_right, relative_error
 from benches.models import build
 from benches.rivals.compare import random_inputs
-from benches.rivals.outputs import is_right, relative_error
 
 COUNTS = (1, 2, 4)
 LOAD = "import sys, time, treadle; treadle.Session; t = time.perf_counter(); treadle.Session(sys.argv[1]); print(time.perf_counter() - t)"

@@ -28,11 +28,11 @@ from typing import Any
 import numpy as np
 import onnx
 
+from benches.harness.outputs import is_right, relative_error, saved
 from benches.models import build
 from benches.models.cost import cost
 from benches.rivals.engines import BY_GROUP, BY_PRECISION
 from benches.rivals.limits import LIMITS, last_level_cache
-from benches.rivals.outputs import is_right, relative_error, saved
 from benches.rivals.process import EngineProcess, open_process
 
 WORKER = Path(__file__).with_name("worker.py")

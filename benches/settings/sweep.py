@@ -18,10 +18,10 @@ from itertools import product
 from pathlib import Path
 
 import treadle
+from benches.harness.outputs import is_right, relative_error
 from benches.models import build
 from benches.models.check import reference
 from benches.rivals.compare import cpu_name, random_inputs
-from benches.rivals.outputs import is_right, relative_error
 from treadle.tune.choose import AUTOMATIC
 from treadle.tune.measure import Schedule, interleaved
 from treadle.tune.space import Limits

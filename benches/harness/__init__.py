@@ -1,0 +1,1 @@
+"""What all benchmarks share: processes that take turns, timings, checks of outputs, tables and JSON files."""

@@ -1,0 +1,1 @@
+"""An old commit against a new one."""
