@@ -22,20 +22,20 @@ bool Scheduler::can_be_abandoned(const Context& run) const {
 // Takes the threads inside the run out of the team, with the places they hold but without its tokens. From here on the
 // run is out of reach for the team but for its caller's end().
 void Scheduler::abandon(Context& run) {
-    const bool lent_in_use = run.caller->guest && !run.lent_free;
+    const bool lent_in_use = run.caller->borrows_slot && !run.lent_free;
     ops_ -= run.ops - (lent_in_use ? 1 : 0);
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
     run.sources = {nullptr, run.asked, nullptr};  // the others are its caller's; what is part of it may still ask
     run.holders = run.in_host + 1;
     for (auto* const threads : {&workers_, &blocking_}) {
-        for (auto& member : *threads) {
-            if (member->in_host != &run) continue;
-            member->stray = shared_from_this();
-            pthread_detach(member->thread);
-            if (member->place >= 0) ++stray_places_;
-            if (std::exchange(member->rests, false)) resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
-            strays_.push_back(std::move(member));
+        for (auto& worker : *threads) {
+            if (worker->in_host != &run) continue;
+            worker->detached = shared_from_this();
+            pthread_detach(worker->thread);
+            if (worker->place >= 0) ++detached_places_;
+            if (std::exchange(worker->rests, false)) resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
+            detached_.push_back(std::move(worker));
         }
         std::erase(*threads, nullptr);
     }
@@ -48,19 +48,19 @@ bool Scheduler::part(Context& run) {
     return --run.holders == 0;
 }
 
-// The end of a stray thread: its place comes back, and what its run kept goes if it is the last. The member is free for
+// The end of a stray thread: its place comes back, and what its run kept goes if it is the last. The worker is free for
 // another thread once the lock is, and the scheduler may go with the last reference, which is the thread's own.
-void Scheduler::depart(Section& section, Member& member, Context& run) {
-    const std::shared_ptr<Scheduler> self = std::move(member.stray);
-    const Block scratch = std::move(member.scratch);
+void Scheduler::depart(Section& section, Worker& worker, Context& run) {
+    const std::shared_ptr<Scheduler> self = std::move(worker.detached);
+    const Block scratch = std::move(worker.scratch);
     std::unique_ptr<Context> last(--run.holders == 0 ? &run : nullptr);
-    if (member.place >= 0) --stray_places_;
-    give_back_place(member);
-    member.place = -1;
-    const auto is_it = [&](const auto& stray) { return stray.get() == &member; };
-    const auto at = std::find_if(strays_.begin(), strays_.end(), is_it);
+    if (worker.place >= 0) --detached_places_;
+    give_back_place(worker);
+    worker.place = -1;
+    const auto is_it = [&](const auto& detached) { return detached.get() == &worker; };
+    const auto at = std::find_if(detached_.begin(), detached_.end(), is_it);
     joined_.push_back(std::move(*at));
-    strays_.erase(at);
+    detached_.erase(at);
     update_caps();
     dispatch(section);
     if (closing_) quieter_.notify_all();
@@ -81,19 +81,19 @@ bool Scheduler::end_with_process(Clock::time_point until) {
     Section section(*this);
     closing_ = true;
     cancel_all(section);
-    while (!runs_.empty() || !strays_.empty()) {
+    while (!runs_.empty() || !detached_.empty()) {
         if (Clock::now() >= until && is_only_in_host_steps()) break;
         quieter_.wait_for(section.raw(), look_every);
     }
     for (auto* const threads : {&workers_, &blocking_}) {
-        for (auto& member : *threads) {
-            if (!member->idle) continue;
-            dismiss(section, *member);
-            retired_.push_back(std::move(member));
+        for (auto& worker : *threads) {
+            if (!worker->idle) continue;
+            dismiss(section, *worker);
+            retired_.push_back(std::move(worker));
         }
         std::erase(*threads, nullptr);
     }
-    left_ = !runs_.empty() || !strays_.empty();
+    left_ = !runs_.empty() || !detached_.empty();
     join_retired(section);
     return left_;
 }

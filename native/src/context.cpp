@@ -72,7 +72,7 @@ Op* open_op(Context& run, std::uint32_t task, int most) {
     const Task& record = run.program.tasks()[task];
     op->run = &run;
     op->task = task;
-    op->chunks.reset(record.chunks, most);  // published by the lock under which members enter the op
+    op->chunks.reset(record.chunks, most);  // published by the lock under which workers enter the op
     op->cost_per_chunk = record.cost_ns / static_cast<double>(record.chunks);
     op->workers = 1;
     op->holds_lent = false;

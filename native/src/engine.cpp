@@ -56,7 +56,7 @@ bool engine_is_fixed() {
 
 // The way of other runtimes: the caller walks through the program alone, and each op that is worth it is spread by the
 // engine. The team's limits on places and ops in progress do not bind here, as its workers take no part.
-void Scheduler::drive(Section& section, Context& run, Member& caller, Engine engine) {
+void Scheduler::drive(Section& section, Context& run, Worker& caller, Engine engine) {
     run.ops = 1;
     run.serial = true;
     take_place(caller);
@@ -76,10 +76,10 @@ void Scheduler::drive(Section& section, Context& run, Member& caller, Engine eng
 }
 
 // Has the engine's threads draw the chunks of `op`, which only this call knows.
-void Scheduler::spread(Member& caller, Op& op, Spreading how) {
+void Scheduler::spread(Worker& caller, Op& op, Spreading how) {
     struct Shared {
         Scheduler& scheduler;
-        Member& caller;
+        Worker& caller;
         Op& op;
         pthread_t thread;
     } shared{*this, caller, op, pthread_self()};
@@ -89,7 +89,7 @@ void Scheduler::spread(Member& caller, Op& op, Spreading how) {
         if (pthread_equal(pthread_self(), its.thread) != 0) {
             its.scheduler.work_on(its.caller, its.op);
         } else {
-            its.scheduler.work_as_guest(its.op);
+            its.scheduler.work_on_engine_thread(its.op);
         }
         sent(data);
     };
@@ -99,23 +99,23 @@ void Scheduler::spread(Member& caller, Op& op, Spreading how) {
 }
 
 // Draws chunks on a thread of another runtime, whose floating-point mode is left as it was found.
-void Scheduler::work_as_guest(Op& op) {
+void Scheduler::work_on_engine_thread(Op& op) {
     thread_local Block scratch;
-    Member guest(*this, Role::worker);
-    guest.traced_team = id_;
-    guest.scratch = std::move(scratch);
-    const FpMode before = guest.fp_mode;
+    Worker borrows_slot(*this, Role::compute);
+    borrows_slot.traced_team = id_;
+    borrows_slot.scratch = std::move(scratch);
+    const FpMode before = borrows_slot.fp_mode;
     {
         const Section section(*this);
-        take_place(guest);
+        take_place(borrows_slot);
     }
-    work_on(guest, op);
+    work_on(borrows_slot, op);
     {
         const Section section(*this);
-        give_back_place(guest);
+        give_back_place(borrows_slot);
     }
-    if (guest.fp_mode != before) set_fp_mode(before);
-    scratch = std::move(guest.scratch);
+    if (borrows_slot.fp_mode != before) set_fp_mode(before);
+    scratch = std::move(borrows_slot.scratch);
 }
 
 }  // namespace treadle

@@ -10,37 +10,37 @@ namespace treadle {
 
 namespace {
 
-// Makes the member visible to runs nested in a step.
+// Makes the worker visible to runs nested in a step.
 class Inside {
 public:
-    Inside(Member& member, const Context& run) : outer_(current_member()), member_(member) {
-        current_member() = &member;
-        member.running = &run;
+    Inside(Worker& worker, const Context& run) : outer_(current_worker()), member_(worker) {
+        current_worker() = &worker;
+        worker.running = &run;
     }
     ~Inside() {
         member_.running = nullptr;
-        current_member() = outer_;
+        current_worker() = outer_;
     }
     Inside(const Inside&) = delete;
     Inside& operator=(const Inside&) = delete;
 
 private:
-    Member* outer_;
-    Member& member_;
+    Worker* outer_;
+    Worker& member_;
 };
 
-// Scratch of the member, for steps of a run that has its arena.
-void* memory_for(Member& member, Context& run) {
+// Scratch of the worker, for steps of a run that has its arena.
+void* memory_for(Worker& worker, Context& run) {
     if (!run.has_arena()) run.program.lend_arena(run);
     const std::size_t wanted = run.program.scratch_bytes();
-    if (member.scratch.size() < wanted) member.scratch = Block(wanted);
-    return member.scratch.data();
+    if (worker.scratch.size() < wanted) worker.scratch = Block(wanted);
+    return worker.scratch.data();
 }
 
-void put_on_fp_mode(Member& member, const Context& run) {
-    if (member.fp_mode == run.fp_mode) return;
+void put_on_fp_mode(Worker& worker, const Context& run) {
+    if (worker.fp_mode == run.fp_mode) return;
     set_fp_mode(run.fp_mode);
-    member.fp_mode = run.fp_mode;
+    worker.fp_mode = run.fp_mode;
 }
 
 bool is_cancelled(const Context& run) {
@@ -54,20 +54,20 @@ void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, voi
     if (code != 0) throw KernelFailure(index, code);
 }
 
-void draw_chunks(Member& member, const Context& run, Op& op, std::int64_t step, void* scratch) {
+void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, void* scratch) {
     const bool traced = tracing();
     const std::int64_t start = traced ? monotonic_ns() : 0;
     std::int64_t drawn = 0;
-    Chunks::Drawing drawing(op.chunks, member.holder->place);
+    Chunks::Drawing drawing(op.chunks, worker.holder->place);
     while (!is_cancelled(run)) {
         chaos_point();
         const std::int64_t chunk = drawing.draw();
         if (chunk == Chunks::kNone) break;
         call_kernel(run, step, chunk, scratch);
         ++drawn;
-        maybe_look(member, op.cost_per_chunk);
+        worker.watch.maybe_check(op.cost_per_chunk);
     }
-    if (traced && drawn > 0) record(run, member, step, start, drawn);
+    if (traced && drawn > 0) record(run, worker, step, start, drawn);
 }
 
 bool pays_to_spread(const Task& task) {
@@ -76,13 +76,13 @@ bool pays_to_spread(const Task& task) {
 
 }  // namespace
 
-// Counts the member among those in host steps, which its run's caller may leave to themselves.
+// Counts the worker among those in host steps, which its run's caller may leave to themselves.
 class Scheduler::InHost {
 public:
-    InHost(Scheduler& scheduler, Member& member, Context& run) : scheduler_(scheduler), member_(member), run_(run) {
+    InHost(Scheduler& scheduler, Worker& worker, Context& run) : scheduler_(scheduler), member_(worker), run_(run) {
         Section section(scheduler_);
         if (run.is_cancelled()) return;  // written under the lock we hold: nothing more begins
-        member.in_host = &run;
+        worker.in_host = &run;
         ++run.in_host;
         if (!scheduler_.returns_.empty()) scheduler_.dispatch(section);  // see may_help()
     }
@@ -99,68 +99,68 @@ public:
 
 private:
     Scheduler& scheduler_;
-    Member& member_;
+    Worker& member_;
     Context& run_;
 };
 
-void Scheduler::call_host(Member& member, Context& run, const Step& step) {
-    const InHost in_host(*this, member, run);
+void Scheduler::call_host(Worker& worker, Context& run, const Step& step) {
+    const InHost in_host(*this, worker, run);
     if (!in_host.has_begun()) return;
-    const Inside inside(member, run);
+    const Inside inside(worker, run);
     step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
 }
 
-void Scheduler::run_steps(Member& member, Context& run, const Task& task, void* scratch) {
+void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* scratch) {
     for (std::uint32_t i = task.first_step; i < task.first_step + task.step_count; ++i) {
         const Step& step = run.program.steps()[i];
         const bool traced = tracing();
         const std::int64_t start = traced ? monotonic_ns() : 0;
         if (step.kernel == nullptr) {
-            call_host(member, run, step);
+            call_host(worker, run, step);
         } else {
             const double chunk_ns = task.cost_ns / static_cast<double>(task.step_count * step.chunks);
             for (std::int64_t chunk = 0; chunk < step.chunks; ++chunk) {
                 call_kernel(run, i, chunk, scratch);
-                maybe_look(member, chunk_ns);
+                worker.watch.maybe_check(chunk_ns);
                 if (is_cancelled(run)) return;
             }
         }
-        if (traced) record(run, member, i, start, step.chunks);
+        if (traced) record(run, worker, i, start, step.chunks);
         if (is_cancelled(run)) return;
     }
 }
 
-// Does the member's part in the op: afterwards nothing is left in it to begin.
-void Scheduler::work_on(Member& member, Op& op) {
+// Does the worker's part in the op: afterwards nothing is left in it to begin.
+void Scheduler::work_on(Worker& worker, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
     try {
-        put_on_fp_mode(member, run);
-        void* const scratch = memory_for(member, run);
+        put_on_fp_mode(worker, run);
+        void* const scratch = memory_for(worker, run);
         if (op.chunks.count() > 1) {
-            draw_chunks(member, run, op, task.first_step, scratch);
+            draw_chunks(worker, run, op, task.first_step, scratch);
         } else {
-            run_steps(member, run, task, scratch);
-            maybe_look(member, 0);
+            run_steps(worker, run, task, scratch);
+            worker.watch.maybe_check(0);
         }
     } catch (...) {
         Section section(*this);
-        cancel(section, run, std::current_exception(), member.watch.has_ended ? Cause::outside : Cause::own);
+        cancel(section, run, std::current_exception(), worker.watch.has_ended_run() ? Cause::outside : Cause::own);
     }
 }
 
 // Runs the tasks of Program::order() from `from` on, alone. Returns how many have finished; fewer than all if the run
 // was cancelled, epoch_ is no longer `epoch`, or the time is past `until_ns`.
-std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch,
+std::size_t Scheduler::walk_tasks(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
                                   std::int64_t until_ns) {
     const auto order = run.program.order();
     std::size_t done = from;
     try {
-        void* const scratch = memory_for(member, run);
+        void* const scratch = memory_for(worker, run);
         for (; done < order.size(); ++done) {
             if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
-            run_steps(member, run, run.program.tasks()[order[done]], scratch);
-            maybe_look(member, 0);
+            run_steps(worker, run, run.program.tasks()[order[done]], scratch);
+            worker.watch.maybe_check(0);
             if (until_ns != kEndlessNs && monotonic_ns() >= until_ns) {
                 ++done;
                 break;
@@ -168,13 +168,13 @@ std::size_t Scheduler::walk_tasks(Member& member, Context& run, std::size_t from
         }
     } catch (...) {
         Section section(*this);
-        cancel(section, run, std::current_exception(), member.watch.has_ended ? Cause::outside : Cause::own);
+        cancel(section, run, std::current_exception(), worker.watch.has_ended_run() ? Cause::outside : Cause::own);
     }
     return done;
 }
 
 // As walk_tasks(), but the tasks that are worth it are spread as `how` says.
-std::size_t Scheduler::drive_tasks(Member& caller, Context& run, std::size_t from, std::uint64_t epoch,
+std::size_t Scheduler::drive_tasks(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
                                    Spreading how) {
     const auto order = run.program.order();
     std::size_t done = from;

@@ -14,7 +14,7 @@ double remaining_ns(const Op& op) {
 }
 
 // Needs the lock, under which it is written.
-bool is_spinning(const Member& member) { return member.state.load(std::memory_order_relaxed) == State::spinning; }
+bool is_spinning(const Worker& worker) { return worker.state.load(std::memory_order_relaxed) == State::spinning; }
 
 // What one more worker would save.
 double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
@@ -35,16 +35,16 @@ double Scheduler::left_to_share_ns(const Context& run) const {
 
 // Where all who hold places rest, or are strays, there is one place more.
 int Scheduler::most_places() const {
-    return std::max(places_cap_, stray_places_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
+    return std::max(places_cap_, detached_places_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
 }
 
 // How many hold places and do not rest.
 int Scheduler::working() const {
-    return places_.used() - stray_places_ - resting_.load(std::memory_order_relaxed);  // see resting_
+    return places_.used() - detached_places_ - resting_.load(std::memory_order_relaxed);  // see resting_
 }
 
-int Scheduler::working_beside(const Member& member) const {
-    return working() - (member.holder->scheduler == this && member.holder->place >= 0 ? 1 : 0);
+int Scheduler::working_beside(const Worker& worker) const {
+    return working() - (worker.holder->scheduler == this && worker.holder->place >= 0 ? 1 : 0);
 }
 
 // Where nobody else works, the tokens are held by who waits for others: so there is one more.
@@ -105,12 +105,12 @@ void Scheduler::end_turn_if_over(Context& run) {
 }
 
 // A caller leaves its place to an older run that nobody works for, and when places have become fewer.
-bool Scheduler::must_yield(const Member& member) const {
-    if (member.guest) return false;
+bool Scheduler::must_yield(const Worker& worker) const {
+    if (worker.borrows_slot) return false;
     if (places_.used() > most_places()) return true;
-    if (member.own == nullptr || runs_.front() == member.own) return false;
+    if (worker.own == nullptr || runs_.front() == worker.own) return false;
     for (const Context* run : runs_) {
-        if (run == member.own) return false;
+        if (run == worker.own) return false;
         if (is_starved(*run)) return true;
     }
     return false;
@@ -142,18 +142,18 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     return best;
 }
 
-// Whether one of `free_places` is for a member that would help a run which somebody works for. None is while they are
+// Whether one of `free_places` is for a worker that would help a run which somebody works for. None is while they are
 // kept for callers who may come back, if somebody will soon look again: when the next of the run's short kernels ends.
 bool Scheduler::may_help(const Context& run, double gain_ns, int free_places) {
     if (free_places <= 0) return false;
     return gain_ns >= kWorthKeptPlaceNs || run.in_host >= run.workers || free_places > kept_places();
 }
 
-// The run whose next task a member takes: its own; else the first that has one, but among equals first one that nobody
+// The run whose next task a worker takes: its own; else the first that has one, but among equals first one that nobody
 // works for, since a second worker for a run gains less than a first one for another.
-Context* Scheduler::run_to_serve(const Member& member) {
-    const int others = working_beside(member);
-    if (member.own != nullptr) return can_start(*member.own, others) ? member.own : nullptr;
+Context* Scheduler::run_to_serve(const Worker& worker) {
+    const int others = working_beside(worker);
+    if (worker.own != nullptr) return can_start(*worker.own, others) ? worker.own : nullptr;
     Context* first = nullptr;
     for (Context* run : runs_) {
         if (first != nullptr && run->priority < first->priority) break;
@@ -165,52 +165,52 @@ Context* Scheduler::run_to_serve(const Member& member) {
     return first;
 }
 
-// What a member that holds a place does next: a ready task, else help in an open op, else what another has not come to.
-Op* Scheduler::pick(Member& member) {
-    if (Context* run = run_to_serve(member)) return start(*run, pop_ready(*run));
+// What a worker that holds a place does next: a ready task, else help in an open op, else what another has not come to.
+Op* Scheduler::pick(Worker& worker) {
+    if (Context* run = run_to_serve(worker)) return start(*run, pop_ready(*run));
     for (Context* run : runs_) {
-        if (member.own != nullptr && run != member.own) continue;
+        if (worker.own != nullptr && run != worker.own) continue;
         Op* const op = best_to_join(*run, kWorthSharingNs);
         if (op == nullptr) continue;
-        if (member.own == nullptr && !may_help(*run, saved_ns(*op), most_places() - places_.used() + 1)) continue;
+        if (worker.own == nullptr && !may_help(*run, saved_ns(*op), most_places() - places_.used() + 1)) continue;
         ++op->workers;
         ++run->workers;
         return op;
     }
-    return recall_op(member);
+    return take_over_op(worker);
 }
 
-// A member that has not come yet to what it was given, and has lost that now; null if there is none that is `wanted`.
+// A worker that has not come yet to what it was given, and has lost that now; null if there is none that is `wanted`.
 template <typename Wanted>
-Member* Scheduler::recall(const Wanted& wanted) {
-    for (std::size_t i = 0; i < given_.size();) {
-        Member& member = *given_[i];
-        // Relaxed: a hint, as the member may leave this state at any time. Decided in take_back().
-        const bool given = member.state.load(std::memory_order_relaxed) == State::given;
-        if (given && !wanted(member)) {
+Worker* Scheduler::revoke_one(const Wanted& wanted) {
+    for (std::size_t i = 0; i < assigned_.size();) {
+        Worker& worker = *assigned_[i];
+        // Relaxed: a hint, as the worker may leave this state at any time. Decided in revoke().
+        const bool given = worker.state.load(std::memory_order_relaxed) == State::assigned;
+        if (given && !wanted(worker)) {
             ++i;
             continue;
         }
-        given_[i] = given_.back();
-        given_.pop_back();
-        member.awaited = false;
-        if (given && take_back(member)) return &member;
+        assigned_[i] = assigned_.back();
+        assigned_.pop_back();
+        worker.is_listed = false;
+        if (given && revoke(worker)) return &worker;
     }
     return nullptr;
 }
 
 // An op that somebody else was to work on and has not come to yet.
-Op* Scheduler::recall_op(const Member& for_whom) {
-    const Member* const before = recall(
-        [&](const Member& member) { return for_whom.own == nullptr || member.op->run == for_whom.own; });
+Op* Scheduler::take_over_op(const Worker& for_whom) {
+    const Worker* const before = revoke_one(
+        [&](const Worker& worker) { return for_whom.own == nullptr || worker.op->run == for_whom.own; });
     return before == nullptr ? nullptr : before->op;
 }
 
 // For the caller of a run that finds no place: takes back one from somebody who was to help with an op of a run that is no
 // more important, and has not come yet.
-void Scheduler::recall_help(const Context& for_whom) {
-    const Member* const before = recall([&](const Member& member) {
-        return !member.guest && member.op->workers > 1 && member.op->run->priority <= for_whom.priority;
+void Scheduler::reclaim_slot(const Context& for_whom) {
+    const Worker* const before = revoke_one([&](const Worker& worker) {
+        return !worker.borrows_slot && worker.op->workers > 1 && worker.op->run->priority <= for_whom.priority;
     });
     if (before == nullptr) return;
     --before->op->workers;
@@ -218,9 +218,9 @@ void Scheduler::recall_help(const Context& for_whom) {
 }
 
 // For a cancelled run: does not wait for those who have not come yet.
-void Scheduler::recall_all(Section& section, Context& run) {
-    while (const Member* member = recall([&](const Member& other) { return other.op->run == &run; })) {
-        leave(section, *member->op);
+void Scheduler::revoke_all(Section& section, Context& run) {
+    while (const Worker* worker = revoke_one([&](const Worker& other) { return other.op->run == &run; })) {
+        leave(section, *worker->op);
     }
 }
 
@@ -237,7 +237,7 @@ void Scheduler::leave(Section& section, Op& op) {
         close_op(op);
         --op.workers;
         // Nothing is left in it to begin.
-        while (op.workers > 0 && recall([&](const Member& member) { return member.op == &op; }) != nullptr) {
+        while (op.workers > 0 && revoke_one([&](const Worker& worker) { return worker.op == &op; }) != nullptr) {
             --run.workers;
             --op.workers;
         }
@@ -264,26 +264,26 @@ void Scheduler::leave(Section& section, Op& op) {
     finish_if_done(section, run);
 }
 
-// Ends the member's part in `op` and says what it does next. Null: its own run has finished, or it is idle now and has
-// to wait(). It is idle before the last look for work is taken, so nothing can be missed.
-Op* Scheduler::after(Section& section, Member& member, Op& op) {
+// Ends the worker's part in `op` and says what it does next. Null: its own run has finished, or it is idle now and has
+// to wait_for_work(). It is idle before the last look for work is taken, so nothing can be missed.
+Op* Scheduler::after(Section& section, Worker& worker, Op& op) {
     Context& run = *op.run;
     leave(section, op);
-    if (member.own != nullptr && member.own->finished) return nullptr;  // end() will dispatch
-    member.has_ended_run = run.finished && !run.nested && member.role == Role::worker;
+    if (worker.own != nullptr && worker.own->finished) return nullptr;  // end() will dispatch
+    worker.has_ended_run = run.finished && !run.nested && worker.role == Role::compute;
     end_turn_if_over(run);
-    const bool leaves = member.role == Role::worker && is_for_caller(run);
-    const bool stays = member.role != Role::blocking && !leaves && !must_yield(member);
-    Op* next = stays ? pick(member) : nullptr;
+    const bool leaves = worker.role == Role::compute && is_for_caller(run);
+    const bool stays = worker.role != Role::blocking && !leaves && !must_yield(worker);
+    Op* next = stays ? pick(worker) : nullptr;
     if (next == nullptr) {
-        give_back_place(member);
-        go_idle(section, member);
+        give_back_place(worker);
+        become_idle(section, worker);
     }
     dispatch(section);
     return next;
 }
 
-// Hands out what can be started or joined, oldest run first, to idle members where it pays; always to one if nobody
+// Hands out what can be started or joined, oldest run first, to idle workers where it pays; always to one if nobody
 // works for a run.
 void Scheduler::dispatch(Section& section) {
     if (!blocking_queue_.empty()) dispatch_blocking(section);
@@ -306,60 +306,60 @@ bool Scheduler::dispatch_start(Section& section, Context& run) {
         if (!run.program.tasks()[run.ready.front()].worth_sharing) return false;
         gain = run.ready_ns / 2;
     }
-    Member* member = choose(section, run, gain);
-    if (member == nullptr) return false;
-    give(section, *member, start(run, pop_ready(run)));
+    Worker* worker = choose(section, run, gain);
+    if (worker == nullptr) return false;
+    assign(section, *worker, start(run, pop_ready(run)));
     return true;
 }
 
 bool Scheduler::dispatch_join(Section& section, Context& run) {
     Op* op = best_to_join(run, kWorthSharingNs);
     if (op == nullptr) return false;
-    Member* member = choose(section, run, saved_ns(*op));
-    if (member == nullptr) return false;
+    Worker* worker = choose(section, run, saved_ns(*op));
+    if (worker == nullptr) return false;
     ++op->workers;
     ++run.workers;
-    give(section, *member, op);
+    assign(section, *worker, op);
     return true;
 }
 
 void Scheduler::dispatch_blocking(Section& section) {
     while (!blocking_queue_.empty() && blocking_ops_ < ops_cap_) {
         const auto [run, task] = blocking_queue_.front();
-        Member* member = nullptr;
+        Worker* worker = nullptr;
         if (!idle_blocking_.empty()) {
-            member = idle_blocking_.back();
+            worker = idle_blocking_.back();
         } else {
-            member = start_blocking_for(section, *run);
-            if (member == nullptr) continue;
+            worker = start_blocking_for(section, *run);
+            if (worker == nullptr) continue;
         }
         blocking_queue_.pop_front();
         ++blocking_ops_;
         ++run->blocking_ops;
-        give(section, *member, open_op(*run, task, 1));
+        assign(section, *worker, open_op(*run, task, 1));
     }
 }
 
-// The idle member that should get work of `run`, or null if that does not pay or no place is free. Somebody is found
+// The idle worker that should get work of `run`, or null if that does not pay or no place is free. Somebody is found
 // whatever it costs if nobody works for the run: its caller is idle then.
-Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
+Worker* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     const bool must = run.workers == 0;
     if (must && is_crowded(run)) {
-        if (Member* const worker = worker_for_crowd()) return worker;
+        if (Worker* const worker = worker_for_crowd()) return worker;
     }
-    Member* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
+    Worker* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
     if (caller != nullptr && (must || is_spinning(*caller))) return caller;
     const int free_places = most_places() - places_.used();
     const bool free_place = must ? free_places > 0 : may_help(run, gain_ns, free_places);
-    Member* parked = caller != nullptr && (free_place || caller->guest) ? caller : nullptr;
+    Worker* parked = caller != nullptr && (free_place || caller->borrows_slot) ? caller : nullptr;
     if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
-        Member* const worker = idle_worker();
+        Worker* const worker = idle_worker();
         if (worker != nullptr && is_spinning(*worker)) return worker;
         if (parked == nullptr) parked = worker;
     }
     if (parked != nullptr) {
         if (must || gain_ns >= kWorthWakingNs) return parked;
-        if (gain_ns >= kWorthCallingSpinnerNs) call_up(section, run);
+        if (gain_ns >= kWorthCallingSpinnerNs) unpark_for_run(section, run);
         return nullptr;
     }
     if (!free_place || gain_ns < kWorthCallingSpinnerNs) return nullptr;
@@ -370,10 +370,10 @@ Member* Scheduler::choose(Section& section, Context& run, double gain_ns) {
 }
 
 // One that spins, else the one that has slept least; null if none is idle.
-Member* Scheduler::idle_worker() const {
-    Member* parked = nullptr;
+Worker* Scheduler::idle_worker() const {
+    Worker* parked = nullptr;
     for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
-        if ((*it)->role != Role::worker) continue;
+        if ((*it)->role != Role::compute) continue;
         if (is_spinning(**it)) return *it;
         if (parked == nullptr) parked = *it;
     }
@@ -383,7 +383,7 @@ Member* Scheduler::idle_worker() const {
 // Whether the workers that there are, and strays, fill `places`: all of the team's in a crowd, else all but the one that
 // the run's caller takes.
 bool Scheduler::has_workers_for(int places) const {
-    return static_cast<int>(workers_.size()) + stray_places_ >= places;
+    return static_cast<int>(workers_.size()) + detached_places_ >= places;
 }
 
 // Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
@@ -396,19 +396,19 @@ bool Scheduler::is_crowded(const Context& run) {
 // In a crowd workers hold the places, and go from run to run. Else a caller whose run has ended would have to wake the
 // next one, and the operating system tends to let that go first, on the very CPU that the former needs to return: its
 // result would come a run late. Null if there is no thread for it: then callers do it after all.
-Member* Scheduler::worker_for_crowd() {
-    if (Member* const idle = idle_worker()) return idle;
+Worker* Scheduler::worker_for_crowd() {
+    if (Worker* const idle = idle_worker()) return idle;
     if (has_workers_for(most_places())) return nullptr;
-    Member* const worker = start_worker();
+    Worker* const worker = start_worker();
     if (worker != nullptr) workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(most_places()));
     return worker;
 }
 
 // Gets parked workers to their feet, `most` at most. How many.
-int Scheduler::get_up(Section& section, int most) {
+int Scheduler::unpark(Section& section, int most) {
     int count = 0;
     for (auto it = idle_.rbegin(); it != idle_.rend() && count < most; ++it) {
-        if ((*it)->role != Role::worker) continue;
+        if ((*it)->role != Role::compute) continue;
         // Written under the lock we hold.
         if ((*it)->state.load(std::memory_order_relaxed) != State::parked) continue;
         ++spinners_;
@@ -426,20 +426,20 @@ int Scheduler::missing(const Context& run) {
 
 // A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
 // short to pay for a wake-up alone.
-void Scheduler::call_up(Section& section, const Context& run) {
-    if (left_to_share_ns(run) >= 2 * kWorthWakingNs) get_up(section, missing(run));
+void Scheduler::unpark_for_run(Section& section, const Context& run) {
+    if (left_to_share_ns(run) >= 2 * kWorthWakingNs) unpark(section, missing(run));
 }
 
 // Runs that are called one right after the other may each be too short to pay for a wake-up or a new thread, though not for
 // who spins from one to the next. Once what help would have saved them comes to that, a worker is got for them.
-void Scheduler::call_up_for_all(Section& section, const Context& run) {
+void Scheduler::unpark_for_short_runs(Section& section, const Context& run) {
     const double saved = left_to_share_ns(run) / 2;
     if (!(saved >= kWorthAwaitingNs) || missing(run) <= 0) return;
     forgone_ns_ += saved;
     if (forgone_ns_ < kWorthStartingNs) return;
     forgone_ns_ = 0;
-    if (get_up(section, 1) > 0 || has_workers_for(most_places() - 1)) return;
-    if (Member* const started = start_worker()) go_idle(section, *started);
+    if (unpark(section, 1) > 0 || has_workers_for(most_places() - 1)) return;
+    if (Worker* const started = start_worker()) become_idle(section, *started);
 }
 
 }  // namespace treadle

@@ -82,9 +82,9 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     Context& run = *context;
     Section section(*this);
     if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
-    Member& caller = *take_caller_member();
+    Worker& caller = *acquire_caller();
     begin(run, request, caller);
-    start_watch(caller, request.poll, run.deadline, run.ending->around.get());
+    caller.watch.start(request.poll, run.deadline, run.ending->around.get());
     // Who cancels later finds the run listed.
     if (request.token && request.token->cancelled()) {
         cancel(section, run, made_failure<RunCancelled>("the run was cancelled"), Cause::outside);
@@ -112,7 +112,7 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     if (failure) std::rethrow_exception(failure);
 }
 
-void Scheduler::begin(Context& run, const Request& request, Member& caller) {
+void Scheduler::begin(Context& run, const Request& request, Worker& caller) {
     prepare(run);
     run.sources = {request.own.get(), request.asked, request.common.get()};
     run.may_be_abandoned = request.keep != nullptr;
@@ -122,10 +122,10 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     run.caller = &caller;
     caller.own = &run;
     caller.traced_team = id_;
-    caller.guest = false;
+    caller.borrows_slot = false;
     caller.place = -1;
     caller.holder = &caller;
-    if (const Member* outer = current_member()) {
+    if (const Worker* outer = current_worker()) {
         run.nested = true;
         if (const Context* around = outer->running) {
             run.ending->around = around->ending;
@@ -134,7 +134,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
             if (request.is_part && outer->scheduler == this) run.around = around;
         }
         if (outer->role != Role::blocking) {
-            caller.guest = run.lent_free = true;
+            caller.borrows_slot = run.lent_free = true;
             caller.place = outer->place;
             caller.holder = outer->holder;
             caller.traced_team = outer->traced_team;
@@ -146,7 +146,7 @@ void Scheduler::begin(Context& run, const Request& request, Member& caller) {
     if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
 }
 
-void Scheduler::end(Section& section, Context& run, Member& caller) {
+void Scheduler::end(Section& section, Context& run, Worker& caller) {
     give_back_place(caller);
     if (!run.nested) last_run() = {id_, monotonic_ns(), return_ns(run), caller.comes_back};
     std::erase(runs_, &run);
@@ -159,7 +159,7 @@ void Scheduler::end(Section& section, Context& run, Member& caller) {
 }
 
 // Callers that come back at once are expected to do so again.
-void Scheduler::come_back(Member& caller) {
+void Scheduler::come_back(Worker& caller) {
     const LastRun& last = last_run();
     const std::int64_t away_ns = monotonic_ns() - last.end_ns;
     caller.comes_back = last.team == id_ && away_ns < last.return_ns;
@@ -168,7 +168,7 @@ void Scheduler::come_back(Member& caller) {
 }
 
 // Whether the run is one for its caller alone: because there is too little in it to share, within its limits.
-bool Scheduler::may_walk(const Context& run, const Member& caller) const {
+bool Scheduler::may_walk(const Context& run, const Worker& caller) const {
     if (run.program.has_blocking() && !run.nested) return false;
     if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
     return has_token_for(run, working_beside(caller)) && (caller.place >= 0 || has_place_for(caller)) && !must_yield(caller);
@@ -176,7 +176,7 @@ bool Scheduler::may_walk(const Context& run, const Member& caller) const {
 
 // The fast path: the caller walks through the program's order, without the lock and without counters, on one place
 // and one op's token. Ends with the run finished, or enlisted to be shared from where the walk got to.
-void Scheduler::walk(Section& section, Context& run, Member& caller) {
+void Scheduler::walk(Section& section, Context& run, Worker& caller) {
     const bool lent = std::exchange(run.lent_free, false);
     if (!lent) ++ops_;
     run.ops = 1;
@@ -208,24 +208,24 @@ void Scheduler::walk(Section& section, Context& run, Member& caller) {
 }
 
 // The general path: the caller works on the run's ops, and others may too, until the run has finished.
-void Scheduler::share(Section& section, Context& run, Member& caller) {
+void Scheduler::share(Section& section, Context& run, Worker& caller) {
     if (run.finished) return;
     Op* op = nullptr;
-    if (!has_place_for(caller)) recall_help(run);
+    if (!has_place_for(caller)) reclaim_slot(run);
     if (has_place_for(caller) && !must_yield(caller)) {
         take_place(caller);
         op = pick(caller);
         if (op == nullptr) give_back_place(caller);
     }
-    if (op == nullptr) go_idle(section, caller);
+    if (op == nullptr) become_idle(section, caller);
     dispatch(section);
-    call_up(section, run);
-    if (!run.nested && caller.comes_at_once) call_up_for_all(section, run);
+    unpark_for_run(section, run);
+    if (!run.nested && caller.comes_at_once) unpark_for_short_runs(section, run);
     while (!run.finished) {
         section.unlock();
         if (op == nullptr) {
-            wait(caller);
-            // Relaxed: wait() has read or written this value with acquire.
+            wait_for_work(caller);
+            // Relaxed: wait_for_work() has read or written this value with acquire.
             if (caller.state.load(std::memory_order_relaxed) == State::working) op = caller.op;
         }
         if (op != nullptr) work_on(caller, *op);
@@ -256,7 +256,7 @@ void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failur
     run.ready.clear();
     run.ready_ns = 0;
     std::erase_if(blocking_queue_, [&](const auto& entry) { return entry.first == &run; });
-    recall_all(section, run);
+    revoke_all(section, run);
     finish_if_done(section, run);
 }
 
@@ -292,13 +292,13 @@ void Scheduler::revise(Section& section) {
     update_caps();
     epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
     retire_surplus(section);
-    calm_spinners();
+    park_surplus_spinners();
     dispatch(section);
     join_retired(section);
 }
 
 void Scheduler::close(bool should_cancel) {
-    const Member* inside = current_member();
+    const Worker* inside = current_worker();
     if (inside != nullptr && inside->scheduler == this) {
         throw std::runtime_error("team '" + name_ + "': cannot be closed from inside one of its own steps");
     }
@@ -309,9 +309,9 @@ void Scheduler::close(bool should_cancel) {
     quieter_.wait(section.raw(), [this] { return runs_.empty(); });
     workers_wanted_ = 0;
     retire_surplus(section);
-    for (auto& member : blocking_) {
-        dismiss(section, *member);
-        retired_.push_back(std::move(member));
+    for (auto& worker : blocking_) {
+        dismiss(section, *worker);
+        retired_.push_back(std::move(worker));
     }
     blocking_.clear();
     join_retired(section);
@@ -347,7 +347,7 @@ Status Scheduler::status() {
     Status status;
     status.workers = static_cast<int>(workers_.size());
     status.blocking = static_cast<int>(blocking_.size());
-    status.abandoned = static_cast<int>(strays_.size());
+    status.abandoned = static_cast<int>(detached_.size());
     status.places = places_.used();
     status.spinning = spinners_;
     status.runs = static_cast<int>(runs_.size());

@@ -88,7 +88,7 @@ std::shared_ptr<Scheduler> Team::scheduler() {
 void Team::run(Program& program, std::span<void* const> bound, const Request& request) {
     const Limits asked = request.asked;
     check_asked(asked);
-    const Member* inside = request.is_part ? current_member() : nullptr;
+    const Worker* inside = request.is_part ? current_worker() : nullptr;
     const std::shared_ptr<Scheduler> its_scheduler =
         inside != nullptr && inside->scheduler->is_here() ? inside->scheduler->shared_from_this() : scheduler();
     std::unique_ptr<Context> context = program.acquire(bound);

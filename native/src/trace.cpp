@@ -13,7 +13,7 @@
 
 #include "treadle/context.h"
 #include "treadle/fork.h"
-#include "treadle/member.h"
+#include "treadle/worker.h"
 
 namespace treadle {
 
@@ -92,11 +92,11 @@ std::int64_t monotonic_ns() {
     return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-void record(const Context& run, const Member& member, std::int64_t step, std::int64_t start_ns, std::int64_t chunks) {
+void record(const Context& run, const Worker& worker, std::int64_t step, std::int64_t start_ns, std::int64_t chunks) {
     const std::int64_t end_ns = monotonic_ns();
     Buffer& buffer = buffer_of_this_thread();
     const std::lock_guard lock(buffer.mutex);
-    buffer.events.push_back({run.program.id(), run.run_id, step, member.traced_team, member.place, buffer.thread,
+    buffer.events.push_back({run.program.id(), run.run_id, step, worker.traced_team, worker.place, buffer.thread,
                              start_ns, end_ns, chunks});
 }
 

@@ -17,7 +17,7 @@
 
 namespace treadle {
 
-struct Member;
+struct Worker;
 
 // Op is a task in progress. It is made and ended under the scheduler's lock, but for those that another runtime spreads;
 // only its chunks are drawn outside it.
@@ -25,7 +25,7 @@ struct Op {
     Context* run = nullptr;
     std::uint32_t task = 0;
     double cost_per_chunk = 0;
-    int workers = 0;          // members inside; the last to leave ends the op
+    int workers = 0;          // workers inside; the last to leave ends the op
     bool open = false;        // listed in Context::open: others may join
     bool holds_lent = false;  // its token is the one lent by the enclosing op of a nested run
     Chunks chunks;
@@ -54,7 +54,7 @@ struct Context {
     const Context* around = nullptr;      // the run that it is a part of: in progress, or abandoned, for as long as this one is
     int priority = 0;
     std::int64_t turn_began_ns = 0;       // when it was first served since it took its place in the queue; 0: not yet
-    Member* caller = nullptr;
+    Worker* caller = nullptr;
     std::vector<std::int32_t> pending;    // predecessors not finished yet, by task
     std::vector<std::uint32_t> ready;     // heap, most urgent first
     std::vector<Op*> open;                // ops that others may join
@@ -64,17 +64,17 @@ struct Context {
     double ready_ns = 0;                  // estimated cost of what is in `ready`
     int ops = 0;                          // in progress on places
     int blocking_ops = 0;                 // in progress on blocking threads
-    int workers = 0;                      // members inside its ops
+    int workers = 0;                      // workers inside its ops
     bool serial = false;                  // its caller walks Program::order() alone, holding one op's token
     bool nested = false;                  // called from inside a step
     bool lent_free = false;               // the token of the enclosing op is there to be used
     bool finished = false;                // its caller may go: nothing is in progress, or it has been abandoned
     std::exception_ptr failure;           // the first one
-    int in_host = 0;                      // members inside its host steps
+    int in_host = 0;                      // workers inside its host steps
     bool may_be_abandoned = false;        // what its tasks touch can be kept without its caller
     bool ended_from_outside = false;      // and not only by a failure of its own
     bool abandoned = false;
-    int holders = 0;                      // once abandoned: its caller and the members inside, the last of which releases it
+    int holders = 0;                      // once abandoned: its caller and the workers inside, the last of which releases it
     std::shared_ptr<void> kept;           // what its tasks may touch; set by its caller as it goes, then dropped by the last
 
     bool has_arena() const { return arena_is_lent.load(std::memory_order_acquire); }

@@ -1,4 +1,4 @@
-// Places of a team: small numbers of which each runnable member holds one.
+// Places of a team: small numbers of which each runnable worker holds one.
 #pragma once
 
 #include <bit>

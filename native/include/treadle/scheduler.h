@@ -16,7 +16,7 @@
 #include "treadle/cancel.h"
 #include "treadle/context.h"
 #include "treadle/engine.h"
-#include "treadle/member.h"
+#include "treadle/worker.h"
 #include "treadle/mutex.h"
 #include "treadle/places.h"
 
@@ -93,9 +93,9 @@ public:
     // may.
     void set_cpus(std::vector<int> cpus, std::vector<int> base);
     Status status();
-    // rest() and go_on() are for Resting, called by the thread of `holder`.
-    void rest(Member& holder);
-    void go_on(Member& holder);
+    // begin_resting() and end_resting() are for Resting, called by the thread of `holder`.
+    void begin_resting(Worker& holder);
+    void end_resting(Worker& holder);
     // is_here() is false in a child made by fork(), where its threads do not exist.
     bool is_here() const;
 
@@ -104,13 +104,13 @@ private:
     class Section;
 
     // scheduler.cpp: runs
-    void begin(Context& run, const Request& request, Member& caller);
-    void end(Section& section, Context& run, Member& caller);
-    void walk(Section& section, Context& run, Member& caller);
-    void share(Section& section, Context& run, Member& caller);
-    void drive(Section& section, Context& run, Member& caller, Engine engine);
-    void come_back(Member& caller);
-    bool may_walk(const Context& run, const Member& caller) const;
+    void begin(Context& run, const Request& request, Worker& caller);
+    void end(Section& section, Context& run, Worker& caller);
+    void walk(Section& section, Context& run, Worker& caller);
+    void share(Section& section, Context& run, Worker& caller);
+    void drive(Section& section, Context& run, Worker& caller, Engine engine);
+    void come_back(Worker& caller);
+    bool may_walk(const Context& run, const Worker& caller) const;
     void enlist(Context& run, std::size_t done);
     void update_caps();
     Limits limits_of(const Context& run) const;
@@ -124,7 +124,7 @@ private:
     bool can_be_abandoned(const Context& run) const;
     void abandon(Context& run);
     bool part(Context& run);
-    void depart(Section& section, Member& member, Context& run);
+    void depart(Section& section, Worker& worker, Context& run);
     bool is_only_in_host_steps() const;
 
     // schedule.cpp: who does what; all need the lock
@@ -132,79 +132,79 @@ private:
     double left_to_share_ns(const Context& run) const;
     int most_places() const;
     int working() const;
-    int working_beside(const Member& member) const;
+    int working_beside(const Worker& worker) const;
     bool has_token_for(const Context& run, int others_working) const;
     bool can_start(const Context& run, int others_working) const;
     Op* start(Context& run, std::uint32_t task);
     bool may_help(const Context& run, double gain_ns, int free_places);
-    Context* run_to_serve(const Member& member);
-    Op* pick(Member& member);
+    Context* run_to_serve(const Worker& worker);
+    Op* pick(Worker& worker);
     Op* best_to_join(const Context& run, double worth) const;
     void leave(Section& section, Op& op);
     template <typename Wanted>
-    Member* recall(const Wanted& wanted);
-    Op* recall_op(const Member& for_whom);
-    void recall_help(const Context& for_whom);
-    void recall_all(Section& section, Context& run);
-    Op* after(Section& section, Member& member, Op& op);
+    Worker* revoke_one(const Wanted& wanted);
+    Op* take_over_op(const Worker& for_whom);
+    void reclaim_slot(const Context& for_whom);
+    void revoke_all(Section& section, Context& run);
+    Op* after(Section& section, Worker& worker, Op& op);
     void dispatch(Section& section);
     bool dispatch_start(Section& section, Context& run);
     bool dispatch_join(Section& section, Context& run);
     void dispatch_blocking(Section& section);
-    Member* choose(Section& section, Context& run, double gain_ns);
-    Member* idle_worker() const;
+    Worker* choose(Section& section, Context& run, double gain_ns);
+    Worker* idle_worker() const;
     bool has_workers_for(int places) const;
     bool is_crowded(const Context& run);
-    Member* worker_for_crowd();
-    int get_up(Section& section, int most);
+    Worker* worker_for_crowd();
+    int unpark(Section& section, int most);
     int missing(const Context& run);
-    void call_up(Section& section, const Context& run);
-    void call_up_for_all(Section& section, const Context& run);
-    bool must_yield(const Member& member) const;
+    void unpark_for_run(Section& section, const Context& run);
+    void unpark_for_short_runs(Section& section, const Context& run);
+    bool must_yield(const Worker& worker) const;
     bool is_for_caller(const Context& run) const;
     bool is_starved(const Context& run) const;
     std::int64_t turn_end_ns(const Context& run) const;
     void stand_in_line(Context& run);
     void end_turn_if_over(Context& run);
 
-    // worker.cpp: threads, places, waiting and giving; all but the static ones and wait() need the lock
-    Member* start_worker();
-    Member* start_blocking_for(Section& section, Context& run);
-    Member* start_thread(Role role);
-    static void* thread_main(void* member);
-    void worker_loop(Member& member);
-    Member* take_caller_member();
-    bool has_place_for(const Member& member) const;
+    // threads.cpp and parking.cpp: threads, places, waiting and assigning; all but the static ones and wait_for_work() need the lock
+    Worker* start_worker();
+    Worker* start_blocking_for(Section& section, Context& run);
+    Worker* start_thread(Role role);
+    static void* thread_main(void* worker);
+    void worker_loop(Worker& worker);
+    Worker* acquire_caller();
+    bool has_place_for(const Worker& worker) const;
     void keep_place(std::int64_t ns);
     int kept_places();
-    void take_place(Member& member);
-    void give_back_place(Member& member);
-    bool may_spin(const Member& member, int places_used) const;
-    void go_idle(Section& section, Member& member);
-    static void fall_asleep(const Member& member);
-    static void wake_up(const Member& member);
-    void see_to_others();
-    void stop_idling(Member& member);
-    void give(Section& section, Member& member, Op* op);
-    bool take_back(Member& member);
-    static bool take_up(Member& member);
-    void dismiss(Section& section, Member& member);
-    void set_state(Section& section, Member& member, State state);
-    void calm_spinners();
+    void take_place(Worker& worker);
+    void give_back_place(Worker& worker);
+    bool may_spin(const Worker& worker, int places_used) const;
+    void become_idle(Section& section, Worker& worker);
+    static void count_as_resting(const Worker& worker);
+    static void count_as_running(const Worker& worker);
+    void dispatch_while_resting();
+    void leave_idle(Worker& worker);
+    void assign(Section& section, Worker& worker, Op* op);
+    bool revoke(Worker& worker);
+    static bool accept(Worker& worker);
+    void dismiss(Section& section, Worker& worker);
+    void set_state(Section& section, Worker& worker, State state);
+    void park_surplus_spinners();
     void retire_surplus(Section& section);
     void join_retired(Section& section);
-    void wait(Member& member);
-    void lie_down(Member& member);
-    void look_while_waiting(Member& member);
-    void spin_a_while(Member& member, Clock::time_point began);
-    void pin(Member& member);
+    void wait_for_work(Worker& worker);
+    void park(Worker& worker);
+    void check_watch_while_waiting(Worker& worker);
+    void spin_or_park(Worker& worker, Clock::time_point began);
+    void pin(Worker& worker);
 
     // execute.cpp: running steps; without the lock
     class InHost;
-    void work_on(Member& member, Op& op);
-    void call_host(Member& member, Context& run, const Step& step);
-    void run_steps(Member& member, Context& run, const Task& task, void* scratch);
-    std::size_t walk_tasks(Member& member, Context& run, std::size_t from, std::uint64_t epoch, std::int64_t until_ns);
+    void work_on(Worker& worker, Op& op);
+    void call_host(Worker& worker, Context& run, const Step& step);
+    void run_steps(Worker& worker, Context& run, const Task& task, void* scratch);
+    std::size_t walk_tasks(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch, std::int64_t until_ns);
 
     // engine.cpp: runs whose ops are spread by another runtime; without the lock
     struct Spreading {
@@ -212,9 +212,9 @@ private:
         int width;
         std::uint64_t generation;  // of the process that drives: the engine's threads are not in a child made by fork()
     };
-    std::size_t drive_tasks(Member& caller, Context& run, std::size_t from, std::uint64_t epoch, Spreading how);
-    void spread(Member& caller, Op& op, Spreading how);
-    void work_as_guest(Op& op);
+    std::size_t drive_tasks(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch, Spreading how);
+    void spread(Worker& caller, Op& op, Spreading how);
+    void work_on_engine_thread(Op& op);
 
     Mutex mutex_;
     // Everything below is guarded by mutex_, but for constants and atomics.
@@ -232,28 +232,28 @@ private:
     Places places_;
     int ops_ = 0;            // in progress, without those on lent tokens
     int blocking_ops_ = 0;
-    int spinners_ = 0;       // idle members that watch their word
-    int stray_places_ = 0;   // held by strays_
+    int spinners_ = 0;       // idle workers that watch their word
+    int detached_places_ = 0;   // held by detached_
     // Places whose holders rest, without stray ones but for the guests of strays, which end soon. Changed under the lock of
     // the team that the holder waits in, and relaxed everywhere: who has added to it takes this team's lock next, in
-    // see_to_others(), so what it allows is not missed; who sees it too late when it falls lets one more work for an op.
+    // dispatch_while_resting(), so what it allows is not missed; who sees it too late when it falls lets one more work for an op.
     std::atomic<int> resting_{0};
     std::deque<std::int64_t> returns_;  // until when places are kept for callers whose runs have ended; earliest first
     double forgone_ns_ = 0;  // what help would have saved runs that were too short to get it, since some last got it so
     bool closing_ = false;
     bool left_ = false;      // threads were left behind at the end of the process: there is nothing more to close
     std::deque<Context*> runs_;  // in the order they are served: by priority, then by whose turn began first
-    std::vector<Member*> idle_;  // callers and workers; the last one became idle last
-    std::vector<Member*> idle_blocking_;
-    std::vector<Member*> given_;  // all members in the state `given`, and some that have left it
+    std::vector<Worker*> idle_;  // callers and workers; the last one became idle last
+    std::vector<Worker*> idle_blocking_;
+    std::vector<Worker*> assigned_;  // all workers in the state `assigned`, and some that have left it
     std::deque<std::pair<Context*, std::uint32_t>> blocking_queue_;
-    std::vector<std::unique_ptr<Member>> caller_members_;
-    std::vector<Member*> free_callers_;
-    std::vector<std::unique_ptr<Member>> workers_;   // index i - 1 is worker i
-    std::vector<std::unique_ptr<Member>> blocking_;
-    std::vector<std::unique_ptr<Member>> strays_;    // in host steps of abandoned runs; each thread joins itself
-    std::vector<std::unique_ptr<Member>> retired_;   // dismissed, to be joined
-    std::vector<std::unique_ptr<Member>> joined_;    // ended; kept because a late wake() may still name one
+    std::vector<std::unique_ptr<Worker>> callers_;
+    std::vector<Worker*> free_callers_;
+    std::vector<std::unique_ptr<Worker>> workers_;   // index i - 1 is worker i
+    std::vector<std::unique_ptr<Worker>> blocking_;
+    std::vector<std::unique_ptr<Worker>> detached_;    // in host steps of abandoned runs; each thread joins itself
+    std::vector<std::unique_ptr<Worker>> retired_;   // dismissed, to be joined
+    std::vector<std::unique_ptr<Worker>> joined_;    // ended; kept because a late wake() may still name one
     std::size_t workers_wanted_ = 0;                 // more than these end when idle
     std::condition_variable_any quieter_;  // a run, or a stray, has ended
     // Bumped when serial walks must come and look: limits changed, a run starves, who rested goes on. They load it relaxed
@@ -275,16 +275,16 @@ public:
         if (!lock_.owns_lock()) return;
         lock_.unlock();
         for (int i = 0; i < count_; ++i) wake(*first_[i]);
-        for (Member* member : more_) wake(*member);
+        for (Worker* worker : more_) wake(*worker);
         count_ = 0;
         more_.clear();
     }
     void lock() { lock_.lock(); }
-    void wake_later(Member& member) {
+    void wake_later(Worker& worker) {
         if (count_ < kFirst) {
-            first_[count_++] = &member;
+            first_[count_++] = &worker;
         } else {
-            more_.push_back(&member);
+            more_.push_back(&worker);
         }
     }
     std::unique_lock<Mutex>& raw() { return lock_; }
@@ -292,9 +292,9 @@ public:
 private:
     static constexpr int kFirst = 8;
     std::unique_lock<Mutex> lock_;
-    Member* first_[kFirst];
+    Worker* first_[kFirst];
     int count_ = 0;
-    std::vector<Member*> more_;
+    std::vector<Worker*> more_;
 };
 
 }  // namespace treadle

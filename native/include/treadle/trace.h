@@ -1,4 +1,4 @@
-// Events: which member ran which step, when. One buffer a thread; nothing is recorded while tracing is off.
+// Events: which worker ran which step, when. One buffer a thread; nothing is recorded while tracing is off.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@
 namespace treadle {
 
 struct Context;
-struct Member;
+struct Worker;
 
-// Event is one member's part in one execution of a step. Times are CLOCK_MONOTONIC nanoseconds. Events of one place
+// Event is one worker's part in one execution of a step. Times are CLOCK_MONOTONIC nanoseconds. Events of one place
 // nest and never overlap otherwise.
 struct Event {
     std::uint64_t program;
@@ -21,7 +21,7 @@ struct Event {
     std::int64_t thread;  // of the operating system
     std::int64_t start_ns;
     std::int64_t end_ns;
-    std::int64_t chunks;  // drawn by this member
+    std::int64_t chunks;  // drawn by this worker
 };
 
 extern std::atomic<bool> tracing_on;
@@ -37,6 +37,6 @@ std::vector<Event> trace_stop();
 // monotonic_ns() is the clock of events.
 std::int64_t monotonic_ns();
 // record() adds an event to the calling thread's buffer.
-void record(const Context& run, const Member& member, std::int64_t step, std::int64_t start_ns, std::int64_t chunks);
+void record(const Context& run, const Worker& worker, std::int64_t step, std::int64_t start_ns, std::int64_t chunks);
 
 }  // namespace treadle
