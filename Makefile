@@ -6,7 +6,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h native/*/*/*.h)
 
-.PHONY: run test native-test bench lint clean
+.PHONY: run test native-test bench lint docs clean
 
 run: $(STAMP)
 	$(BIN)/python examples/digits/classify.py
@@ -24,6 +24,17 @@ bench: $(STAMP)
 
 lint: $(STAMP)
 	scripts/check
+
+# The site in build/site; fails on a broken link.
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict
+
+# Needs neither a compiler nor treadle itself: the generator reads the sources.
+.venv/.docs: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['docs'], sep='\n')" > .venv/docs.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement .venv/docs.txt
+	touch .venv/.docs
 
 # Rebuilt when what is compiled or installed changes; Python files are used from src.
 $(STAMP): pyproject.toml CMakeLists.txt $(NATIVE)
