@@ -45,13 +45,23 @@ def _folder(text: str) -> str:
     return "off" if text.strip().lower() == "off" else text
 
 
+def _cache_sizes(text: str) -> tuple[int, int, int]:
+    sizes = [re.fullmatch(r"\s*([1-9][0-9]{0,8})([KM])\s*", part) for part in text.split(",")]
+    l1, l2, l3 = (int(size[1]) << {"K": 10, "M": 20}[size[2]] if size else 0 for size in sizes)
+    if not 0 < l1 <= l2 <= l3:
+        raise ValueError(text)
+    return l1, l2, l3
+
+
 _ISAS = ("avx512", "avx2", "generic")
 
 KNOBS: dict[str, Knob] = {
     knob.name: knob
     for knob in (
         Knob("TREADLE_ISA", None, _one_of(*_ISAS), "one of " + ", ".join(_ISAS),
-             "Generate code for this instruction set instead of the best one the CPU has."),
+             "Generate code for this instruction set at most, as if the CPU had no better one."),
+        Knob("TREADLE_CACHES", None, _cache_sizes, "sizes of the L1, L2 and L3 data caches, such as 32K,512K,32M",
+             "Choose kernels for caches of these sizes; for virtual machines that report others than one core can use."),
         Knob("TREADLE_CACHE", None, _folder, "a folder, or `off`",
              "Folder of compiled kernels and models; `off` keeps none. Default: ~/.cache/treadle."),
         Knob("TREADLE_CACHE_MB", 4096, _whole(0), "MiB, 0 or more",

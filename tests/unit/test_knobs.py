@@ -16,6 +16,7 @@ from treadle.errors import KnobError
         ("TREADLE_CACHE_MB", " 12 ", 12),
         ("TREADLE_CACHE_MB", "", 4096),
         ("TREADLE_ISA", "avx2", "avx2"),
+        ("TREADLE_CACHES", "32K, 512K,32M", (32 << 10, 512 << 10, 32 << 20)),
         ("TREADLE_PLAN_CACHE", "1", 1),
     ],
 )
@@ -41,6 +42,10 @@ def test_values_are_read_from_the_environment(
         ("TREADLE_PLAN_CACHE", "0"),
         ("TREADLE_PLAN_CACHE", "9" * 30),
         ("TREADLE_ISA", "AVX2"),
+        *(
+            ("TREADLE_CACHES", text)
+            for text in ("32K", "32K,512K", "32K,16K,32M", "32,512K,32M", "0K,0K,0K", "1K,2K,3K,4K")
+        ),
         ("TREADLE_PARALLEL_BACKEND", "threads"),
         ("TREADLE_MATMUL_PROVIDER", "blas"),
     ],

@@ -33,21 +33,32 @@ def best_isa() -> str:
     return available_isas()[0]
 
 
-@lru_cache(maxsize=1)
 def available_isas() -> tuple[str, ...]:
-    """The instruction sets kernels can be generated for and run on this CPU, best first."""
+    """The instruction sets kernels can be generated for and run on this CPU, best first, up to TREADLE_ISA."""
+    isas = _isas_of_the_cpu()
+    most = knobs.get("TREADLE_ISA")
+    return isas[isas.index(most) :] if most in isas else isas
+
+
+@lru_cache(maxsize=1)
+def _isas_of_the_cpu() -> tuple[str, ...]:
     tiers = _FEATURES.get(host().triple.split("-")[0], {})
-    found = [isa for isa, needs in tiers.items() if all(host().features.get(need, False) for need in needs)]
-    return (*found, "generic")
+    supported = [isa for isa, needs in tiers.items() if all(host().features.get(need, False) for need in needs)]
+    return (*supported, "generic")
+
+
+def for_isa(isa: str) -> Target:
+    """The target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
+    isas = _isas_of_the_cpu()
+    if isa not in isas:
+        raise KnobError(f"TREADLE_ISA={isa}: this CPU offers only {', '.join(isas)}; unset TREADLE_ISA")
+    return _target(isa, knobs.get("TREADLE_CACHES") or tuple(cache_bytes(level) for level in (1, 2, 3)))
 
 
 @lru_cache(maxsize=8)
-def for_isa(isa: str) -> Target:
-    """The target for `isa` on this CPU. Raises KnobError if the CPU lacks it."""
-    if isa not in available_isas():
-        raise KnobError(f"TREADLE_ISA={isa}: this CPU offers only {', '.join(available_isas())}; unset TREADLE_ISA")
+def _target(isa: str, caches: tuple[int, int, int]) -> Target:
+    l1, l2, l3 = caches
     triple = host().triple
-    l1, l2, l3 = (cache_bytes(level) for level in (1, 2, 3))
     if isa == "generic":
         arm = triple.startswith(("aarch64", "arm64"))
         return Target(isa, triple, "generic" if arm else "x86-64", "", 16, 32 if arm else 16, l1, l2, l3)
@@ -63,6 +74,7 @@ def for_isa(isa: str) -> Target:
     return Target(isa, triple, host().cpu, flags, vector_bytes, registers, l1, l2, l3)
 
 
+@lru_cache(maxsize=3)
 def cache_bytes(level: int) -> int:
     """The size of the data cache of `level` that CPU 0 sees, in bytes; a usual size if unknown."""
     usual = {1: 32 << 10, 2: 1 << 20, 3: 16 << 20}[level]

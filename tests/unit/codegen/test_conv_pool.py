@@ -190,7 +190,7 @@ def test_rows_between_leave_half_of_the_cache() -> None:
 def test_not_taken_where_it_does_not_pay_or_cannot_be(case: Pooled) -> None:
     """Two kernels do what one would do no faster, or not at all."""
     target = replace(targets.detect(), l2=1 << 20)
-    assert len(case.families(target)) == 2
+    assert "conv_pool" not in case.families(target)
 
 
 def test_not_taken_where_something_else_reads_what_was_convolved() -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.machines import MACHINES
 from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
 
 from treadle.codegen import target as targets
@@ -196,7 +197,7 @@ def test_exact_math_never_takes_it() -> None:
 
 def test_weights_from_memory_are_transformed_by_the_kernel() -> None:
     """Taps are a quarter of what is made of them: they are read where weights come from memory, not where caches hold them."""
-    target = replace(targets.for_isa("avx512"), l2=1 << 20, l3=32 << 20)
+    target = MACHINES["avx512"].description()
     shape = winograd(256, 256, (14, 14)).shape(target)
     far, near = (choose_cut(shape, target, far=far) for far in (True, False))
     assert far is not None
