@@ -17,6 +17,7 @@ from treadle.errors import RunError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
+from treadle.lru import LRU
 from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
 from treadle.passes.base import Math, PassContext, Precision
@@ -124,7 +125,7 @@ class Staged:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     options: Options
-    rest: dict[tuple[StaticShape, ...], Runnable] = field(default_factory=dict)
+    rest: LRU[tuple[StaticShape, ...], Runnable] = field(default_factory=lambda: LRU(MAX_STAGED_PLANS))
     alone: list[Alone] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -155,12 +156,11 @@ class Staged:
         found = self.rest.get(shapes)
         if found is None:
             bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
-            if len(self.rest) >= MAX_STAGED_PLANS:
-                self.rest.pop(next(iter(self.rest)))
             known = {
                 value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
             }
-            found = self.rest[shapes] = compile_specialized(specialize(rest, bound, known), self.options)
+            found = compile_specialized(specialize(rest, bound, known), self.options)
+            self.rest.put(shapes, found)
         return found
 
     def trim(self) -> None:

@@ -16,6 +16,7 @@ LAYERS: list[set[str]] = [
     {"ops"},
     {"plan", "runtime"},
     {"graph", "tracing"},
+    {"lru"},
     {"knobs", "forking", "provider"},
     {"dtypes"},
     {"errors"},

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 import numpy as np
 
 from treadle import _native, forking, knobs
+from treadle.lru import LRU
 from treadle.runtime import threads
 from treadle.runtime.control import PART, PLAIN, CancelToken, Request, checked_priority, checked_timeout, checked_token
 from treadle.runtime.limits import Setting, checked, chosen
@@ -63,15 +63,14 @@ def _weak(compile_: Compile) -> Compile:
 
 
 class Plans:
-    """The least recently used plans are dropped; threads that need the same new plan compile it once.
+    """The plans of a session, by form of the inputs and names of the outputs. Threads that need the same new plan compile it once.
 
     `hot` is the key of the plan that runs take without asking here: it counts as the one used last.
     """
 
     def __init__(self, compile_: Compile, capacity: int) -> None:
         self._compile = compile_
-        self._capacity = max(1, capacity)
-        self._plans: OrderedDict[tuple[Any, ...], Runnable] = OrderedDict()
+        self._plans: LRU[tuple[Any, ...], Runnable] = LRU(capacity)
         self._pending: dict[tuple[Any, ...], threading.RLock] = {}
         self._lock = forking.lock()
         self.hot: tuple[Any, ...] | None = None
@@ -79,36 +78,27 @@ class Plans:
     def get(self, forms: tuple[Form, ...], outputs: tuple[str, ...]) -> Runnable:
         """The plan for inputs of these `forms` and `outputs`, compiled now if it is not there."""
         key = (forms, outputs)
+        found = self._plans.get(key)
+        if found is not None:
+            return found
         with self._lock:
-            found = self._plans.get(key)
-            if found is not None:
-                self._plans.move_to_end(key)
-                return found
             pending = self._pending.setdefault(key, forking.lock())
         try:
             with pending:
-                with self._lock:
-                    found = self._plans.get(key)
+                found = self._plans.get(key)
                 if found is None:
                     found = self._compile(forms, outputs)
-                    self._add(key, found)
+                    if self.hot is not None:
+                        self._plans.get(self.hot)
+                    self._plans.put(key, found)
         finally:
             with self._lock:
                 self._pending.pop(key, None)
         return found
 
-    def _add(self, key: tuple[Any, ...], plan: Runnable) -> None:
-        with self._lock:
-            if self.hot is not None and self.hot in self._plans:
-                self._plans.move_to_end(self.hot)
-            self._plans[key] = plan
-            while len(self._plans) > self._capacity:
-                self._plans.popitem(last=False)
-
     def all(self) -> list[Runnable]:
         """The plans held at the moment."""
-        with self._lock:
-            return list(self._plans.values())
+        return self._plans.values()
 
 
 class Last(NamedTuple):

@@ -13,15 +13,16 @@ import pytest
 
 import treadle
 import treadle.compat.tensorflow as tf
-from treadle.compat.calls import Calls, Met
+from treadle.compat.calls import Met
 from treadle.compat.tensorflow import eager, recall
 from treadle.compat.tensorflow.api import Op
+from treadle.lru import LRU
 from treadle.tracing.record import record
 
 
 @pytest.fixture(autouse=True)
 def nothing_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "CALLS", Calls(recall.MOST_CALLS))
+    monkeypatch.setattr(recall, "CALLS", LRU(recall.MOST_CALLS))
 
 
 @pytest.fixture
@@ -232,26 +233,13 @@ def test_no_more_calls_are_known_than_allowed(monkeypatch: pytest.MonkeyPatch) -
     """
     However many numbers stand beside a tensor; a call made between all of them stays known.
     """
-    monkeypatch.setattr(recall, "CALLS", Calls(20))
+    monkeypatch.setattr(recall, "CALLS", LRU(20))
     x = tf.constant([1.0, 2.0])
     for number in range(100):
         assert bits(x + number) == bits(tf.constant([1.0 + number, 2.0 + number]))
         tf.square(x)
         assert len(recall.CALLS) <= 20
     assert isinstance(recall.CALLS.get(recall.form_of("square", (x,), {}, [])), recall.Call)
-
-
-def test_what_was_not_used_for_longest_is_forgotten() -> None:
-    """
-    The half that was used last stays.
-    """
-    calls: Calls[int] = Calls(8)
-    for form in range(100):
-        calls.keep(form, form)
-        assert calls.get(0) == 0
-        assert calls.get(form) == form
-        assert len(calls) <= 8
-    assert [calls.get(form) for form in (1, 50, 98, 99)] == [None, None, 98, 99]
 
 
 def test_another_provider_of_matrix_products_is_used_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter, is_, itemgetter
 from typing import Any
@@ -22,9 +21,10 @@ from treadle.errors import ModelError, ShapeError, UnsupportedModelError
 from treadle.frontends.faults import Fault
 from treadle.frontends.torch.captured import Alias, Feed, Output, imported, lowered, used
 from treadle.frontends.torch.dtypes import array_of, core, tensor_of
+from treadle.lru import LRU
 
 MOST_SESSIONS = 32
-"""How many combinations of sizes are kept for one graph and one set of parameters; the first made go first."""
+"""How many combinations of sizes are kept for one graph and one set of parameters."""
 
 MOST_GROUPS = 64
 """How many sets of parameters are kept for one graph: layers of one class share the code that was captured."""
@@ -68,7 +68,7 @@ class Compiled:
         self._sized = any(not isinstance(node.meta.get("example_value"), torch.Tensor) for node in placeholders)
         self._sizes = [number for number, kind in enumerate(kinds) if kind == "size"]
         self._pick = _picker(self._fixed)
-        self._groups: OrderedDict[tuple[int, ...], _Group] = OrderedDict()
+        self._groups: LRU[tuple[int, ...], _Group] = LRU(MOST_GROUPS)
         self._group = _Group((), [])
         self._changes = 0
         self._gone_eager = False
@@ -110,9 +110,8 @@ class Compiled:
         with self._lock:
             found = group.runs.get(key)
             if found is None:
-                found = group.runs[key] = self._made(args)
-                while len(group.runs) > MOST_SESSIONS:
-                    group.runs.pop(next(iter(group.runs)))
+                found = self._made(args)
+                group.runs.put(key, found)
             return found
 
     def _key(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -129,9 +128,8 @@ class Compiled:
             self._fed, self._fixed = sorted({*self._fed, *self._fixed}), []
             self._pick, ids, constants = _picker([]), (), ()
             self._groups.clear()
-        made = self._groups[ids] = _Group(constants, list(map(_version, constants)))
-        while len(self._groups) > MOST_GROUPS:
-            self._groups.popitem(last=False)
+        made = _Group(constants, list(map(_version, constants)))
+        self._groups.put(ids, made)
         return made
 
     def _made(self, args: tuple[Any, ...]) -> _Run:
@@ -158,7 +156,7 @@ class _Group:
     def __init__(self, constants: tuple[Any, ...], versions: list[int]) -> None:
         self._constants = constants
         self._versions = versions
-        self.runs: dict[tuple[Any, ...], _Run] = {}
+        self.runs: LRU[tuple[Any, ...], _Run] = LRU(MOST_SESSIONS)
 
     def holds(self, constants: tuple[Any, ...]) -> bool:
         """Whether these are the same tensors, unwritten since."""

@@ -61,7 +61,7 @@ class Op:
             return self._given(*recall.learn(form, args, kwargs, arrays, self._executed))
         result = self._apply(*self._planned(args, kwargs, name))
         if form is not None and known is None:
-            recall.CALLS.keep(form, Met.ONCE)
+            recall.CALLS.put(form, Met.ONCE)
         return result
 
     def _planned(

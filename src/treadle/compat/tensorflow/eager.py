@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from treadle import dtypes, forking
+from treadle import dtypes
 from treadle.compat.calls import MULTIPLY
 from treadle.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
 from treadle.compile import Session
@@ -14,11 +13,12 @@ from treadle.errors import TreadleError
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
+from treadle.lru import LRU
 from treadle.ops.op import Array
 from treadle.runtime import providers
 
 MOST_KEPT = 512
-"""How many compiled ops are kept, the least recently used dropped first."""
+"""How many compiled ops are kept."""
 
 MOST_CONSTANT = 1024
 """Shape-like operands of so many elements at most are constants of the compiled op."""
@@ -40,8 +40,7 @@ class Compiled(NamedTuple):
     direct: Callable[[Sequence[Array]], list[Array]]
 
 
-_kept: OrderedDict[Any, Compiled] = OrderedDict()
-_lock = forking.lock()
+_kept: LRU[Any, Compiled] = LRU(MOST_KEPT)
 
 
 def execute(op: Any, emit: Emit, operands: Operands) -> tuple[list[Array], bool]:
@@ -93,10 +92,9 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
     )
     provider: str | None = providers.current().name
     key = (op, forms, provider)
-    with _lock:
-        if key in _kept:
-            _kept.move_to_end(key)
-            return _kept[key], varying
+    kept = _kept.get(key)
+    if kept is not None:
+        return kept, varying
     graph = Graph("eager")
     emitter = Emitter(graph)
     emitter.name = op[0]
@@ -114,8 +112,5 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
     inputs = [value.name for value in graph.inputs]
     direct = session.prepared(dict(zip(inputs, varying, strict=True)))
     compiled = Compiled(session, inputs, [value.name for value in results], many, provider, direct)
-    with _lock:
-        _kept[key] = compiled
-        while len(_kept) > MOST_KEPT:
-            _kept.popitem(last=False)
+    _kept.put(key, compiled)
     return compiled, varying

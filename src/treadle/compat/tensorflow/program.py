@@ -23,6 +23,7 @@ from treadle.errors import ShapeError
 from treadle.frontends.tensorflow.emitter import NeedsShapeError
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
+from treadle.lru import LRU
 from treadle.ops.op import Array
 
 Held = dict[Any, Array | None]
@@ -90,7 +91,7 @@ class Program:
         self._direct: Direct | None = None
         self.fixed = fixed
         self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
-        self._stages: dict[Any, Stage] = {}
+        self._stages: LRU[Any, Stage] = LRU(MOST_STAGES)
         self._lock = forking.lock()
 
     def run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
@@ -155,11 +156,11 @@ class Program:
         )
         key = (fed, tuple(None if array is None else array.shape for array in held.values()))
         with self._lock:
-            if key not in self._stages:
-                if len(self._stages) >= MOST_STAGES:
-                    self._stages.pop(next(iter(self._stages)))
-                self._stages[key] = self._build(arrays, held)
-            return self._stages[key]
+            stage = self._stages.get(key)
+            if stage is None:
+                stage = self._build(arrays, held)
+                self._stages.put(key, stage)
+            return stage
 
     def _build(self, arrays: dict[Tensor, Array], held: Held) -> Stage:
         e = StageEmitter(held)

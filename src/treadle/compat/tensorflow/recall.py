@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from treadle.compat.calls import Calls, Met
+from treadle.compat.calls import Met
 from treadle.compat.signatures import ATOMS, elements_of, float_part, map_structure
 from treadle.compat.tensorflow import eager
 from treadle.compat.tensorflow.dtypes import DType
@@ -18,6 +18,7 @@ from treadle.compat.tensorflow.state import EAGER
 from treadle.compat.tensorflow.tensor import EagerTensor
 from treadle.compat.tensorflow.variable import Variable
 from treadle.errors import TreadleError
+from treadle.lru import LRU
 from treadle.ops.op import Array
 from treadle.runtime import providers
 
@@ -60,7 +61,7 @@ class Call:
         return [found[place] for place in self._picks]
 
 
-CALLS: Calls[Call | Met] = Calls(MOST_CALLS)
+CALLS: LRU[Any, Call | Met] = LRU(MOST_CALLS)
 """What is known of eager calls, by op and form."""
 
 
@@ -127,5 +128,5 @@ def learn(
     given = {id(mark): place for place, mark in enumerate(marks)}
     plain = all(array.dtype.isnative and not array.dtype.hasobject for array in varying)
     told = plain and given.keys() <= set(map(id, varying))
-    CALLS.keep(form, Call(compiled, varying, given) if told else Met.NEVER)
+    CALLS.put(form, Call(compiled, varying, given) if told else Met.NEVER)
     return results, compiled.many

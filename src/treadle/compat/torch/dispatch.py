@@ -10,12 +10,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from treadle.compat.calls import Calls, Met
+from treadle.compat.calls import Met
 from treadle.compat.torch.forms import aliases, described
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
 from treadle.compat.torch.state import STATE, recording_into
 from treadle.compat.torch.tensor import Tensor
+from treadle.lru import LRU
 
 MOST_CALLS = 4096
 """How many forms of calls are kept."""
@@ -23,7 +24,7 @@ MOST_CALLS = 4096
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CALLS: Calls[Replay | Met] = Calls(MOST_CALLS)
+_CALLS: LRU[Any, Replay | Met] = LRU(MOST_CALLS)
 """By function and form."""
 
 
@@ -88,4 +89,4 @@ def _keep(form: tuple[Any, ...], recording: Recording, tensors: list[Tensor], re
             known = Replay(recording.ran[0] if recording.ran else None, tensors, {}, result)
         except UnfitError:
             known = Met.NEVER
-    _CALLS.keep(form, known)
+    _CALLS.put(form, known)

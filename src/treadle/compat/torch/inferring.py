@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle import forking
+from treadle.lru import LRU
 from treadle.ops.op import Info
 from treadle.ops.table import OPS
 
 MOST_KNOWN = 4096
-"""How many results are kept; the first met go first."""
+"""How many results are kept."""
 
 MOST_ELEMENTS = 16
 """Operands whose elements are known and that have more of them are not looked up."""
 
-_KNOWN: dict[Any, list[Info]] = {}
-_LOCK = forking.lock()
+_KNOWN: LRU[Any, list[Info]] = LRU(MOST_KNOWN)
 
 
 def inferred(op: str, attrs: dict[str, Any], told: Any, operands: Sequence[Info | None], outputs: int) -> list[Info]:
@@ -39,8 +38,5 @@ def inferred(op: str, attrs: dict[str, Any], told: Any, operands: Sequence[Info 
     found = _KNOWN.get(form)
     if found is None:
         found = OPS[op].infer(attrs, operands, outputs)
-        with _LOCK:
-            _KNOWN[form] = found
-            while len(_KNOWN) > MOST_KNOWN:
-                _KNOWN.pop(next(iter(_KNOWN)))
+        _KNOWN.put(form, found)
     return found

@@ -8,14 +8,12 @@ that whatever has no path between it runs at once. A call outside any recording 
 from __future__ import annotations
 
 import weakref
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from treadle import forking
 from treadle.compat.torch import bounds
 from treadle.compat.torch.dtypes import of_array
 from treadle.compat.torch.inferring import inferred
@@ -26,11 +24,12 @@ from treadle.compile import Session
 from treadle.errors import KernelError, LimitError, ShapeError
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
+from treadle.lru import LRU
 from treadle.ops.op import Array, Info
 from treadle.runtime import providers
 
 MOST_COMPILED = 1024
-"""How many compiled pieces of code are kept; those not used for longest go first."""
+"""How many compiled pieces of code are kept."""
 
 MOST_RAN = 2
 """How many flushes a recording keeps: to tell one from several."""
@@ -71,23 +70,16 @@ class Compiled:
     """Sessions by form of code. Threads that need the same new one may compile it twice; one stays."""
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[Any, Session] = OrderedDict()
-        self._lock = forking.lock()
+        self._sessions: LRU[Any, Session] = LRU(MOST_COMPILED)
 
     def get(self, key: Any, build: Callable[[], Graph]) -> Session:
         """The session for `key` and the matmul provider of now, compiled from `build()` if it is not there."""
         key = (providers.current().name, key)
-        with self._lock:
-            found = self._sessions.get(key)
-            if found is not None:
-                self._sessions.move_to_end(key)
-                return found
-        made = Session(build())
-        with self._lock:
-            self._sessions[key] = made
-            while len(self._sessions) > MOST_COMPILED:
-                self._sessions.popitem(last=False)
-        return made
+        session = self._sessions.get(key)
+        if session is None:
+            session = Session(build())
+            self._sessions.put(key, session)
+        return session
 
 
 COMPILED = Compiled()

@@ -9,15 +9,15 @@ import signal
 import socket
 import sys
 import traceback
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 
+from treadle.lru import LRU
 from treadle.runtime.python_ops.memory import Receiver, Sender
 
 MOST_FUNCTIONS = 64
-"""How many functions a worker keeps, the least recently used forgotten first; its parent counts likewise."""
+"""How many functions a worker process keeps. Its parent keeps their keys in the same order, so it knows which are there."""
 
 RETURNED, RAISED, MISSING = "returned", "raised", "missing"
 """Answers: with the results; with an exception; that the function is of a module that cannot be imported here."""
@@ -31,7 +31,7 @@ def main(channel: int, lifeline: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
     with socket.socket(fileno=channel) as connection:
         sender, receiver = Sender(connection), Receiver(connection)
-        functions: OrderedDict[bytes, Any] = OrderedDict()
+        functions: LRU[bytes, Any] = LRU(MOST_FUNCTIONS)
         sender.send(os.getpid(), [])
         while True:
             try:
@@ -66,17 +66,16 @@ class UnknownModuleError(Exception):
     """A function is of a module that cannot be imported here; its argument is the name."""
 
 
-def function_of(functions: OrderedDict[bytes, Any], key: bytes, pickled: bytes | None) -> Any:
+def function_of(functions: LRU[bytes, Any], key: bytes, pickled: bytes | None) -> Any:
     """The function called `key`, made of its pickle when it first comes. Raises UnknownModuleError."""
-    if pickled is not None:
-        try:
-            functions[key] = pickle.loads(pickled)  # noqa: S301 - from this program's own process
-        except ModuleNotFoundError as error:
-            raise UnknownModuleError(error.name) from error
-        if len(functions) > MOST_FUNCTIONS:
-            functions.popitem(last=False)
-    functions.move_to_end(key)
-    return functions[key]
+    if pickled is None:
+        return functions.get(key)
+    try:
+        function = pickle.loads(pickled)  # noqa: S301 - from this program's own process
+    except ModuleNotFoundError as error:
+        raise UnknownModuleError(error.name) from error
+    functions.put(key, function)
+    return function
 
 
 def described(error: BaseException) -> tuple[bytes | None, str, str]:

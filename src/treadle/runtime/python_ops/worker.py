@@ -10,11 +10,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from treadle.errors import RunTimeoutError, WorkerError
+from treadle.lru import LRU
 from treadle.runtime import interpreter
 from treadle.runtime.control import check_run
 from treadle.runtime.python_ops.child import MISSING, MOST_FUNCTIONS, RETURNED, UnknownModuleError
@@ -68,7 +68,7 @@ class Worker:
             os.close(reader)
         self._channel = mine
         self._sender, self._receiver = Sender(mine), Receiver(mine)
-        self._functions: OrderedDict[bytes, None] = OrderedDict()
+        self._functions: LRU[bytes, bool] = LRU(MOST_FUNCTIONS)  # keys of those that the process has
         self._ready = False
         self.usable = True
 
@@ -95,9 +95,8 @@ class Worker:
                 self._wait("started")
                 self._receiver.receive()
                 self._ready = True
-            known = key in self._functions
+            known = self._functions.get(key, False)
             self._sender.send((key, None if known else pickled), arrays)
-            self._remember(key)
             self._wait("ran")
             answer, results = self._receiver.receive()
         except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -113,17 +112,11 @@ class Worker:
         self._receiver.release()
         self.usable = True
         if answer[0] == MISSING:
-            del self._functions[key]
             raise UnknownModuleError(answer[1])
+        self._functions.put(key, True)
         if answer[0] != RETURNED:
             raise_answer(*answer[1:])
         return copies
-
-    def _remember(self, key: bytes) -> None:
-        self._functions[key] = None
-        self._functions.move_to_end(key)
-        if len(self._functions) > MOST_FUNCTIONS:
-            self._functions.popitem(last=False)
 
     def _wait(self, what: str) -> None:
         """Until there is something to receive."""

@@ -8,7 +8,6 @@ would leave out, later calls with arguments of that form are replayed for as lon
 from __future__ import annotations
 
 import types
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from operator import is_
@@ -21,9 +20,10 @@ from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
 from treadle.compat.torch.tasks import Body, Call, run
 from treadle.compat.torch.tensor import Tensor
+from treadle.lru import LRU
 
 MOST_FORMS = 64
-"""How many forms of arguments one script keeps; those not used for longest go first."""
+"""How many forms of arguments one script keeps."""
 
 MOST_VARIANTS = 8
 """How many replays one form keeps, for attributes that change to and fro; those not used for longest go first."""
@@ -51,7 +51,7 @@ class Replays:
     """The replays of one script. Safe to use from many threads at once."""
 
     def __init__(self) -> None:
-        self._forms: OrderedDict[tuple[Any, ...], _Form] = OrderedDict()
+        self._forms: LRU[tuple[Any, ...], _Form] = LRU(MOST_FORMS)
         self._lock = forking.lock()
 
     def __reduce__(self) -> tuple[type[Replays], tuple[()]]:
@@ -82,11 +82,8 @@ class Replays:
         with self._lock:
             found = self._forms.get(key)
             if found is None:
-                found = self._forms[key] = _Form(objects)
-                while len(self._forms) > MOST_FORMS:
-                    self._forms.popitem(last=False)
-            else:
-                self._forms.move_to_end(key)
+                found = _Form(objects)
+                self._forms.put(key, found)
             return found
 
     def _add(self, form: _Form, facts: Facts, replay: Replay) -> None:

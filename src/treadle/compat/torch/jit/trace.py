@@ -14,9 +14,10 @@ from treadle.compat.torch.replay import Replay, UnfitError
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tasks import run
 from treadle.compat.torch.tensor import Tensor
+from treadle.lru import LRU
 
 MOST_TRACES = 64
-"""How many forms of arguments one traced function keeps; the first met go first."""
+"""How many forms of arguments one traced function keeps."""
 
 
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
@@ -49,7 +50,9 @@ class TracedFunction:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
-        self._traces: dict[tuple[Any, ...], Replay | None] = {}  # None where only running the function will do
+        self._traces: LRU[tuple[Any, ...], Replay | None] = LRU(
+            MOST_TRACES
+        )  # None where only running the function will do
         key: list[Any] = []
         if described(example, named, key, []):
             self._record(tuple(key), example, named)
@@ -71,9 +74,8 @@ class TracedFunction:
 
     def _record(self, form: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
         with self._lock:
-            found = self._traces[form] = record(self.original, args, kwargs)
-            while len(self._traces) > MOST_TRACES:
-                self._traces.pop(next(iter(self._traces)))
+            found = record(self.original, args, kwargs)
+            self._traces.put(form, found)
         return found
 
     def __getattr__(self, name: str) -> Any:
