@@ -14,11 +14,11 @@ from treadle.compat.torch import jit as jit
 from treadle.compat.torch import linalg as linalg
 from treadle.compat.torch import nn as nn
 from treadle.compat.torch import threads as _threads
-from treadle.compat.torch.absent import refuse as _refuse
 from treadle.compat.torch.devices import device as device
 from treadle.compat.torch.dtypes import NAMES as _DTYPES
 from treadle.compat.torch.dtypes import dtype as dtype
-from treadle.compat.torch.functions.arithmetic import common_type as _common_type
+from treadle.compat.torch.functions.promotion import common_type as _common_type
+from treadle.compat.torch.missing_names import refuse as _refuse
 from treadle.compat.torch.sizes import Size as Size
 from treadle.compat.torch.table import FUNCTIONS as _FUNCTIONS
 from treadle.compat.torch.tensor import Tensor as Tensor

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from treadle.compat.torch.state import current_call
+
 
 class Future:
     """The result of a forked call, there once the call has ended; `wait()` gives it or raises what the call raised."""
@@ -60,6 +62,7 @@ class Future:
 
     def wait(self) -> Any:
         """The result, once it is there. Inside scripts other tasks go on meanwhile."""
-        from treadle.compat.torch.tasks import wait_now
-
-        return wait_now(self)
+        call = current_call()
+        if call is not None and not self._done:
+            call.drive(self)
+        return self.value()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.compat.torch.absent import refuse
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.arithmetic import abs_
 from treadle.compat.torch.functions.reduction import amax, amin, sum_
 from treadle.compat.torch.functions.reduction import norm as _norm
 from treadle.compat.torch.functions.rule import of_op
+from treadle.compat.torch.missing_names import refuse
 from treadle.compat.torch.tensor import Tensor
 
 det = of_op("linalg_det")

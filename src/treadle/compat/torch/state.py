@@ -1,4 +1,4 @@
-"""Which recording the calling thread is inside of."""
+"""What the calling thread is inside of: a recording, a call of a script."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from treadle.compat.torch.recording import Recording
+    from treadle.compat.torch.tasks import Call
 
 
 class _State(threading.local):
     recording: Recording | None = None
+    call: Call | None = None
 
 
 STATE = _State()
 
 
 def current() -> Recording | None:
-    """The recording of the calling thread, if it is inside one."""
+    """Returns the recording of the calling thread, if it is inside one."""
     return STATE.recording
+
+
+def current_call() -> Call | None:
+    """Returns the scripted call that the calling thread is inside of, if any."""
+    return STATE.call
 
 
 @contextmanager
 def recording_into(recording: Recording | None) -> Iterator[None]:
-    """Make `recording` (None: none) the calling thread's while the block runs."""
+    """Makes `recording` (None: none) the calling thread's while the block runs."""
     before = STATE.recording
     STATE.recording = recording
     try:

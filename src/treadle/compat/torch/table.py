@@ -48,7 +48,7 @@ def _of(module: Any, names: str) -> dict[str, Function]:
 ARITHMETIC = _of(
     arithmetic,
     "add sub rsub mul div floor_divide remainder fmod pow neg abs sign sqrt rsqrt reciprocal square floor ceil round trunc "
-    "addcdiv addcmul maximum minimum clamp clamp_max clamp_min lerp where masked_fill eq ne lt le gt ge isnan isinf isfinite "
+    "addcdiv addcmul maximum minimum clamp clamp_max clamp_min lerp masked_fill eq ne lt le gt ge isnan isinf isfinite "
     "bitwise_not bitwise_and bitwise_or bitwise_xor logical_not logical_and logical_or logical_xor allclose isclose equal",
 )
 ELEMENTARY = _of(
@@ -88,7 +88,7 @@ MATRICES = {
 DISTANCES = _of(distance, "cdist cosine_similarity")
 INDEXING = {
     **_of(indexing, "masked_select"),
-    **_of(selection, "argwhere index_select gather scatter scatter_add nonzero take_along_dim"),
+    **_of(selection, "argwhere index_select gather scatter scatter_add nonzero take_along_dim where"),
 }
 ACTIVATIONS = _of(activation, "relu sigmoid tanh softmax log_softmax celu prelu selu threshold")
 CONVOLUTIONS = _of(conv, "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d")

@@ -8,7 +8,6 @@ blocks a thread, so nothing can deadlock that a person would not call a cycle.
 
 from __future__ import annotations
 
-import threading
 import types
 from collections import deque
 from collections.abc import Generator
@@ -16,7 +15,7 @@ from typing import Any
 
 from treadle.compat.torch.future import Future
 from treadle.compat.torch.recording import Recording
-from treadle.compat.torch.state import current, recording_into
+from treadle.compat.torch.state import STATE, recording_into
 from treadle.compat.torch.tensor import Tensor
 
 Body = Generator[Any, Any, Any]
@@ -101,22 +100,10 @@ class Call:
         self.recording.flush()
 
 
-class _State(threading.local):
-    call: Call | None = None
-
-
-_STATE = _State()
-
-
-def current_call() -> Call | None:
-    """The scripted call that the calling thread is inside of, if any."""
-    return _STATE.call
-
-
 def run(body: Body, scope: str, recording: Recording | None = None) -> tuple[Any, Call]:
     """Run a scripted body from outside scripts: its result, all tensors computed, and the call that it was."""
     call = Call(recording or Recording())
-    before, _STATE.call = _STATE.call, call
+    before, STATE.call = STATE.call, call
     try:
         with recording_into(call.recording):
             future = call.fork(body, scope)
@@ -125,25 +112,14 @@ def run(body: Body, scope: str, recording: Recording | None = None) -> tuple[Any
             result = future.value()
             call.finish()
     finally:
-        _STATE.call = before
+        STATE.call = before
     return result, call
 
 
 def drive(body: Body) -> Any:
     """The result of a scripted body that plain Python code calls inside a script: it cannot be set aside."""
-    call = _STATE.call
+    call = STATE.call
     assert call is not None
     future = call.fork(body, call.recording.scopes[-1] if call.recording.scopes else "")
     call.drive(future)
-    return future.value()
-
-
-def wait_now(future: Future) -> Any:
-    """The result of `future`, for code that cannot be set aside while it waits."""
-    if not isinstance(future, Future):
-        raise TypeError(f"wait() takes a Future, as torch.jit.fork returns it, got {type(future).__name__}")
-    call = _STATE.call
-    if call is not None and not future.done():
-        assert current() is not None
-        call.drive(future)
     return future.value()

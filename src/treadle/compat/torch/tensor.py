@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.compat.torch import dtypes
-from treadle.compat.torch.absent import refuse
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.dtypes import dtype
+from treadle.compat.torch.missing_names import refuse
 from treadle.compat.torch.printing import text
 from treadle.compat.torch.sizes import Size
 from treadle.compat.torch.state import current

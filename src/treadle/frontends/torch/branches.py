@@ -1,8 +1,11 @@
-"""Branches and loops that data decide: a `call` that runs the bodies, each a Template with a session of its own."""
+"""Branches and loops whose conditions depend on data.
+
+Each becomes one `call` node. The call runs its bodies as sessions of their own, compiled from Templates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from treadle import dtypes
 from treadle.frontends.faults import Faults, Unsupported
+from treadle.frontends.torch import fx
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.exported import finish, started
@@ -26,8 +30,12 @@ _READS_DATA = frozenset({
 })  # fmt: skip
 
 
-def decides_by_data(body: Any) -> bool:
-    """Whether the elements of a tensor may decide if the loop with `body` goes on."""
+RunBlock = Callable[[Importer, Any, dict[str, Any], Sequence[Any]], list[Any]]
+"""(importer, block, values by name, arguments) -> the block's results, as `interpreter.run_block`."""
+
+
+def condition_depends_on_data(body: Any) -> bool:
+    """True if the loop condition that `body` returns may depend on the elements of a tensor."""
     seen: set[str] = set()
 
     def depends(value: Any) -> bool:
@@ -45,26 +53,26 @@ def decides_by_data(body: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Hole:
-    """Stands for a tensor (or a number that comes with the data) among Python values."""
+    """Placeholder for a tensor, or for a number known only at run time, in a structure of Python values."""
 
     number: int
     is_number: bool
 
 
-def _emptied(held: Any, values: list[Value]) -> Any:
-    """`held` with holes for its tensors, which go to `values`."""
+def _with_holes(held: Any, values: list[Value]) -> Any:
+    """Returns `held` with a hole in place of each tensor, and appends the tensors' values to `values`."""
     if isinstance(held, Box | Number):
         values.append(held.read() if isinstance(held, Box) else held.value)
         return _Hole(len(values) - 1, isinstance(held, Number))
     if isinstance(held, list):
-        return [_emptied(entry, values) for entry in held]
+        return [_with_holes(entry, values) for entry in held]
     if isinstance(held, dict):
-        return {key: _emptied(entry, values) for key, entry in held.items()}
+        return {key: _with_holes(entry, values) for key, entry in held.items()}
     return held
 
 
 def _filled(held: Any, values: Sequence[Value], owner: str) -> Any:
-    """`held` with `values` in its holes."""
+    """Returns `held` with each hole replaced by its entry of `values`."""
     if isinstance(held, _Hole):
         value = values[held.number]
         return Number(value) if held.is_number else Box(value, owner=owner)
@@ -76,7 +84,7 @@ def _filled(held: Any, values: Sequence[Value], owner: str) -> Any:
 
 
 def _carried(b: Builder, held: Any) -> Any:
-    """Python numbers as numbers that come with the data: a loop may change them."""
+    """Returns a loop variable as one known only at run time: iterations may change it."""
     if isinstance(held, bool | int | float):
         return Number(b.constant(np.asarray(held, np.float32 if isinstance(held, float) else None)))
     if isinstance(held, list | dict):
@@ -85,39 +93,39 @@ def _carried(b: Builder, held: Any) -> Any:
 
 
 class _Scope:
-    """What a body sees of the code around it, and Templates of bodies that see it."""
+    """The values outside a body that the body reads, and the Templates of such bodies."""
 
-    def __init__(self, importer: Importer, env: dict[str, Any], blocks: Sequence[Any]) -> None:
+    def __init__(self, importer: Importer, env: dict[str, Any], blocks: Sequence[Any], run_block: RunBlock) -> None:
         self._importer = importer
+        self._run_block = run_block
         self.values: list[Value] = []
         names = sorted({name for block in blocks for name in _free(block)} & env.keys())
-        self._held = {name: _emptied(env[name], self.values) for name in names}
+        self._held = {name: _with_holes(env[name], self.values) for name in names}
         self.missing = any(isinstance(env[name], Missing) for name in names)
 
     def forms(self) -> list[Form]:
-        """Dtype and shape of each value. Raises Unsupported where a shape depends on data."""
+        """Returns dtype and shape of each value. Raises Unsupported if a shape depends on data."""
         return [(value.known_dtype, self._importer.b.shape(value)) for value in self.values]
 
     def template(self, name: str, block: Any, arguments: Sequence[Any], extra: int, structure: list[Any]) -> Template:
-        """The body `block`: its inputs are those of the scope, then `extra` that fill the holes of `arguments`.
+        """Returns the Template of the body `block`.
 
-        Building it leaves what it returns, with holes, in `structure`.
+        Its inputs are the values of the scope, then `extra` ones that fill the holes of `arguments`. Building it stores the
+        structure of the body's results, with holes, in `structure`.
         """
         count = len(self.values)
         inputs = tuple(Value(f"in_{number}") for number in range(count + extra))
 
         def build(forms: Sequence[Form]) -> Graph:
-            from treadle.frontends.torch.interpreter import Interpreter
-
             graph, given = started(name, inputs, (), forms)
             faults = Faults()
-            inner = Importer(graph, faults)
+            inner = Importer(graph, faults, fx.run)
             owner = "a tensor of the code around its branch or loop"
             env = {known: _filled(held, given[:count], owner) for known, held in self._held.items()}
-            results = Interpreter(inner).block(block, env, _filled(list(arguments), given[count:], owner))
+            results = self._run_block(inner, block, env, _filled(list(arguments), given[count:], owner))
             faults.raise_all(name)
             made: list[Value] = []
-            structure[:] = [_emptied(_told(inner.b, result), made) for result in results]
+            structure[:] = [_with_holes(_result(inner.b, result), made) for result in results]
             finish(inner, [f"out_{n}" for n in range(len(made))], [Box(value) for value in made])
             faults.raise_all(name)
             return graph
@@ -125,13 +133,13 @@ class _Scope:
         return Template(name, inputs, (), build)
 
 
-def _told(b: Builder, result: Any) -> Any:
-    """A body's result in a form in which both branches, or all iterations, can give it."""
+def _result(b: Builder, result: Any) -> Any:
+    """Returns a body's result; a Python number becomes a value, so that branches may differ in it."""
     return _carried(b, result) if isinstance(result, bool | int | float) else result
 
 
 def _free(block: Any) -> set[str]:
-    """Names that `block` reads and does not make."""
+    """Returns the names that `block` reads and does not define."""
     made = {value.debugName() for value in block.inputs()}
     read: set[str] = set()
     for node in block.nodes():
@@ -143,16 +151,17 @@ def _free(block: Any) -> set[str]:
 
 
 class Branch(Nested):
-    """Runs one of two bodies: the first array says which, the others are what both take."""
+    """Runs one of two bodies: the first array is the condition, the others are the inputs of either body."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return self.bodies[0 if bool(arrays[0].reshape(())) else 1](arrays[1:])
 
 
 class Repeat(Nested):
-    """Runs a body again and again: arrays are the most iterations, whether to begin, the scope, the state.
+    """Runs a body repeatedly. Its arrays are the trip count, the first condition, the scope, the loop variables.
 
-    The body takes the scope, the iteration's number and the state, and gives whether to go on, and the state.
+    The body takes the scope, the number of the iteration and the loop variables; it returns the next condition and the new
+    loop variables.
     """
 
     def __init__(self, template: Template, scope: int) -> None:
@@ -171,10 +180,12 @@ class Repeat(Nested):
         return state
 
 
-def branch(importer: Importer, condition: Value, blocks: Sequence[Any], env: dict[str, Any]) -> list[Any]:
-    """The results of an If that data decide."""
+def branch(
+    importer: Importer, condition: Value, blocks: Sequence[Any], env: dict[str, Any], run_block: RunBlock
+) -> list[Any]:
+    """Adds an If whose condition depends on data, and returns its results."""
     b, name = importer.b, importer.b.name
-    scope = _Scope(importer, env, blocks)
+    scope = _Scope(importer, env, blocks, run_block)
     if scope.missing:
         return [MISSING] * len(list(blocks[0].outputs()))
     found: list[list[Any]] = [[], []]
@@ -184,7 +195,7 @@ def branch(importer: Importer, condition: Value, blocks: Sequence[Any], env: dic
     ]
     graphs = [template.build(scope.forms()) for template in templates]
     templates = [_with_outputs(template, graph) for template, graph in zip(templates, graphs, strict=True)]
-    if not _alike(found[0], found[1]):
+    if not _same_structure(found[0], found[1]):
         raise Unsupported("its branches, which data decide, return different structures")
     outputs = []
     for yes, no in zip(*(graph.outputs for graph in graphs), strict=True):
@@ -195,21 +206,26 @@ def branch(importer: Importer, condition: Value, blocks: Sequence[Any], env: dic
     return [_filled(held, results, "") for held in found[0]]
 
 
-def repeat(importer: Importer, loop: tuple[Any, Any, list[Any]], body: Any, env: dict[str, Any]) -> list[Any]:
-    """The results of a Loop whose end data decide. `loop` is (most iterations, whether to begin, state)."""
+def repeat(
+    importer: Importer, loop: tuple[Any, Any, list[Any]], body: Any, env: dict[str, Any], run_block: RunBlock
+) -> list[Any]:
+    """Adds a Loop whose condition depends on data, and returns its results.
+
+    `loop` is (trip count, first condition, loop variables).
+    """
     b, name = importer.b, importer.b.name
     most, going, first = loop
-    scope = _Scope(importer, env, [body])
+    scope = _Scope(importer, env, [body], run_block)
     if scope.missing or any(isinstance(held, Missing) for held in first):
         return [MISSING] * len(first)
     values: list[Value] = []
-    state = [_emptied(_carried(b, held), values) for held in first]
+    state = [_with_holes(_carried(b, held), values) for held in first]
     structure: list[Any] = []
     shifted = [_Hole(0, is_number=True), *(_shifted(held) for held in state)]
     template = scope.template(f"{name}.body", body, shifted, 1 + len(values), structure)
     forms: list[Form] = [(dtypes.i64, ()), *((value.known_dtype, b.shape(value)) for value in values)]
     graph = template.build([*scope.forms(), *forms])
-    if not _alike(structure[1:], state):
+    if not _same_structure(structure[1:], state):
         raise Unsupported("its loop, whose end depends on data, changes the structure of what it carries")
     outputs: list[Any] = []
     for value, result in zip(values, graph.outputs[1:], strict=True):
@@ -234,9 +250,9 @@ def _shifted(held: Any) -> Any:
     return _Hole(held.number + 1, held.is_number) if isinstance(held, _Hole) else held
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _same_structure(one: Any, other: Any) -> bool:
     if isinstance(one, _Hole) and isinstance(other, _Hole):
         return one.is_number == other.is_number
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(_same_structure, one, other))
     return type(one) is type(other) and bool(one == other)

@@ -10,6 +10,7 @@ import torch
 from treadle.errors import LimitError, ShapeError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.torch.build import Builder, Complex, ComplexType
+from treadle.frontends.torch.decompose import decomposed
 from treadle.frontends.torch.dtypes import PARTS, array_of, core
 from treadle.frontends.torch.rules.complex import on_parts
 from treadle.frontends.torch.table import BACK, PERHAPS_COPIES, complex_rule_of, rule_of
@@ -18,17 +19,25 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 
 MOST_NESTED = 8
-"""How deep decompositions may stand in one another."""
+"""The largest depth of decompositions inside decompositions."""
+
+RunGraph = Callable[["Importer", torch.fx.GraphModule, Sequence[Any], str], Any]
+"""(importer, FX graph of ATen ops, its arguments, prefix of node names) -> its outputs, as `fx.run`."""
 
 
 class Importer:
-    """Turns calls of ATen ops into the nodes of one graph; faults are collected, and what hangs on one is left out."""
+    """Turns calls of ATen ops into the nodes of one graph.
 
-    def __init__(self, graph: Graph, faults: Faults, constants: dict[int, Box] | None = None) -> None:
+    An op without a rule is decomposed by PyTorch, and `run_graph` imports the simpler ops. Faults are collected in `faults`;
+    results that depend on a faulty op are MISSING.
+    """
+
+    def __init__(self, graph: Graph, faults: Faults, run_graph: RunGraph) -> None:
         self.b = Builder(graph)
         self.faults = faults
-        self.depth = 0
-        self._constants: dict[int, Box] = {} if constants is None else constants
+        self._run_graph = run_graph
+        self._depth = 0
+        self._constants: dict[int, Box] = {}
         self._kept: list[object] = []
 
     def constant(self, tensor: torch.Tensor, name: str) -> Box:
@@ -137,25 +146,22 @@ class Importer:
 
     def _decomposed(self, schema: Any, given: list[Any]) -> Any:
         """The op by PyTorch's own decomposition into ops that have rules. Raises Unsupported if there is none."""
-        from treadle.frontends.torch.decompose import decomposed
-        from treadle.frontends.torch.fx import run
-
-        if self.depth >= MOST_NESTED:
+        if self._depth >= MOST_NESTED:
             raise Unsupported("treadle has no rule for it")
         module, tensors = decomposed(schema, given)
         name = self.b.name
-        self.depth += 1
+        self._depth += 1
         try:
             inner = Faults()
             outer, self.faults = self.faults, inner
             try:
-                result = run(self, module, tensors, scope=f"{name}/")
+                result = self._run_graph(self, module, tensors, f"{name}/")
             finally:
                 self.faults = outer
             if inner:
                 raise Unsupported(f"it comes down to what treadle cannot run: {'; '.join(inner.sentences())}")
         finally:
-            self.depth -= 1
+            self._depth -= 1
             self.b.name = name
         return result
 

@@ -21,7 +21,7 @@ from treadle.frontends.torch import fx as walk
 from treadle.frontends.torch.build import Complex
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.exported import finish, started
-from treadle.frontends.torch.quiet import quiet
+from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.rules.complex import view_as_complex, view_as_real
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.graph import Graph
@@ -73,7 +73,7 @@ def lowered(captured: fx.GraphModule) -> fx.GraphModule:
     """
     examples = [node.meta.get("example_value") for node in captured.graph.nodes if node.op == "placeholder"]
     try:
-        with torch.no_grad(), quiet(), _faking(examples), preserve_node_meta():
+        with torch.no_grad(), without_exporter_warnings(), _faking(examples), preserve_node_meta():
             trace = make_fx(_Replay(captured).run, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)
             module: fx.GraphModule = trace(*examples)
     except Exception as error:
@@ -127,7 +127,7 @@ def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     names = tuple(Value(f"output_{number}") for number in range(len(returned)))
     graph, given = started("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
     faults = Faults()
-    importer = Importer(graph, faults)
+    importer = Importer(graph, faults, walk.run)
     boxes = iter(
         [
             Box(view_as_complex(importer.b, value) if feed.complex else value, owner=f"its input {value.name!r}")

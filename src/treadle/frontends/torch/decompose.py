@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.dtypes import example_of
-from treadle.frontends.torch.quiet import quiet
+from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.tensor import Box
 
 BEYOND_CORE = frozenset({"bucketize", "dist", "grid_sampler_2d", "ldexp"})
@@ -95,7 +95,7 @@ def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[
         Without oneDNN, as its fused ops are ends of their own, and apart from a graph that torch.compile is capturing,
         whose guards would get symbols that no argument tells.
         """
-        with tracing(None), torch.no_grad(), quiet(), _without_onednn():
+        with tracing(None), torch.no_grad(), without_exporter_warnings(), _without_onednn():
             module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)
         return module
 

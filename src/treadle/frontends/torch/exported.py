@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils import _pytree as pytree
@@ -15,7 +16,7 @@ from treadle.frontends.torch import fx
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.dtypes import core
-from treadle.frontends.torch.quiet import quiet
+from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.graph import Graph
 from treadle.graph.shape import Shape, is_static
@@ -34,7 +35,7 @@ def export(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) ->
     if module.training:
         raise ModelError("the module is in training mode; treadle runs inference: call .eval() on it first")
     try:
-        with torch.no_grad(), quiet():
+        with torch.no_grad(), without_exporter_warnings():
             return torch.export.export(module, tuple(given), dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise ModelError(f"torch.export cannot export {type(module).__name__}: {error}") from error
@@ -107,7 +108,7 @@ class _Program:
         """The graph for inputs of these forms."""
         graph, given = started("torch", self.inputs, self.outputs, forms)
         faults = Faults()
-        importer = Importer(graph, faults)
+        importer = Importer(graph, faults, fx.run)
         boxes = {value.name: Box(value, owner=f"its input {value.name!r}") for value in given}
         args = [self._argument(node, importer, boxes, faults) for node in self._placeholders()]
         results = fx.run(importer, self._program.graph_module, args)
@@ -134,7 +135,7 @@ def _functional(program: torch.export.ExportedProgram) -> torch.export.ExportedP
     writes = any(getattr(getattr(t, "_schema", None), "is_mutable", False) for t in targets)
     if not writes:
         return program
-    with quiet():
+    with without_exporter_warnings():
         return program.run_decompositions({})
 
 
@@ -198,8 +199,6 @@ def finish(importer: Importer, names: Sequence[str], results: Sequence[Any]) -> 
             if isinstance(result, Number):
                 return result.value
             if isinstance(result, bool | int | float):
-                import numpy as np
-
                 return b.constant(np.asarray(result))
             raise Unsupported(f"it returns a {type(result).__name__}; treadle returns tensors and numbers")
 

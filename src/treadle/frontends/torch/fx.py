@@ -13,7 +13,7 @@ from torch import fx
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
-from treadle.frontends.torch.higher import HIGHER
+from treadle.frontends.torch.higher_order import RULES
 from treadle.frontends.torch.scalars import item
 from treadle.frontends.torch.tensor import ABSENT, MISSING, Absent, Box
 from treadle.graph.shape import is_static
@@ -82,7 +82,7 @@ def _node(importer: Importer, module: fx.GraphModule, node: fx.Node, env: Mappin
     if isinstance(target, torch._ops.OpOverload):
         return _overload(importer, target, args, kwargs, node)
     if isinstance(target, torch._ops.HigherOrderOperator):
-        rule = HIGHER.get(target.name())
+        rule = RULES.get(target.name())
         if rule is None:
             raise Unsupported("treadle has no rule for it")
         return rule(importer, args, lambda inner, given: run(importer, inner, given, f"{scope}{node.name}/"))

@@ -1,8 +1,8 @@
-"""Walks a TorchScript graph: tensors become core nodes, everything else is Python."""
+"""Interprets a TorchScript graph: ops on tensors become core nodes, everything else is computed in Python."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,21 +10,24 @@ from typing import Any
 import torch
 
 from treadle.frontends.faults import Fault, Unsupported
+from treadle.frontends.torch.branches import branch, condition_depends_on_data, repeat
 from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
+from treadle.frontends.torch.dtypes import NUMBERED
 from treadle.frontends.torch.python import FUNCTIONS, NUMERIC
 from treadle.frontends.torch.source import KEEPS_NO_STATE, inlined, place, schema_of
+from treadle.frontends.torch.table import RULES
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
 
 MOST_STEPS = 100_000
-"""How many iterations of loops a script may unroll to."""
+"""The largest number of loop iterations that a script may unroll to."""
 
 Env = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A module of the script, by its path from the outermost."""
+    """A module of the script, with its path from the outermost module."""
 
     module: Any
     path: str
@@ -32,18 +35,18 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What `with` holds: gradients switched off, which they are."""
+    """The object of a `with` statement that switches gradients; treadle has none to switch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Future:
-    """What a fork will give: walking its body has put that into the graph already."""
+    """The result of a fork, whose body is in the graph already."""
 
     result: Any
 
 
 class Interpreter:
-    """One walk. `importer` builds the graph."""
+    """Interprets one graph, inner graphs included; `importer` adds the nodes."""
 
     def __init__(self, importer: Importer) -> None:
         self.importer = importer
@@ -52,20 +55,20 @@ class Interpreter:
         self._steps = 0
 
     def graph(self, graph: Any, args: Sequence[Any]) -> list[Any]:
-        """The results of `graph`."""
+        """Runs `graph` and returns its results."""
         self.importer.keep(graph)
         env = {value.debugName(): argument for value, argument in zip(graph.inputs(), args, strict=True)}
         self.nodes(graph, env)
         return [env[value.debugName()] for value in graph.outputs()]
 
     def block(self, block: Any, env: Env, args: Sequence[Any] = ()) -> list[Any]:
-        """The results of a branch or of one iteration."""
+        """Runs a branch or one iteration of a loop and returns its results."""
         env.update((value.debugName(), argument) for value, argument in zip(block.inputs(), args, strict=True))
         self.nodes(block, env)
         return [env[value.debugName()] for value in block.outputs()]
 
     def nodes(self, block: Any, env: Env) -> None:
-        """Walk the nodes of `block`."""
+        """Runs the nodes of `block`."""
         for node in block.nodes():
             kind = node.kind()
             args = [env[value.debugName()] for value in node.inputs()]
@@ -77,7 +80,7 @@ class Interpreter:
             env.update((value.debugName(), result) for value, result in zip(outputs, results, strict=True))
 
     def _name(self, kind: str, args: Sequence[Any]) -> str:
-        """The node's name: forks around it, the module whose parameter it reads, the op."""
+        """Returns the node's name: the forks around it, the module whose parameter it reads, the op."""
         words = list(self._scopes)
         for argument in args:
             if isinstance(argument, Box) and argument.owner.startswith("the model's own tensor"):
@@ -123,9 +126,7 @@ class Interpreter:
             raise Fault(f"{type(error).__name__}: {error}") from None
 
     def _of_numbers(self, name: str, args: list[Any]) -> Number:
-        """Arithmetic on numbers that are known only when the graph runs."""
-        from treadle.frontends.torch.table import RULES
-
+        """Adds arithmetic on numbers that are known only when the graph runs."""
         rule = RULES.get({"__not__": "logical_not"}.get(name, name))
         if rule is None or any(isinstance(argument, list) for argument in args):
             raise Unsupported("it computes with a number that is known only when the graph runs")
@@ -160,7 +161,7 @@ class Interpreter:
         return []
 
     def _call_method(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
-        """What inlining leaves of calls: those through an interface."""
+        """Runs a method called through an interface; other calls have been inlined."""
         graph = inlined(args[0].module._c._get_method(node.s("name")).graph)
         return self.graph(graph, args)
 
@@ -184,21 +185,17 @@ class Interpreter:
         if isinstance(condition, Missing):
             return [MISSING] * node.outputsSize()
         if isinstance(condition, Number | Box):
-            from treadle.frontends.torch.branches import branch
-
             value = condition.value if isinstance(condition, Number) else condition.read()
-            return branch(self.importer, value, (yes, no), env)
+            return branch(self.importer, value, (yes, no), env, run_block)
         return self.block(yes if condition else no, env)
 
     def _loop(self, node: Any, args: list[Any], env: Env) -> list[Any]:
-        from treadle.frontends.torch.branches import decides_by_data, repeat
-
         most, going, *state = args
         (body,) = node.blocks()
         if isinstance(most, Missing) or isinstance(going, Missing):
             return [MISSING] * node.outputsSize()
-        if isinstance(most, Number) or isinstance(going, Number) or decides_by_data(body):
-            return repeat(self.importer, (most, going, state), body, env)
+        if isinstance(most, Number) or isinstance(going, Number) or condition_depends_on_data(body):
+            return repeat(self.importer, (most, going, state), body, env, run_block)
         step = 0
         while going and step < most:
             self._steps += 1
@@ -234,14 +231,19 @@ class Interpreter:
         return [None] * node.outputsSize()
 
     def _isinstance(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
-        """Whether the value is of one of the types."""
+        """Returns True if the value is of one of the types."""
         kinds = [str(kind) for kind in node.tys("types")]
         names = {bool: "bool", int: "int", float: "float", str: "str", type(None): "NoneType", Box: "Tensor"}
         return [names.get(type(args[0]), "?") in kinds]
 
 
+def run_block(importer: Importer, block: Any, env: Env, args: Sequence[Any]) -> list[Any]:
+    """Runs a block with `importer` and returns its results."""
+    return Interpreter(importer).block(block, env, args)
+
+
 def _many(node: Any, result: Any) -> list[Any]:
-    """`result` as a list of the node's outputs."""
+    """Returns `result` as a list with one entry for each output of the node."""
     count = node.outputsSize()
     if count == 1:
         return [result]
@@ -249,9 +251,7 @@ def _many(node: Any, result: Any) -> list[Any]:
 
 
 def _from_script(schema: Any, number: int, argument: Any) -> Any:
-    """Arguments as ATen has them: element types are numbers in TorchScript."""
-    from treadle.frontends.torch.dtypes import NUMBERED
-
+    """Returns an argument as ATen takes it; in TorchScript element types are numbers."""
     if schema.arguments[number].name == "dtype" and isinstance(argument, int):
         return NUMBERED.get(argument, torch.complex64)
     if is_missing(argument):
@@ -260,9 +260,9 @@ def _from_script(schema: Any, number: int, argument: Any) -> Any:
 
 
 _TAKE_APART = frozenset({"prim::ListUnpack", "prim::TupleIndex", "prim::TupleUnpack"})
-"""Nodes that need to know what their argument is made of."""
+"""Nodes that read the parts of their argument, and so cannot run on a MISSING one."""
 
-_PRIMS = {
+_PRIMS: dict[str, Callable[[Interpreter, Any, list[Any], Env], list[Any]]] = {
     "aten::wait": Interpreter._wait,
     "aten::warn": Interpreter._nothing,
     "prim::CallMethod": Interpreter._call_method,

@@ -7,12 +7,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
+from treadle import dtypes
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Complex, Number
 from treadle.frontends.torch.containers import METHODS
 from treadle.frontends.torch.dtypes import complex_number_of, number_of
+from treadle.frontends.torch.rules.elementwise import truth
 from treadle.frontends.torch.scalars import item
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.value import Value
@@ -43,11 +46,7 @@ def _number(kind: type) -> Function:
     def function(b: Builder, x: Any) -> Any:
         found = item(b, x.read()) if isinstance(x, Box) else x
         if isinstance(found, Number):
-            from treadle import dtypes
-
             to = {bool: dtypes.boolean, int: dtypes.i64, float: dtypes.f32}[kind]
-            from treadle.frontends.torch.rules.elementwise import truth
-
             return Number(truth(b, found.value) if kind is bool else b.cast(found.value, to))
         return kind(found)
 
@@ -93,8 +92,6 @@ def _format(_: Builder, text: str, *args: Any) -> str:
 def _to_tensor(b: Builder, number: Any) -> Box:
     if isinstance(number, Number):
         return Box(number.value)
-    import numpy as np
-
     return Box(b.constant(np.asarray(number)))
 
 

@@ -15,6 +15,7 @@ import torch
 
 from treadle.errors import InputError, ModelError, ModelFormatError, TreadleError
 from treadle.frontends.faults import Faults, Unsupported
+from treadle.frontends.torch import fx
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.exported import apart, finish, names_of, started
 from treadle.frontends.torch.interpreter import Interpreter, Part
@@ -116,7 +117,7 @@ class _Script:
         """The graph for inputs of these forms."""
         graph, given = started("torch", self.inputs, self.outputs, forms)
         faults = Faults()
-        importer = Importer(graph, faults)
+        importer = Importer(graph, faults, fx.run)
         boxes = [Box(value, owner=f"its input {value.name!r}") for value in given]
         arguments = [_filled(argument, boxes) for argument in self._arguments]
         with _readable():

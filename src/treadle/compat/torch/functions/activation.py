@@ -9,23 +9,10 @@ import numpy as np
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
-from treadle.compat.torch.functions.arithmetic import (
-    abs_,
-    add,
-    clamp,
-    div,
-    gt,
-    le,
-    lt,
-    minimum,
-    mul,
-    need_floats,
-    sub,
-    unary,
-    where,
-)
+from treadle.compat.torch.functions.arithmetic import abs_, add, clamp, div, gt, le, lt, minimum, mul, sub, unary, where
+from treadle.compat.torch.functions.axes import axis_of
 from treadle.compat.torch.functions.elementary import erf, expm1
-from treadle.compat.torch.functions.reduction import axis_of
+from treadle.compat.torch.functions.promotion import need_floats
 from treadle.compat.torch.functions.rule import noted, of_op
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor

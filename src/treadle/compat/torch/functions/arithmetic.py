@@ -10,60 +10,17 @@ import numpy as np
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype
+from treadle.compat.torch.functions.promotion import (
+    Operand,
+    as_tensor,
+    cast,
+    common,
+    common_type,
+)
 from treadle.compat.torch.functions.rule import noted, of_op
-from treadle.compat.torch.overflow import need_fit, stored, wrapped
+from treadle.compat.torch.overflow import need_fit, stored
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
-
-Operand = Any
-"""A Tensor, an array or a Python number."""
-
-
-def as_tensor(value: Operand) -> Tensor:
-    """`value` as a tensor; a number gets the element type it has among tensors."""
-    if isinstance(value, Tensor):
-        return value
-    if isinstance(value, np.ndarray):
-        return Tensor(value)
-    if isinstance(value, bool | int | float | np.generic):
-        return Tensor(np.asarray(value, dtypes.of_number(value).numpy))  # type: ignore[arg-type]
-    raise TypeError(f"wanted a Tensor or a number, got {type(value).__name__}")
-
-
-def cast(x: Tensor, to: dtype) -> Tensor:
-    """`x` with the element type `to`."""
-    return x if x.dtype is to else emit("cast", x, to=to.core)
-
-
-def common_type(*values: Operand) -> dtype:
-    """The element type that tensors and numbers have in common."""
-    dimensioned = [t.dtype for t in values if isinstance(t, Tensor) and t.ndim]
-    scalars = [t.dtype for t in values if isinstance(t, Tensor) and not t.ndim]
-    numbers = [dtypes.of_number(t) for t in values if not isinstance(t, Tensor)]
-    return dtypes.promoted(dimensioned, scalars, numbers)
-
-
-def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dtype]:
-    """The operands in their common element type (at least of the category of `least`), and that type.
-
-    Numbers become constant arrays.
-    """
-    tensors = [Tensor(v) if isinstance(v, np.ndarray) else v for v in values]
-    to = common_type(*tensors)
-    if least is not None and to.category < least.category:
-        to = least
-    return [cast(t, to) if isinstance(t, Tensor) else wrapped(t, to.numpy) for t in tensors], to
-
-
-def need_floats(kernel: str, kind: dtype) -> None:
-    """Raises NotImplementedError, which names PyTorch's `kernel`, if the element type is not of floats."""
-    if not kind.is_floating_point:
-        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.SCALARS[kind.name]}'")
-
-
-def scalar(x: Tensor, number: float) -> Any:
-    """A constant of the element type of `x`."""
-    return np.asarray(number, x.dtype.numpy)
 
 
 def unary(op: str, name: str = "", *, floats: bool = True) -> Callable[..., Tensor]:
@@ -208,15 +165,6 @@ def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
         if isinstance(each, bool | int | float) and to.name not in ("float16", "bfloat16"):
             need_fit(each, to)
     return emit("where", cast(condition, dtypes.bool_), *operands)
-
-
-def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:
-    """`where`; of a condition alone, where it holds: a tensor for each axis."""
-    if values or named:
-        return where(condition, *values, **named)
-    from treadle.compat.torch.functions.selection import nonzero
-
-    return nonzero(condition, as_tuple=True)
 
 
 @tensor_function

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from treadle.compat.torch.functions.axes import axis_of
 from treadle.compat.torch.functions.indexing import index_
-from treadle.compat.torch.functions.reduction import axis_of
 from treadle.compat.torch.functions.rule import of_op
 from treadle.compat.torch.functions.shape import (
     cat,

@@ -12,7 +12,7 @@ from treadle.compat.torch import dtypes
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
-from treadle.compat.torch.functions.arithmetic import cast
+from treadle.compat.torch.functions.promotion import cast
 from treadle.compat.torch.functions.shape import sizes
 from treadle.compat.torch.overflow import need_fit, stored
 from treadle.compat.torch.state import current

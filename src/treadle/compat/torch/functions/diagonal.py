@@ -6,8 +6,9 @@ import numpy as np
 
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.functions.arithmetic import where
+from treadle.compat.torch.functions.axes import axis_of
 from treadle.compat.torch.functions.indexing import index_
-from treadle.compat.torch.functions.reduction import axis_of, sum_
+from treadle.compat.torch.functions.reduction import sum_
 from treadle.compat.torch.functions.shape import cat, expand, permute, unsqueeze
 from treadle.compat.torch.tensor import Tensor
 

@@ -6,21 +6,8 @@ import math
 
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.arithmetic import (
-    abs_,
-    add,
-    cast,
-    common_type,
-    eq,
-    gt,
-    isnan,
-    mul,
-    need_floats,
-    sub,
-    trunc,
-    unary,
-    where,
-)
+from treadle.compat.torch.functions.arithmetic import abs_, add, eq, gt, isnan, mul, sub, trunc, unary, where
+from treadle.compat.torch.functions.promotion import cast, common_type, need_floats
 from treadle.compat.torch.functions.rule import of_op
 from treadle.compat.torch.tensor import Tensor
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.arithmetic import as_tensor, cast
+from treadle.compat.torch.functions.promotion import as_tensor, cast
 from treadle.compat.torch.functions.selection import nonzero
 from treadle.compat.torch.functions.shape import ints, permute, reshape
 from treadle.compat.torch.functions.writing import copy_

@@ -4,22 +4,9 @@ from __future__ import annotations
 
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.activation import log_softmax, softplus
-from treadle.compat.torch.functions.arithmetic import (
-    abs_,
-    add,
-    cast,
-    clamp,
-    div,
-    eq,
-    lt,
-    mul,
-    ne,
-    neg,
-    pow_,
-    sub,
-    where,
-)
+from treadle.compat.torch.functions.arithmetic import abs_, add, clamp, div, eq, lt, mul, ne, neg, pow_, sub, where
 from treadle.compat.torch.functions.elementary import exp, log
+from treadle.compat.torch.functions.promotion import cast
 from treadle.compat.torch.functions.reduction import mean, sum_
 from treadle.compat.torch.functions.selection import gather, index_select
 from treadle.compat.torch.functions.shape import reshape, unsqueeze

@@ -9,8 +9,9 @@ import numpy as np
 
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.arithmetic import add, common, logical_and
-from treadle.compat.torch.functions.reduction import axis_of
+from treadle.compat.torch.functions.arithmetic import add, logical_and
+from treadle.compat.torch.functions.axes import axis_of
+from treadle.compat.torch.functions.promotion import common
 from treadle.compat.torch.functions.rule import noted, of_op
 from treadle.compat.torch.functions.shape import expanded, permute, reshape
 from treadle.compat.torch.recording import emit

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.arithmetic import as_tensor, cast
-from treadle.compat.torch.functions.reduction import as_before, as_line, axis_of
+from treadle.compat.torch.functions.arithmetic import where
+from treadle.compat.torch.functions.axes import as_before, as_line, axis_of
+from treadle.compat.torch.functions.promotion import Operand, as_tensor, cast
 from treadle.compat.torch.functions.rule import of_op
 from treadle.compat.torch.functions.shape import ints, transpose
 from treadle.compat.torch.overflow import stored
@@ -59,6 +60,13 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The positions of the elements that are not 0, [count, axes]; with `as_tuple` a tensor [count] for each axis."""
     found = transpose(emit("non_zero", input), 0, 1)
     return tuple(found[:, axis] for axis in range(input.ndim)) if as_tuple else found
+
+
+def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:
+    """`where`; of a condition alone, where it holds: a tensor for each axis."""
+    if values or named:
+        return where(condition, *values, **named)
+    return nonzero(condition, as_tuple=True)
 
 
 def argwhere(input: Tensor) -> Tensor:

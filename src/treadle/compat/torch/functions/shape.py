@@ -10,7 +10,8 @@ import numpy as np
 
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype
-from treadle.compat.torch.functions.reduction import axis_of
+from treadle.compat.torch.functions.axes import axis_of
+from treadle.compat.torch.functions.promotion import common
 from treadle.compat.torch.memory import Step
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.state import current
@@ -245,8 +246,6 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 @tensor_function
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Tensors one after another along `dim`, in their common element type."""
-    from treadle.compat.torch.functions.arithmetic import common
-
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     operands, _ = common(*tensors)

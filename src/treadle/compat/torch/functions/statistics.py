@@ -7,22 +7,11 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.arithmetic import as_tensor, ne
+from treadle.compat.torch.functions.arithmetic import ne
+from treadle.compat.torch.functions.axes import Dims, as_line, axis_of, need_elements
 from treadle.compat.torch.functions.indexing import index_
-from treadle.compat.torch.functions.reduction import (
-    Dims,
-    Extreme,
-    amax,
-    amin,
-    as_line,
-    axis_of,
-    mean,
-    need_elements,
-    sort,
-    std,
-    sum_,
-    var,
-)
+from treadle.compat.torch.functions.promotion import as_tensor
+from treadle.compat.torch.functions.reduction import Extreme, amax, amin, mean, sort, std, sum_, var
 from treadle.compat.torch.functions.rule import noted
 from treadle.compat.torch.functions.shape import unsqueeze
 from treadle.compat.torch.tensor import Tensor

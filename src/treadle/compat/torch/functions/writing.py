@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.arithmetic import as_tensor, cast
+from treadle.compat.torch.functions.promotion import as_tensor, cast
 from treadle.compat.torch.functions.shape import expand, reshape
 from treadle.compat.torch.overflow import stored
 from treadle.compat.torch.state import current

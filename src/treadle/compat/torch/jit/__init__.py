@@ -1,6 +1,5 @@
 """torch.jit: scripts, traces, fork and wait."""
 
-from treadle.compat.torch.absent import refuse
 from treadle.compat.torch.future import Future as Future
 from treadle.compat.torch.jit.script import ScriptFunction as ScriptFunction
 from treadle.compat.torch.jit.script import ScriptModule as ScriptModule
@@ -14,6 +13,7 @@ from treadle.compat.torch.jit.script import optimized_execution as optimized_exe
 from treadle.compat.torch.jit.script import script as script
 from treadle.compat.torch.jit.script import wait as wait
 from treadle.compat.torch.jit.trace import trace as trace
+from treadle.compat.torch.missing_names import refuse
 
 _fork, _wait = fork, wait
 unused = ignore

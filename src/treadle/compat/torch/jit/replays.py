@@ -14,10 +14,10 @@ from operator import is_
 from typing import Any
 
 from treadle import forking
-from treadle.compat.torch.forms import aliases, containers, described
-from treadle.compat.torch.jit.facts import Facts
+from treadle.compat.torch.jit.guards import Facts
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
+from treadle.compat.torch.signature import aliases, containers, described
 from treadle.compat.torch.tasks import Body, Call, run
 from treadle.compat.torch.tensor import Tensor
 from treadle.lru import LRU

@@ -15,8 +15,10 @@ from treadle.compat.torch.future import Future
 from treadle.compat.torch.jit.pure import plain_package, steady
 from treadle.compat.torch.jit.replays import Replays
 from treadle.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
+from treadle.compat.torch.jit.scripted import Scripted
 from treadle.compat.torch.nn.module import Module, Parameter
-from treadle.compat.torch.tasks import Body, current_call, drive, wait_now
+from treadle.compat.torch.state import current_call
+from treadle.compat.torch.tasks import Body, drive
 from treadle.compat.torch.tensor import Tensor
 
 _CONTAINERS = "treadle.compat.torch.nn.container"
@@ -109,10 +111,10 @@ def truth(value: Any) -> Body:
 def _waited(future: Any) -> Body:
     if isinstance(future, Future) and not future.done():
         yield future
-    return wait_now(future)
+    return wait(future)
 
 
-def _plainly(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
+def as_body(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
     """A body that calls `function` as Python does."""
     return function(*args, **kwargs)
     yield
@@ -142,23 +144,18 @@ def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
 
 def wait(future: Future) -> Any:
     """The result of a forked call. Raises what the call raised."""
-    return wait_now(future)
+    if not isinstance(future, Future):
+        raise TypeError(f"wait() takes a Future, as torch.jit.fork returns it, got {type(future).__name__}")
+    return future.wait()
 
 
-class ScriptFunction:
+class ScriptFunction(Scripted):
     """A scripted function. Called from any thread, by other scripts, and by plain Python code."""
 
     def __init__(self, original: types.FunctionType) -> None:
-        self.original = original
-        self.__name__ = original.__name__
-        self.__doc__ = original.__doc__
+        super().__init__(original)
         self._replays = Replays()
         rewritten(original)
-
-    @property
-    def code(self) -> str:
-        """The source."""
-        return inspect.getsource(self.original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return _enter(self._replays, self.original, args, kwargs, self.__name__)

@@ -7,10 +7,10 @@ from typing import Any
 
 from treadle import forking
 from treadle.compat.signatures import map_structure
-from treadle.compat.torch.forms import described, leaves
-from treadle.compat.torch.jit.script import _plainly, name_of
+from treadle.compat.torch.jit.script import as_body, name_of
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
+from treadle.compat.torch.signature import described, leaves
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tasks import run
 from treadle.compat.torch.tensor import Tensor
@@ -26,7 +26,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     fresh = map_structure((args, kwargs), lambda tensor: Tensor(tensor.numpy()), Tensor)
     inputs = leaves(fresh)
     recording = Recording(keep=True)
-    result, _ = run(_plainly(function, *fresh), name_of(function), recording)
+    result, _ = run(as_body(function, *fresh), name_of(function), recording)
     if recording.memory.written or recording.ragged:
         return None
     made: dict[int, Tensor] = {}  # the first tensor of the result with each value
@@ -63,14 +63,14 @@ class TracedFunction:
         key: list[Any] = []
         tensors: list[Tensor] = []
         if not described(args, kwargs, key, tensors):
-            return run(_plainly(self.original, args, kwargs), self.__name__)[0]
+            return run(as_body(self.original, args, kwargs), self.__name__)[0]
         form = tuple(key)
         found = self._traces.get(form, self)
         result = NotImplemented if found is self or found is None else found.run(tensors)
         if result is NotImplemented and found is not None:
             found = self._record(form, args, kwargs)
             result = NotImplemented if found is None else found.run(tensors)
-        return run(_plainly(self.original, args, kwargs), self.__name__)[0] if result is NotImplemented else result
+        return run(as_body(self.original, args, kwargs), self.__name__)[0] if result is NotImplemented else result
 
     def _record(self, form: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
         with self._lock:

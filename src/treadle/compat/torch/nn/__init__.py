@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treadle.compat.torch.absent import refuse
+from treadle.compat.torch.missing_names import refuse
 from treadle.compat.torch.nn import attention as _attention
 from treadle.compat.torch.nn import container as _container
 from treadle.compat.torch.nn import conv as _conv

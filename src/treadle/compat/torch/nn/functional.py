@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treadle.compat.torch.absent import refuse
+from treadle.compat.torch.missing_names import refuse
 from treadle.compat.torch.table import FUNCTIONAL
 
 __all__ = sorted(FUNCTIONAL)  # noqa: PLE0605

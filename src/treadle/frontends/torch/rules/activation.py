@@ -128,7 +128,7 @@ def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:
 
 def native_dropout(b: Builder, x: Value, p: float, train: bool | None) -> list[Value]:
     """x itself, and a mask of trues."""
-    from treadle.dtypes import boolean
+
 
     need_inference(bool(train) and p > 0)
     return [x, b.full(1, boolean, b.shape(x))]

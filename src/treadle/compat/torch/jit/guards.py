@@ -22,6 +22,7 @@ from treadle.compat.torch.devices import device
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.jit.code import names_of
 from treadle.compat.torch.jit.pure import plain_package
+from treadle.compat.torch.jit.scripted import Scripted
 from treadle.compat.torch.nn.module import Module
 from treadle.compat.torch.tensor import Tensor
 
@@ -56,6 +57,7 @@ _CALLABLE = (
     types.WrapperDescriptorType,
     classmethod,
     staticmethod,
+    Scripted,
 )
 _HARMLESS = frozenset(
     {"__init__", "__repr__", "__str__", "__new__", "__getstate__", "__setstate__", "__del__", "__deepcopy__"}
@@ -161,7 +163,7 @@ class Facts:
         elif isinstance(value, _RECORDS) or (dataclasses.is_dataclass(value) and not self._odd(type(value))):
             self._class(type(value))
             self._attributes(vars(value), self._readable(value), f"{type(value).__name__}.")
-        elif not isinstance(value, _CALLABLE) and not _is_script(value):
+        elif not isinstance(value, _CALLABLE):
             self.missing = f"{what} is a {type(value).__name__}, which may change unseen"
 
     def _tensor(self, tensor: Tensor) -> None:
@@ -216,12 +218,6 @@ class Facts:
     def _attributes(self, values: Any, names: Iterable[str], prefix: str) -> None:
         for name in list(names):
             self._fact(values.get, name, prefix + name)
-
-
-def _is_script(value: Any) -> bool:
-    from treadle.compat.torch.jit.script import ScriptFunction
-
-    return isinstance(value, ScriptFunction)
 
 
 def _contents(cell: types.CellType) -> Any:

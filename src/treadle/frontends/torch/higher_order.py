@@ -1,4 +1,4 @@
-"""Ops that run graphs of their own."""
+"""Rules for PyTorch's higher-order ops, which run graphs that they are given."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.tensor import Box
 
-Inner = Callable[[Any, Sequence[Any]], Any]
-"""(graph module, arguments) -> its outputs, in place."""
+RunInner = Callable[[Any, Sequence[Any]], Any]
+"""(graph module, arguments) -> its outputs; adds its nodes to the graph that is being built."""
 
-Higher = Callable[[Importer, Sequence[Any], Inner], Any]
+Rule = Callable[[Importer, Sequence[Any], RunInner], Any]
 
 
-def _grad_mode(importer: Importer, args: Sequence[Any], inner: Inner) -> Any:  # noqa: ARG001 - every rule has it
-    """(enabled, graph, operands): treadle has no gradients."""
+def _grad_mode(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:  # noqa: ARG001 - every rule has it
+    """Takes (enabled, graph, operands); runs the graph, as treadle has no gradients to switch."""
     return inner(args[1], args[2:])
 
 
-def _autocast(importer: Importer, args: Sequence[Any], inner: Inner) -> Any:  # noqa: ARG001 - likewise
-    """(device, dtype, enabled, cache, graph, operands)"""
+def _autocast(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:  # noqa: ARG001 - likewise
+    """Takes (device, dtype, enabled, cache, graph, operands). Raises Unsupported where autocast is enabled."""
     if args[2]:
         raise Unsupported("autocast; cast the module with .to(dtype), or leave it in float32")
     return inner(args[4], args[5:])
 
 
-def _cond(importer: Importer, args: Sequence[Any], inner: Inner) -> Any:
-    """(condition, graph if true, graph if false, operands): both are computed, the results chosen."""
+def _cond(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:
+    """Takes (condition, graph if true, graph if false, operands).
+
+    A condition known now selects one graph; otherwise both are computed, and `where` selects the results.
+    """
     condition, yes, no, operands = args[:4]
     if isinstance(condition, bool):
         return inner(yes if condition else no, operands)
@@ -48,9 +51,9 @@ def _cond(importer: Importer, args: Sequence[Any], inner: Inner) -> Any:
     return results
 
 
-HIGHER: dict[str, Higher] = {
+RULES: dict[str, Rule] = {
     "cond": _cond,
     "wrap_with_autocast": _autocast,
     "wrap_with_set_grad_enabled": _grad_mode,
 }
-"""Name of the op -> what it comes to."""
+"""Higher-order op -> its rule."""

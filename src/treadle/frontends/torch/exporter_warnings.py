@@ -1,4 +1,4 @@
-"""PyTorch's warnings about itself."""
+"""Warnings that PyTorch's exporter raises about its own use of PyTorch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
-    """Keep what PyTorch's exporter says of its own use of PyTorch from the user, who can do nothing about it."""
+def without_exporter_warnings() -> Iterator[None]:
+    """Suppress the exporter's warnings in the block: the user can do nothing about them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)
