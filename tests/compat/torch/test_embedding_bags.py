@@ -6,7 +6,7 @@ import pytest
 import treadle.compat.torch as torch
 import treadle.compat.torch.nn.functional as F  # noqa: N812
 from treadle.compat.torch import nn
-from treadle.compat.torch.functions.rule import noted
+from treadle.compat.torch.functions.rule import apply_rule
 from treadle.compat.torch.recording import COMPILED
 
 RNG = np.random.default_rng(0)
@@ -139,7 +139,7 @@ def test_offsets_that_a_program_knows_are_refused_when_it_is_read(offsets):
     with pytest.raises(
         RuntimeError, match="offsets must begin at 0 and rise to at most 9, the number of indices; number"
     ):
-        noted("embedding_bag", (t(TABLE), t(FLAT), np.array(offsets, np.int64)))
+        apply_rule("embedding_bag", (t(TABLE), t(FLAT), np.array(offsets, np.int64)))
 
 
 def test_padding_may_hold_what_is_no_number():

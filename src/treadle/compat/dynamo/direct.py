@@ -23,8 +23,8 @@ _address = torch.Tensor.data_ptr
 class Direct:
     """A plan that is called with tensors just like those it was made for.
 
-    Where a call brings others (of another class, dtype, size or order in memory, marked as conjugate or negative) it does
-    nothing and says so: they need the longer way through arrays, which copies what has to be.
+    Where a call brings others (of another class, dtype, size or order in memory, marked as conjugate or negative) it
+    does nothing and says so: they need the longer way through arrays, which copies what has to be.
     """
 
     __slots__ = ("_alike", "_dtypes", "_fill", "_shapes", "_strides")

@@ -1,7 +1,7 @@
 """PyTorch's names, and TorchScript's fork and wait, on treadle: `import treadle.compat.torch as torch`.
 
-Tensors are NumPy arrays; functions run at once; scripts (`torch.jit.script`) become compiled graphs in which forked calls
-run beside the code that follows them, all on treadle's one team of threads. PyTorch is not needed.
+Tensors are NumPy arrays; functions run at once; scripts (`torch.jit.script`) become compiled graphs in which forked
+calls run beside the code that follows them, all on treadle's one team of threads. PyTorch is not needed.
 """
 
 from contextlib import ContextDecorator

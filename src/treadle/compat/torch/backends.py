@@ -1,7 +1,7 @@
 """torch.backends: what is there to compute with, and what does.
 
-Kernels are treadle's own. Matrix products may be MKL's or oneDNN's where they are installed (`provider()` tells), and the
-loop inside an op OpenMP's. CUDA and MPS are never there.
+Kernels are treadle's own. Matrix products may be MKL's or oneDNN's where they are installed (`provider()` tells), and
+the loop inside an op OpenMP's. CUDA and MPS are never there.
 """
 
 from functools import partial

@@ -41,18 +41,19 @@ def need_fit(number: Any, to: DType, name: str = "") -> None:
         raise RuntimeError(f"value cannot be converted to type {name or _IN_C[to.name]} without overflow")
 
 
-def stored(number: Any, to: DType, count: int = 2) -> Array:
+def checked_scalar(number: Any, to: DType, count: int = 2) -> Array:
     """A Python or NumPy number as a 0-d array of `to`, rounded once, to be written to `count` elements.
 
-    Raises RuntimeError if a Python number does not fit; a single element of a short float becomes infinite, as in PyTorch.
+    Raises RuntimeError if a Python number does not fit; a single element of a short float becomes infinite, as in
+    PyTorch.
     """
     if not isinstance(number, np.generic) and (count > 1 or to.name not in ("float16", "bfloat16")):
         need_fit(number, to)
     with np.errstate(invalid="ignore", over="ignore"):
-        return wrapped(number, to.numpy)
+        return wrapping_scalar(number, to.numpy)
 
 
-def wrapped(number: Any, to: np.dtype[Any]) -> Array:
+def wrapping_scalar(number: Any, to: np.dtype[Any]) -> Array:
     """A Python number as a 0-d array of `to`; integers of up to 64 bits wrap, as operands of PyTorch's operators do.
 
     Raises OverflowError for longer ones, as PyTorch.

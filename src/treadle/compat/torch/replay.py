@@ -40,9 +40,10 @@ class Leaf:
 class Replay:
     """What one recording computed, ready to be computed for other arguments.
 
-    `arguments` are the tensors the call was given, `live` further tensors, by id, that are read at each replay; what was
-    written into these is written again. Every other tensor that the recording read was made by it. `result` may have tensors, numbers and strings in tuples, lists
-    and dicts, none of which is one of those whose ids are in `outside`. Raises UnfitError.
+    `arguments` are the tensors the call was given, `live` further tensors, by id, that are read at each replay; what
+    was written into these is written again. Every other tensor that the recording read was made by it. `result` may
+    have tensors, numbers and strings in tuples, lists and dicts, none of which is one of those whose ids are in
+    `outside`. Raises UnfitError.
     """
 
     __slots__ = ("_fed", "_frozen", "_live", "_only", "_plainly", "_provider", "_result", "_run", "_written")

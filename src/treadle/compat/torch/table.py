@@ -157,7 +157,7 @@ for _name in [
     "threshold",
     "dropout",
 ]:
-    FUNCTIONAL[_name] = inplace.perhaps_in_place(FUNCTIONAL[_name])
+    FUNCTIONAL[_name] = inplace.with_inplace(FUNCTIONAL[_name])
 """The functions of torch.nn.functional."""
 
 _COMMON = {
@@ -214,7 +214,7 @@ for _name in [
     "minimum",
     "clamp",
 ]:
-    FUNCTIONS[_name] = inplace.into_out(FUNCTIONS[_name])
+    FUNCTIONS[_name] = inplace.with_out(FUNCTIONS[_name])
 """The functions of torch itself."""
 
 _NO_METHODS = {
@@ -247,7 +247,7 @@ METHODS.update(
 )
 METHODS.update(
     {f"{name}_": inplace.in_place(METHODS[name], name) for name in inplace.NAMES.split() if name in METHODS}
-    | {"_written": inplace.written, "normal_": inplace.normal_, "uniform_": inplace.uniform_}
+    | {"_write": inplace.write_into, "normal_": inplace.normal_, "uniform_": inplace.uniform_}
 )
 for _name in ("einsum", "cat", "stack"):
     METHODS.pop(_name)

@@ -283,7 +283,7 @@ def _in_place(name: str) -> Callable[..., Any]:
 
     def operator(self: Tensor, other: Any) -> Any:
         result = plain(self, other)
-        return result if result is NotImplemented else METHODS["_written"](self, result)
+        return result if result is NotImplemented else METHODS["_write"](self, result)
 
     return operator
 

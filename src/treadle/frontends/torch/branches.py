@@ -110,8 +110,8 @@ class _Scope:
     def template(self, name: str, block: Any, arguments: Sequence[Any], extra: int, structure: list[Any]) -> Template:
         """Returns the Template of the body `block`.
 
-        Its inputs are the values of the scope, then `extra` ones that fill the holes of `arguments`. Building it stores the
-        structure of the body's results, with holes, in `structure`.
+        Its inputs are the values of the scope, then `extra` ones that fill the holes of `arguments`. Building it
+        stores the structure of the body's results, with holes, in `structure`.
         """
         count = len(self.values)
         inputs = tuple(Value(f"in_{number}") for number in range(count + extra))
@@ -160,8 +160,8 @@ class Branch(Nested):
 class Repeat(Nested):
     """Runs a body repeatedly. Its arrays are the trip count, the first condition, the scope, the loop variables.
 
-    The body takes the scope, the number of the iteration and the loop variables; it returns the next condition and the new
-    loop variables.
+    The body takes the scope, the number of the iteration and the loop variables; it returns the next condition and
+    the new loop variables.
     """
 
     def __init__(self, template: Template, scope: int) -> None:

@@ -71,7 +71,10 @@ class Builder:
         return self.add_many(op, inputs, 1, **attrs)[0]
 
     def add_many(self, op: str, inputs: Sequence[Value | None], outputs: int, **attrs: Any) -> list[Value]:
-        """The results of a new node, folded if it reads small constants only. Raises ShapeError if operands do not fit."""
+        """The results of a new node, folded if it reads small constants only.
+
+        Raises ShapeError if operands do not fit.
+        """
         node = self.graph.make(op, inputs, attrs, name=self.name, outputs=outputs)
         infos = [None if value is None else Info(value.known_dtype, _static(value), value.data) for value in inputs]
         found = infer_node(node, infos)

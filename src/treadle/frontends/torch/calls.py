@@ -28,8 +28,8 @@ RunGraph = Callable[["Importer", torch.fx.GraphModule, Sequence[Any], str], Any]
 class Importer:
     """Turns calls of ATen ops into the nodes of one graph.
 
-    An op without a rule is decomposed by PyTorch, and `run_graph` imports the simpler ops. Faults are collected in `faults`;
-    results that depend on a faulty op are MISSING.
+    An op without a rule is decomposed by PyTorch, and `run_graph` imports the simpler ops. Faults are collected in
+    `faults`; results that depend on a faulty op are MISSING.
     """
 
     def __init__(self, graph: Graph, faults: Faults, run_graph: RunGraph) -> None:

@@ -25,7 +25,10 @@ from treadle.graph.value import Value
 
 
 def export(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> torch.export.ExportedProgram:
-    """`module` as a program of ATen ops. Raises InputError without example inputs, ModelError if it cannot be exported."""
+    """`module` as a program of ATen ops.
+
+    Raises InputError without example inputs, ModelError if it cannot be exported.
+    """
     if example_inputs is None:
         raise InputError(
             "a torch.nn.Module needs example_inputs: its positional arguments as a tuple, "

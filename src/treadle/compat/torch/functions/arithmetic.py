@@ -1,4 +1,4 @@
-"""Elementwise arithmetic, comparison and logic, with PyTorch's promotion of element types."""
+"""Elementwise arithmetic, comparison and logic, with PyTorch's type promotion."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from treadle.compat.torch.functions.promotion import (
     common,
     common_type,
 )
-from treadle.compat.torch.functions.rule import noted, of_op
-from treadle.compat.torch.overflow import need_fit, stored
+from treadle.compat.torch.functions.rule import apply_rule, of_op
+from treadle.compat.torch.overflow import checked_scalar, need_fit
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
 
 
 def unary(op: str, name: str = "", *, floats: bool = True) -> Callable[..., Tensor]:
-    """The function of one scalar op; with `floats` integers become floats first."""
+    """Returns the function of a scalar op; with `floats`, integers are converted to float32 first."""
 
     def function(input: Tensor, *, inplace: bool = False) -> Tensor:
         (x,), _ = common(as_tensor(input), least=dtypes.float32 if floats else None)
@@ -35,7 +35,7 @@ def unary(op: str, name: str = "", *, floats: bool = True) -> Callable[..., Tens
 
 
 def binary(op: str, name: str = "", *, least: dtype | None = None) -> Callable[..., Tensor]:
-    """The function of a scalar op with two operands."""
+    """Returns the function of a scalar op with two operands."""
 
     def function(input: Operand, other: Operand) -> Tensor:
         operands, to = common(input, other, least=least)
@@ -46,7 +46,7 @@ def binary(op: str, name: str = "", *, least: dtype | None = None) -> Callable[.
 
 
 def _of_bools(op: str, operands: list[Any]) -> Tensor:
-    """The scalar op of bools, False being less than True."""
+    """Emits a scalar op on bools, where False < True."""
     if op in _EXTREMES_OF_BOOLS:
         return emit(_EXTREMES_OF_BOOLS[op], *operands)
     if op in ("eq", "ne"):
@@ -67,14 +67,14 @@ def _scaled(input: Operand, other: Operand, alpha: float) -> Operand:
 
 @tensor_function
 def add(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """input + alpha * other; of bools, or."""
+    """Returns input + alpha * other; for bools, the logical or."""
     operands, to = common(input, _scaled(input, other, alpha))
     return emit("or" if to is dtypes.bool_ else "add", *operands)
 
 
 @tensor_function
 def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
-    """input - alpha * other."""
+    """Returns input - alpha * other. Raises RuntimeError for bools."""
     operands, to = common(input, _scaled(input, other, alpha))
     if to is dtypes.bool_:
         raise RuntimeError("Subtraction, the `-` operator, with two bool tensors is not supported. Use `^` instead.")
@@ -88,14 +88,14 @@ def sub(input: Operand, other: Operand, *, alpha: float = 1) -> Tensor:
 
 @tensor_function
 def mul(input: Operand, other: Operand) -> Tensor:
-    """input * other; of bools, and."""
+    """Returns input * other; for bools, the logical and."""
     operands, to = common(input, other)
     return emit("and" if to is dtypes.bool_ else "mul", *operands)
 
 
 @tensor_function
 def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
-    """input / other as floats; `rounding_mode` "trunc" or "floor" keeps integers integers."""
+    """Returns input / other as floats; with `rounding_mode` "trunc" or "floor", integers stay integers."""
     if rounding_mode not in (None, "trunc", "floor"):
         raise RuntimeError(
             f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
@@ -113,13 +113,13 @@ def div(input: Operand, other: Operand, *, rounding_mode: str | None = None) -> 
 
 @tensor_function
 def floor_divide(input: Operand, other: Operand) -> Tensor:
-    """input // other, rounded down."""
+    """Returns input // other, rounded down."""
     return div(input, other, rounding_mode="floor")
 
 
 @tensor_function
 def trunc(input: Tensor) -> Tensor:
-    """Rounded toward zero."""
+    """Rounds toward zero."""
     if not input.dtype.is_floating_point:
         return floor(input)
     return emit("where", lt(input, 0), ceil(input), floor(input))
@@ -127,13 +127,13 @@ def trunc(input: Tensor) -> Tensor:
 
 @tensor_function
 def square(input: Tensor) -> Tensor:
-    """input * input."""
+    """Returns input * input."""
     return mul(input, cast(input, dtypes.int64) if input.dtype is dtypes.bool_ else input)
 
 
 @tensor_function
 def bitwise_not(input: Tensor) -> Tensor:
-    """~input; of bools, not."""
+    """Returns ~input; for bools, the logical not."""
     return emit("not" if input.dtype is dtypes.bool_ else "bitwise_not", input)
 
 
@@ -156,7 +156,7 @@ def _logical(word: str) -> Callable[..., Tensor]:
 
 @tensor_function
 def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
-    """input where the condition, of bools (or bytes), holds, else other."""
+    """Returns input where the condition (bool or uint8) is true, else other."""
     if condition.dtype not in (dtypes.bool_, dtypes.uint8):
         name = dtypes.SCALARS[condition.dtype.name]
         raise RuntimeError(f"where expected condition to be a boolean tensor, but got a tensor with dtype {name}")
@@ -169,25 +169,25 @@ def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
 
 @tensor_function
 def masked_fill(input: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """value where the mask, of bools, holds, else input; of the element type of input."""
+    """Returns value where the mask (bool) is true, else input; keeps the dtype of input."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
-    filling = value if isinstance(value, Tensor) else as_tensor(stored(value, input.dtype))
+    filling = value if isinstance(value, Tensor) else as_tensor(checked_scalar(value, input.dtype))
     return where(mask, cast(filling, input.dtype), input)
 
 
 @tensor_function
 def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
-    """Limited to [min, max]; None is no limit."""
+    """Limits elements to [min, max]; None means no limit."""
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    found: Tensor = noted("clamp", (input, min, max))
+    found: Tensor = apply_rule("clamp", (input, min, max))
     return found
 
 
 @tensor_function
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
-    """input + weight * (end - input), from the nearer of the two."""
+    """Returns input + weight * (end - input), computed from the nearer end."""
     apart = sub(end, input)
     if not isinstance(weight, Tensor):
         return add(input, mul(apart, weight)) if abs(weight) < 0.5 else sub(end, mul(apart, 1 - weight))
@@ -196,7 +196,7 @@ def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
 
 @tensor_function
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Whether |input - other| <= atol + rtol |other|."""
+    """Returns whether |input - other| <= atol + rtol |other|, for each element."""
     if input.dtype is not other.dtype:
         names = (dtypes.SCALARS[each.dtype.name] for each in (input, other))
         raise RuntimeError(" did not match ".join(names))
@@ -209,25 +209,25 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
 
 @tensor_function
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Whether |input - other| <= atol + rtol |other| everywhere."""
+    """Returns True if |input - other| <= atol + rtol |other| for all elements. Computes pending tensors."""
     return bool(np.allclose(input.numpy(), other.numpy(), rtol, atol, equal_nan))
 
 
 @tensor_function
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether shapes and elements are the same."""
+    """Returns True if shapes and elements are the same. Computes pending tensors."""
     return bool(np.array_equal(input.numpy(), other.numpy()))
 
 
 @tensor_function
 def isfinite(input: Tensor) -> Tensor:
-    """Whether an element is neither infinite nor NaN."""
+    """Returns whether each element is neither infinite nor NaN."""
     return bitwise_not(logical_or(isinf(input), isnan(input)))
 
 
 @tensor_function
 def pow_(input: Operand, exponent: Operand) -> Tensor:
-    """input to the power of exponent; integers not to that of a negative number."""
+    """Returns input to the power of exponent. Raises RuntimeError for integers to a negative power."""
     (a, b), to = common(input, exponent)
     if to.category == 1 and not isinstance(exponent, Tensor) and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
@@ -235,7 +235,7 @@ def pow_(input: Operand, exponent: Operand) -> Tensor:
 
 
 def _rounding(op: str) -> Callable[..., Tensor]:
-    """A function that leaves integers as they are."""
+    """Returns a rounding function; it leaves integers as they are."""
 
     def function(input: Tensor) -> Tensor:
         if input.dtype is dtypes.bool_:
@@ -248,7 +248,7 @@ def _rounding(op: str) -> Callable[..., Tensor]:
 
 @tensor_function
 def round_(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """The nearest integer, or number of `decimals` digits; of two the even one."""
+    """Rounds to `decimals` digits, halves to the even neighbour."""
     if not decimals:
         return _nearest(input)
     scale = 10.0**decimals

@@ -25,7 +25,7 @@ from treadle.compat.torch.tensor import Tensor
 
 
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """Axes moved to other places, the rest in order."""
+    """Moves axes to other positions; the others keep their order."""
     pair = [[given] if isinstance(given, int) else list(given) for given in (source, destination)]
     origins, targets = ([axis_of(input, dim) for dim in dims] for dims in pair)
     rest = iter(axis for axis in range(input.ndim) if axis not in origins)
@@ -34,18 +34,18 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 
 
 def broadcast_to(input: Tensor, *size: Any) -> Tensor:
-    """Axes of length 1 repeated."""
+    """Repeats axes of length 1."""
     return expand(input, *size)
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """All of the shape they broadcast to."""
+    """Expands all tensors to their broadcast shape."""
     shape = np.broadcast_shapes(*(tuple(each.shape) for each in tensors))
     return tuple(expand(each, shape) for each in tensors)
 
 
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """Grids of coordinates."""
+    """Returns grids of coordinates, one for each vector."""
     given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
@@ -59,66 +59,66 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 
 def atleast_1d(input: Tensor) -> Tensor:
-    """At least one axis."""
+    """Adds an axis to tensors of rank 0."""
     return input if input.ndim else reshape(input, 1)
 
 
 def atleast_2d(input: Tensor) -> Tensor:
-    """At least two axes."""
+    """Adds axes up to rank 2."""
     return input if input.ndim > 1 else reshape(input, (1, -1))
 
 
 def ravel(input: Tensor) -> Tensor:
-    """All axes as one."""
+    """Flattens all axes into one."""
     return flatten(input)
 
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One beside the other: along the second axis, of vectors the first."""
+    """Concatenates along the second axis, vectors along the first."""
     whole = [atleast_1d(each) for each in tensors]
     return cat(whole, 0 if whole[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One above the other."""
+    """Concatenates along the first axis; vectors become rows."""
     return cat([atleast_2d(each) for each in tensors], 0)
 
 
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """One behind the other: along the third axis."""
+    """Concatenates along the third axis."""
     return cat([each if each.ndim > 2 else unsqueeze(atleast_2d(each), 2) for each in tensors], 2)
 
 
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Vectors as the columns of a matrix."""
+    """Concatenates along the second axis; vectors become columns."""
     return hstack([unsqueeze(each, 1) if each.ndim == 1 else each for each in tensors])
 
 
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """As vstack."""
+    """Does the same as vstack."""
     return vstack(tensors)
 
 
 def fliplr(input: Tensor) -> Tensor:
-    """The second axis in reverse."""
+    """Returns the second axis in reverse."""
     return flip(input, 1)
 
 
 def flipud(input: Tensor) -> Tensor:
-    """The first axis in reverse."""
+    """Returns the first axis in reverse."""
     if not input.ndim:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
 
 
 def tile(input: Tensor, *dims: Any) -> Tensor:
-    """Copies along each axis; axes that are not named are kept."""
+    """Repeats the tensor along each axis; `dims` are those of the last axes."""
     counts = sizes(dims)
     return repeat(input, *(1,) * (input.ndim - len(counts)), *counts)
 
 
 def repeat_interleave(input: Tensor, repeats: int, dim: int | None = None) -> Tensor:
-    """Each entry along `dim` (None: of the flattened tensor) `repeats` times."""
+    """Repeats each entry along `dim` (None: of the flattened tensor) `repeats` times."""
     if dim is not None and not input.ndim:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     counts = repeats.numpy() if isinstance(repeats, Tensor) else repeats

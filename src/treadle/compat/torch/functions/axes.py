@@ -1,4 +1,4 @@
-"""Axes as PyTorch numbers them: negative ones from the end, and one axis for a tensor without axes."""
+"""Axes as PyTorch numbers them: negative ones count from the end, and a tensor of rank 0 has one axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Dims = int | Sequence[int] | None
 
 
 def axis_of(x: Tensor, dim: int) -> int:
-    """`dim` counted from the front. Raises IndexError if `x` does not have it."""
+    """Returns `dim` counted from the front. Raises IndexError if `x` has no such axis."""
     rank = max(1, x.ndim)
     if not -rank <= dim < rank:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
@@ -21,24 +21,24 @@ def axis_of(x: Tensor, dim: int) -> int:
 
 
 def axes_of(x: Tensor, dim: Dims) -> tuple[int, ...] | None:
-    """The axes to reduce; None for all of them."""
+    """Returns the axes to reduce; None means all."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return None
     return tuple(sorted(axis_of(x, d) for d in ([dim] if isinstance(dim, int) else dim)))
 
 
-def as_line(x: Tensor) -> Tensor:
-    """`x`; a tensor without axes as one of a single entry, which it is where an axis is asked for."""
+def at_least_1d(x: Tensor) -> Tensor:
+    """Returns `x`, reshaped to [1] if its rank is 0."""
     return x if x.ndim else emit("reshape", x, np.asarray([1], np.int64), allowzero=False)
 
 
-def as_before(found: Tensor, x: Tensor) -> Tensor:
-    """What was found for as_line(x), without axes again if `x` has none."""
+def restore_rank(found: Tensor, x: Tensor) -> Tensor:
+    """Returns `found`, computed from at_least_1d(x), reshaped to rank 0 if `x` has rank 0."""
     return found if x.ndim else emit("reshape", found, np.zeros(0, np.int64), allowzero=False)
 
 
 def need_elements(name: str, x: Tensor, dim: Dims) -> None:
-    """Raise RuntimeError or IndexError if an axis to reduce is empty: no element of it is the largest."""
+    """Raises RuntimeError or IndexError if an axis to reduce is empty, so that it has no extreme."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         if not x.numel():
             raise RuntimeError(

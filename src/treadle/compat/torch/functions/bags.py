@@ -1,11 +1,11 @@
-"""Rows of a table, those of each bag summed up, averaged, or their maximum."""
+"""Embedding bags: the rows of a table, reduced over each bag by sum, mean or maximum."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.rule import noted
+from treadle.compat.torch.functions.rule import apply_rule
 from treadle.compat.torch.functions.shape import ints
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
@@ -29,10 +29,11 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """The bags [bags, width] of rows of weight [rows, width]: `input` [bags, size], or [n] with the `offsets` [bags] at which
-    bags begin (and where the last one ends, with `include_last_offset`).
+    """Returns the bags [bags, width] of rows of weight [rows, width].
 
-    Rows number `padding_idx` count for nothing; a bag of no others is 0. Raises ValueError for other shapes and modes.
+    `input` is [bags, size], or [n] with `offsets` [bags], the positions at which bags begin (with
+    `include_last_offset`, also the end of the last). Rows equal to `padding_idx` do not count; an empty bag is 0.
+    Raises ValueError for other shapes and modes.
     """
     if max_norm is not None:
         raise NotImplementedError("embedding_bag: max_norm writes into the table; scale its rows beforehand")
@@ -51,12 +52,12 @@ def embedding_bag(
     indices, begins = _begun(input, offsets)
     ends = include_last_offset and offsets is not None
     args = (weight, indices, begins, False, _MODES[mode], False, per_sample_weights, ends, padding_idx)
-    found: Tensor = noted("embedding_bag", args)[0]
+    found: Tensor = apply_rule("embedding_bag", args)[0]
     return found
 
 
 def _begun(input: Tensor, offsets: Tensor | None) -> tuple[Tensor, Tensor | Array]:
-    """The indices of all bags in one axis, and where each bag begins."""
+    """Returns the indices of all bags in one axis, and the position where each bag begins."""
     if input.ndim == 2:
         if offsets is not None:
             raise ValueError(

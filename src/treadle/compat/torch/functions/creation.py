@@ -1,4 +1,4 @@
-"""New tensors: of Python numbers, of arrays without copies, of one number, of random numbers."""
+"""Creation of tensors: from Python numbers, from arrays without a copy, filled, random; and conversions of dtype."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
 from treadle.compat.torch.functions.promotion import cast
 from treadle.compat.torch.functions.shape import sizes
-from treadle.compat.torch.overflow import need_fit, stored
+from treadle.compat.torch.overflow import checked_scalar, need_fit
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.ops.op import Array
@@ -23,7 +23,7 @@ _RANDOM = np.random.default_rng()
 
 
 def _stream() -> np.random.Generator:
-    """The random numbers, which are others at each call: what is recorded around it is not made again without it."""
+    """Returns the random generator. A recording around the call is not replayed, as each call draws other numbers."""
     recording = current()
     if recording is not None:
         recording.spoilt = "it draws random numbers"
@@ -31,7 +31,7 @@ def _stream() -> np.random.Generator:
 
 
 def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requires_grad: bool = False) -> Tensor:
-    """A new tensor of numbers, nested lists, an array or a tensor; Python floats become float32."""
+    """Returns a new tensor of numbers, nested lists, an array or a tensor; Python floats become float32."""
     _allow(device, requires_grad)
     if isinstance(data, list | tuple) and any(isinstance(each, Tensor) for each in data):
         data = [each.numpy() for each in data]
@@ -50,10 +50,10 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
 
 
 def _numbers(data: Any, dtype: Any) -> Array:
-    """An array of Python's numbers, for a tensor of `dtype` (None: that of the numbers).
+    """Returns an array of Python's numbers, for a tensor of `dtype` (None: that of the numbers).
 
-    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would make it an object,
-    uint64, or beside other integers a float.
+    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would make it an
+    object, uint64, or beside other integers a float.
     """
     array = np.array(data)
     if array.dtype.kind not in "Ouf" or (array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any()):
@@ -68,7 +68,7 @@ def _numbers(data: Any, dtype: Any) -> Array:
 
 
 def _element(function: str, asked: Any, otherwise: DType) -> np.dtype[Any]:
-    """NumPy's name of the element type asked for, perhaps as a type of Python numbers. Raises TypeError for no type."""
+    """Returns the NumPy dtype of `asked`, which may be a Python type. Raises TypeError for anything else."""
     if asked is None:
         return otherwise.numpy
     found = _OF_PYTHON.get(asked, asked) if isinstance(asked, type) else asked
@@ -81,7 +81,10 @@ _OF_PYTHON = {float: dtypes.float64, int: dtypes.int64, bool: dtypes.bool_}
 
 
 def _shape(function: str, size: tuple[Any, ...]) -> tuple[int, ...]:
-    """The shape of a new tensor. Raises TypeError and RuntimeError as PyTorch does, for floats and negative sizes."""
+    """Returns the shape of a new tensor.
+
+    Raises TypeError and RuntimeError as PyTorch does, for floats and negative sizes.
+    """
     listed = size[0] if len(size) == 1 and isinstance(size[0], list | tuple) else size
     if any(isinstance(each, float) for each in listed):
         raise TypeError(f"{function}(): argument 'size' must be tuple of ints, but found element of type float")
@@ -99,14 +102,14 @@ def _allow(where: Any, requires_grad: bool) -> None:
 
 
 def from_numpy(ndarray: Array) -> Tensor:
-    """A tensor that shares memory with the array."""
+    """Returns a tensor that shares memory with the array."""
     if not isinstance(ndarray, np.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     return Tensor(ndarray)
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
-    """`data` without a copy if it is a tensor or an array of that element type."""
+    """Returns `data` without a copy if it is a tensor or an array of that dtype, else a new tensor."""
     if isinstance(data, Tensor | np.ndarray):
         found = data if isinstance(data, Tensor) else Tensor(data)
         return found if dtype is None or found.dtype is dtype else to(found, dtype)
@@ -114,7 +117,7 @@ def as_tensor(data: Any, dtype: DType | None = None, device: Any = "cpu") -> Ten
 
 
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor that shares memory with any object that speaks DLPack."""
+    """Returns a tensor that shares memory with any object that speaks DLPack."""
     return Tensor(np.from_dlpack(ext_tensor))
 
 
@@ -144,7 +147,7 @@ randn, randn_like = _filled("randn", lambda shape, to: np.asarray(_stream().stan
 
 
 def full(size: Any, fill_value: Any, *, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
-    """One number everywhere."""
+    """Returns a tensor filled with one number."""
     return _full("full", size, fill_value, dtype, device)
 
 
@@ -154,17 +157,17 @@ def _full(function: str, size: Any, fill_value: Any, dtype: DType | None, device
         raise TypeError(f"{function}(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     shape, element = _shape(function, (size,)), _element(function, dtype, dtypes.of_number(fill_value))
     if isinstance(fill_value, bool | int | float):
-        fill_value = stored(fill_value, dtypes.of_numpy(element), math.prod(shape))
+        fill_value = checked_scalar(fill_value, dtypes.of_numpy(element), math.prod(shape))
     return Tensor(np.full(shape, fill_value, element))
 
 
 def full_like(input: Tensor, fill_value: Any, *, dtype: DType | None = None) -> Tensor:
-    """One number everywhere, in the shape and element type of `input`."""
+    """Returns a tensor filled with one number, of the shape and dtype of `input`."""
     return full(input.shape, fill_value, dtype=dtype or input.dtype)
 
 
 def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Tensor:
-    """start (0), start + step (1), ... below end."""
+    """Returns start (default 0), start + step (default 1), ... below end."""
     _allow(device, requires_grad=False)
     numbers = [float(b) if isinstance(b, float) else int(b) for b in bounds]
     if len(numbers) == 3 and not numbers[2]:
@@ -178,29 +181,29 @@ def arange(*bounds: Any, dtype: DType | None = None, device: Any = "cpu") -> Ten
 
 
 def linspace(start: float, end: float, steps: int, *, dtype: DType | None = None) -> Tensor:
-    """`steps` numbers from start to end, both included."""
+    """Returns `steps` evenly spaced numbers from start to end, both included."""
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     return Tensor(np.linspace(start, end, steps).astype(_element("linspace", dtype, dtypes.float32)))
 
 
 def new_zeros(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Zeros of the element type of `input`."""
+    """Returns zeros of the dtype of `input`."""
     return zeros(*size, dtype=dtype or input.dtype, device=device)
 
 
 def new_ones(input: Tensor, *size: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """Ones of the element type of `input`."""
+    """Returns ones of the dtype of `input`."""
     return ones(*size, dtype=dtype or input.dtype, device=device)
 
 
 def new_full(input: Tensor, size: Any, fill_value: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """One number everywhere, of the element type of `input`."""
+    """Returns a tensor filled with one number, of the dtype of `input`."""
     return _full("new_full", size, fill_value, dtype or input.dtype, device)
 
 
 def new_tensor(input: Tensor, data: Any, dtype: DType | None = None, device: Any = None) -> Tensor:
-    """A new tensor of the element type of `input`."""
+    """Returns a new tensor of the element type of `input`."""
     return tensor(data, dtype=dtype or input.dtype, device=device)
 
 
@@ -208,37 +211,37 @@ new_empty = new_zeros
 
 
 def bernoulli(input: Tensor, p: float | None = None) -> Tensor:
-    """1 as often as each element says, else 0."""
+    """Draws 1 with the probability that each element gives, else 0."""
     chance = input.numpy() if p is None else p
     return Tensor((_stream().random(tuple(input.shape)) < chance).astype(input.dtype.numpy))
 
 
 def normal(mean: Any, std: Any = 1.0, size: Any = None) -> Tensor:
-    """Random numbers of a normal distribution."""
+    """Draws from a normal distribution."""
     arrays = [each.numpy() if isinstance(each, Tensor) else each for each in (mean, std)]
     shape = np.broadcast_shapes(*(np.shape(each) for each in arrays)) if size is None else tuple(size)
     return Tensor(np.asarray(_stream().standard_normal(shape) * arrays[1] + arrays[0], np.float32))
 
 
 def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
-    """1 on the diagonal."""
+    """Returns a matrix with 1 on the diagonal, 0 elsewhere."""
     return Tensor(np.eye(n, m, dtype=(dtype or dtypes.float32).numpy))
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None) -> Tensor:
-    """Integers in [low, high); randint(high, size) begins at 0."""
+    """Draws integers in [low, high); randint(high, size) starts at 0."""
     if not isinstance(high, int):
         low, high, size = 0, low, high if size is None else size
     return Tensor(_stream().integers(low, high, tuple(size)).astype((dtype or dtypes.int64).numpy))
 
 
 def randperm(n: int) -> Tensor:
-    """0 .. n - 1 in random order."""
+    """Returns 0 .. n - 1 in random order."""
     return Tensor(_stream().permutation(n).astype(np.int64))
 
 
 def manual_seed(seed: int) -> None:
-    """Begin the random numbers anew. They are NumPy's: for one seed PyTorch gives others."""
+    """Seeds the random generator. It is NumPy's, so the numbers are not those of PyTorch for the same seed."""
     global _RANDOM  # noqa: PLW0603 - one stream a process is what the name promises
     _stream()
     _RANDOM = np.random.default_rng(seed % (1 << 64))
@@ -246,7 +249,7 @@ def manual_seed(seed: int) -> None:
 
 @tensor_function
 def to(input: Tensor, *wanted: Any, dtype: DType | None = None, device: Any = None, copy: bool = False) -> Tensor:
-    """As another element type; a device must be the CPU."""
+    """Converts to another dtype. Raises RuntimeError for a device other than the CPU."""
     for each in (*wanted, dtype, device):
         if isinstance(each, DType):
             dtype = each
@@ -260,12 +263,12 @@ def to(input: Tensor, *wanted: Any, dtype: DType | None = None, device: Any = No
 
 
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """Of the element type of another."""
+    """Converts to the dtype of another tensor."""
     return to(input, other.dtype)
 
 
 def type_(input: Tensor, dtype: DType | str | None = None) -> Any:
-    """The name of the element type, or the tensor as another."""
+    """Returns the legacy name of the dtype; with `dtype`, converts to it."""
     if dtype is None:
         return f"torch.{dtypes.LEGACY[input.dtype.name]}"
     found = next((name for name, old in dtypes.LEGACY.items() if f"torch.{old}" == dtype), None)

@@ -14,7 +14,10 @@ from treadle.compat.torch.tensor import Tensor
 
 
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The elements [i, i + offset] of two axes, as the last axis. A copy: writing to it leaves `input` alone."""
+    """Returns the elements [i, i + offset] of two axes, as the last axis.
+
+    A copy: writing to it leaves `input` alone.
+    """
     a, b = axis_of(input, dim1), axis_of(input, dim2)
     moved = permute(input, [a, b, *(axis for axis in range(input.ndim) if axis not in (a, b))])
     rows, columns = input.shape[a], input.shape[b]
@@ -25,7 +28,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 
 def diag(input: Tensor, diagonal_: int = 0) -> Tensor:
-    """The diagonal of a matrix, or the matrix of a diagonal."""
+    """Returns the diagonal of a matrix, or the matrix of a diagonal."""
     if input.ndim == 2:
         return diagonal(input, diagonal_)
     if input.ndim != 1:
@@ -40,7 +43,7 @@ def diag(input: Tensor, diagonal_: int = 0) -> Tensor:
 
 
 def trace(input: Tensor) -> Tensor:
-    """The sum of the diagonal of a matrix."""
+    """Returns the sum of the diagonal of a matrix."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is dtypes.bool_:

@@ -13,7 +13,7 @@ from treadle.compat.torch.tensor import Tensor
 
 @tensor_function
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """The distances of the rows of x1 [..., n, d] and x2 [..., m, d]."""
+    """Returns the distances of the rows of x1 [..., n, d] and x2 [..., m, d]."""
     apart = abs_(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)))
     if p == 2:
         return sqrt(sum_(mul(apart, apart), -1))
@@ -22,6 +22,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
 
 @tensor_function
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `dim`."""
+    """Returns the cosine of the angle between vectors along `dim`."""
     sizes_ = [clamp(sqrt(sum_(mul(x, x), dim, True)), eps) for x in (x1, x2)]
     return sum_(mul(div(x1, sizes_[0]), div(x2, sizes_[1])), dim)

@@ -1,4 +1,4 @@
-"""Elementary functions of single elements."""
+"""Elementary functions, elementwise."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ hypot = of_op("hypot", _sides)
 
 @tensor_function
 def log2(input: Tensor) -> Tensor:
-    """The logarithm to base 2."""
+    """Returns the logarithm to base 2."""
     return mul(log(input), 1 / math.log(2))
 
 
 @tensor_function
 def frac(input: Tensor) -> Tensor:
-    """What follows the point."""
+    """Returns the fractional part. Raises NotImplementedError for integers."""
     need_floats("frac_cpu", input.dtype)
     return sub(input, trunc(input))
 
 
 @tensor_function
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
-    """log(exp(input) + exp(other)) without overflow."""
+    """Returns log(exp(input) + exp(other)) without overflow."""
     to = common_type(input, other)
     need_floats("logaddexp_cpu", to)
     one, two = cast(input, to), cast(other, to)
@@ -54,7 +54,7 @@ def logaddexp(input: Tensor, other: Tensor) -> Tensor:
 
 @tensor_function
 def nan_to_num(input: Tensor, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """With numbers in place of NaN and the infinities: the largest ones unless others are given."""
+    """Replaces NaN by 0 and infinities by the largest finite numbers, or by the numbers given."""
     if not input.dtype.is_floating_point:
         return input
     limits = dtypes.finfo(input.dtype)

@@ -1,4 +1,4 @@
-"""Brackets: elements by position, read and written."""
+"""Indexing with brackets: reads and writes."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from treadle.compat.torch.functions.selection import nonzero
 from treadle.compat.torch.functions.shape import ints, permute, reshape
 from treadle.compat.torch.functions.writing import copy_
 from treadle.compat.torch.memory import Step
-from treadle.compat.torch.overflow import stored
+from treadle.compat.torch.overflow import checked_scalar
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 
 
 def _plain(index: Any) -> tuple[Any, ...]:
-    """The index as a tuple without lists: lists of numbers are tensors."""
+    """Returns the index as a tuple in which lists and arrays are tensors."""
     parts = index if isinstance(index, tuple) else (index,)
     return tuple(Tensor(np.asarray(part)) if isinstance(part, list | np.ndarray) else part for part in parts)
 
 
 def index_(input: Tensor, index: Any) -> Tensor:
-    """input[index]: ints, slices, None, `...`, and tensors of integers or bools."""
+    """Returns input[index] for an index of ints, slices, None, `...`, and tensors of integers or bools."""
     parts = _plain(index)
     if not any(map(_is_list, parts)):
         return _part(input, parts)
@@ -38,12 +38,12 @@ def index_(input: Tensor, index: Any) -> Tensor:
 
 
 def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
-    """A view: `input` with ints, slices, None and `...` applied."""
+    """Applies ints, slices, None and `...`; the result is a view."""
     where = _places(input, parts)
     recording = current()
     if recording is None and input.array is not None:
         return Tensor(input.array[(*where.basic, ...)])
-    result = _cut(input, where)
+    result = _sliced(input, where)
     if recording is not None:
         step = Step(
             lambda base: _part(base, parts),
@@ -55,7 +55,7 @@ def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
 
 
 @tensor_function
-def _cut(x: Tensor, where: Places) -> Tensor:
+def _sliced(x: Tensor, where: Places) -> Tensor:
     if where.ranges:
         axes, begins, ends, steps = (ints(column) for column in zip(*where.ranges, strict=True))
         x = emit("slice", x, begins, ends, axes, steps)
@@ -64,7 +64,7 @@ def _cut(x: Tensor, where: Places) -> Tensor:
 
 @tensor_function
 def _replaced(x: Tensor, where: Places, new: Tensor) -> Tensor:
-    """`x` with `new` written where `_cut` reads."""
+    """Returns `x` with `new` written where `_sliced` reads."""
     shape = list(x.shape)
     for axis, begin, end, step in where.ranges:
         shape[axis] = len(range(begin, end, step))
@@ -89,8 +89,11 @@ def _put_ranges(x: Tensor, ranges: Sequence[tuple[int, int, int, int]], new: Ten
 
 
 class Places(NamedTuple):
-    """What an index means: `ranges` (axis, begin, end, step) leave a part, seen in a `shape`; `chosen` are the tensors
-    among the indices, by axes of the part. `basic` is the index without them."""
+    """A resolved index.
+
+    `ranges` (axis, begin, end, step) select a part, which is reshaped to `shape`; `chosen` are the tensors among the
+    indices, with the axes of the part that they index. `basic` is the index without those tensors.
+    """
 
     ranges: tuple[tuple[int, int, int, int], ...]
     shape: tuple[int, ...]
@@ -140,12 +143,12 @@ def _int(part: Any) -> int:
 
 
 def _is_list(part: Any) -> bool:
-    """Whether a part of an index is a tensor that chooses several entries."""
+    """Returns True if a part of an index is a tensor that selects several entries."""
     return isinstance(part, Tensor) and bool(part.ndim or part.dtype is dtypes.bool_)
 
 
 def _axes_taken(part: Any) -> int:
-    """How many axes of the tensor a part of an index speaks of; `...` counts as none."""
+    """Returns how many axes of the tensor a part of an index consumes; `...` counts as none."""
     if part is None or part is Ellipsis:
         return 0
     return part.ndim if isinstance(part, Tensor) and part.dtype is dtypes.bool_ else 1
@@ -166,7 +169,7 @@ def _position(at: int, axis: int, length: int) -> int:
 
 
 def _positioned(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[tuple[int, Tensor], ...]:
-    """The indices by axis, masks as the positions where they hold."""
+    """Returns the indices by axis, with masks as the positions of their true elements."""
     found: list[tuple[int, Tensor]] = []
     for axis, index in chosen:
         if index.dtype.is_floating_point:
@@ -186,7 +189,7 @@ def _positioned(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[tuple[
 
 @tensor_function
 def _gathered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...]) -> Tensor:
-    """x with its axes in `chosen` read at those positions, which broadcast together."""
+    """Reads the axes in `chosen` at those positions, which broadcast together."""
     if len(chosen) == 1:
         return emit("gather", x, chosen[0][1], axis=chosen[0][0])
     places, perm, back = _together(x, chosen)
@@ -196,7 +199,7 @@ def _gathered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...]) -> Tensor:
 
 @tensor_function
 def _scattered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...], value: Tensor) -> Tensor:
-    """x with `value` written at the positions that `_gathered` reads."""
+    """Returns x with `value` written at the positions that `_gathered` reads."""
     places, perm, back = _together(x, chosen)
     shape = [*places.shape[:-1], *(x.shape[axis] for axis in perm[len(chosen) :])]
     if back is None:
@@ -209,9 +212,9 @@ def _scattered(x: Tensor, chosen: tuple[tuple[int, Tensor], ...], value: Tensor)
 
 
 def _together(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[Tensor, list[int], list[int] | None]:
-    """Positions [..., count]; the axes of x, the chosen ones first; and how the result's axes are put back, if at all.
+    """Returns positions [..., count]; the axes of x, chosen ones first; and how to permute the result back, or None.
 
-    Chosen axes that are neighbours leave the axes before them where they are, others come first.
+    The result's axes for adjacent chosen axes stay in place; for others they come first, as in NumPy.
     """
     axes = [axis for axis, _ in chosen]
     shape = np.broadcast_shapes(*(tuple(index.shape) for _, index in chosen))
@@ -228,7 +231,7 @@ def _together(x: Tensor, chosen: Sequence[tuple[int, Tensor]]) -> tuple[Tensor, 
 
 @tensor_function
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where the mask, of bools (or bytes), holds, [count]."""
+    """Returns the elements where the mask (bool or uint8) is true, [count]."""
     if mask.dtype not in (dtypes.bool_, dtypes.uint8):
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     mask = cast(mask, dtypes.bool_)
@@ -238,7 +241,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def set_index(input: Tensor, index: Any, value: Any) -> None:
-    """input[index] = value: a tensor or a number, which becomes of the element type of `input`."""
+    """Assigns input[index] = value: a tensor or a number, converted to the dtype of `input`."""
     if not isinstance(value, Tensor | bool | int | float | np.generic):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtypes.LEGACY[input.dtype.name]}")
     where = _places(input, _plain(index))
@@ -246,7 +249,7 @@ def set_index(input: Tensor, index: Any, value: Any) -> None:
     if not where.chosen:
         copy_(part, value)
         return
-    source = value if isinstance(value, Tensor) else as_tensor(stored(value, input.dtype))
+    source = value if isinstance(value, Tensor) else as_tensor(checked_scalar(value, input.dtype))
     mask = where.chosen[0][1]
     if len(where.chosen) == 1 and mask.dtype is dtypes.bool_ and source.numel() == 1:
         wide = reshape(

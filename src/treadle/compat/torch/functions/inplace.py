@@ -1,4 +1,4 @@
-"""Methods whose names end in `_`, and `+=` and its like: the function, written into the tensor it was called on."""
+"""In-place forms of functions: methods ending in `_`, augmented assignment, `inplace=` and `out=`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from treadle.compat.torch.functions.writing import copy_
 from treadle.compat.torch.tensor import Tensor
 
 
-def written(target: Tensor, result: Tensor) -> Tensor:
-    """`target` with the elements of `result`. Raises RuntimeError if it cannot hold them."""
+def write_into(target: Tensor, result: Tensor) -> Tensor:
+    """Writes `result` into `target` and returns it. Raises RuntimeError if dtype or shape do not fit."""
     if result.dtype.category > target.dtype.category:
         names = [dtypes.SCALARS[each.dtype.name] for each in (result, target)]
         raise RuntimeError(f"result type {names[0]} can't be cast to the desired output type {names[1]}")
@@ -25,33 +25,33 @@ def written(target: Tensor, result: Tensor) -> Tensor:
     return copy_(target, result)
 
 
-def perhaps_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`function` with the argument `inplace`: whether its result is written into the tensor it is given."""
+def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns `function` with an argument `inplace`, which writes the result into the input."""
 
     @wraps(function)
     def call(input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Tensor:
         result = function(input, *args, **kwargs)
-        return written(input, result) if inplace else result
+        return write_into(input, result) if inplace else result
 
     return call
 
 
-def into_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`function` with the argument `out`: a tensor that its result is written into."""
+def with_out(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Returns `function` with an argument `out`, a tensor to write the result into."""
 
     @wraps(function)
     def call(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Tensor:
         result = function(*args, **kwargs)
-        return result if out is None else written(out, result)
+        return result if out is None else write_into(out, result)
 
     return call
 
 
 def in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor]:
-    """`x.name_(...)` of `x.name(...)`."""
+    """Returns the method `x.name_(...)` for `x.name(...)`."""
 
     def method(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return written(input, function(input, *args, **kwargs))
+        return write_into(input, function(input, *args, **kwargs))
 
     method.__name__ = f"{name}_"
     method.__doc__ = f"x.{name}(...), written into x."
@@ -59,12 +59,12 @@ def in_place(function: Callable[..., Tensor], name: str) -> Callable[..., Tensor
 
 
 def uniform_(input: Tensor, a: float = 0, b: float = 1) -> Tensor:
-    """Random numbers in [a, b)."""
+    """Fills the tensor with random numbers in [a, b)."""
     return copy_(input, add(mul(creation.rand(*input.shape, dtype=input.dtype), b - a), a))
 
 
 def normal_(input: Tensor, mean: float = 0, std: float = 1) -> Tensor:
-    """Random numbers of a normal distribution."""
+    """Fills the tensor with normally distributed random numbers."""
     return copy_(input, add(mul(creation.randn(*input.shape, dtype=input.dtype), std), mean))
 
 
@@ -74,4 +74,4 @@ NAMES = (
     "log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill mul multiply ne neg negative pow reciprocal relu "
     "remainder round rsqrt scatter scatter_add sigmoid sign sin sinh sqrt square sub subtract tan tanh tril triu true_divide trunc"
 )
-"""The functions that have a method with `_` too."""
+"""The functions that also have an in-place method."""

@@ -21,19 +21,19 @@ def _reduced(each: Tensor, reduction: str) -> Tensor:
 
 @tensor_function
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """The squares of the differences."""
+    """Returns the squares of the differences."""
     return _reduced(pow_(sub(input, target), 2), reduction)
 
 
 @tensor_function
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
-    """The sizes of the differences."""
+    """Returns the sizes of the differences."""
     return _reduced(abs_(sub(input, target)), reduction)
 
 
 @tensor_function
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    """d^2 / (2 beta) for differences d below beta, |d| - beta / 2 above."""
+    """Returns d^2 / (2 beta) for differences d below beta, |d| - beta / 2 above."""
     if beta == 0:
         return l1_loss(input, target, reduction=reduction)
     return _reduced(div(_huber(sub(input, target), beta), beta), reduction)
@@ -41,7 +41,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", be
 
 @tensor_function
 def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    """d^2 / 2 for differences d below delta, delta (|d| - delta / 2) above."""
+    """Returns d^2 / 2 for differences d below delta, delta (|d| - delta / 2) above."""
     return _reduced(_huber(sub(input, target), delta), reduction)
 
 
@@ -54,7 +54,7 @@ def _huber(apart: Tensor, delta: float) -> Tensor:
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """-(y log p + (1 - y) log(1 - p)); logarithms count as -100 at least."""
+    """Returns -(y log p + (1 - y) log(1 - p)), with logarithms limited to at least -100."""
     yes, no = clamp(log(input), -100), clamp(log(sub(1, input)), -100)
     each = neg(add(mul(target, yes), mul(sub(1, target), no)))
     return _reduced(each if weight is None else mul(each, weight), reduction)
@@ -69,7 +69,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input), exact for large inputs."""
+    """Returns binary_cross_entropy of sigmoid(input), without overflow for large inputs."""
     no = mul(sub(1, target), softplus(input))
     yes = mul(target, softplus(neg(input)))
     each = add(no, yes if pos_weight is None else mul(yes, pos_weight))
@@ -78,7 +78,7 @@ def binary_cross_entropy_with_logits(
 
 @tensor_function
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """target (log target - input), 0 where target is 0; "batchmean" divides the sum by the first axis."""
+    """Returns target (log target - input), 0 where target is 0; "batchmean" divides the sum by the size of the first axis."""
     if log_target:
         each = mul(exp(target), sub(target, input))
     else:
@@ -98,9 +98,9 @@ def nll_loss(
     ignore_index: int = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    """Minus the logarithms of probabilities that input [N, C, *] or [C] has for the classes target [N, *] or [].
+    """Returns minus the log-probabilities of the target classes [N, *] or [] in input [N, C, *] or [C].
 
-    The mean is weighted, and leaves out what has the class `ignore_index`. Raises RuntimeError for shapes that do not fit.
+    The mean is weighted and excludes targets equal to `ignore_index`. Raises RuntimeError if shapes do not fit.
     """
     axis = 0 if input.ndim == 1 else 1
     if tuple(input.shape[:axis] + input.shape[axis + 1 :]) != tuple(target.shape):
@@ -116,7 +116,7 @@ def nll_loss(
 
 
 def _shares(classes: Tensor, kept: Tensor, weight: Tensor | None, like: Tensor) -> Tensor:
-    """What each element weighs: 0 where it is left out."""
+    """Returns the weight of each element, 0 where it is ignored."""
     if weight is None:
         return cast(kept, like.dtype)
     return where(kept, reshape(index_select(weight, 0, reshape(classes, [-1])), classes.shape), 0.0)
@@ -132,7 +132,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """nll_loss of log_softmax(input [N, C, *] or [C]); target holds classes, or probabilities in the shape of input."""
+    """Returns nll_loss of log_softmax(input [N, C, *] or [C]); target holds classes, or probabilities of the shape of input."""
     axis = 0 if input.ndim == 1 else 1
     known = log_softmax(input, axis)
     classes = input.shape[axis]

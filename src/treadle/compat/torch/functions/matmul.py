@@ -12,7 +12,7 @@ from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.arithmetic import add, logical_and
 from treadle.compat.torch.functions.axes import axis_of
 from treadle.compat.torch.functions.promotion import common
-from treadle.compat.torch.functions.rule import noted, of_op
+from treadle.compat.torch.functions.rule import apply_rule, of_op
 from treadle.compat.torch.functions.shape import expanded, permute, reshape
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
@@ -26,7 +26,7 @@ def _product(a: Tensor, b: Tensor, **attrs: Any) -> Tensor:
 
 @tensor_function
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """[n, m] times [m, p]."""
+    """Returns the product of matrices [n, m] and [m, p]."""
     _need_matrices(input, mat2)
     return _product(input, mat2)
 
@@ -42,7 +42,7 @@ def _need_matrices(input: Tensor, mat2: Tensor) -> None:
 
 @tensor_function
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """[b, n, m] times [b, m, p]."""
+    """Returns the products of matrices in batches [b, n, m] and [b, m, p]."""
     _need_batches(input, mat2)
     return _product(input, mat2)
 
@@ -60,13 +60,13 @@ def _need_batches(input: Tensor, mat2: Tensor) -> None:
 
 @tensor_function
 def matmul(input: Tensor, other: Tensor) -> Tensor:
-    """NumPy's matrix product: vectors, matrices, batches that broadcast."""
+    """Returns the product of vectors, matrices, or batches that broadcast, as numpy.matmul."""
     return _product(input, other)
 
 
 @tensor_function
 def mv(input: Tensor, vec: Tensor) -> Tensor:
-    """[n, m] times [m]."""
+    """Returns the product of a matrix [n, m] and a vector [m]."""
     if input.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
     return _product(input, vec)
@@ -74,7 +74,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 @tensor_function
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """[n] times [n], a number."""
+    """Returns the dot product of vectors [n]."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     return _product(input, tensor)
@@ -82,14 +82,14 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 @tensor_function
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat1 @ mat2), of matrices."""
+    """Returns beta * input + alpha * (mat1 @ mat2) for matrices."""
     _need_matrices(mat1, mat2)
     return _added("addmm", (input, mat1, mat2), beta, alpha)
 
 
 @tensor_function
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2), of batches of matrices."""
+    """Returns beta * input + alpha * (batch1 @ batch2) for batches of matrices."""
     _need_batches(batch1, batch2)
     return _added("baddbmm", (input, batch1, batch2), beta, alpha)
 
@@ -102,20 +102,20 @@ def _added(op: str, operands: tuple[Tensor, Tensor, Tensor], beta: float, alpha:
     expanded(added, (*one.shape[:-1], two.shape[-1]))
     if not one.dtype.is_floating_point:
         beta, alpha = int(beta), int(alpha)
-    found: Tensor = noted(op, (*operands, beta, alpha))
+    found: Tensor = apply_rule(op, (*operands, beta, alpha))
     return found
 
 
 @tensor_function
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """input @ weight.T + bias."""
+    """Returns input @ weight.T + bias."""
     product = _product(input, weight, transpose_b=weight.ndim > 1)
     return product if bias is None else add(product, bias)
 
 
 @tensor_function
 def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sums of products in Einstein's notation."""
+    """Returns sums of products in Einstein notation."""
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
     tensors, _ = common(*operands)
@@ -123,7 +123,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Sequence[int]] = 2) -> Tensor:
-    """Sums of products over the last axes of `a` and the first of `b`, or over those named."""
+    """Returns sums of products over the last axes of `a` and the first of `b`, or over those named."""
     if isinstance(dims, int):
         dims = [list(range(a.ndim - dims, a.ndim)), list(range(dims))]
     over = [[axis_of(x, dim) for dim in named] for x, named in ((a, dims[0]), (b, dims[1]))]
@@ -140,7 +140,7 @@ _outer = of_op("outer", lambda input, vec2: (input, vec2))
 
 @tensor_function
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """Products of each element of one vector with each of the other; of bools, and."""
+    """Returns the products of all pairs of elements of two vectors; for bools, the logical and."""
     for name, each in (("self", input), ("vec2", vec2)):
         if each.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each.ndim}-D")

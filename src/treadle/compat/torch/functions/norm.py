@@ -1,4 +1,4 @@
-"""Normalisation: with statistics of the input, or of training."""
+"""Normalization, with statistics of the input or of training."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 over the last axes, which must be `normalized_shape`; then times weight plus bias."""
+    """Normalizes over the last axes, which must have the shape `normalized_shape`, then applies weight and bias."""
     return emit("layer_norm", input, weight, bias, axis=_first_of(input, normalized_shape), epsilon=eps)
 
 
 def _first_of(x: Tensor, normalized_shape: Sequence[int]) -> int:
-    """The first of the last axes of `x`, which must be `normalized_shape`. Raises RuntimeError if they are not."""
+    """Returns the first of the last axes of `x`. Raises RuntimeError if their shape is not `normalized_shape`."""
     shape = tuple(normalized_shape)
     if tuple(x.shape[-len(shape) :]) != shape:
         raise RuntimeError(
@@ -42,7 +42,7 @@ def _first_of(x: Tensor, normalized_shape: Sequence[int]) -> int:
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
-    """Divided by the root of the mean square over the last axes, times weight."""
+    """Divides by the root of the mean square over the last axes, then multiplies by weight."""
     small = float(np.finfo(input.dtype.numpy).eps) if eps is None else eps
     return emit("rms_norm", input, weight, axis=_first_of(input, normalized_shape), epsilon=small)
 
@@ -64,7 +64,10 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
-    """(input - mean) / sqrt(var + eps) * weight + bias for each channel, with the statistics that are given."""
+    """Returns (input - mean) / sqrt(var + eps) * weight + bias for each channel.
+
+    Raises NotImplementedError if it is to compute statistics of the batch.
+    """
     if training or running_mean is None or running_var is None:
         raise NotImplementedError("batch_norm with statistics of the batch: treadle runs inference; call module.eval()")
     return emit("batch_norm", input, *_ones_and_zeros(input, weight, bias), running_mean, running_var, epsilon=eps)
@@ -78,7 +81,7 @@ def group_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Mean 0 and variance 1 over each group of channels; then times weight plus bias."""
+    """Normalizes each group of channels, then applies weight and bias."""
     return emit("group_norm", input, *_ones_and_zeros(input, weight, bias), groups=num_groups, epsilon=eps)
 
 
@@ -91,5 +94,5 @@ instance_norm = of_op(
 
 @tensor_function
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
-    """Divided by the norm along `dim`, which counts as `eps` at least."""
+    """Divides by the norm along `dim`, or by `eps` if that is larger."""
     return div(input, clamp(norm(input, p, dim, keepdim=True), eps))

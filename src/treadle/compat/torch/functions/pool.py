@@ -1,4 +1,4 @@
-"""Pools: over windows of a size, or (adaptive) over as many windows as there are to be results."""
+"""Pooling over windows of a size, or (adaptive) into results of a size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.rule import noted, of_op
+from treadle.compat.torch.functions.rule import apply_rule, of_op
 from treadle.compat.torch.tensor import Tensor
 
 
@@ -14,7 +14,7 @@ def _adaptive_max(rank: int) -> Callable[..., Tensor]:
     op = f"adaptive_max_pool{rank}d"
 
     def function(input: Tensor, output_size: Any) -> Tensor:
-        largest: Tensor = noted(op, (input, output_size))[0]
+        largest: Tensor = apply_rule(op, (input, output_size))[0]
         return largest
 
     function.__name__, function.__doc__ = op, f"PyTorch's {op}."

@@ -1,4 +1,4 @@
-"""Operands of several element types in the type that PyTorch computes in."""
+"""Type promotion: operands of several dtypes, converted to the one that PyTorch computes in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dtypes import dtype
-from treadle.compat.torch.overflow import wrapped
+from treadle.compat.torch.overflow import wrapping_scalar
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
 
@@ -17,7 +17,7 @@ Operand = Any
 
 
 def as_tensor(value: Operand) -> Tensor:
-    """`value` as a tensor; a number gets the element type it has among tensors."""
+    """Returns `value` as a tensor; a Python number gets PyTorch's default dtype for its type."""
     if isinstance(value, Tensor):
         return value
     if isinstance(value, np.ndarray):
@@ -28,12 +28,12 @@ def as_tensor(value: Operand) -> Tensor:
 
 
 def cast(x: Tensor, to: dtype) -> Tensor:
-    """`x` with the element type `to`."""
+    """Returns `x` with the dtype `to`."""
     return x if x.dtype is to else emit("cast", x, to=to.core)
 
 
 def common_type(*values: Operand) -> dtype:
-    """The element type that tensors and numbers have in common."""
+    """Returns the promoted dtype of tensors and numbers."""
     dimensioned = [t.dtype for t in values if isinstance(t, Tensor) and t.ndim]
     scalars = [t.dtype for t in values if isinstance(t, Tensor) and not t.ndim]
     numbers = [dtypes.of_number(t) for t in values if not isinstance(t, Tensor)]
@@ -41,7 +41,7 @@ def common_type(*values: Operand) -> dtype:
 
 
 def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dtype]:
-    """The operands in their common element type (at least of the category of `least`), and that type.
+    """Returns the operands in their promoted dtype (at least of the category of `least`), and that dtype.
 
     Numbers become constant arrays.
     """
@@ -49,10 +49,10 @@ def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dty
     to = common_type(*tensors)
     if least is not None and to.category < least.category:
         to = least
-    return [cast(t, to) if isinstance(t, Tensor) else wrapped(t, to.numpy) for t in tensors], to
+    return [cast(t, to) if isinstance(t, Tensor) else wrapping_scalar(t, to.numpy) for t in tensors], to
 
 
 def need_floats(kernel: str, kind: dtype) -> None:
-    """Raises NotImplementedError, which names PyTorch's `kernel`, if the element type is not of floats."""
+    """Raises NotImplementedError, naming PyTorch's `kernel`, if the dtype is not a floating-point one."""
     if not kind.is_floating_point:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.SCALARS[kind.name]}'")

@@ -1,4 +1,4 @@
-"""Reductions, and positions and orders of elements."""
+"""Reductions, cumulative ops, sorting, and positions of extremes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from treadle.compat.torch.functions.arithmetic import (
     sub,
     where,
 )
-from treadle.compat.torch.functions.axes import Dims, as_before, as_line, axes_of, axis_of, need_elements
+from treadle.compat.torch.functions.axes import Dims, at_least_1d, axes_of, axis_of, need_elements, restore_rank
 from treadle.compat.torch.functions.elementary import exp, log
 from treadle.compat.torch.functions.promotion import cast
-from treadle.compat.torch.functions.rule import noted
+from treadle.compat.torch.functions.rule import apply_rule
 from treadle.compat.torch.recording import emit, emit_many
 from treadle.compat.torch.tensor import Tensor
 
 
 class Extreme(NamedTuple):
-    """Values along an axis and where they were found."""
+    """Values along an axis and their indices."""
 
     values: Tensor
     indices: Tensor
@@ -50,13 +50,13 @@ def _summable(x: Tensor, to: DType | None) -> Tensor:
 
 @tensor_function
 def sum_(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The sum over `dim` (None: all axes); of integers and bools an int64."""
+    """Returns the sum over `dim` (None: all axes), as int64 for integers and bools."""
     return _reduced("reduce_sum", _summable(input, dtype), dim, keepdim)
 
 
 @tensor_function
 def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The mean over `dim` (None: all axes)."""
+    """Returns the mean over `dim` (None: all axes). Raises RuntimeError for integers."""
     x = input if dtype is None else cast(input, dtype)
     if not x.dtype.is_floating_point:
         raise RuntimeError(
@@ -68,33 +68,33 @@ def mean(input: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: DType
 
 @tensor_function
 def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: DType | None = None) -> Tensor:
-    """The product over one axis, or all."""
+    """Returns the product over one axis, or all."""
     return _reduced("reduce_prod", _summable(input, dtype), dim, keepdim)
 
 
 @tensor_function
 def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The largest element over `dim`."""
+    """Returns the largest element over `dim`."""
     need_elements("amax", input, dim)
     return _reduced("reduce_max", input, dim, keepdim)
 
 
 @tensor_function
 def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The smallest element over `dim`."""
+    """Returns the smallest element over `dim`."""
     need_elements("amin", input, dim)
     return _reduced("reduce_min", input, dim, keepdim)
 
 
 @tensor_function
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the largest element is; with `dim` None, in the flattened tensor."""
+    """Returns the index of the largest element; with `dim` None, in the flattened tensor."""
     return _arg("argmax", input, dim, keepdim)
 
 
 @tensor_function
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Where the smallest element is; with `dim` None, in the flattened tensor."""
+    """Returns the index of the smallest element; with `dim` None, in the flattened tensor."""
     return _arg("argmin", input, dim, keepdim)
 
 
@@ -104,7 +104,7 @@ def _arg(op: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     need_elements(op, x, dim)
     if dim is None:
         x, dim, keepdim = emit("reshape", x, np.asarray([-1], np.int64), allowzero=False), 0, False
-    return as_before(emit(op, as_line(x), axis=axis_of(x, dim), keepdims=keepdim and x.ndim > 0, last=False), x)
+    return restore_rank(emit(op, at_least_1d(x), axis=axis_of(x, dim), keepdims=keepdim and x.ndim > 0, last=False), x)
 
 
 def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]) -> Callable[..., Any]:
@@ -135,7 +135,7 @@ def var(
     *,
     correction: int | None = None,
 ) -> Tensor:
-    """The variance over `dim`; the divisor is the count less `correction` (1 unless `unbiased` is False)."""
+    """Returns the variance over `dim`; the divisor is the count minus `correction` (1 unless `unbiased` is False)."""
     over: Dims = None if isinstance(dim, bool) else dim
     unbiased = dim if isinstance(dim, bool) else unbiased
     if not input.dtype.is_floating_point:
@@ -157,13 +157,13 @@ def std(
     *,
     correction: int | None = None,
 ) -> Tensor:
-    """The square root of `var`."""
+    """Returns the square root of `var`."""
     return sqrt(var(input, dim, unbiased, keepdim, correction=correction))
 
 
 @tensor_function
 def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """The p-norm: the Euclidean one for 2 and "fro", the largest size for infinity."""
+    """Returns the p-norm: Euclidean for 2 and "fro", the largest magnitude for infinity."""
     if not input.dtype.is_floating_point:
         raise RuntimeError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtypes.SCALARS[input.dtype.name]}"
@@ -186,7 +186,7 @@ def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> 
 
 @tensor_function
 def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(input))) without overflow: shifted by the largest element (by 0 where that is infinite: no inf - inf)."""
+    """Returns log(sum(exp(input))), shifted by the largest element against overflow (by 0 where that is infinite)."""
     x = cast(input, input.dtype if input.dtype.is_floating_point else dtypes.float32)
     largest = _reduced("reduce_max", x, dim, keepdim=True)
     shift = where(isinf(largest), 0, largest)
@@ -196,18 +196,21 @@ def logsumexp(input: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
 
 @tensor_function
 def all_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether every element holds; of bytes as bytes."""
-    return _holding("reduce_min", input, dim, keepdim)
+    """Returns whether all elements are true; uint8 for uint8."""
+    return _any_or_all("reduce_min", input, dim, keepdim)
 
 
 @tensor_function
 def any_(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
-    """Whether an element holds; of bytes as bytes."""
-    return _holding("reduce_max", input, dim, keepdim)
+    """Returns whether any element is true; uint8 for uint8."""
+    return _any_or_all("reduce_max", input, dim, keepdim)
 
 
-def _holding(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
-    """any ("reduce_max") or all ("reduce_min"). An empty list of axes reduces none, unlike those of other reductions."""
+def _any_or_all(op: str, x: Tensor, dim: Dims, keepdim: bool) -> Tensor:
+    """Computes any ("reduce_max") or all ("reduce_min").
+
+    Unlike other reductions, an empty list of axes reduces none.
+    """
     none = dim is not None and not isinstance(dim, int) and len(dim) == 0
     found = _flags(x) if none else _reduced(op, _flags(x), dim, keepdim)
     return cast(gt(found, 0), _flag_type(x))
@@ -223,37 +226,37 @@ def _flags(x: Tensor) -> Tensor:
 
 @tensor_function
 def cumsum(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Running sums along `dim`."""
-    x = as_line(_summable(input, dtype))
-    return as_before(emit("cumsum", x, axis=axis_of(input, dim), exclusive=False, reverse=False), input)
+    """Returns cumulative sums along `dim`."""
+    x = at_least_1d(_summable(input, dtype))
+    return restore_rank(emit("cumsum", x, axis=axis_of(input, dim), exclusive=False, reverse=False), input)
 
 
 @tensor_function
 def cumprod(input: Tensor, dim: int, *, dtype: DType | None = None) -> Tensor:
-    """Running products along `dim`; of integers and bools an int64."""
-    found: Tensor = noted("cumprod", (_summable(input, dtype), dim))
+    """Returns cumulative products along `dim`, as int64 for integers and bools."""
+    found: Tensor = apply_rule("cumprod", (_summable(input, dtype), dim))
     return found
 
 
 @tensor_function
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Extreme:
-    """The k largest (or smallest) elements along `dim`, in order, and where they are."""
+    """Returns the k largest (or smallest) elements along `dim`, in order, and their indices."""
     axis = axis_of(input, dim)
-    x = as_line(input)
+    x = at_least_1d(input)
     if not 0 <= k <= x.shape[axis]:
         raise RuntimeError("selected index k out of range")
     count = np.asarray([k if input.ndim else 1], np.int64)
     found = emit_many("top_k", x, count, outputs=2, axis=axis, largest=largest, sorted=sorted)
-    return Extreme(*(as_before(each, input) for each in found))
+    return Extreme(*(restore_rank(each, input) for each in found))
 
 
 @tensor_function
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Extreme:
-    """All elements along `dim` in order, and where they were."""
-    return topk(input, as_line(input).shape[axis_of(input, dim)], dim, largest=descending)
+    """Sorts along `dim`; returns the elements and their indices."""
+    return topk(input, at_least_1d(input).shape[axis_of(input, dim)], dim, largest=descending)
 
 
 @tensor_function
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """Where the elements of `sort` were."""
+    """Returns the indices of `sort`."""
     return sort(input, dim, descending).indices

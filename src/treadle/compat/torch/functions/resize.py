@@ -1,11 +1,11 @@
-"""Images of another resolution."""
+"""Resizing of images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from treadle.compat.torch.dispatch import tensor_function
-from treadle.compat.torch.functions.rule import noted, of_op
+from treadle.compat.torch.functions.rule import apply_rule, of_op
 from treadle.compat.torch.tensor import Tensor
 
 pixel_shuffle = of_op("pixel_shuffle", lambda input, upscale_factor: (input, upscale_factor))
@@ -26,7 +26,10 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """[N, C, *S] resized to `size`, or by `scale_factor`. Raises NotImplementedError for a mode that S does not have."""
+    """Resizes [N, C, *S] to `size` or by `scale_factor`.
+
+    Raises NotImplementedError for a mode that this rank does not have.
+    """
     rank = input.ndim - 2
     op = _RESIZES.get((mode, rank))
     if op is None:
@@ -43,5 +46,5 @@ def interpolate(
     else:
         sizes = [size] * rank if isinstance(size, int) else list(size or ())
     corners = () if mode == "nearest" else (bool(align_corners),)
-    found: Tensor = noted(op, (input, sizes, *corners, *([None] * rank if scales is None else scales)))
+    found: Tensor = apply_rule(op, (input, sizes, *corners, *([None] * rank if scales is None else scales)))
     return found

@@ -1,4 +1,4 @@
-"""Functions by a rule of `frontends.torch`: what it builds for an ATen op, noted in the current recording."""
+"""Functions made from the rules of `frontends.torch`: what a rule builds for an ATen op is emitted into the current recording."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from treadle.graph.value import Value
 
 
 def of_op(op: str, arguments: Callable[..., tuple[Any, ...]] | None = None) -> Callable[..., Tensor]:
-    """The function of the ATen op `op`; `arguments` puts what users give into the order of the op's schema.
+    """Returns the function of the ATen op `op`; `arguments` maps the user's arguments to the order of the op's schema.
 
-    Without `arguments` users give what the rule takes, by its names.
+    Without `arguments`, users pass the rule's parameters by position or name.
     """
     ordered = arguments or _as_of(op)
 
     @wraps(ordered)
     def function(*args: Any, **kwargs: Any) -> Tensor:
-        result: Tensor = noted(op, ordered(*args, **kwargs))
+        result: Tensor = apply_rule(op, ordered(*args, **kwargs))
         return result
 
     function.__name__ = op.partition(".")[0]
@@ -54,10 +54,10 @@ def _as_of(op: str) -> Callable[..., tuple[Any, ...]]:
     return ordered
 
 
-def noted(op: str, args: tuple[Any, ...]) -> Any:
-    """The result of the ATen op `op`: a Tensor or a list of them; arrays among `args` are constants.
+def apply_rule(op: str, args: tuple[Any, ...]) -> Any:
+    """Emits the ATen op `op` and returns its result: a Tensor or a list of them. Arrays among `args` are constants.
 
-    Raises RuntimeError if the arguments do not fit.
+    Raises RuntimeError if the arguments do not fit, NotImplementedError if the rule does not support them.
     """
     graph = Graph("aten")
     builder = Builder(graph)
@@ -79,7 +79,7 @@ def noted(op: str, args: tuple[Any, ...]) -> Any:
 
 
 def _lowered(argument: Any, builder: Builder, found: dict[Value, Tensor]) -> Any:
-    """What the rule gets for an argument; the value of a tensor is noted in `found`."""
+    """Returns an argument as the rule takes it, and stores the value of a tensor in `found`."""
     if isinstance(argument, Tensor):
         value = builder.graph.input(f"v{len(found)}", argument.dtype.core, tuple(argument.shape))
         found[value] = argument
@@ -92,7 +92,7 @@ def _lowered(argument: Any, builder: Builder, found: dict[Value, Tensor]) -> Any
 
 
 def _raised(result: Any, found: dict[Value, Tensor]) -> Any:
-    """The tensors of the values that a rule gave."""
+    """Returns a rule's result with tensors in place of values."""
     if isinstance(result, Value):
         return found[result] if result in found else Tensor(result.data)
     return [_raised(each, found) for each in result] if isinstance(result, list | tuple) else result

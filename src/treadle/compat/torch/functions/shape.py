@@ -1,4 +1,7 @@
-"""Other views of the same elements. Outside scripts they share memory with their operand, as PyTorch's do."""
+"""Views, permutations, concatenation and splitting.
+
+Outside scripts views share memory with their operand, as in PyTorch.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ from treadle.ops.op import Array
 
 
 def ints(values: Sequence[int]) -> Array:
-    """Numbers as a constant operand."""
+    """Returns numbers as a constant int64 operand."""
     return np.asarray(list(values), np.int64)
 
 
 def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
-    """`f(2, 3)` and `f((2, 3))` mean the same."""
+    """Returns the sizes of `f(2, 3)` and of `f((2, 3))` alike."""
     if len(given) == 1 and isinstance(given[0], list | tuple):
         given = tuple(given[0])
     return tuple(int(size) for size in given)
@@ -34,9 +37,10 @@ def sizes(given: tuple[Any, ...]) -> tuple[int, ...]:
 def view_function(
     view: Callable[..., Array], back: Callable[..., Tensor]
 ) -> Callable[[Callable[..., Tensor]], Callable[..., Tensor]]:
-    """Outside recordings the function is `view` of the array; inside, it emits ops.
+    """Decorates a function whose result is a view.
 
-    `back` takes the operand and a new value of the view, and gives the operand with that written into it.
+    Outside recordings it returns `view` of the array; inside, it emits ops. `back(base, new, ...)` returns the base
+    with the view's new value written into it.
     """
 
     def decorate(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -79,7 +83,10 @@ def _expanded_back(base: Tensor, new: Tensor, *shape: Any) -> Tensor:
 
 
 def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
-    """`shape` with its -1 filled in. Raises RuntimeError if x has another number of elements."""
+    """Returns `shape` with -1 replaced by the size it stands for.
+
+    Raises RuntimeError if x has another number of elements.
+    """
     count, known = x.numel(), int(np.prod([size for size in shape if size != -1], dtype=np.int64))
     found = tuple(count // max(1, known) if size == -1 else size for size in shape)
     if list(shape).count(-1) > 1 or int(np.prod(found, dtype=np.int64)) != count:
@@ -89,12 +96,15 @@ def full_shape(x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
 
 @view_function(lambda x, array, *shape: array.reshape(full_shape(x, sizes(shape))), _reshaped_back)
 def reshape(input: Tensor, *shape: Any) -> Tensor:
-    """The elements in another shape; one size may be -1."""
+    """Returns the elements in another shape; one size may be -1."""
     return emit("reshape", input, ints(full_shape(input, sizes(shape))), allowzero=True)
 
 
 def view(input: Tensor, *shape: Any) -> Tensor:
-    """The same memory in another shape, or (of an element type) its bytes as that type. Raises RuntimeError for a copy."""
+    """Returns a view of the memory in another shape, or as another dtype.
+
+    Raises RuntimeError where that needs a copy.
+    """
     if len(shape) == 1 and isinstance(shape[0], dtype):
         return Tensor(input.numpy().view(shape[0].numpy))
     result = reshape(input, *shape)
@@ -107,12 +117,12 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
-    """In the shape of another."""
+    """Returns a view in the shape of another tensor."""
     return reshape(input, other.shape)
 
 
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The axes from `start_dim` to `end_dim` as one."""
+    """Merges the axes from `start_dim` to `end_dim` into one."""
     if not input.ndim:
         return reshape(input, 1)
     first, last = axis_of(input, start_dim), axis_of(input, end_dim)
@@ -123,7 +133,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One axis as several."""
+    """Splits one axis into several."""
     axis = axis_of(input, dim)
     if not input.ndim:
         raise RuntimeError("unflatten: a tensor without axes has none that could become several")
@@ -152,12 +162,12 @@ def _perm(x: Tensor, dims: tuple[Any, ...]) -> tuple[int, ...]:
 
 @view_function(lambda x, array, *dims: array.transpose(_perm(x, dims)), _permuted_back)
 def permute(input: Tensor, *dims: Any) -> Tensor:
-    """The axes in another order."""
+    """Reorders the axes."""
     return emit("transpose", input, perm=_perm(input, dims))
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Two axes swapped."""
+    """Swaps two axes."""
     perm = list(range(input.ndim))
     a, b = axis_of(input, dim0), axis_of(input, dim1)
     if perm:
@@ -166,14 +176,14 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 def t(input: Tensor) -> Tensor:
-    """The transposed matrix."""
+    """Returns the transposed matrix."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return transpose(input, 0, 1) if input.ndim == 2 else input
 
 
 def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """Without axes of length 1: all of them, or those of `dim`."""
+    """Removes axes of length 1: all, or those in `dim`."""
     if dim is None:
         return reshape(input, [size for size in input.shape if size != 1])
     axes = [axis_of(input, each) for each in ([dim] if isinstance(dim, int) else dim)]
@@ -181,7 +191,7 @@ def squeeze(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 
 def unsqueeze(input: Tensor, dim: int) -> Tensor:
-    """With an axis of length 1 put in at `dim`."""
+    """Inserts an axis of length 1 at `dim`."""
     if not -input.ndim - 1 <= dim <= input.ndim:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-input.ndim - 1}, {input.ndim}], but got {dim})"
@@ -191,7 +201,10 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
 
 
 def expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The sizes of `x` expanded to `shape`, whose -1 keep an axis. Raises RuntimeError if it cannot be."""
+    """Returns the sizes of `x` expanded to `shape`, where -1 keeps a size.
+
+    Raises RuntimeError if it cannot be expanded.
+    """
     lead = len(shape) - x.ndim
     if lead < 0:
         raise RuntimeError(
@@ -210,18 +223,18 @@ def expanded(x: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @view_function(lambda x, array, *shape: np.broadcast_to(array, expanded(x, sizes(shape))), _expanded_back)
 def expand(input: Tensor, *shape: Any) -> Tensor:
-    """Axes of length 1 repeated; -1 keeps an axis."""
+    """Repeats axes of length 1 without a copy; -1 keeps a size."""
     return emit("expand", input, ints(expanded(input, sizes(shape))))
 
 
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
-    """Expanded to the shape of `other`."""
+    """Expands to the shape of `other`."""
     return expand(input, other.shape)
 
 
 @tensor_function
 def repeat(input: Tensor, *repeats: Any) -> Tensor:
-    """Copies along each axis."""
+    """Repeats the tensor along each axis."""
     counts = sizes(repeats)
     lead = (1,) * (len(counts) - input.ndim)
     return emit("tile", reshape(input, (*lead, *input.shape)), ints(counts))
@@ -229,7 +242,7 @@ def repeat(input: Tensor, *repeats: Any) -> Tensor:
 
 @tensor_function
 def contiguous(input: Tensor) -> Tensor:
-    """The tensor in row-major memory; itself if it is."""
+    """Returns the tensor in row-major memory; itself if it is so already."""
     return input if input.is_contiguous() else Tensor(np.ascontiguousarray(input.numpy()))
 
 
@@ -239,13 +252,13 @@ def _copied(input: Tensor) -> Tensor:
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy."""
+    """Returns a copy."""
     return Tensor(input.numpy().copy()) if current() is None else _copied(input)
 
 
 @tensor_function
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors one after another along `dim`, in their common element type."""
+    """Concatenates tensors along `dim`, in their promoted dtype."""
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     operands, _ = common(*tensors)
@@ -256,7 +269,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @tensor_function
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors of one shape along a new axis."""
+    """Stacks tensors of one shape along a new axis."""
     if not len(tensors):
         raise RuntimeError("stack expects a non-empty TensorList")
     for index, each in enumerate(tensors):
@@ -269,7 +282,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Pieces of a size (the last may be shorter), or of the sizes given."""
+    """Splits into pieces of a size (the last may be smaller), or of the given sizes."""
     if not tensor.ndim:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     axis = axis_of(tensor, dim)
@@ -292,7 +305,7 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
 
 
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` equal pieces, the last perhaps shorter."""
+    """Splits into at most `chunks` pieces of equal size; the last may be smaller."""
     if chunks < 1:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     if not input.ndim:
@@ -302,7 +315,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """`length` entries along `dim`, from `start` on."""
+    """Returns `length` entries along `dim`, from `start` on."""
     if not input.ndim:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     axis = axis_of(input, dim)
@@ -318,12 +331,12 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """One entry along `dim`."""
+    """Returns one entry along `dim`, without that axis."""
     return input[(*(slice(None),) * axis_of(input, dim), index)]
 
 
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Every entry along `dim`."""
+    """Returns all entries along `dim`."""
     axis = axis_of(input, dim)
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
@@ -332,7 +345,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 @tensor_function
 def flip(input: Tensor, *axes_: Any, dims: Any = None) -> Tensor:
-    """Axes in reverse."""
+    """Reverses axes."""
     axes = [axis_of(input, dim) for dim in sizes(axes_ if dims is None else (dims,))]
     if not input.ndim:
         return emit("identity", input)

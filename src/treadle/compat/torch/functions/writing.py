@@ -1,4 +1,4 @@
-"""Writing into a tensor's memory."""
+"""Writes into a tensor's memory."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.promotion import as_tensor, cast
 from treadle.compat.torch.functions.shape import expand, reshape
-from treadle.compat.torch.overflow import stored
+from treadle.compat.torch.overflow import checked_scalar
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.ops.op import Array
 
 
 def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Write `src` into the tensor's memory, as its element type. Raises RuntimeError if shapes or a number do not fit."""
+    """Writes `src` into the tensor, converted to its dtype. Raises RuntimeError if shapes or a number do not fit."""
     if isinstance(src, bool | int | float | np.generic):
-        src = stored(src, input.dtype, input.numel())
+        src = checked_scalar(src, input.dtype, input.numel())
     source = as_tensor(src)
     recording = current()
     if recording is None:
@@ -33,7 +33,7 @@ def copy_(input: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
 
 
 def _memory(x: Tensor) -> Array:
-    """The array of `x`, to write to."""
+    """Returns the array of `x` for writing. Raises RuntimeError if it is read-only."""
     array = x.numpy()
     if array.flags.writeable:
         return array
@@ -71,12 +71,12 @@ def _fits(target: Tensor, source: Tensor) -> None:
 
 
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Write one number everywhere."""
+    """Fills the tensor with one number."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     return copy_(input, value)
 
 
 def zero_(input: Tensor) -> Tensor:
-    """Write 0 everywhere."""
+    """Fills the tensor with 0."""
     return copy_(input, 0)

@@ -1,8 +1,8 @@
 """Calls of scripts from outside: recorded and run at first, replayed once it is known what a call depends upon.
 
 The first call with arguments of a form is recorded as it runs, with the functions it enters. The second is recorded
-too, between two looks at all that those functions may read: if nothing of it changed, and nothing was done that a replay
-would leave out, later calls with arguments of that form are replayed for as long as it stays so.
+too, between two looks at all that those functions may read: if nothing of it changed, and nothing was done that a
+replay would leave out, later calls with arguments of that form are replayed for as long as it stays so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Source of a function to a generator that can be set aside where it calls, waits, or asks a tensor for its truth.
 
-`f(x)` becomes `(yield from call(f, x))`, `if c:` becomes `if (yield from truth(c)):`, and comprehensions become functions
-of their own, as a generator cannot yield from inside them. Everything else is left to Python.
+`f(x)` becomes `(yield from call(f, x))`, `if c:` becomes `if (yield from truth(c)):`, and comprehensions become
+functions of their own, as a generator cannot yield from inside them. Everything else is left to Python.
 """
 
 from __future__ import annotations

@@ -237,7 +237,7 @@ def _of(name: str, function: Callable[..., Tensor], arguments: Sequence[str] = (
 
     def forward(self: Any, input: Tensor) -> Tensor:
         result = function(input, **self.options)
-        return inplace.written(input, result) if self.inplace else result
+        return inplace.write_into(input, result) if self.inplace else result
 
     return type(
         name, (Module,), {"__init__": __init__, "forward": forward, "__module__": __name__, "__doc__": function.__doc__}

@@ -6,7 +6,7 @@ from typing import Any
 
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions import creation
-from treadle.compat.torch.functions.rule import noted
+from treadle.compat.torch.functions.rule import apply_rule
 from treadle.compat.torch.nn.layers import uniform
 from treadle.compat.torch.nn.module import Module
 from treadle.compat.torch.tensor import Tensor
@@ -14,12 +14,12 @@ from treadle.compat.torch.tensor import Tensor
 
 @tensor_function
 def _run(op: str, x: Tensor, states: Any, weights: list[Tensor], *options: Any) -> Any:
-    return tuple(noted(f"{op}.input", (x, states, weights, *options)))
+    return tuple(apply_rule(f"{op}.input", (x, states, weights, *options)))
 
 
 @tensor_function
 def _step(op: str, x: Tensor, states: Any, *weights: Tensor | None) -> Any:
-    found = noted(f"{op}_cell", (x, states, *weights))
+    found = apply_rule(f"{op}_cell", (x, states, *weights))
     return tuple(found) if isinstance(found, list) else found
 
 

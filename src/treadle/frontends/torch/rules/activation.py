@@ -129,7 +129,6 @@ def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:
 def native_dropout(b: Builder, x: Value, p: float, train: bool | None) -> list[Value]:
     """x itself, and a mask of trues."""
 
-
     need_inference(bool(train) and p > 0)
     return [x, b.full(1, boolean, b.shape(x))]
 

@@ -30,12 +30,13 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding: int | None = None,
 ) -> list[Value | None]:
-    """Sum, mean or maximum [bags, width] of the rows of `weight` [rows, width] in each bag. Bags begin at `offsets` [bags] in
-    `indices` [n]; with `include_last_offset` one more says where the last bag ends.
+    """Sum, mean or maximum [bags, width] of the rows of `weight` [rows, width] in each bag.
 
-    Rows number `padding` count for nothing; a bag of no others is 0. Bags of one known size, which indices [bags, size] have,
-    are an axis; others are added up row by row. Offsets that do not begin at 0, fall, or lie behind the indices raise Fault
-    where they are known, else KernelError when the graph runs.
+    Bags begin at `offsets` [bags] in `indices` [n]; with `include_last_offset` one more says where the last bag ends.
+
+    Rows number `padding` count for nothing; a bag of no others is 0. Bags of one known size, which indices [bags,
+    size] have, are an axis; others are added up row by row. Offsets that do not begin at 0, fall, or lie behind the
+    indices raise Fault where they are known, else KernelError when the graph runs.
     """
     _check(b, weight, indices, offsets)
     dtype, (height, _), (rows,) = weight.known_dtype, b.shape(weight), b.shape(indices)
@@ -90,8 +91,10 @@ class _Even:
 
 @dataclass(frozen=True, slots=True)
 class _Uneven:
-    """`count` bags of as many rows as `lengths` [count] says. `numbers` [n, 1] are the bags of the rows; `count` is the one
-    of rows behind the end of the last."""
+    """`count` bags of as many rows as `lengths` [count] says.
+
+    `numbers` [n, 1] are the bags of the rows; `count` is the one of rows behind the end of the last.
+    """
 
     count: int
     lengths: Value
@@ -127,7 +130,10 @@ def _bags(b: Builder, offsets: Value, rows: int, *, ends: bool) -> _Even | _Unev
 
 
 def _size(edges: Sequence[int], rows: int) -> int:
-    """How many rows each bag has, if all rows are in bags and these have as many; else 0. Raises Fault if they cannot be."""
+    """How many rows each bag has, if all rows are in bags and these have as many; else 0.
+
+    Raises Fault if they cannot be.
+    """
     for at, (before, edge) in enumerate(pairwise((0, *edges))):
         if not before <= edge <= (rows if at else 0):
             raise Fault(

@@ -118,8 +118,10 @@ def einsum(b: Builder, equation: str, operands: Sequence[Any], path: object = No
 
 
 def hypot(b: Builder, x: Operand, y: Operand) -> Value:
-    """sqrt(x^2 + y^2), which neither overflows nor vanishes: the larger times sqrt(1 + ratio^2). Infinite with an infinity,
-    also beside a NaN (C's hypot)."""
+    """sqrt(x^2 + y^2), which neither overflows nor vanishes: the larger times sqrt(1 + ratio^2).
+
+    Infinite with an infinity, also beside a NaN (C's hypot).
+    """
     one, two = (b.add("abs", each) for each in promoted(b, x, y, floating=True))
     large, small = b.add("max", one, two), b.add("min", one, two)
     dtype = large.known_dtype
