@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 from treadle.compat.calls import Met
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
-from treadle.compat.torch.signature import aliases, described
+from treadle.compat.torch.signatures import aliases, described
 from treadle.compat.torch.state import STATE, recording_into
 from treadle.compat.torch.tensor import Tensor
 from treadle.lru import LRU

@@ -17,7 +17,7 @@ from treadle import forking
 from treadle.compat.torch.jit.guards import Facts
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
-from treadle.compat.torch.signature import aliases, containers, described
+from treadle.compat.torch.signatures import aliases, containers, described
 from treadle.compat.torch.tasks import Body, Call, run
 from treadle.compat.torch.tensor import Tensor
 from treadle.lru import LRU

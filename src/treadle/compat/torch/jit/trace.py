@@ -10,7 +10,7 @@ from treadle.compat.signatures import map_structure
 from treadle.compat.torch.jit.script import as_body, name_of
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
-from treadle.compat.torch.signature import described, leaves
+from treadle.compat.torch.signatures import described, leaves
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tasks import run
 from treadle.compat.torch.tensor import Tensor

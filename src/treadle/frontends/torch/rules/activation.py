@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from treadle.dtypes import boolean
 from treadle.frontends.faults import Fault
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.rules.rule import Rule, floating, need_inference
