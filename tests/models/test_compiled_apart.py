@@ -28,7 +28,7 @@ Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of this test's own, which knows what CPU this is; sources count as they are now, for both processes."""
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("TREADLE_COMPILE_APART", raising=False)
+    monkeypatch.delenv("TREADLE_OUT_OF_PROCESS", raising=False)
     image._sources.cache_clear()
     host.host.cache_clear()
     host.host()
@@ -86,14 +86,14 @@ def test_the_results_are_those_of_a_model_compiled_here(
     assert is_restored(session)
     assert len(started) == 1
 
-    monkeypatch.setenv("TREADLE_COMPILE_APART", "off")
+    monkeypatch.setenv("TREADLE_OUT_OF_PROCESS", "off")
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "other"))
     here = treadle.Session(given(path))
     assert not is_restored(here)
     wanted, got = here.run(inputs), session.run(inputs)
     assert all(np.array_equal(wanted[name].view(np.uint8), got[name].view(np.uint8)) for name in wanted)
 
-    monkeypatch.delenv("TREADLE_COMPILE_APART")
+    monkeypatch.delenv("TREADLE_OUT_OF_PROCESS")
     little = tmp_path / "small.onnx"
     onnx.save(small.convolutional(), little)
     treadle.Session(given(little))

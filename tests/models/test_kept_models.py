@@ -27,7 +27,7 @@ STATIC = ("branches", "convolutional")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of this test's own, filled by this process."""
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("TREADLE_COMPILE_APART", "off")
+    monkeypatch.setenv("TREADLE_OUT_OF_PROCESS", "off")
     return tmp_path / "cache"
 
 

@@ -34,7 +34,7 @@ def found_or_compiled(
 ) -> Image | None:
     """What is kept under `key`, after another process has compiled `model`, a file or the bytes of one, if need be.
 
-    None, and the caller is to compile, where TREADLE_COMPILE_APART is off or nothing can be kept, for small models, for
+    None, and the caller is to compile, where TREADLE_OUT_OF_PROCESS is off or nothing can be kept, for small models, for
     those that were not kept before, and where the process cannot start or fails (compiling here tells why). `settings`
     are those of the session, `progress(done, total)` is called as kernels are compiled.
     """
@@ -51,7 +51,7 @@ def found_or_compiled(
 
 def _is_worthwhile(model: Path | bytes, key: str) -> bool:
     """Whether another process may be started, and is likely to leave something under `key`."""
-    if knobs.get("TREADLE_COMPILE_APART") == "off" or not interpreter.is_known():
+    if knobs.get("TREADLE_OUT_OF_PROCESS") == "off" or not interpreter.is_known():
         return False
     try:
         size = len(model) if isinstance(model, bytes) else model.stat().st_size
@@ -111,7 +111,7 @@ def _compile_file(
     """
     limits = threads.get()
     environment = {
-        "TREADLE_COMPILE_APART": "off",
+        "TREADLE_OUT_OF_PROCESS": "off",
         "TREADLE_INTRA_OP_THREADS": str(limits.intra_op),
         "TREADLE_INTER_OP_THREADS": str(limits.inter_op),
     }

@@ -42,7 +42,7 @@ def _asked_apart() -> Host | None:
 
     None where LLVM is in memory already, and where no process should or can be started.
     """
-    if "llvmlite.binding" in sys.modules or knobs.get("TREADLE_COMPILE_APART") == "off" or not interpreter.is_known():
+    if "llvmlite.binding" in sys.modules or knobs.get("TREADLE_OUT_OF_PROCESS") == "off" or not interpreter.is_known():
         return None
     try:
         with interpreter.start(_QUESTION, answers=True) as process:
