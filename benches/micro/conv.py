@@ -136,7 +136,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.2)
     options = parser.parse_args()
     target = targets.for_isa(options.isa)
-    if options.precision == "bf16" and not target.has_bf16_products:
+    if options.precision == "bf16" and not target.has_bf16_dot:
         parser.error(f"--precision bf16: {target.isa} on {target.cpu} has no products of bf16")
     timer = KernelTimer(target)
     factors = dtypes.BY_NAME[options.precision]

@@ -107,7 +107,7 @@ def main() -> None:
     chosen = [(name, providers.provider_for(name)) for name in options.provider or [providers.TREADLE]]
     timer = KernelTimer(targets.for_isa(options.isa))
     factors = dtypes.BY_NAME[options.precision]
-    if factors == bf16 and not timer.target.has_bf16_products:
+    if factors == bf16 and not timer.target.has_bf16_dot:
         parser.error(f"--precision bf16: {options.isa} on {timer.target.cpu} has no products of bf16")
     limit = timer.fma_limit(factors)
     print(f"{factors} limit {limit / 1e9:.1f} GFLOP/s ({options.isa}, one core)")

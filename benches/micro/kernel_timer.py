@@ -11,7 +11,7 @@ import numpy as np
 
 from benches.micro.calls import KERNEL, Array, aligned
 from treadle.codegen import jit
-from treadle.codegen.emit.bfloat import add_pair_products
+from treadle.codegen.emit.bfloat import bf16_dot
 from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
@@ -158,7 +158,7 @@ class KernelTimer:
 
 def _emit_fma_limit(k: Kernel, spec: KernelSpec) -> None:
     dtype, sums = spec["dtype"], spec["sums"]
-    add = add_pair_products if spec["pairs"] else multiply_add
+    add = bf16_dot if spec["pairs"] else multiply_add
     lanes = k.target.lanes(dtype)
     data = k.pointer(0)
     start = [load(k, data, i * lanes, dtype, lanes) for i in range(sums)]

@@ -44,7 +44,7 @@ def measure(name: str, target: Target, rounds: int, count: int) -> None:
     """Print one line for direct convolution of the layer `name`, and one for each cut."""
     shape = layer_shape(name, (3, 3))
     layer = Layer(shape, target)
-    layer.ctx.far_weights = True
+    layer.ctx.streamed_weights = True
     if count:
         found: list[Cut | None] = [*sorted(cuts(shape, target), key=lambda cut: rating(cut, shape, target))[:count]]
     else:

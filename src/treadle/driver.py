@@ -21,7 +21,7 @@ from treadle.lru import LRU
 from treadle.ops.call import Nested, call_function
 from treadle.ops.table import OPS
 from treadle.passes.base import Math, PassContext, Precision
-from treadle.passes.lower.base import has_far_weights
+from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.make_plan import make_plan
 from treadle.passes.pipeline import infer, optimize
 from treadle.passes.regions import Region, first_region
@@ -57,8 +57,8 @@ class Options:
     """Those on single nodes, which may change."""
     draft: Draft | None = None
     """The file to keep the compiled model in, if it is to be kept."""
-    far_weights: bool | None = None
-    """Whether the model's weights come from memory in every run; None: as those of the compiled graph would."""
+    streamed_weights: bool | None = None
+    """Whether no cache holds the model's weights from one run to the next; None: the compiled graph's constants decide."""
 
 
 def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], outputs: Sequence[str]) -> Runnable:
@@ -66,7 +66,7 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 
     All weights of `graph` count as the model's, whichever outputs are wanted: an output's bits do not depend on the others.
     """
-    options = replace(options, far_weights=has_far_weights(graph, options.target))
+    options = replace(options, streamed_weights=has_streamed_weights(graph, options.target))
     bound = specialize(graph, {value.name: shape for value, shape in zip(graph.inputs, shapes, strict=True)})
     by_name = dict(zip((value.name for value in graph.outputs), bound.outputs, strict=True))
     bound.outputs = [by_name[name] for name in outputs]
@@ -76,11 +76,15 @@ def compile_for(graph: Graph, options: Options, shapes: Sequence[StaticShape], o
 def compile_specialized(graph: Graph, options: Options) -> Runnable:
     """Compile a graph whose inputs have concrete shapes; where shapes depend on data, in stages."""
     bind_bodies(graph, options)
-    context = PassContext(options.target, options.math, precision=options.precision, far_weights=options.far_weights)
+    context = PassContext(
+        options.target, options.math, precision=options.precision, streamed_weights=options.streamed_weights
+    )
     infer(graph, context)
     region = first_region(graph)
     optimize(region.graph, context)
-    plan = make_plan(region.graph, options.target, options.math, options.provider, far_weights=options.far_weights)
+    plan = make_plan(
+        region.graph, options.target, options.math, options.provider, streamed_weights=options.streamed_weights
+    )
     if options.draft is not None and region.graph is graph:
         options.draft.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))

@@ -30,7 +30,7 @@ LAYER_BOUND = 4e-3
 """Relative L2 distance to float64 of one layer: both factors are rounded to 8 bits."""
 
 has_products = pytest.mark.skipif(
-    not targets.for_isa(targets.best_isa()).has_bf16_products, reason="this CPU lacks AVX512_BF16"
+    not targets.for_isa(targets.best_isa()).has_bf16_dot, reason="this CPU lacks AVX512_BF16"
 )
 
 
@@ -189,7 +189,7 @@ def test_networks_stay_near_f32_or_are_f32_where_the_cpu_cannot(name: str, targe
     wanted = results(graph, random_inputs(graph))
     got, plain = run(graph, target), run(graph, target, "f32")
     for one, other, exact in zip(got, plain, wanted, strict=True):
-        if target.has_bf16_products:
+        if target.has_bf16_dot:
             assert 1e-4 < distance(one, exact) <= 2e-2
         else:
             assert one.tobytes() == other.tobytes()

@@ -34,14 +34,14 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class PassContext:
     """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated, `precision`
-    is `bf16` where f32 factors may be rounded to it. `far_weights`: whether the model's weights come from memory in every
-    run; None: as those of the graph would."""
+    is `bf16` where f32 factors may be rounded to it. `streamed_weights`: whether no cache holds the model's weights from
+    one run to the next; None: the graph's constants decide."""
 
     target: Target
     math: Math = "fast"
     limits: Limits = field(default_factory=Limits)
     precision: Precision = "f32"
-    far_weights: bool | None = None
+    streamed_weights: bool | None = None
 
 
 class Pass(Protocol):

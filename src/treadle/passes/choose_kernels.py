@@ -45,10 +45,10 @@ class Lowered:
 
 
 def choose_kernels(
-    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, far_weights: bool | None = None
+    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, streamed_weights: bool | None = None
 ) -> Lowered:
     """Lower every node of `graph` (static shapes, optimised). Each graph output gets memory of its own."""
-    ctx = LowerContext(graph, target, math, provider, far_weights=far_weights)
+    ctx = LowerContext(graph, target, math, provider, streamed_weights=streamed_weights)
     lowered = Lowered(aliases=ctx.aliases)
     for node in graph.nodes:
         made = [] if ctx.is_done(node) else _calls(node, ctx)

@@ -13,8 +13,8 @@ from treadle.graph.value import Value
 from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
 from treadle.passes.lower.attention_operands import can_pair
-from treadle.passes.lower.base import has_far_weights
-from treadle.passes.lower.conv import blocked_output, multiplies_pairs, prefers_winograd
+from treadle.passes.lower.base import has_streamed_weights
+from treadle.passes.lower.conv import blocked_output, prefers_winograd, takes_bf16
 from treadle.passes.lower.conv_tail import has_readable_tail
 from treadle.passes.lower.expr import is_native
 from treadle.passes.lower.matmul import pairs_of
@@ -38,7 +38,7 @@ class ChoosePrecision:
     name = "choose_precision"
 
     def run(self, graph: Graph, context: PassContext) -> bool:
-        if context.precision != "bf16" or not context.target.has_bf16_products:
+        if context.precision != "bf16" or not context.target.has_bf16_dot:
             return False
         values = _Values(graph, context.target)
         stored = values.stored_rounded()
@@ -99,7 +99,7 @@ class _Values:
         if user.op == "conv":
             if blocked_output(user, self.target) is None:
                 return False
-            return all(index > 2 or multiplies_pairs(user, self.target, blocked=True) for index in places)
+            return all(index > 2 or takes_bf16(user, self.target, blocked=True) for index in places)
         if user.op == "reduce_mean":
             axes = user.attrs["axes"]
             return axes is not None and sorted(axes) == list(range(2, len(value.static_shape)))
@@ -138,7 +138,7 @@ def multiplies(node: Node, target: Target, *, blocked: bool) -> bool:
         return pairs_of(node) is not None
     if node.op != "conv" or blocked_output(node, target) is None:
         return False
-    return multiplies_pairs(node, target, blocked=blocked)
+    return takes_bf16(node, target, blocked=blocked)
 
 
 def _round_where_made(value: Value) -> None:
@@ -164,8 +164,10 @@ def _round_where_made(value: Value) -> None:
 def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:
     """Give products whose left factor is stored as f32 a rounded copy of it, where that pays."""
     uses: Counter[Value] = Counter()
-    far = has_far_weights(graph, context.target) if context.far_weights is None else context.far_weights
-    readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved, far=far)}
+    streamed = (
+        has_streamed_weights(graph, context.target) if context.streamed_weights is None else context.streamed_weights
+    )
+    readers = {node for node in graph.nodes if _can_read_rounded(node, context, convolved, streamed=streamed)}
     for node in readers:
         uses[node.operand(0)] += _uses_of_each(node)
     copies: dict[Value, Value] = {}
@@ -184,14 +186,14 @@ def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> 
     return bool(copies)
 
 
-def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value], *, far: bool) -> bool:
+def _can_read_rounded(node: Node, context: PassContext, convolved: set[Value], *, streamed: bool) -> bool:
     """Whether `node` reads f32 and would be faster if it read bf16."""
     x = node.inputs[0] if node.inputs else None
     if x is None or x.dtype != f32 or x.is_constant:
         return False
     if not multiplies(node, context.target, blocked=x in convolved):
         return False
-    return not prefers_winograd(node, context.target, context.math, far=far)
+    return not prefers_winograd(node, context.target, context.math, streamed=streamed)
 
 
 def _uses_of_each(node: Node) -> int:

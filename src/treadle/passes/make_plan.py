@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.graph.graph import Graph
 from treadle.passes.build_tasks import build_tasks, dependencies
 from treadle.passes.choose_kernels import choose_kernels
-from treadle.passes.fetch_ahead import fetch_ahead
+from treadle.passes.insert_prefetches import insert_prefetches
 from treadle.passes.plan_memory import plan_memory
 from treadle.plan.plan import Plan, Port
 from treadle.plan.target import Target
@@ -13,19 +13,19 @@ from treadle.provider import Provider
 
 
 def make_plan(
-    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, far_weights: bool | None = None
+    graph: Graph, target: Target, math: str, provider: Provider | None = None, *, streamed_weights: bool | None = None
 ) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all static. Consumes the graph.
 
-    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `far_weights`: whether the model's
+    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether no cache holds the model's
     weights come from memory in every run; None: as those of `graph` would.
 
     Raises LimitError if it needs too much memory.
     """
     inputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.inputs)
     outputs = tuple(Port(value.name, value.known_dtype, value.static_shape) for value in graph.outputs)
-    lowered = choose_kernels(graph, target, math, provider, far_weights=far_weights)
-    fetch_ahead(lowered.calls, target)
+    lowered = choose_kernels(graph, target, math, provider, streamed_weights=streamed_weights)
+    insert_prefetches(lowered.calls, target)
     after = dependencies(lowered)
     buffers, places, arena_bytes = plan_memory(graph, lowered, after)
     calls, tasks = build_tasks(lowered.calls, after)

@@ -12,7 +12,7 @@ from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.base import PassContext
-from treadle.passes.lower.conv import multiplies_quads
+from treadle.passes.lower.conv import takes_bytes
 from treadle.passes.lower.matmul import quads_of
 from treadle.passes.match import Edit, Rules, sweep
 
@@ -33,7 +33,7 @@ class WidenBytes:
             if node.operand(0).dtype not in BYTES:
                 return None
             if node.op == "conv":
-                return None if multiplies_quads(node, context.target) else _conv(node, edit)
+                return None if takes_bytes(node, context.target) else _conv(node, edit)
             return None if quads_of(node) is not None else _matmul(node, edit)
 
         rules: Rules = {"conv": (widened,), "matmul": (widened,), "max_pool": (_max_pool,)}

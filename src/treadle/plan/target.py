@@ -33,13 +33,13 @@ class Target:
         return max(self.l2, self.l3)
 
     @property
-    def has_bf16_products(self) -> bool:
-        """Whether one instruction multiplies pairs of bf16 and adds the products to f32 (AVX512_BF16)."""
+    def has_bf16_dot(self) -> bool:
+        """Whether the CPU has bf16 dot products (AVX512_BF16)."""
         return self.isa == "avx512" and "+avx512bf16" in self.features.split(",")
 
     @property
-    def has_quad_products(self) -> bool:
-        """Whether one instruction multiplies quads of bytes and adds the products to i32 (AVX512_VNNI, AVX_VNNI)."""
+    def has_vnni(self) -> bool:
+        """Whether the CPU has VNNI dot products (AVX512_VNNI, AVX_VNNI)."""
         needed = {"avx512": "+avx512vnni", "avx2": "+avxvnni"}.get(self.isa)
         return needed is not None and needed in self.features.split(",")
 

@@ -8,7 +8,7 @@ from tests.kernel_runner import run_graph
 from treadle.dtypes import DType, bf16, f32
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
-from treadle.passes.lower.pairs import joined_pairs, rounded_bits
+from treadle.passes.lower.bf16_dot import bf16_bits, pack_bf16
 from treadle.plan.target import Target
 
 SMALLEST = np.float32(2.0**-126)
@@ -46,7 +46,7 @@ def test_f32_is_rounded_to_nearest_ties_to_even(target: Target) -> None:
     found = cast(values, f32, bf16, target).view(np.uint16)
     wanted = values.astype(bf16.numpy).view(np.uint16)
     assert np.array_equal(found, wanted)
-    assert np.array_equal(rounded_bits(values), wanted)
+    assert np.array_equal(bf16_bits(values), wanted)
 
 
 def test_what_is_not_a_number_and_what_is_subnormal(target: Target) -> None:
@@ -55,10 +55,10 @@ def test_what_is_not_a_number_and_what_is_subnormal(target: Target) -> None:
     """
     nans = np.array([0x7F800001, 0x7FC00000, 0x7FFFFFFF, 0xFF800001, 0xFFFFFFFF], np.uint32).view(np.float32)
     assert np.isnan(cast(nans, f32, bf16, target).astype(np.float32)).all()
-    assert np.isnan((rounded_bits(nans).astype(np.uint32) << 16).view(np.float32)).all()
+    assert np.isnan((bf16_bits(nans).astype(np.uint32) << 16).view(np.float32)).all()
     small = np.linspace(-SMALLEST, SMALLEST, 999, dtype=np.float32)[1:-1]
     found = cast(small, f32, bf16, target).astype(np.float32)
-    if target.has_bf16_products:
+    if target.has_bf16_dot:
         assert ((found == 0) | (np.abs(found) == SMALLEST)).all()
     else:
         assert np.array_equal(found, small.astype(bf16.numpy).astype(np.float32))
@@ -69,7 +69,7 @@ def test_pairs_hold_neighbours_and_an_odd_end_is_filled_with_zero() -> None:
     Element 2 i is the lower half, 2 i + 1 the upper one.
     """
     values = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
-    pairs = joined_pairs(values, axis=0)
+    pairs = pack_bf16(values, axis=0)
     lower, upper = (pairs << 16).view(np.float32), (pairs & np.uint32(0xFFFF0000)).view(np.float32)
     assert lower.tolist() == [[1.0, 2.0], [5.0, 6.0]]
     assert upper.tolist() == [[3.0, 4.0], [0.0, 0.0]]

@@ -71,7 +71,7 @@ def innermost_loops(assembly: str) -> list[list[str]]:
 @pytest.fixture
 def pairs_target() -> Target:
     """A CPU that multiplies bf16, which this one must be for LLVM to compile as it does for users."""
-    if "avx512" not in targets.available_isas() or not targets.for_isa("avx512").has_bf16_products:
+    if "avx512" not in targets.available_isas() or not targets.for_isa("avx512").has_bf16_dot:
         pytest.skip("this CPU does not multiply bf16")
     return targets.for_isa("avx512")
 

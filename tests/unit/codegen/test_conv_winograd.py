@@ -68,7 +68,7 @@ def cuts_of_points(case: Case, target: Target, points: tuple[Points, Points]) ->
 
 def check(case: Case, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels of `cut` agree with float64 within FAST_LIMIT, and chunks in reverse order give the same bits."""
-    monkeypatch.setattr(conv_winograd, "choose_cut", lambda shape, target, far, pairs: cut)
+    monkeypatch.setattr(conv_winograd, "choose_cut", lambda shape, target, streamed, pairs: cut)
     case.check_error(target, FAST_LIMIT, cut)
 
 
@@ -199,19 +199,19 @@ def test_weights_from_memory_are_transformed_by_the_kernel() -> None:
     """Taps are a quarter of what is made of them: they are read where weights come from memory, not where caches hold them."""
     target = MACHINES["avx512"].description()
     shape = winograd(256, 256, (14, 14)).shape(target)
-    far, near = (choose_cut(shape, target, far=far) for far in (True, False))
-    assert far is not None
-    assert near is not None
-    assert far.section_blocks > 0
-    assert near.section_blocks == 0
+    streamed, resident = (choose_cut(shape, target, streamed=streamed) for streamed in (True, False))
+    assert streamed is not None
+    assert resident is not None
+    assert streamed.section_blocks > 0
+    assert resident.section_blocks == 0
 
 
-@pytest.mark.parametrize(("channels", "far"), [(48, False), (64, True)])
-def test_a_model_that_fills_half_of_the_last_cache_has_its_weights_in_memory(channels: int, far: bool) -> None:
+@pytest.mark.parametrize(("channels", "streamed"), [(48, False), (64, True)])
+def test_a_model_that_fills_half_of_the_last_cache_has_its_weights_in_memory(channels: int, streamed: bool) -> None:
     """Its constants count as the model gives them."""
     target = replace(targets.detect(), l2=1 << 16, l3=2 * 56 * 64 * 9 * 4)
     graph, _ = winograd(channels, 64, (8, 8)).graph(target)
-    assert LowerContext(graph, target).far_weights == far
+    assert LowerContext(graph, target).streamed_weights == streamed
 
 
 def test_not_taken_where_it_does_not_pay() -> None:

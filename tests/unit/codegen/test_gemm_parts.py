@@ -111,7 +111,7 @@ def test_infinity_and_nan_stay_in_their_rows_and_columns(target: Target) -> None
 
 def test_pairs_of_bf16(target: Target) -> None:
     """The depth counts pairs there, in a part as in the whole."""
-    if not target.has_bf16_products:
+    if not target.has_bf16_dot:
         pytest.skip("multiplies no pairs of bf16")
     a, b = numbers(40, 6 * STEPS).astype(bf16.numpy), numbers(6 * STEPS, 70, seed=1)
     node = of({}, a, b, constants=(1,))

@@ -14,6 +14,7 @@ from treadle.codegen import target as targets
 from treadle.codegen.link import Code, LinkError
 from treadle.dtypes import f32
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.reorder import ReorderSpec
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not targets.detect().triple.startswith("x86_64"), reason="links for x86-64 Linux only"
@@ -88,7 +89,7 @@ def test_llvm_links_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         raise LinkError("refused")
 
     monkeypatch.setattr(build, "Code", refuse)
-    spec = KernelSpec.of("reorder", dtype=f32, block=4, side=4, to_blocked=True)
+    spec = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
     one = build.ObjectCode(str(spec), spec.symbol, jit.compile_kernel(spec, targets.detect()))
 
     assert build.Library([one]).addresses[str(spec)] > 0

@@ -10,9 +10,8 @@ from treadle.dtypes import DType, f32, f64
 from treadle.graph.graph import Graph
 from treadle.graph.layout import Blocked
 from treadle.passes.lower.pick_channels import can_pick
+from treadle.plan.kernels.pick_channels import Picks
 from treadle.plan.target import Target
-
-Picks = tuple[tuple[int, int], ...]
 
 PICKS: dict[str, tuple[tuple[int, ...], Picks]] = {
     "as it is": ((32,), tuple((0, c) for c in range(32))),

@@ -15,13 +15,13 @@ import re, sys
 from treadle.codegen import jit
 from treadle.codegen import target as targets
 from treadle.dtypes import f32
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.reorder import ReorderSpec
 
 def resident():
     text = open("/proc/self/smaps").read()
     return sum(int(found[1]) for found in re.finditer(r" r-xp [^\\n]*llvmlite[^\\n]*\\n(?:(?!Rss)[^\\n]*\\n)*Rss: +(\\d+)", text))
 
-spec = KernelSpec.of("reorder", dtype=f32, block=4, side=4, to_blocked=True)
+spec = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
 first = jit.compile_kernel(spec, targets.detect())
 before = resident()
 jit.shed()

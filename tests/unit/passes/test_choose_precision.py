@@ -17,7 +17,7 @@ from treadle.passes.choose_precision import ChoosePrecision
 from treadle.plan.target import Target
 
 HOST = targets.for_isa(targets.best_isa())
-needs_products = pytest.mark.skipif(not HOST.has_bf16_products, reason="this CPU lacks AVX512_BF16")
+needs_products = pytest.mark.skipif(not HOST.has_bf16_dot, reason="this CPU lacks AVX512_BF16")
 POOL = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0), "dilations": (1, 1), "ceil_mode": False}
 
 

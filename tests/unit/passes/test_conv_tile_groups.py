@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.passes.lower.conv_tile_groups import TileGroup, groups_of_chunk, tile_groups, unevenness, useful_chunks
+from treadle.passes.lower.conv_tile_groups import (
+    TileGroup,
+    groups_of_chunk,
+    imbalance_factor,
+    tile_groups,
+    useful_chunks,
+)
 from treadle.plan.target import Target
 
 CASES = [(1, 1, 4_000), (13, 2, 40_000), (196, 3, 64_000), (3136, 16, 9_000), (50, 7, 10**9)]
@@ -54,5 +60,5 @@ def test_small_convolutions_are_not_cut() -> None:
 
 def test_eight_chunks_are_even_for_every_number_of_workers() -> None:
     """Chunks in multiples of eight lose nothing, one chunk or seven do."""
-    assert unevenness(8) == unevenness(24) == pytest.approx(1.0)
-    assert unevenness(1) > unevenness(7) > 1.0
+    assert imbalance_factor(8) == imbalance_factor(24) == pytest.approx(1.0)
+    assert imbalance_factor(1) > imbalance_factor(7) > 1.0

@@ -1,4 +1,4 @@
-"""bf16 on its way in and out of registers: rounding, and products of pairs that are summed in f32."""
+"""bf16 in registers: rounding, widening, and bf16 dot products."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _QUIET = 1 << 6
 
 
 def round_to_bfloat(k: Kernel, value: ir.Value) -> ir.Value:
-    """f32 rounded to the nearest bf16, ties to even, as its bits (i16); NaN stays NaN.
+    """Returns the bits (i16) of f32 rounded to the nearest bf16, ties to even; NaN stays NaN.
 
-    CPUs with an instruction for it make subnormal numbers 0.
+    The instruction of AVX512_BF16 makes subnormal numbers 0.
     """
     type_ = with_element(value.type, I16)
-    if k.target.has_bf16_products:
+    if k.target.has_bf16_dot:
         return k.b.bitcast(k.b.fptrunc(value, with_element(value.type, BFLOAT)), type_)
     bits = bits_of(k, value)
     odd = k.b.and_(k.b.lshr(bits, like(bits, 16)), like(bits, 1))
@@ -29,18 +29,18 @@ def round_to_bfloat(k: Kernel, value: ir.Value) -> ir.Value:
 
 
 def widen_bfloat(k: Kernel, value: ir.Value) -> ir.Value:
-    """The bits of bf16 as f32; exact."""
+    """Returns the f32 whose bf16 bits are `value`; exact."""
     wide = k.b.zext(value, with_element(value.type, I32))
     return k.b.bitcast(k.b.shl(wide, like(wide, 16)), with_element(value.type, FLOAT))
 
 
-def add_pair_products(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir.Value:
-    """addend + left.odd * right.odd + left.even * right.even, for f32 lanes that hold pairs of bf16.
+def bf16_dot(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir.Value:
+    """Returns addend + left.odd * right.odd + left.even * right.even; f32 lanes of the factors hold two bf16 each.
 
-    Products are exact, each of the two sums is rounded once; subnormal factors and results count as 0. For targets with
-    the instruction only.
+    Products are exact, each of the two sums is rounded once, and subnormal factors and results count as 0. The target
+    must have the instruction.
     """
-    assert k.target.has_bf16_products, f"{k.target.cpu} cannot multiply bf16"
+    assert k.target.has_bf16_dot, f"{k.target.cpu} cannot multiply bf16"
     lanes = lanes_of(addend.type)
     pairs = ir.VectorType(BFLOAT, 2 * lanes)
     bits = 32 * lanes
@@ -48,26 +48,26 @@ def add_pair_products(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Val
     return k.b.call(function, [addend, k.b.bitcast(left, pairs), k.b.bitcast(right, pairs)])
 
 
-def add_products_of_pair_at(k: Kernel, pointer: ir.Value, offset: int, right: ir.Value, addend: ir.Value) -> ir.Value:
-    """`add_pair_products` with the pair that lies `offset` bytes from `pointer` in every lane of the left factor.
+def bf16_dot_at(k: Kernel, pointer: ir.Value, offset: int, right: ir.Value, addend: ir.Value) -> ir.Value:
+    """`bf16_dot` whose left factor has the two bf16 at `pointer` + `offset` bytes in every lane.
 
-    The multiplication itself reads memory, which LLVM would not let it: a broadcast of its own takes as long as
-    half a multiplication. Nothing may write there while the kernel runs.
+    The instruction reads them from memory itself. LLVM would emit a broadcast, which takes as long as half a dot
+    product. Nothing may write there while the kernel runs.
     """
-    assert k.target.has_bf16_products, f"{k.target.cpu} cannot multiply bf16"
+    assert k.target.has_bf16_dot, f"{k.target.cpu} cannot multiply bf16"
     type_ = addend.type
     text = f"vdpbf16ps {offset}($2){{1to{lanes_of(type_)}}}, $3, $0"
     function = ir.InlineAsm(ir.FunctionType(type_, [type_, pointer.type, type_]), text, "=v,0,r,v")
     return k.b.call(function, [addend, pointer, right])
 
 
-def joined(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
-    """Lanes of f32 that hold pairs of bf16, whose bits (i16) are `low` and `high`."""
+def join_bf16(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Returns lanes of f32 that hold two bf16 each, of which `low` and `high` are the bits (i16)."""
     wide = [k.b.zext(half, with_element(half.type, I32)) for half in (low, high)]
     both = k.b.or_(wide[0], k.b.shl(wide[1], like(wide[1], 16)))
     return k.b.bitcast(both, with_element(low.type, FLOAT))
 
 
-def pair_of(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
-    """Lanes of f32 that hold pairs of bf16: `low` and `high`, two vectors of f32, rounded."""
-    return joined(k, round_to_bfloat(k, low), round_to_bfloat(k, high))
+def round_and_join(k: Kernel, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Returns lanes of f32 that hold two bf16 each: the vectors `low` and `high` of f32, rounded."""
+    return join_bf16(k, round_to_bfloat(k, low), round_to_bfloat(k, high))

@@ -1,4 +1,4 @@
-"""Columns of a matrix done some vectors at a time, and what is left one vector at a time."""
+"""Loops over the columns of a matrix, several vectors at a time, and one vector at a time over the remainder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.codegen.emit.memory import lane_mask
 
 @dataclass(frozen=True, slots=True)
 class ColumnTile:
-    """Columns that are done together: where they begin, how many vectors, and the lanes of the last (None: all)."""
+    """Neighbouring columns: the first one, how many vectors they fill, and the lanes of the last vector (None: all)."""
 
     column: Index
     vectors: int
@@ -22,7 +22,7 @@ class ColumnTile:
 
 
 def column_tiles(k: Kernel, left: Index, right: Index, lanes: int, vectors: int) -> Iterator[ColumnTile]:
-    """Loops over the columns from `left` to `right`. What is emitted between two tiles is the body for the first of them."""
+    """Loops over the columns from `left` to `right`: the caller emits the body of each tile before it takes the next."""
     tile = lanes * vectors
     whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
     with loop(k, left, whole, tile, name="tile") as full:

@@ -14,13 +14,13 @@ from treadle.codegen.emit.vectors import constant, lane_numbers
 from treadle.dtypes import DType
 
 _LANE_BYTES = 16
-"""Shuffles that stay inside 16-byte pieces of a vector are one cheap instruction on every x86 and ARM."""
+"""A shuffle within 16-byte pieces of a vector is one cheap instruction on every x86 and ARM."""
 
 _MAX_TILE = 16
 
 
 def tile_size(k: Kernel, dtype: DType) -> int:
-    """The side of the tiles that suit `dtype` on this target."""
+    """Returns the side of the tiles that suit `dtype` on this target."""
     return min(_MAX_TILE, k.target.lanes(dtype))
 
 
@@ -41,14 +41,14 @@ def transpose(k: Kernel, rows: Sequence[ir.Value], dtype: DType) -> list[ir.Valu
 
 
 def _interleave(n: int, piece: int) -> tuple[list[int], list[int]]:
-    """Lane numbers (the second vector's count from n) that interleave the low, and the high, halves of pieces."""
+    """Returns lane numbers that interleave the low, and the high, halves of pieces; the second vector's count from n."""
     half = piece // 2
     low = [start + i // 2 + (i % 2) * n for start in range(0, n, piece) for i in range(piece)]
     return low, [lane + half for lane in low]
 
 
 def _exchange(n: int, distance: int) -> tuple[list[int], list[int]]:
-    """Lane numbers that swap blocks of `distance` lanes between two vectors."""
+    """Returns lane numbers that swap blocks of `distance` lanes between two vectors."""
     low = [n + j - distance if j & distance else j for j in range(n)]
     high = [n + j if j & distance else j + distance for j in range(n)]
     return low, high
@@ -94,7 +94,7 @@ def move_edge(
     *,
     fill: bool = False,
 ) -> None:
-    """As `move_tile` for a < sizes[0], b < sizes[1] only; with `fill`, a from sizes[0] to `side` gets zeros."""
+    """Does `move_tile` for a < sizes[0] and b < sizes[1] only; with `fill`, stores zeros for a from sizes[0] to `side`."""
     count_a, count_b = sizes
     if dtype.size < 4 and k.target.isa != "avx512":
         with loop(k, 0, count_b, name="b") as column:
@@ -111,7 +111,7 @@ def move_edge(
     nothing = lane_mask(k, 0, side)
     rows = []
     for a in range(side):
-        # An absent row loads nothing from the last row's place: loading nothing from unmapped memory traps to microcode.
+        # A missing row is a masked load of the last row: one of unmapped memory is slow, even if it loads no lane.
         place = k.mul(source_stride, k.max(k.min(k.sub(count_a, 1), a), 0))
         mask = k.b.select(k.less(a, count_a), lanes_b, nothing)
         rows.append(load_masked(k, source, place, dtype, mask, zero))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from treadle.codegen.emit.bfloat import joined, pair_of
+from treadle.codegen.emit.bfloat import join_bf16, round_and_join
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.math_exp import exp
@@ -241,7 +241,7 @@ class Attention:
                 low, high = (
                     exp(k, k.b.fsub(load(k, start, row * width + v * lanes, dtype, lanes), top)) for row in range(2)
                 )
-                store(k, pair_of(k, low, high), target, v * lanes, dtype)
+                store(k, round_and_join(k, low, high), target, v * lanes, dtype)
                 totals.append(k.b.fadd(k.b.fadd(key.carry[v], low), high))
             key.next(*totals)
         return self._shares(key.carry)
@@ -257,7 +257,7 @@ class Attention:
         with loop(k, 0, pairs, name="pair") as pair, loop(k, 0, arg["width"], lanes, name="at") as at:
             rows = [k.at(v, k.mul(k.add(k.mul(pair.index, 2), row), arg["v_row"]), bf16) for row in range(2)]
             low, high = (load(k, row, at.index, bf16, lanes) for row in rows)
-            store(k, joined(k, low, high), target, k.add(k.mul(pair.index, arg["width"]), at.index), self.dtype)
+            store(k, join_bf16(k, low, high), target, k.add(k.mul(pair.index, arg["width"]), at.index), self.dtype)
 
     def _write(self, out: ir.Value, result: ir.Value, block: Block) -> None:
         """out[query, :] = result[:, query] for the queries of the block."""

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 
 from llvmlite import ir
 
-from treadle.codegen.emit.bfloat import add_pair_products, add_products_of_pair_at
+from treadle.codegen.emit.bfloat import bf16_dot, bf16_dot_at
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, prefetch, store
-from treadle.codegen.emit.quads import Parts, add_quad_products, load_quad, right_quads
 from treadle.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
 from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
+from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
 from treadle.codegen.kernels.conv_rows import Columns
 from treadle.codegen.kernels.conv_tail import Tail
 from treadle.dtypes import DType, bf16
@@ -112,7 +112,7 @@ class RegisterBlock:
         self.column_pairs: bool = spec["pairs"] and self.plain_input
         self.columns = steps_across(spec)
         self.source = input_dtype(spec)
-        self.multiply_add = add_pair_products if spec["pairs"] else multiply_add
+        self.multiply_add = bf16_dot if spec["pairs"] else multiply_add
         self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(4) if self.padded else None
         self.later = k.pointer(3 + self.bias + self.padded + len(spec["kinds"])) if spec["later"] else None
@@ -262,7 +262,7 @@ class RegisterBlock:
         for p in users:
             position = (p * self.strides[1] + first * self.dilations[1]) * self.pixel
             if self.used_once:
-                sums[p] = add_products_of_pair_at(k, x, position * self.dtype.size, factors[0], sums[p])
+                sums[p] = bf16_dot_at(k, x, position * self.dtype.size, factors[0], sums[p])
                 continue
             if self.column_pairs:
                 low, high = columns[p]
@@ -283,24 +283,24 @@ class RegisterBlock:
         if not any(inside) and self.pad is None:
             return
         factors = [
-            right_quads(k, load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes))
+            vnni_right(k, load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes))
             for v in range(self.vectors)
         ]
         if column and self.columns > 1:
             x = opaque(k, x)
-        around: Parts | None = None
+        around: Factor | None = None
         for p, found in enumerate(inside):
             if found:
                 position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
-                value = load_quad(k, x, position, lanes, signed=self.quads == "signed")
+                value = load_vnni_left(k, x, position, lanes, signed=self.quads == "signed")
             elif self.pad is not None:
-                around = around or load_quad(k, self.pad, 0, lanes, signed=self.quads == "signed")
+                around = around or load_vnni_left(k, self.pad, 0, lanes, signed=self.quads == "signed")
                 value = around
             else:
                 continue
             for v, factor in enumerate(factors):
                 number = p * self.vectors + v
-                sums[number] = add_quad_products(k, value, factor, sums[number])
+                sums[number] = vnni_dot(k, value, factor, sums[number])
 
     def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
         """Two neighbouring pixels of a row-major bf16 image in every lane; one that is not `inside` the image, or that no

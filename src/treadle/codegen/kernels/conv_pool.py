@@ -6,15 +6,16 @@ those that two chunks need are computed by both.
 
 from __future__ import annotations
 
-from dataclasses import astuple, replace
+from dataclasses import replace
 
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.types import I8
 from treadle.codegen.kernels.conv import ARGS, emit_conv
 from treadle.codegen.kernels.conv_block import input_dtype
-from treadle.codegen.kernels.pool import Geometry, emit_pool_blocked
+from treadle.codegen.kernels.pool import emit_pool_blocked
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.pool import PoolArgs
 
 OWN_ARGS = (
     "rows_per_chunk",  # of the pooled image
@@ -36,7 +37,7 @@ def emit_conv_pool(k: Kernel, spec: KernelSpec) -> None:
     first_pool = len(OWN_ARGS) + len(ARGS) + 2 * len(conv["segments"])
     whole = [k.arg(number) for number in range(len(OWN_ARGS), first_pool)]
     arg: dict[str, Index] = dict(zip(ARGS, whole, strict=False))
-    g = Geometry.of(k, first_pool)
+    g: PoolArgs[Index] = PoolArgs[Index].unpacked(pool, lambda number: k.arg(first_pool + number))
     image = k.div(k.chunk, own["row_chunks"])
     begin = k.mul(k.sub(k.chunk, k.mul(image, own["row_chunks"])), own["rows_per_chunk"])
     end = k.min(k.add(begin, own["rows_per_chunk"]), g.out_height)
@@ -64,11 +65,11 @@ def emit_conv_pool(k: Kernel, spec: KernelSpec) -> None:
         emit_conv(k, conv)
 
     height = k.sub(end, begin)
-    few = replace(g, units=height, per_chunk=height, out_height=height, height=rows, pad_top=k.sub(first, above))
+    few = replace(g, units=height, units_per_chunk=height, out_height=height, height=rows, pad_top=k.sub(first, above))
     pixels = k.mul(g.out_height, g.out_width)
     with loop(k, 0, own["planes"], name="plane") as plane:
         done = k.add(k.mul(k.add(k.mul(image, own["planes"]), plane.index), pixels), k.mul(begin, g.out_width))
-        y = k.at(k.pointer(0), k.mul(done, lanes), pool["result"])
-        source = k.at(between, k.mul(plane.index, band["out_block"]), pool["source"])
-        with k.part([y, source], astuple(few), aside):
+        y = k.at(k.pointer(0), k.mul(done, lanes), pool.result)
+        source = k.at(between, k.mul(plane.index, band["out_block"]), pool.source)
+        with k.part([y, source], few.packed(pool), aside):
             emit_pool_blocked(k, pool)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from treadle.codegen.emit.bfloat import add_pair_products
+from treadle.codegen.emit.bfloat import bf16_dot
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, prefetch
-from treadle.codegen.emit.quads import add_quad_products, load_quad, right_quads
 from treadle.codegen.emit.types import I8
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
+from treadle.codegen.emit.vnni import load_vnni_left, vnni_dot, vnni_right
 from treadle.dtypes import DType
 from treadle.plan.target import LINE
 
@@ -61,7 +61,7 @@ class RegisterBlock:
         factor holds what sums begin with.
         """
         self.k = k
-        self.multiply_add = add_pair_products if pairs else multiply_add
+        self.multiply_add = bf16_dot if pairs else multiply_add
         self.quads = quads
         self.dtype = dtype
         self.rows = rows
@@ -106,17 +106,17 @@ class RegisterBlock:
                 right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
             else:
                 right = factors.row(b_row)
-            quads = [right_quads(k, value) for value in right] if self.quads else []
+            quads = [vnni_right(k, value) for value in right] if self.quads else []
             along = k.mul(factors.a_depth, step)
             for row in range(self.rows):
                 start = k.b.gep(
                     pointers[row // apart], [as_i64(k.mul(row_bytes, row % apart))], inbounds=True, source_etype=I8
                 )
                 if self.quads:
-                    parts = load_quad(k, start, along, self.lanes, signed=self.quads == "signed")
+                    parts = load_vnni_left(k, start, along, self.lanes, signed=self.quads == "signed")
                     for v, factor in enumerate(quads):
                         number = row * self.vectors + v
-                        sums[number] = add_quad_products(k, parts, factor, sums[number])
+                        sums[number] = vnni_dot(k, parts, factor, sums[number])
                     continue
                 left = splat(k, load(k, start, along, dtype), self.lanes)
                 for v in range(self.vectors):

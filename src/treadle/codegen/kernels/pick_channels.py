@@ -1,4 +1,4 @@
-"""pick_channels: blocks of channels put together from lanes of others."""
+"""pick_channels: blocks of channels joined from lanes of others."""
 
 from __future__ import annotations
 
@@ -9,23 +9,22 @@ from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.ranges import segments
 from treadle.codegen.emit.vectors import lane_numbers
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.pick_channels import PickChannelsArgs, PickChannelsSpec
 
 
-def emit_pick_channels(k: Kernel, spec: KernelSpec) -> None:
+def emit_pick_channels(k: Kernel, spec: PickChannelsSpec) -> None:
     """out[n, c, s] = operand[picks[c][0]][n, picks[c][1], s], all Blocked(lanes). Spare lanes hold anything.
 
-    A unit is a place of an image. args: units, units a chunk, places of an image, blocks of each operand. Params: dtype, lanes,
-    picks. Pointers: out, operands.
+    A unit is a pixel of an image.
     """
-    dtype, lanes, picks = spec["dtype"], spec["lanes"], spec["picks"]
-    units, per_chunk, places = (k.arg(number) for number in range(3))
+    args = k.args(PickChannelsArgs[ir.Value], spec)
+    dtype, lanes, picks, pixels = spec.dtype, spec.lanes, spec.picks, args.pixels
     blocks = -(-len(picks) // lanes)
-    plane = k.mul(places, lanes)
-    with segments(k, *k.chunk_range(units, per_chunk), places, "image") as (image, first, last):
+    plane = k.mul(pixels, lanes)
+    with segments(k, *k.chunk_range(args.units, args.units_per_chunk), pixels, "image") as (image, first, last):
         out = k.at(k.pointer(0), k.mul(image, k.mul(plane, blocks)), dtype)
         operands = {
-            number: k.at(k.pointer(1 + number), k.mul(image, k.mul(plane, k.arg(3 + number))), dtype)
+            number: k.at(k.pointer(1 + number), k.mul(image, k.mul(plane, args.blocks[number])), dtype)
             for number in sorted({number for number, _ in picks})
         }
         for block in range(blocks):
@@ -33,15 +32,15 @@ def emit_pick_channels(k: Kernel, spec: KernelSpec) -> None:
             sources = list(dict.fromkeys((number, channel // lanes) for number, channel in own))
             bases = [k.at(operands[number], k.mul(plane, part), dtype) for number, part in sources]
             target = k.at(out, k.mul(plane, block), dtype)
-            with loop(k, first, last, name="place") as place:
-                at = k.mul(place.index, lanes)
+            with loop(k, first, last, name="pixel") as pixel:
+                at = k.mul(pixel.index, lanes)
                 vectors = [load(k, base, at, dtype, lanes) for base in bases]
                 lanes_of = [(sources.index((number, channel // lanes)), channel % lanes) for number, channel in own]
                 store(k, _joined(k, vectors, lanes_of, lanes), target, at, dtype)
 
 
 def _joined(k: Kernel, vectors: list[ir.Value], picks: list[tuple[int, int]], lanes: int) -> ir.Value:
-    """The vector whose lane i is lane picks[i][1] of vectors[picks[i][0]]; lanes without a pick hold anything."""
+    """Returns the vector whose lane i is lane picks[i][1] of vectors[picks[i][0]]; lanes without a pick hold anything."""
     total = vectors[0]
     where = [lane if number == 0 else 0 for number, lane in picks] + [0] * (lanes - len(picks))
     if len(vectors) == 1:

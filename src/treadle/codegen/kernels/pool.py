@@ -1,12 +1,10 @@
-"""max_pool and avg_pool over windows of an image on blocked memory.
+"""max_pool and avg_pool over windows of an image in blocked memory.
 
-One spatial axis is an image of height 1. Taps that fall outside the image are never read: the range of
-taps that lie inside is computed, once a row and, at the left and right edge, once an output.
+Taps that fall outside the image are never read: the range of taps that lie inside is computed once a row and, at the
+left and right edge, once an output.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from llvmlite import ir
 
@@ -18,98 +16,66 @@ from treadle.codegen.emit.ranges import segments
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.pool_taps import BfloatMaximum, Taps
 from treadle.dtypes import DType, bf16
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.pool import BlockedPoolSpec, PoolArgs
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """The arguments that both kernels share, in the order in which `passes.lower.pool` gives them.
-
-    `units` rows in chunks of `per_chunk`; output and image sizes; the kernel's height, the vertical
-    stride and dilation, the pads above and left; `low..high`, the outputs of a row whose windows lie
-    wholly inside the image; the kernel's width; how many outputs a segment of a row has.
-    """
-
-    units: Index
-    per_chunk: Index
-    out_height: Index
-    out_width: Index
-    height: Index
-    width: Index
-    kernel_height: Index
-    stride_height: Index
-    dilation_height: Index
-    pad_top: Index
-    pad_left: Index
-    low: Index
-    high: Index
-    kernel_width: Index
-    segment: Index
-
-    @staticmethod
-    def of(k: Kernel, first: int = 0) -> Geometry:
-        """The arguments from `first` on."""
-        return Geometry(*(k.arg(first + i) for i in range(15)))
-
-    def rows_inside(self, k: Kernel, top: Index) -> tuple[Index, Index]:
-        """Which taps of a window that starts at row `top` lie inside the image."""
-        return _inside(k, top, self.height, self.kernel_height, self.dilation_height)
+def rows_inside(k: Kernel, args: PoolArgs[Index], top: Index) -> tuple[Index, Index]:
+    """Returns the range of taps that lie inside the image, for windows that begin at row `top`."""
+    return _inside(k, top, args.height, args.kernel_height, args.dilation_height)
 
 
 def _inside(k: Kernel, start: Index, size: Index, taps: Index, dilation: Index) -> tuple[Index, Index]:
-    """The range of taps t in 0..taps with 0 <= start + t * dilation < size."""
+    """Returns the range of taps t in 0..taps with 0 <= start + t * dilation < size."""
     up = k.sub(dilation, 1)
     low = k.div(k.add(k.max(k.sub(0, start), 0), up), dilation)
     high = k.div(k.add(k.max(k.sub(size, start), 0), up), dilation)
     return low, k.min(high, taps)
 
 
-def emit_pool_blocked(k: Kernel, spec: KernelSpec) -> None:
-    """y[n, c, oh, ow, :] = max or mean of x[n, c, window, :]. A unit is one row of y.
-
-    Pointers: y, x and, for means, the numbers of taps that count for each row and each column of y.
-    params: kind, dtype (in which taps are reduced), source and result (the dtypes of x and y), block, kernel_width (0: an argument), stride_width, dilation_width, tile
-    (outputs computed together).
-    """
-    dtype, block = spec["dtype"], spec["block"]
-    taps = (BfloatMaximum if dtype == bf16 else Taps)(k, spec["kind"], dtype, block)
-    g = Geometry.of(k)
-    begin, end = k.chunk_range(g.units, g.per_chunk)
+def emit_pool_blocked(k: Kernel, spec: BlockedPoolSpec) -> None:
+    """y[n, c, oh, ow, :] = max or mean of x[n, c, window, :]. A unit is one row of y."""
+    dtype, block = spec.dtype, spec.block
+    taps = (BfloatMaximum if dtype == bf16 else Taps)(k, spec.kind, dtype, block)
+    args: PoolArgs[Index] = k.args(PoolArgs[Index], spec)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     y, x = k.pointer(0), k.pointer(1)
-    with segments(k, begin, end, g.out_height, "plane") as (plane, first, last), loop(k, first, last, name="oh") as row:
-        top = k.sub(k.mul(row.index, g.stride_height), g.pad_top)
-        inside = g.rows_inside(k, top)
-        image = k.add(k.mul(plane, g.height), top)
-        target = k.mul(k.add(k.mul(plane, g.out_height), row.index), g.out_width)
+    with (
+        segments(k, begin, end, args.out_height, "plane") as (plane, first, last),
+        loop(k, first, last, name="oh") as row,
+    ):
+        top = k.sub(k.mul(row.index, args.stride_height), args.pad_top)
+        inside = rows_inside(k, args, top)
+        image = k.add(k.mul(plane, args.height), top)
+        target = k.mul(k.add(k.mul(plane, args.out_height), row.index), args.out_width)
 
         def put(ow: Index, values: list[ir.Value]) -> None:
             for i, value in enumerate(values):
                 at = k.add(ow, i)
                 result = taps.finish(value, _count(k, dtype, block, row.index, at) if taps.mean else None)
-                stored = convert(k, result, dtype, spec["result"])
-                store(k, stored, y, k.mul(k.add(target, at), block), spec["result"])
+                stored = convert(k, result, dtype, spec.result)
+                store(k, stored, y, k.mul(k.add(target, at), block), spec.result)
 
         def window(ow: Index, outputs: int, *, edge: bool) -> list[ir.Value]:
-            return _window(k, spec, taps, g, x, (image, inside), ow, outputs, edge=edge)
+            return _window(k, spec, taps, args, x, (image, inside), ow, outputs, edge=edge)
 
-        with loop(k, 0, g.low, name="left") as turn:
+        with loop(k, 0, args.low, name="left") as turn:
             put(turn.index, window(turn.index, 1, edge=True))
-        tile = spec["tile"]
-        many = k.add(g.low, k.mul(k.div(k.sub(g.high, g.low), tile), tile))
+        tile = spec.tile
+        many = k.add(args.low, k.mul(k.div(k.sub(args.high, args.low), tile), tile))
         if tile > 1:
-            with loop(k, g.low, many, tile, name="tile") as turn:
+            with loop(k, args.low, many, tile, name="tile") as turn:
                 put(turn.index, window(turn.index, tile, edge=False))
-        with loop(k, many, g.high, name="single") as turn:
+        with loop(k, many, args.high, name="single") as turn:
             put(turn.index, window(turn.index, 1, edge=False))
-        with loop(k, g.high, g.out_width, name="right") as turn:
+        with loop(k, args.high, args.out_width, name="right") as turn:
             put(turn.index, window(turn.index, 1, edge=True))
 
 
 def _window(
     k: Kernel,
-    spec: KernelSpec,
+    spec: BlockedPoolSpec,
     taps: Taps,
-    g: Geometry,
+    args: PoolArgs[Index],
     x: ir.Value,
     rows: tuple[Index, tuple[Index, Index]],
     ow: Index,
@@ -117,20 +83,20 @@ def _window(
     *,
     edge: bool,
 ) -> list[ir.Value]:
-    """The reductions of `outputs` windows side by side, the first at column `ow`; `edge`: taps may lie outside."""
-    block = spec["block"]
-    stride, dilation, kernel_width = spec["stride_width"], spec["dilation_width"], spec["kernel_width"]
+    """Returns the reductions of `outputs` neighbouring windows, the first at column `ow`; `edge`: taps may lie outside."""
+    block = spec.block
+    stride, dilation, kernel_width = spec.stride_width, spec.dilation_width, spec.kernel_width
     image, (first, last) = rows
 
     def pixel(place: Index) -> ir.Value:
-        value = load(k, x, k.mul(place, block), spec["source"], block)
-        return convert(k, value, spec["source"], spec["dtype"])
+        value = load(k, x, k.mul(place, block), spec.source, block)
+        return convert(k, value, spec.source, spec.dtype)
 
-    left = k.sub(k.mul(ow, stride), g.pad_left)
+    left = k.sub(k.mul(ow, stride), args.pad_left)
     start = [value for _ in range(outputs) for value in taps.start()]
     width = len(start) // outputs
     with loop(k, first, last, carry=start, name="kh") as row:
-        line = k.add(k.mul(k.add(image, k.mul(row.index, g.dilation_height)), g.width), left)
+        line = k.add(k.mul(k.add(image, k.mul(row.index, args.dilation_height)), args.width), left)
         states = [list(row.carry[i * width : (i + 1) * width]) for i in range(outputs)]
         if kernel_width and not edge:
             loaded: dict[int, ir.Value] = {}
@@ -141,7 +107,7 @@ def _window(
                         loaded[column] = pixel(k.add(line, column))
                 states[i] = taps.combine(states[i], [loaded[column] for column in columns])
         else:
-            begin, end = _inside(k, left, g.width, g.kernel_width, dilation) if edge else (0, g.kernel_width)
+            begin, end = _inside(k, left, args.width, args.kernel_width, dilation) if edge else (0, args.kernel_width)
             flat = [value for state in states for value in state]
             with loop(k, begin, end, carry=flat, name="kw") as tap:
                 carried: list[ir.Value] = []
@@ -155,6 +121,6 @@ def _window(
 
 
 def _count(k: Kernel, dtype: DType, lanes: int, oh: Index, ow: Index) -> ir.Value:
-    """The number of taps that the mean at (oh, ow) is taken over, in every lane."""
+    """Returns, in every lane, the number of taps of which (oh, ow) is the mean."""
     count = k.b.fmul(load(k, k.pointer(2), oh, dtype), load(k, k.pointer(3), ow, dtype))
     return splat(k, count, lanes)

@@ -1,4 +1,4 @@
-"""max_pool and avg_pool on plain memory: the rows of a window are reduced first, then the columns."""
+"""max_pool and avg_pool in row-major memory: the rows of a window are reduced first, then the columns."""
 
 from __future__ import annotations
 
@@ -9,60 +9,59 @@ from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, store_masked
 from treadle.codegen.emit.types import I64, vector
 from treadle.codegen.emit.vectors import splat, take
-from treadle.codegen.kernels.pool import Geometry
+from treadle.codegen.kernels.pool import rows_inside
 from treadle.codegen.kernels.pool_taps import Taps
 from treadle.dtypes import DType
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.pool import PlainPoolSpec, PoolArgs
 
 MAX_SHUFFLED_STRIDE = 4
-"""Up to this stride, strided elements are picked out of whole vectors."""
+"""Up to this stride, strided elements are shuffled out of whole vectors."""
 
 
-def emit_pool_plain(k: Kernel, spec: KernelSpec) -> None:
+def emit_pool_plain(k: Kernel, spec: PlainPoolSpec) -> None:
     """y[plane, oh, ow] = max or mean of x[plane, window]. A unit is a segment of one row of y.
 
-    The rows of the window are reduced into scratch, pads included, then the columns from there.
-    Pointers and params as for blocked memory, without block and tile.
+    The rows of the window are reduced into scratch, pads included, then the columns of scratch into y.
     """
-    dtype = spec["dtype"]
+    dtype = spec.dtype
     lanes = k.target.lanes(dtype)
-    taps = Taps(k, spec["kind"], dtype, lanes)
-    g = Geometry.of(k)
-    stride = spec["stride_width"]
-    parts = k.div(k.add(g.out_width, k.sub(g.segment, 1)), g.segment)
-    begin, end = k.chunk_range(g.units, g.per_chunk)
+    taps = Taps(k, spec.kind, dtype, lanes)
+    args: PoolArgs[Index] = k.args(PoolArgs[Index], spec)
+    stride = spec.stride_width
+    parts = k.div(k.add(args.out_width, k.sub(args.segment, 1)), args.segment)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, begin, end, name="unit") as unit:
         row, part = k.div(unit.index, parts), k.rem(unit.index, parts)
-        plane, oh = k.div(row, g.out_height), k.rem(row, g.out_height)
-        first = k.mul(part, g.segment)
-        count = k.min(g.segment, k.sub(g.out_width, first))
-        top = k.sub(k.mul(oh, g.stride_height), g.pad_top)
-        left = k.sub(k.mul(first, stride), g.pad_left)
-        reach = k.add(k.mul(k.sub(g.kernel_width, 1), spec["dilation_width"]), 1)
+        plane, oh = k.div(row, args.out_height), k.rem(row, args.out_height)
+        first = k.mul(part, args.segment)
+        count = k.min(args.segment, k.sub(args.out_width, first))
+        top = k.sub(k.mul(oh, args.stride_height), args.pad_top)
+        left = k.sub(k.mul(first, stride), args.pad_left)
+        reach = k.add(k.mul(k.sub(args.kernel_width, 1), spec.dilation_width), 1)
         need = k.add(k.mul(k.sub(count, 1), stride), reach)
-        image = k.mul(k.add(k.mul(plane, g.height), top), g.width)
-        _reduce_rows(k, taps, g, image, g.rows_inside(k, top), left, need)
-        target = k.add(k.mul(row, g.out_width), first)
-        _reduce_columns(k, spec, taps, g, target, oh, first, count)
+        image = k.mul(k.add(k.mul(plane, args.height), top), args.width)
+        _reduce_rows(k, taps, args, image, rows_inside(k, args, top), left, need)
+        target = k.add(k.mul(row, args.out_width), first)
+        _reduce_columns(k, spec, taps, args, target, oh, first, count)
 
 
 def _reduce_rows(
-    k: Kernel, taps: Taps, g: Geometry, image: Index, rows: tuple[Index, Index], left: Index, need: Index
+    k: Kernel, taps: Taps, args: PoolArgs[Index], image: Index, rows: tuple[Index, Index], left: Index, need: Index
 ) -> None:
-    """scratch[i] = the reduction of column left + i of the window's rows for i < need; of nothing in the pads."""
+    """scratch[i] = the reduction of column left + i of the window's rows, for i < need; in the pads, of no taps."""
     dtype, lanes = taps.dtype, taps.lanes
     x = k.pointer(1)
     nothing = taps.nothing()
     before = k.min(k.max(k.sub(0, left), 0), need)
     start = k.max(left, 0)
-    inside = k.max(k.sub(k.min(k.add(left, need), g.width), start), 0)
+    inside = k.max(k.sub(k.min(k.add(left, need), args.width), start), 0)
     with loop(k, 0, before, lanes, name="before") as turn:
         store(k, nothing, k.scratch, turn.index, dtype)
 
     def column(at: Index, count: Index | None) -> None:
         mask = None if count is None else lane_mask(k, count, lanes)
         with loop(k, rows[0], rows[1], carry=taps.start(), name="kh") as row:
-            line = k.add(image, k.mul(k.mul(row.index, g.dilation_height), g.width))
+            line = k.add(image, k.mul(k.mul(row.index, args.dilation_height), args.width))
             place = k.add(k.add(line, start), at)
             value = load(k, x, place, dtype, lanes) if mask is None else load_masked(k, x, place, dtype, mask, nothing)
             row.next(*taps.combine(list(row.carry), [value]))
@@ -80,11 +79,18 @@ def _reduce_rows(
 
 
 def _reduce_columns(
-    k: Kernel, spec: KernelSpec, taps: Taps, g: Geometry, target: Index, oh: Index, first: Index, count: Index
+    k: Kernel,
+    spec: PlainPoolSpec,
+    taps: Taps,
+    args: PoolArgs[Index],
+    target: Index,
+    oh: Index,
+    first: Index,
+    count: Index,
 ) -> None:
     """y[target + i] = the reduction of the taps scratch[i * stride + t * dilation], for i < count."""
     dtype, lanes = taps.dtype, taps.lanes
-    stride, dilation, kernel_width = spec["stride_width"], spec["dilation_width"], spec["kernel_width"]
+    stride, dilation, kernel_width = spec.stride_width, spec.dilation_width, spec.kernel_width
     y = k.pointer(0)
     with loop(k, 0, count, lanes, name="ow") as turn:
         base = k.mul(turn.index, stride)
@@ -92,7 +98,7 @@ def _reduce_columns(
             values = [_strided(k, k.add(base, tap * dilation), stride, dtype, lanes) for tap in range(kernel_width)]
             state = taps.combine(taps.start(), values)
         else:
-            with loop(k, 0, g.kernel_width, carry=taps.start(), name="kw") as tap:
+            with loop(k, 0, args.kernel_width, carry=taps.start(), name="kw") as tap:
                 value = _strided(k, k.add(base, k.mul(tap.index, dilation)), stride, dtype, lanes)
                 tap.next(*taps.combine(list(tap.carry), [value]))
             state = list(tap.carry)

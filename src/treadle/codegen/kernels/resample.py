@@ -1,4 +1,4 @@
-"""One axis of a linear or cubic resize: each place is a weighted sum of a few places of the input."""
+"""One axis of a linear or cubic resize: each position is a weighted sum of a few positions of the input."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from treadle.codegen.emit.memory import lane_mask, load, load_masked, store, sto
 from treadle.codegen.emit.ranges import segments
 from treadle.codegen.emit.vectors import constant, fma, splat
 from treadle.dtypes import i64
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.resample import ResampleArgs, ResampleSpec
 
 
-def emit_resample(k: Kernel, spec: KernelSpec) -> None:
-    """y[o, j, :] = sum over t of x[o, indices[j, t], :] * weights[j, t]. A unit is a row of y (o, j).
-
-    Pointers: y, x, indices (i64), weights. args: units, units a chunk, places of y, places of x, taps,
-    length of a row. params: dtype, single (rows of one element: units are single elements).
-    """
-    dtype = spec["dtype"]
+def emit_resample(k: Kernel, spec: ResampleSpec) -> None:
+    """y[o, j, :] = sum over t of x[o, indices[j, t], :] * weights[j, t]. A unit is a row of y (o, j)."""
+    args = k.args(ResampleArgs[ir.Value], spec)
+    dtype = spec.dtype
     lanes = k.target.lanes(dtype)
-    units, per_chunk, places, size, taps, length = (k.arg(i) for i in range(6))
+    taps, length = args.taps, args.length
     y, x, indices, weights = (k.pointer(i) for i in range(4))
-    begin, end = k.chunk_range(units, per_chunk)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
 
     def mix(source: Index, entry: Index, offset: Index, width: int, mask: ir.Value | None) -> ir.Value:
         nothing = constant(dtype, 0.0, width)
@@ -34,10 +31,13 @@ def emit_resample(k: Kernel, spec: KernelSpec) -> None:
             tap.next(fma(k, value, splat(k, load(k, weights, at, dtype), width), tap.carry[0]))
         return tap.carry[0]
 
-    with segments(k, begin, end, places) as (outer, first, last), loop(k, first, last, name="place") as place:
-        source, entry = k.mul(outer, size), k.mul(place.index, taps)
-        row = k.add(k.mul(outer, places), place.index)
-        if spec["single"]:
+    with (
+        segments(k, begin, end, args.out_size) as (outer, first, last),
+        loop(k, first, last, name="position") as position,
+    ):
+        source, entry = k.mul(outer, args.size), k.mul(position.index, taps)
+        row = k.add(k.mul(outer, args.out_size), position.index)
+        if spec.single:
             store(k, mix(source, entry, 0, 1, None), y, row, dtype)
         else:
             target = k.mul(row, length)

@@ -22,7 +22,7 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64, and for bf16
     that does not lie in pairs."""
     products = Products.of(node)
-    if products.pairs and not (ctx.target.has_bf16_products and can_pair(node, ctx.target)):
+    if products.pairs and not (ctx.target.has_bf16_dot and can_pair(node, ctx.target)):
         return None
     dtype = f32 if products.pairs else node.operand(0).known_dtype
     if dtype not in (f32, f64):

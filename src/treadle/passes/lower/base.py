@@ -12,7 +12,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
-from treadle.passes.lower.evenness import loss
+from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.packed import held_once
@@ -43,14 +43,14 @@ CALL_NS = 60.0
 """What calling a kernel at all is assumed to cost."""
 
 
-_HELD_SHARE = 0.5
-"""The part of the last cache that a model's weights may fill and still be there in the next run: kernels hold some in a
-larger form, and activations pass through it too."""
+_RESIDENT_SHARE = 0.5
+"""The part of the last cache that a model's weights may fill and stay resident from one run to the next: some kernels
+pack them in a larger form, and activations use the cache too."""
 
 
-def has_far_weights(graph: Graph, target: Target) -> bool:
-    """Whether the constants of `graph` are too many to stay in the caches from one run to the next."""
-    return sum(nbytes(value) for value in graph.constants()) > _HELD_SHARE * target.last_cache
+def has_streamed_weights(graph: Graph, target: Target) -> bool:
+    """Whether no cache holds the constants of `graph` from one run to the next."""
+    return sum(nbytes(value) for value in graph.constants()) > _RESIDENT_SHARE * target.last_cache
 
 
 class LowerContext:
@@ -64,13 +64,13 @@ class LowerContext:
         math: str = "fast",
         provider: Provider | None = None,
         *,
-        far_weights: bool | None = None,
+        streamed_weights: bool | None = None,
     ) -> None:
         self.graph = graph
         self.provider = provider
         self.target = target
         self.math = math
-        self.far_weights = has_far_weights(graph, target) if far_weights is None else far_weights
+        self.streamed_weights = has_streamed_weights(graph, target) if streamed_weights is None else streamed_weights
         self.aliases: dict[Value, tuple[Value, int]] = {}
         self.derived: dict[tuple[Value, tuple[int, ...]], Value] = {}
         """Temporaries that other nodes may read too: by the value they are made from and the numbers that say how."""
@@ -174,5 +174,5 @@ def cut(units: int, ns_per_unit: float, multiple: int = 1) -> tuple[int, int]:
     wanted = wanted_chunks(units * ns_per_unit)
     counts = range(ceil(0.7 * wanted), int(1.5 * wanted) + 1) if wanted < _MANY_CHUNKS else (int(wanted),)
     sizes = [-(-pieces // min(count, pieces)) for count in counts]
-    per_chunk = min(sizes, key=lambda size: loss((pieces, size), (1, 1), wanted)) * multiple
+    per_chunk = min(sizes, key=lambda size: load_imbalance((pieces, size), (1, 1), wanted)) * multiple
     return -(-units // per_chunk), per_chunk

@@ -91,7 +91,7 @@ def reads_plain(node: Node, layout: Blocked) -> bool:
     return shape.channels <= layout.block or shape.size == (1, 1)
 
 
-def multiplies_pairs(node: Node, target: Target, *, blocked: bool) -> bool:
+def takes_bf16(node: Node, target: Target, *, blocked: bool) -> bool:
     """Whether the kernel of a `conv` node with blocked output takes an x of bf16, which lies in memory `blocked` or
     row-major: to multiply pairs of channels or of columns, or, where groups are narrow, as f32."""
     shape = ConvShape.of(node)
@@ -102,19 +102,19 @@ def multiplies_pairs(node: Node, target: Target, *, blocked: bool) -> bool:
     return shape.groups == 1 and shape.kernel[1] > 1 and shape.dilations[1] == 1
 
 
-def prefers_winograd(node: Node, target: Target, math: str, *, far: bool) -> bool:
+def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -> bool:
     """Whether a `conv` node of f32 is better left to Winograd's algorithm than given pairs of bf16.
 
-    `far`: the model's weights do not stay in the caches from one run to the next.
+    `streamed`: the model's weights do not stay in the caches from one run to the next.
     """
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
     if math != "fast" or not usual or shape is None:
         return False
-    return choose_cut(shape, target, far=far, pairs=True) is not None
+    return choose_cut(shape, target, streamed=streamed, pairs=True) is not None
 
 
-def multiplies_quads(node: Node, target: Target) -> bool:
+def takes_bytes(node: Node, target: Target) -> bool:
     """Whether a kernel multiplies the 8-bit factors of a `conv` node as they are, in quads."""
     shape = ConvShape.of(node)
     if shape is None or node.operand(1).dtype != i8 or bias_of(node) is not None:

@@ -11,7 +11,7 @@ from treadle.passes.lower.conv_blocked_factors import Factors
 from treadle.passes.lower.conv_blocked_operands import Operands, direct_operands
 from treadle.passes.lower.conv_shape import ConvShape
 from treadle.passes.lower.conv_tiles import EFFICIENCY
-from treadle.passes.lower.quads import kind_of
+from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import LINE, Target
@@ -55,7 +55,7 @@ def _spec(shape: ConvShape, factors: Factors, cut: Cut, operands: Operands, targ
         "conv",
         dtype=factors.dtype,
         pairs=factors.pairs,
-        quads=kind_of(factors.x) if factors.quads else "",
+        quads=signedness(factors.x) if factors.quads else "",
         padded=padded,
         lanes=lanes,
         vectors=tile.vectors,

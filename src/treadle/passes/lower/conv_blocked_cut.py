@@ -10,7 +10,7 @@ from treadle.passes.lower.base import LowerContext, nbytes, wanted_chunks
 from treadle.passes.lower.conv_blocked_factors import Factors
 from treadle.passes.lower.conv_shape import ConvShape, Pair
 from treadle.passes.lower.conv_tiles import EFFICIENCY, Tile, choose_tile, sum_registers
-from treadle.passes.lower.evenness import loss
+from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.plan.target import Target
 
 _CHUNK_NS = 30_000.0
@@ -122,7 +122,7 @@ def _grid(shape: ConvShape, factors: Factors, ctx: LowerContext, units: int, gro
             continue
         for unit_chunks, units_per_chunk in _unit_cuts(units, wanted / group_chunks):
             traffic = (unit_chunks * weights + group_chunks * x) / CACHE_BYTES_PER_NS
-            score = traffic + total * loss((groups, per_chunk), (units, units_per_chunk), wanted)
+            score = traffic + total * load_imbalance((groups, per_chunk), (units, units_per_chunk), wanted)
             if best is None or score < best[0]:
                 best = (score, (unit_chunks, units_per_chunk, per_chunk))
     assert best is not None, "there is at least one group"

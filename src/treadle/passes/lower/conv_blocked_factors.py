@@ -10,7 +10,7 @@ from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.quads import offset_of
+from treadle.passes.lower.vnni import vnni_zero_point
 from treadle.plan.target import Target
 
 
@@ -61,7 +61,7 @@ class Factors:
     @property
     def offset(self) -> int:
         """What counts as 0 in the input's bytes as products of quads see them."""
-        return offset_of(self.x, self.zero) if self.quads else 0
+        return vnni_zero_point(self.x, self.zero) if self.quads else 0
 
     def channels(self, shape: ConvShape) -> int:
         """Elements along the input's channels that one output reads."""
@@ -74,5 +74,5 @@ class Factors:
         if not self.pairs:
             return True
         if self.plain:
-            return target.has_bf16_products and shape.groups == 1 and shape.dilations[1] == 1
-        return target.has_bf16_products and shape.group_channels % 2 == 0
+            return target.has_bf16_dot and shape.groups == 1 and shape.dilations[1] == 1
+        return target.has_bf16_dot and shape.group_channels % 2 == 0

@@ -9,13 +9,13 @@ import numpy as np
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.passes.lower.base import Array, LowerContext
+from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.conv_blocked_cut import Cut
 from treadle.passes.lower.conv_blocked_factors import Factors
 from treadle.passes.lower.conv_pack import pack_direct, pack_plain_input
 from treadle.passes.lower.conv_shape import ConvShape
 from treadle.passes.lower.conv_tail import TailOperands, tail_operands, zeros
-from treadle.passes.lower.pairs import joined_pairs
-from treadle.passes.lower.quads import joined_quads
+from treadle.passes.lower.vnni import pack_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ def _packed(shape: ConvShape, factors: Factors, panel: int, ctx: LowerContext) -
     def packed(data: Array) -> Array:
         four = data.reshape(shape.outputs, shape.group_channels, *shape.kernel)
         if factors.quads:
-            four = joined_quads(four, axis=1)
+            four = pack_bytes(four, axis=1)
         elif factors.pairs:
-            four = joined_pairs(four, axis=3 if plain else 1)
+            four = pack_bf16(four, axis=3 if plain else 1)
         return pack_plain_input(four, panel) if plain else pack_direct(four, shape.groups, panel, factors.block)
 
     return ctx.packed(weights, how, "packed", packed)

@@ -13,7 +13,7 @@ from treadle.passes.lower.conv_pack import pack_within_blocks
 from treadle.passes.lower.conv_shape import ConvShape, Pair
 from treadle.passes.lower.conv_tail import tail_operands
 from treadle.passes.lower.conv_tiles import EFFICIENCY, depthwise_tile
-from treadle.passes.lower.evenness import loss
+from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 
@@ -79,7 +79,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
 def _plane_cut(planes: int, rows: int, wanted: float) -> Pair:
     """(planes, rows) of a chunk, one of them whole, so that about `wanted` chunks come out evenly."""
     cuts = [(each, rows) for each in range(1, planes + 1)] + [(1, each) for each in range(rows - 1, 0, -1)]
-    return min(cuts, key=lambda cut: loss((planes, cut[0]), (rows, cut[1]), wanted))
+    return min(cuts, key=lambda cut: load_imbalance((planes, cut[0]), (rows, cut[1]), wanted))
 
 
 def _packed(weights: Value, shape: ConvShape, dtype: DType, lanes: int, ctx: LowerContext) -> Value:

@@ -8,7 +8,7 @@ from treadle.graph.node import Node
 from treadle.passes.lower.base import BYTES_PER_NS, USEFUL_CHUNKS, LowerContext, nbytes, wanted_chunks
 from treadle.passes.lower.conv_blocked_cut import CACHE_BYTES_PER_NS
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.evenness import loss
+from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.passes.lower.pool import Axis, axes_of, lower_max_pool
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
@@ -93,7 +93,7 @@ def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: Lowe
         chunks = -(-axis.out // rows)
         again = max(0, axis.reach - axis.stride) * (chunks - 1) * conv.cost / axis.size
         fetched = shape.images * chunks * weights / CACHE_BYTES_PER_NS
-        score = again + fetched + total * loss((axis.out, rows), (shape.images, 1), wanted)
+        score = again + fetched + total * load_imbalance((axis.out, rows), (shape.images, 1), wanted)
         if best is None or score < best[0]:
             best = (score, bands)
     return best[1] if best is not None and best[0] <= between / BYTES_PER_NS else None

@@ -12,7 +12,13 @@ from functools import lru_cache
 
 from treadle.dtypes import f32
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.conv_tile_groups import TileGroup, groups_of_chunk, tile_groups, unevenness, useful_chunks
+from treadle.passes.lower.conv_tile_groups import (
+    TileGroup,
+    groups_of_chunk,
+    imbalance_factor,
+    tile_groups,
+    useful_chunks,
+)
 from treadle.plan.target import Target
 
 SIDES = {2: 7, 4: 49}
@@ -121,4 +127,4 @@ def groups_per_chunk(cut: Cut, target: Target) -> int:
 def rating(cut: Cut, target: Target) -> float:
     """The cost of all, with what is lost where the chunks do not come out even."""
     group_chunks = -(-cut.out_groups // groups_per_chunk(cut, target))
-    return (input_cost(cut) * group_chunks + product_cost(cut, target)) * unevenness(group_chunks * cut.units)
+    return (input_cost(cut) * group_chunks + product_cost(cut, target)) * imbalance_factor(group_chunks * cut.units)

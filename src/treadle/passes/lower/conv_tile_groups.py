@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from treadle.passes.lower.conv_tiles import cut_row
-from treadle.passes.lower.evenness import USUAL_WORKERS
+from treadle.passes.lower.load_imbalance import USUAL_WORKERS
 from treadle.plan.target import Target
 
 _MAX_HEIGHT = 16
@@ -73,7 +73,7 @@ def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
     return -(-out_groups // min(out_groups, max(1, round(chunks / tile_groups))))
 
 
-def unevenness(chunks: int) -> float:
+def imbalance_factor(chunks: int) -> float:
     """How many times as long as at best the workers take for `chunks` equal chunks, over usual numbers of workers.
 
     Unlike `evenness.loss` this takes the last chunk of output groups for as long as the others: the constants of the costs

@@ -71,7 +71,7 @@ def cut_segments(widths: list[int], columns: Callable[[int], Pair]) -> tuple[tup
 def sum_registers(target: Target, *, quads: bool = False) -> int:
     """The vector registers that a block may use: one less where products need a register before they are added, and
     four less where quads are multiplied in halves."""
-    if quads and not target.has_quad_products:
+    if quads and not target.has_vnni:
         return target.registers - 4
     return target.registers - (target.isa == "generic")
 

@@ -28,7 +28,7 @@ def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call
     """
     if ctx.math != "fast" or not is_winograd(node, shape):
         return None
-    cut = choose_cut(shape, ctx.target, far=ctx.far_weights, pairs=node.operand(0).dtype == bf16)
+    cut = choose_cut(shape, ctx.target, streamed=ctx.streamed_weights, pairs=node.operand(0).dtype == bf16)
     return None if cut is None else winograd_calls(node, shape, cut, ctx)
 
 
@@ -85,9 +85,9 @@ def _input_call(node: Node, shape: ConvShape, cut: Cut, tiles: Value, ctx: Lower
 def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: TailOperands, ctx: LowerContext) -> Call:
     """The call that multiplies, transforms back and stores; `source` is the input, or its tiles."""
     lanes, group, points = ctx.target.lanes(f32), cut.group, prod(cut.reach)
-    per_chunk = groups_per_chunk(cut, shape, ctx.target, far=ctx.far_weights)
+    per_chunk = groups_per_chunk(cut, shape, ctx.target, streamed=ctx.streamed_weights)
     group_chunks = -(-cut.out_groups // per_chunk)
-    cost = product_cost(cut, shape, ctx.target, far=ctx.far_weights)
+    cost = product_cost(cut, shape, ctx.target, streamed=ctx.streamed_weights)
     if cut.fused:
         cost += input_cost(cut, ctx.target) * group_chunks
     product_point = odd(group.size * group.vectors) * lanes

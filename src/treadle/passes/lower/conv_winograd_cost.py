@@ -11,7 +11,7 @@ from math import prod
 
 from treadle.dtypes import f32
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.conv_tile_groups import groups_of_chunk, unevenness, useful_chunks
+from treadle.passes.lower.conv_tile_groups import groups_of_chunk, imbalance_factor, useful_chunks
 from treadle.passes.lower.conv_winograd_cut import Cut, cuts
 from treadle.plan.target import Target
 
@@ -42,25 +42,25 @@ _CHUNK_COST = 80_000.0
 
 
 @lru_cache(maxsize=1024)
-def choose_cut(shape: ConvShape, target: Target, *, far: bool = True, pairs: bool = False) -> Cut | None:
+def choose_cut(shape: ConvShape, target: Target, *, streamed: bool = True, pairs: bool = False) -> Cut | None:
     """The cheapest cut for an fp32 convolution; None if direct convolution should be faster.
 
-    `far`: the model's weights do not stay in the caches from one run to the next, here and in all functions below.
+    `streamed`: the model's weights do not stay in the caches from one run to the next, here and in all functions below.
     `pairs`: direct convolution would multiply pairs of bf16.
     """
-    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target, far=far), default=None)
+    best = min(cuts(shape, target), key=lambda cut: rating(cut, shape, target, streamed=streamed), default=None)
     if best is None:
         return None
-    promised = rating(best, shape, target, far=far) * _LEAST_GAIN
-    return None if promised >= direct_cost(shape, target, far=far, pairs=pairs) else best
+    promised = rating(best, shape, target, streamed=streamed) * _LEAST_GAIN
+    return None if promised >= direct_cost(shape, target, streamed=streamed, pairs=pairs) else best
 
 
-def direct_cost(shape: ConvShape, target: Target, *, far: bool = True, pairs: bool = False) -> float:
+def direct_cost(shape: ConvShape, target: Target, *, streamed: bool = True, pairs: bool = False) -> float:
     """The cost of direct convolution at its limit; with `pairs` of bf16 that of half the products and bytes."""
     lanes = target.lanes(f32)
     vectors = -(-shape.outputs // lanes)
     weights = vectors * lanes * shape.channels * prod(shape.kernel) * f32.size
-    cost = shape.multiply_adds / shape.outputs * vectors + _first_byte(far) * weights
+    cost = shape.multiply_adds / shape.outputs * vectors + _first_byte(streamed) * weights
     return cost / 2 if pairs else cost
 
 
@@ -73,7 +73,7 @@ def input_cost(cut: Cut, target: Target) -> float:
     return cost + _CALL_COST + size * _PASSED_BYTE * (1.0 if 2 * size > target.l2 else _KEPT_SHARE)
 
 
-def product_cost(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True) -> float:
+def product_cost(cut: Cut, shape: ConvShape, target: Target, *, streamed: bool = True) -> float:
     """The cost of everything after the transform of the input."""
     group = cut.group.cost(shape.channels, _BLOCK_COST * cut.sections)
     product = prod(cut.reach) * group * cut.tile_groups * cut.out_groups
@@ -83,28 +83,32 @@ def product_cost(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True
     if cut.section_blocks:
         product += _FACTOR_COST * prod(cut.factors) * vectors * cut.tile_groups
     return (
-        product + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks + (_first_byte(far) + again) * weights
+        product
+        + _transform_cost(cut, _OUTPUT_COST) * cut.tiles * cut.out_blocks
+        + (_first_byte(streamed) + again) * weights
     )
 
 
-def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True) -> int:
+def groups_per_chunk(cut: Cut, shape: ConvShape, target: Target, *, streamed: bool = True) -> int:
     """Groups of output channels a chunk: few if the input is at hand, many if each chunk must transform it."""
-    cost = product_cost(cut, shape, target, far=far)
+    cost = product_cost(cut, shape, target, streamed=streamed)
     wanted = useful_chunks(cost)
     if not cut.fused:
         wanted = max(wanted, cost / _CHUNK_COST)
     return groups_of_chunk(cut.out_groups, cut.tile_groups, wanted)
 
 
-def rating(cut: Cut, shape: ConvShape, target: Target, *, far: bool = True) -> float:
+def rating(cut: Cut, shape: ConvShape, target: Target, *, streamed: bool = True) -> float:
     """The cost of all, with what is lost where chunks do not come out even."""
-    group_chunks = -(-cut.out_groups // groups_per_chunk(cut, shape, target, far=far))
+    group_chunks = -(-cut.out_groups // groups_per_chunk(cut, shape, target, streamed=streamed))
     transforms = input_cost(cut, target) * (group_chunks if cut.fused else 1)
-    return transforms + product_cost(cut, shape, target, far=far) * unevenness(group_chunks * cut.tile_groups)
+    return transforms + product_cost(cut, shape, target, streamed=streamed) * imbalance_factor(
+        group_chunks * cut.tile_groups
+    )
 
 
-def _first_byte(far: bool) -> float:
-    return _FAR_BYTE if far else _HELD_BYTE
+def _first_byte(streamed: bool) -> float:
+    return _FAR_BYTE if streamed else _HELD_BYTE
 
 
 def _transform_cost(cut: Cut, per_point: tuple[float, float]) -> float:

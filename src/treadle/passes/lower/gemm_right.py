@@ -9,10 +9,10 @@ import numpy as np
 from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
+from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.gemm_operands import Matrices, Operands
 from treadle.passes.lower.gemm_pack import pack_panels
-from treadle.passes.lower.pairs import joined_pairs
-from treadle.passes.lower.quads import joined_quads, offset_of
+from treadle.passes.lower.vnni import pack_bytes, vnni_zero_point
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 
@@ -92,7 +92,7 @@ def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
     how = f"pairs {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
 
     def panels(data: Array) -> Array:
-        return pack_panels(joined_pairs(matrices_of(b, data, (*sizes, depth, columns)), axis=1), width)
+        return pack_panels(pack_bf16(matrices_of(b, data, (*sizes, depth, columns)), axis=1), width)
 
     packed = ctx.packed(b.value, how, "pairs", panels)
     return _constant_panels(packed, sizes, product, width)
@@ -101,14 +101,14 @@ def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
 def packed_quads(ctx: LowerContext, product: Operands, width: int) -> Right:
     """The constant right factor as panels of quads, an element of `product.depth` being four; each begins with a row of
     what makes up for a's bytes being taken 128 higher."""
-    b, columns, offset = product.b, product.columns, offset_of(product.a.value, 0)
+    b, columns, offset = product.b, product.columns, vnni_zero_point(product.a.value, 0)
     sizes, depth = _own_sizes(product), 4 * product.depth
     how = f"quads {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
 
     def panels(data: Array) -> Array:
         matrices = matrices_of(b, data, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
-        return pack_panels(np.concatenate([start, joined_quads(matrices, axis=1)], axis=1), width)
+        return pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
 
     packed = ctx.packed(b.value, how, "quads", panels)
     return _constant_panels(packed, sizes, product, width, first=1)

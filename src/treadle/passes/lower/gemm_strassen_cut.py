@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 
 from treadle.dtypes import f32
-from treadle.passes.lower.conv_tile_groups import odd, unevenness
+from treadle.passes.lower.conv_tile_groups import imbalance_factor, odd
 from treadle.passes.lower.gemm_tiles import MAX_ROWS, MAX_VECTORS, Tile, choose_tile, cut_rows, panel_cost
 from treadle.plan.target import Target
 
@@ -122,4 +122,4 @@ def cost(cut: Cut, target: Target) -> float:
     products = PRODUCTS * panel_cost(cut.tile, vectors, depth)
     differences = 3 * _DIFFERENCE_COST * cut.tile.blocks * depth * vectors
     pair = products + differences + _RESULT_COST * half * vectors
-    return left + pair * cut.parts * cut.pairs * cut.tiles * unevenness(cut.chunks)
+    return left + pair * cut.parts * cut.pairs * cut.tiles * imbalance_factor(cut.chunks)

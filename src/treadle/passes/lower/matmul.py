@@ -13,7 +13,7 @@ from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
 from treadle.passes.lower.gemm_strassen import lower_strassen_product
 from treadle.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_part, choose_tile, panels_ahead
-from treadle.passes.lower.quads import kind_of
+from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
@@ -26,7 +26,7 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     other dtypes and for results of which neither rows nor columns are contiguous."""
     dtype = node.operand(0).known_dtype
     if dtype == bf16:
-        pairs = pairs_of(node) if ctx.target.has_bf16_products else None
+        pairs = pairs_of(node) if ctx.target.has_bf16_dot else None
         return None if pairs is None else _gemm(node, ctx, pairs, f32, each=2)
     if dtype in BYTES:
         quads = quads_of(node)
@@ -116,7 +116,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         "gemm",
         dtype=dtype,
         pairs=each == 2,
-        quads=kind_of(product.a.value) if each == 4 else "",
+        quads=signedness(product.a.value) if each == 4 else "",
         rows=tile.heights,
         vectors=tile.vectors,
         source=right.source,

@@ -1,4 +1,4 @@
-"""max_pool and avg_pool over one or two spatial axes, on plain and blocked memory."""
+"""max_pool and avg_pool over one or two spatial axes, in row-major and blocked memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext, cut, nbytes
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.pool import BlockedPoolSpec, PlainPoolSpec, PoolArgs, PoolSpec
 
 MAX_UNROLLED_WIDTH = 8
-"""A kernel up to this wide is unrolled; the width of a wider one is an argument."""
+"""A window up to this wide is unrolled; the width of a wider one is an argument."""
 
 SEGMENT = 1024
-"""How many outputs of a plain row are computed at once: their columns fit in a first-level cache."""
+"""Outputs of a row-major row that are computed at once: the columns of their windows fit in L1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +35,17 @@ class Axis:
 
     @property
     def reach(self) -> int:
-        """From the first element that a window reads to behind the last one."""
+        """Elements from the first that a window reads to the last, both included."""
         return (self.kernel - 1) * self.dilation + 1
 
     def interior(self) -> tuple[int, int]:
-        """The outputs whose windows lie wholly inside the input, as a range; empty at its own start if none do."""
+        """Returns the half-open range of outputs whose windows lie inside the input; it may be empty."""
         low = min(-(-self.begin // self.stride), self.out)
         high = (self.size - self.reach + self.begin) // self.stride + 1
         return low, min(max(high, low), self.out)
 
     def counts(self, *, include_pad: bool) -> list[int]:
-        """How many taps of each output count: those inside the input, or inside its pads as well."""
+        """Returns the number of taps of each output that lie inside the input, or, with `include_pad`, inside its pads too."""
         low, high = (-self.begin, self.size + self.end) if include_pad else (0, self.size)
         return [
             sum(low <= i * self.stride - self.begin + t * self.dilation < high for t in range(self.kernel))
@@ -57,17 +57,17 @@ _POINT = Axis(1, 1, 1, 1, 1, 0, 0)
 
 
 def lower_max_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None for other dtypes than f32, f64 and blocked bf16, or three spatial axes."""
+    """Returns one call; None for dtypes other than f32, f64 and blocked bf16, and for three spatial axes."""
     return _lower(node, ctx, "max")
 
 
 def lower_avg_pool(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel; None for other dtypes than f32, f64 and blocked bf16, or three spatial axes."""
+    """Returns one call; None for dtypes other than f32, f64 and blocked bf16, and for three spatial axes."""
     return _lower(node, ctx, "avg")
 
 
 def axes_of(node: Node) -> tuple[Axis, Axis]:
-    """The vertical and the horizontal axis of a pooling node; one of a single spatial axis has an image of height 1."""
+    """Returns the vertical and the horizontal axis of a pooling node. A single spatial axis is the horizontal one."""
     spatial, out = node.operand(0).static_shape[2:], node.output.static_shape[2:]
     attrs, rank = node.attrs, len(spatial)
     numbers = zip(
@@ -90,25 +90,32 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     vertical, across = axes_of(node)
     reads = (x, *_counts(node, ctx, vertical, across)) if kind == "avg" else (x,)
     width = across.kernel if across.kernel <= MAX_UNROLLED_WIDTH else 0
-    params = {
-        "kind": kind,
-        "dtype": dtype,
-        "kernel_width": width,
-        "stride_width": across.stride,
-        "dilation_width": across.dilation,
-    }
     lanes = ctx.target.lanes(dtype)
     scratch = 0
     if x.layout is not None:
         planes, block = elements(x.layout.physical(shape)[:2]), x.layout.block
         tile = 4 if ctx.target.registers >= 32 and block <= lanes else 2
-        spec = KernelSpec.of(
-            "pool_blocked", **params, source=x.known_dtype, result=y.known_dtype, block=block, tile=tile
+        spec: PoolSpec = BlockedPoolSpec(
+            kind=kind,
+            dtype=dtype,
+            kernel_width=width,
+            stride_width=across.stride,
+            dilation_width=across.dilation,
+            source=x.known_dtype,
+            result=y.known_dtype,
+            block=block,
+            tile=tile,
         )
         units, segment = planes * vertical.out, across.out
         vectors = across.out * max(1, block // lanes)
     else:
-        spec = KernelSpec.of("pool_plain", **params)
+        spec = PlainPoolSpec(
+            kind=kind,
+            dtype=dtype,
+            kernel_width=width,
+            stride_width=across.stride,
+            dilation_width=across.dilation,
+        )
         segment = min(across.out, SEGMENT)
         units = elements(shape[:2]) * vertical.out * -(-across.out // max(segment, 1))
         scratch = (-(-segment // lanes) * lanes * across.stride + across.reach - 1 + 2 * lanes) * dtype.size
@@ -116,11 +123,23 @@ def _lower(node: Node, ctx: LowerContext, kind: str) -> list[Call] | None:
     taps = vertical.kernel * across.kernel
     chunks, per_chunk = cut(units, vectors * (taps * 0.4 + 1))
     low, high = across.interior()
-    args = (
-        units, per_chunk, max(vertical.out, 1), max(across.out, 1), vertical.size, across.size,
-        vertical.kernel, vertical.stride, vertical.dilation, vertical.begin, across.begin,
-        low, high, across.kernel, max(segment, 1),
-    )  # fmt: skip
+    args = PoolArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        out_height=max(vertical.out, 1),
+        out_width=max(across.out, 1),
+        height=vertical.size,
+        width=across.size,
+        kernel_height=vertical.kernel,
+        stride_height=vertical.stride,
+        dilation_height=vertical.dilation,
+        pad_top=vertical.begin,
+        pad_left=across.begin,
+        low=low,
+        high=high,
+        kernel_width=across.kernel,
+        segment=max(segment, 1),
+    )
     flops = float(elements(y.static_shape) * taps)
     traffic = float(nbytes(x) + nbytes(y))
     return [ctx.call(node, spec, (y,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, scratch=scratch)]

@@ -1,4 +1,4 @@
-"""reorder: the physical layout of a value changed, between plain and blocked channels."""
+"""reorder: a value is copied from plain to blocked channels, or back."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from treadle.graph.shape import elements
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, LowerContext, cut, nbytes
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.reorder import ReorderArgs, ReorderSpec
 
 _MAX_TILE = 16
 
 
 def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel between plain and Blocked memory, an alias where memory is the same; None between two blockings."""
+    """Returns one call; none, and an alias, where memory is the same; None between two blocked layouts."""
     x, y = node.operand(0), node.output
     if x.layout == y.layout:
         ctx.alias(y, x)
@@ -25,14 +25,14 @@ def lower_reorder(node: Node, ctx: LowerContext) -> list[Call] | None:
     if (x.layout and y.layout) or not isinstance(layout, Blocked) or (dtype.size < 4 and dtype not in (bf16, *BYTES)):
         return None
     blocks = layout.physical(shape)[1]
-    places = elements(shape[2:])
-    if places == 1 and shape[1] % layout.block == 0:
+    pixels = elements(shape[2:])
+    if pixels == 1 and shape[1] % layout.block == 0:
         ctx.alias(y, x)
         return []
     side = min(_MAX_TILE, ctx.target.lanes(dtype), layout.block)
-    units = shape[0] * blocks * -(-places // side)
+    units = shape[0] * blocks * -(-pixels // side)
     traffic = nbytes(x) + nbytes(y)
     chunks, per_chunk = cut(units, traffic / BYTES_PER_NS / max(units, 1))
-    spec = KernelSpec.of("reorder", dtype=dtype, block=layout.block, side=side, to_blocked=y.layout is not None)
-    args = (units, per_chunk, shape[1], max(blocks, 1), places)
+    spec = ReorderSpec(dtype=dtype, block=layout.block, side=side, to_blocked=y.layout is not None)
+    args = ReorderArgs(units=units, units_per_chunk=per_chunk, channels=shape[1], blocks=max(blocks, 1), pixels=pixels)
     return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks)]

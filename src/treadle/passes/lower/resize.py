@@ -14,21 +14,21 @@ from treadle.ops.resize import resizing, tables
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.lookup import OUTSIDE, lookup_call
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.resample import ResampleArgs, ResampleSpec
 
 
 def lower_resize(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One kernel for the nearest neighbour, else one a resized axis; an alias where nothing changes.
+    """Returns one call for the nearest neighbour, else one a resized axis; none, and an alias, where nothing changes.
 
-    None unless roi, scales and sizes are constants, if blocked channels are resized, and, for linear and
-    cubic modes, for other dtypes than f32 and f64 or where places are extrapolated.
+    Returns None if roi, scales or sizes are no constants, if blocked channels are resized, and in linear and cubic
+    modes for dtypes other than f32 and f64 and for extrapolated positions.
     """
     x, y = node.operand(0), node.output
     given = [*node.inputs[1:], None, None, None][:3]
     if any(value is not None and not value.is_constant for value in given) or x.layout != y.layout:
         return None
-    found = resizing(node.attrs, x.static_shape, *(None if value is None else value.data for value in given))
-    changed = tables(node.attrs, x.static_shape, found)
+    resized = resizing(node.attrs, x.static_shape, *(None if value is None else value.data for value in given))
+    changed = tables(node.attrs, x.static_shape, resized)
     if not changed and x.static_shape == y.static_shape:
         ctx.alias(y, x)
         return []
@@ -52,12 +52,12 @@ def lower_resize(node: Node, ctx: LowerContext) -> list[Call] | None:
 def _nearest(node: Node, ctx: LowerContext, changed: dict[int, AxisWeights]) -> Call:
     x, y = node.operand(0), node.output
     shape = physical_shape(x.static_shape, x.layout)
-    places = [np.arange(dim, dtype=np.int64) for dim in shape]
+    positions = [np.arange(dim, dtype=np.int64) for dim in shape]
     for axis, table in changed.items():
-        places[axis] = np.where(table.outside, OUTSIDE, table.indices[:, 0]).astype(np.int64)
-    run = 1 if x.layout is None else len(places.pop())
+        positions[axis] = np.where(table.outside, OUTSIDE, table.indices[:, 0]).astype(np.int64)
+    run = 1 if x.layout is None else len(positions.pop())
     outside = np.asarray([node.attrs.get("extrapolation", 0.0)]).astype(y.known_dtype.numpy)
-    return lookup_call(node, ctx, ctx.constant(outside, f"{y.name}.outside"), places, run)
+    return lookup_call(node, ctx, ctx.constant(outside, f"{y.name}.outside"), positions, run)
 
 
 def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis: int, table: AxisWeights) -> Call:
@@ -72,8 +72,15 @@ def _resample(node: Node, ctx: LowerContext, target: Value, source: Value, axis:
     traffic = float(nbytes(target) + nbytes(source))
     cost = traffic / BYTES_PER_NS + flops / (2.0 if length == 1 else ctx.target.lanes(dtype))
     chunks, per_chunk = cut(units, cost / max(units, 1))
-    spec = KernelSpec.of("resample", dtype=dtype, single=length == 1)
-    args = (units, per_chunk, max(out, 1), shape[axis], taps, length)
+    spec = ResampleSpec(dtype=dtype, single=length == 1)
+    args = ResampleArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        out_size=max(out, 1),
+        size=shape[axis],
+        taps=taps,
+        length=length,
+    )
     reads = (source, indices, weights)
     return ctx.call(
         node, spec, (target,), reads, args=args, chunks=chunks, flops=flops, traffic=traffic, cost=CALL_NS + cost

@@ -43,6 +43,6 @@ def test_an_output_is_computed_alike_whichever_others_are_wanted() -> None:
 
 def test_weights_that_fit_are_read_as_transformed() -> None:
     """The size of the last cache decides, where the machine's vectors make both ways worth while."""
-    far, near = kernels_of(["a"], LAYER_BYTES), kernels_of(["a"], 64 * LAYER_BYTES)
+    streamed, resident = kernels_of(["a"], LAYER_BYTES), kernels_of(["a"], 64 * LAYER_BYTES)
     if detect().isa == "avx512":
-        assert far != near
+        assert streamed != resident

@@ -1,22 +1,23 @@
-"""How evenly chunks can be shared out, whoever will share them: results must not depend on the number of workers."""
+"""Load imbalance of a partition into chunks, without the number of workers: results must not depend on it."""
 
 from __future__ import annotations
 
 from math import log
 
 USUAL_WORKERS = {1: 0.3, 2: 0.3, 4: 0.25, 8: 0.15}
-"""Numbers of workers, and how much it counts that chunks come out even among them."""
+"""Numbers of workers -> the weight of the load imbalance among so many."""
 
 _TOO_FEW, _TOO_MANY = 0.3, 0.1
-"""The part of the time that it counts as to have 1/e, or e times, as many chunks as wanted."""
+"""The share of the time that is charged where there are 1/e, or e times, as many chunks as wanted."""
 
 
-def loss(rows: tuple[int, int], columns: tuple[int, int], wanted: float) -> float:
-    """The part of the time that is lost where work is cut along two axes, each (units, units a chunk).
+def load_imbalance(rows: tuple[int, int], columns: tuple[int, int], wanted: float) -> float:
+    """Returns the share of the time that is lost where work is partitioned along two axes, each (units, units a chunk).
 
-    Chunks are taken row by row; those at the ends of both axes may be smaller. Lost is what workers wait for each other,
-    of as many workers as the work is worth `wanted` chunks; another number of chunks counts a little too. Products of
-    tiles, whose costs were fitted with chunks of one size, are rated by `conv_tile_groups.unevenness` instead.
+    Workers draw chunks row by row; the last chunk of each axis may be smaller. Lost is the time in which workers wait
+    for each other, averaged over numbers of workers up to the `wanted` number of chunks. Other numbers of chunks than
+    `wanted` are charged a little. Products of tiles, whose costs were fitted with equal chunks, use
+    `conv_tile_groups.imbalance_factor` instead.
     """
     (row_count, row_last), (column_count, column_last) = _ends(*rows), _ends(*columns)
     chunks, whole = row_count * column_count, rows[0] * columns[0]
@@ -35,6 +36,6 @@ def loss(rows: tuple[int, int], columns: tuple[int, int], wanted: float) -> floa
 
 
 def _ends(units: int, each: int) -> tuple[int, int]:
-    """(chunks, units in the last one)."""
+    """Returns (chunks, units in the last one)."""
     count = -(-units // each)
     return count, units - (count - 1) * each

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from treadle.passes.lower.base import LEAST_CHUNK_NS, MAX_CHUNKS, cut, wanted_chunks
-from treadle.passes.lower.evenness import loss
+from treadle.passes.lower.load_imbalance import load_imbalance
 
 
 def time_of(chunks: int, per_chunk: int, units: int, workers: int) -> int:
@@ -58,7 +58,7 @@ def test_no_grid_of_chunks_beats_the_even_one() -> None:
     """
     8 chunks of 4 x 4 units lose nothing; 7, and 6 of different sizes, do.
     """
-    even = loss((4, 1), (4, 2), 8.0)
+    even = load_imbalance((4, 1), (4, 2), 8.0)
     assert even == 0.0
-    assert loss((7, 1), (1, 1), 8.0) > even
-    assert loss((4, 3), (3, 1), 8.0) > even
+    assert load_imbalance((7, 1), (1, 1), 8.0) > even
+    assert load_imbalance((4, 3), (3, 1), 8.0) > even

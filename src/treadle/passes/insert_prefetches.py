@@ -39,7 +39,7 @@ _BYTES_WORTH_NS = 0.85
 """Bytes for each ns that the asking call takes, at least: asking makes it 1 % slower, and so many bytes save as much."""
 
 
-def fetch_ahead(calls: Sequence[Call], target: Target) -> None:
+def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
     """Have calls (in topological order) ask for the large constants that later ones read. What they compute stays."""
     for number, call in enumerate(calls):
         if call.spec is None or call.spec.family not in READERS:

@@ -12,7 +12,7 @@ from treadle.dtypes import DType, f32, f64
 from treadle.graph.graph import Graph
 from treadle.graph.layout import Blocked
 from treadle.graph.value import Value
-from treadle.passes.fetch_ahead import LEAST_BYTES, fetch_ahead
+from treadle.passes.insert_prefetches import LEAST_BYTES, insert_prefetches
 from treadle.passes.lower.base import nbytes
 from treadle.plan.call import Call
 from treadle.plan.target import Target
@@ -51,7 +51,7 @@ def planned(target: Target, channels: tuple[int, ...], size: int = 7, images: in
     """The convolutions of `chain` as a plan has them."""
     graph, _ = chain(target, channels, size, images)
     calls, _ = lower_graph(graph, target, "exact")
-    fetch_ahead(calls, target)
+    insert_prefetches(calls, target)
     return [call for call in calls if call.op == "conv"]
 
 
@@ -99,7 +99,7 @@ def test_asking_changes_no_result(target: Target, images: int, dtype: DType) -> 
     (plain,) = run_graph(graph, {"x": x}, target=target, math="exact").values()
     graph, x = chain(target, (80, 72, 520, 100), 7, images, dtype)
     calls, ctx = lower_graph(graph, target, "exact")
-    fetch_ahead(calls, target)
+    insert_prefetches(calls, target)
     assert any(call.op == "conv" and asks(call) for call in calls)
     for reverse in (False, True):
         (found,) = run_calls(graph, calls, ctx, {"x": x}, target=target, reverse_chunks=reverse).values()

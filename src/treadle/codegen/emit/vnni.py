@@ -1,7 +1,7 @@
-"""Products of quads: four neighbours of 8 bits along the summed axis, multiplied and added to a sum of 32 bits.
+"""VNNI dot products: four neighbouring bytes along the summed axis, multiplied and added to a sum of 32 bits.
 
-One instruction where the CPU has AVX512_VNNI or AVX_VNNI; elsewhere products of 16-bit numbers, with the same results:
-sums are exact modulo 2 ** 32 either way.
+They are one instruction where the CPU has AVX512_VNNI or AVX_VNNI. Elsewhere 16-bit numbers are multiplied, with the
+same results: sums are exact modulo 2 ** 32 either way.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from treadle.codegen.emit.types import I16, I32, lanes_of
 from treadle.codegen.emit.vectors import like, splat
 from treadle.dtypes import i32
 
-Parts = tuple[ir.Value, ...]
-"""A factor as it is multiplied: lanes that hold quads, or lanes that hold every other byte of them as 16-bit numbers."""
+Factor = tuple[ir.Value, ...]
+"""A factor as it is multiplied: lanes of four bytes, or two vectors whose lanes hold every other byte as 16-bit numbers."""
 
 _MADD = {64: "avx512.pmaddw.d.512", 32: "avx2.pmadd.wd", 16: "sse2.pmadd.wd"}
-"""Bytes of a vector -> the instruction that multiplies pairs of 16-bit numbers and adds the products."""
+"""Bytes of a vector -> the instruction that multiplies 16-bit numbers and adds neighbouring products."""
 
 _SIGN_BITS = -0x7F7F7F80
 _LOW_BYTES = 0x00FF00FF
 
 
-def load_quad(k: Kernel, base: ir.Value, index: Index, lanes: int, *, signed: bool) -> Parts:
-    """The quad base[index] in every lane, as a left factor; `signed` bytes are taken 128 higher, as unsigned ones."""
+def load_vnni_left(k: Kernel, base: ir.Value, index: Index, lanes: int, *, signed: bool) -> Factor:
+    """Returns the four bytes base[index] in every lane, as a left factor; 128 is added to `signed` bytes."""
     value = splat(k, k.b.load(k.at(base, index, i32), align=1, typ=I32), lanes)
     if signed:
         value = k.b.xor(value, like(value, _SIGN_BITS))
-    if k.target.has_quad_products:
+    if k.target.has_vnni:
         return (value,)
     high = k.b.lshr(value, like(value, 8))
     return tuple(k.b.and_(half, like(half, _LOW_BYTES)) for half in (value, high))
 
 
-def right_quads(k: Kernel, value: ir.Value) -> Parts:
-    """Lanes that hold quads of signed bytes as a right factor."""
-    if k.target.has_quad_products:
+def vnni_right(k: Kernel, value: ir.Value) -> Factor:
+    """Returns lanes of four signed bytes as a right factor."""
+    if k.target.has_vnni:
         return (value,)
     halves = k.b.bitcast(value, ir.VectorType(I16, 2 * lanes_of(value.type)))
     low = k.b.ashr(k.b.shl(halves, like(halves, 8)), like(halves, 8))
     return low, k.b.ashr(halves, like(halves, 8))
 
 
-def add_quad_products(k: Kernel, left: Sequence[ir.Value], right: Sequence[ir.Value], addend: ir.Value) -> ir.Value:
-    """addend + the products of unsigned bytes of `left` and signed ones of `right`, lane by lane."""
+def vnni_dot(k: Kernel, left: Sequence[ir.Value], right: Sequence[ir.Value], addend: ir.Value) -> ir.Value:
+    """Returns addend + the products of the unsigned bytes of `left` and the signed bytes of `right`, lane by lane."""
     type_ = addend.type
-    if k.target.has_quad_products:
+    if k.target.has_vnni:
         name = f"llvm.x86.avx512.vpdpbusd.{32 * lanes_of(type_)}"
         return k.b.call(k.intrinsic(name, type_, type_, type_, type_), [addend, left[0], right[0]])
     for low, high in zip(left, right, strict=True):
-        addend = k.b.add(addend, _pair_products(k, low, high))
+        addend = k.b.add(addend, _dot_of_halves(k, low, high))
     return addend
 
 
-def _pair_products(k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:
-    """Two products of 16-bit numbers in each lane of 32 bits, added."""
+def _dot_of_halves(k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:
+    """Returns the sum of the two products of 16-bit numbers in each lane of 32 bits."""
     lanes = lanes_of(left.type)
     pairs = ir.VectorType(I16, 2 * lanes)
     if k.target.triple.startswith("x86_64"):

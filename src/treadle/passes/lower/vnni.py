@@ -1,0 +1,32 @@
+"""Operands of VNNI dot products: four neighbouring bytes along the summed axis are one element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from treadle.dtypes import i8
+from treadle.graph.value import Value
+
+Array = np.ndarray[Any, Any]
+
+
+def pack_bytes(values: Array, axis: int) -> Array:
+    """i8 [.., n, ..] -> i32 [.., n / 4, ..]: elements 4 i (lowest byte) to 4 i + 3 of `axis`, padded with zeros."""
+    moved = np.moveaxis(values, axis, -1)
+    missing = -moved.shape[-1] % 4
+    if missing:
+        moved = np.pad(moved, [(0, 0)] * (moved.ndim - 1) + [(0, missing)])
+    packed = np.ascontiguousarray(moved).view(np.dtype("<i4"))
+    return np.moveaxis(packed, -1, axis)
+
+
+def signedness(x: Value) -> str:
+    """Returns the parameter `vnni` of a kernel that multiplies the bytes of `x`."""
+    return "signed" if x.dtype == i8 else "unsigned"
+
+
+def vnni_zero_point(x: Value, zero: int) -> int:
+    """Returns the zero point of `x`'s bytes as VNNI dot products see them: signed bytes are 128 higher there."""
+    return zero + 128 if x.dtype == i8 else zero

@@ -1,0 +1,1 @@
+"""Kernels of convolutions: one module an algorithm, and what several of them share."""
