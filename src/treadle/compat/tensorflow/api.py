@@ -42,7 +42,7 @@ class Op:
         self.note = note
         self._rule = rule
         self._parameters = Parameters.of(rule)
-        self._kinds, self._spread = self._parameters.kinds, self._parameters.spread
+        self._kinds, self._variadic = self._parameters.kinds, self._parameters.variadic
         self.__signature__ = self._parameters.signature
         self.__name__ = name
         self.__doc__ = rule.__doc__
@@ -71,7 +71,7 @@ class Op:
         for old, new in SPELLINGS.items() if kwargs else ():
             if old in kwargs and old not in self._kinds and new in self._kinds:
                 kwargs[new] = kwargs.pop(old)
-        if len(args) > len(self._kinds) and self._spread is None and isinstance(args[-1], str):
+        if len(args) > len(self._kinds) and self._variadic is None and isinstance(args[-1], str):
             *args, name = args  # TensorFlow's last parameter is the name
         try:
             bound = self.__signature__.bind(*args, **kwargs)
@@ -94,8 +94,8 @@ class Op:
             elif value is None:
                 plan.append((parameter, -1, None))
             else:
-                operands = list(value) if several or parameter == self._spread else [value]
-                plan.append((parameter, len(operands), None if several or parameter == self._spread else "one"))
+                operands = list(value) if several or parameter == self._variadic else [value]
+                plan.append((parameter, len(operands), None if several or parameter == self._variadic else "one"))
                 wanted = hint if kind == "Same" else None
                 tensors.extend((kind, convert_to_tensor(operand, dtype_hint=wanted)) for operand in operands)
         return tuple(plan), tensors, name
@@ -130,7 +130,7 @@ class Op:
     def _emitter(self, plan: tuple[Part, ...]) -> Callable[[Emitter, Sequence[Value]], Any]:
         def emit(e: Emitter, values: Sequence[Value]) -> Any:
             rest = iter(values)
-            spread: list[Value] = []
+            variadic: list[Value] = []
             given: dict[str, Any] = {}
             for parameter, count, value in plan:
                 if count is None:
@@ -142,11 +142,11 @@ class Op:
                     given[parameter] = next(rest)
                 elif value == "attribute":
                     given[parameter] = e.static(next(rest)).tolist()
-                elif parameter == self._spread:
-                    spread = [next(rest) for _ in range(count)]
+                elif parameter == self._variadic:
+                    variadic = [next(rest) for _ in range(count)]
                 else:
                     given[parameter] = [next(rest) for _ in range(count)]
-            return self._parameters.call(self._rule, e, given, spread)
+            return self._parameters.call(self._rule, e, given, variadic)
 
         return emit
 
@@ -159,7 +159,7 @@ class Op:
         for parameter, value in arguments.items():
             kind, several = self._kinds[parameter]
             if kind == "Same" and value is not None:
-                operands = value if several or parameter == self._spread else [value]
+                operands = value if several or parameter == self._variadic else [value]
                 for operand in operands:
                     if isinstance(operand, TensorLike):
                         return operand.dtype  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from treadle.compat.tensorflow.stage import Function
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.compat.tensorflow.tensor_forms import placeholder_forms
-from treadle.frontends.tensorflow.peeled import State
+from treadle.frontends.tensorflow.list_loops import ListLoopState
 from treadle.ops.op import Array
 
 
@@ -208,7 +208,7 @@ def _repeated(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: i
     if not test.graph.effects():
         step.go_on(cond)
     joined = len(step.graph.results) > count
-    parts = step.taken_apart(count)
+    parts = step.split_from_lists(count)
 
     def goes_on(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
         return (limit is None or done < limit) and bool(test.run(run, state, of_test)[0])
@@ -225,14 +225,14 @@ def _repeated(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: i
     def repeat_over_lists(run: Run, arrays: list[Array]) -> list[Array]:
         assert parts is not None
         of_test = arrays[count : count + tested]
-        state = State(parts, [*arrays[:count], *arrays[count + tested :]])
+        state = ListLoopState(parts, [*arrays[:count], *arrays[count + tested :]])
         done, going = 0, goes_on(run, state.arrays[:count], of_test, 0)
         while going:
-            made = step.run_apart(parts, run, state.operands())
-            state.take(made)
+            made = step.run_split(parts, run, state.operands())
+            state.update(made)
             done += 1
             going = bool(made[-1]) and done != limit if joined else goes_on(run, state.arrays[:count], of_test, done)
-        return state.ended()[:count]
+        return state.final_arrays()[:count]
 
     return repeat if parts is None else repeat_over_lists
 

@@ -14,7 +14,7 @@ from treadle.compat.tensorflow.scopes import entered
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.dtypes import string
-from treadle.frontends.tensorflow.peeled import Peeled, Step, peeled
+from treadle.frontends.tensorflow.list_loops import LoopStep, SplitStep, split_step
 from treadle.ops.op import Array, Info
 
 
@@ -123,7 +123,7 @@ class Subgraph:
         graph.trace(test, *nest.pack_sequence_as(self._args, results))
         graph.results = [*results, *graph.results]
 
-    def taken_apart(self, count: int) -> Peeled[Tensor] | None:
+    def split_from_lists(self, count: int) -> SplitStep[Tensor] | None:
         """The body as the step of a loop of `count` variables, taken apart where it reads and writes lists.
 
         None if it has none, or if that cannot be done.
@@ -145,9 +145,9 @@ class Subgraph:
             return bool(tensor.op.attrs.get("resize_if_index_out_of_bounds", False))
 
         results, extra = graph.results[:count], graph.results[count:]
-        return peeled(Step(given, lists, results, reader, needed, resizes, constant_value, extra))
+        return split_step(LoopStep(given, lists, results, reader, needed, resizes, constant_value, extra))
 
-    def run_apart(self, parts: Peeled[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
+    def run_split(self, parts: SplitStep[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
         """What `parts` want, from arrays of what they are given."""
         if self._program is None:
             ops = closure(parts.wanted, self.graph.effects(), parts.given)

@@ -20,13 +20,19 @@ from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults
 from treadle.frontends.tensorflow.body import BRANCHES, Body, Library, graph_body, needed, sorted_nodes
 from treadle.frontends.tensorflow.emitter import NeedsShapeError
-from treadle.frontends.tensorflow.frames import FRAME, inside
+from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.messages import GraphDef
-from treadle.frontends.tensorflow.node import Node, Ref, spelled, tensor_ref
+from treadle.frontends.tensorflow.node import Node, Ref, tensor_name, tensor_ref
 from treadle.frontends.tensorflow.nodes import NODES
 from treadle.frontends.tensorflow.reader import read
-from treadle.frontends.tensorflow.switches import SIDES, sides
-from treadle.frontends.tensorflow.translate import MISFITS, NOTHING, constant_array, prepared, stated
+from treadle.frontends.tensorflow.switches import SIDES, branch_parts
+from treadle.frontends.tensorflow.translate import (
+    OPERAND_ERRORS,
+    WITHOUT_RESULTS,
+    constant_array,
+    declared_dtype,
+    prepared,
+)
 
 
 def import_graph_def(
@@ -95,7 +101,7 @@ class _Importer:
             if wanted is None and any(ref not in self._env for ref in node.inputs):
                 continue  # it is inside a loop of TensorFlow 1, which makes it
             inputs = [self._env[ref] if ref in self._env else self._missing(ref, node) for ref in node.inputs]
-            outputs = self._made(node, inputs)
+            outputs = self._translate(node, inputs)
             if outputs:
                 self._ops[node.name] = outputs[0].op
             for index, tensor in enumerate(outputs):
@@ -132,15 +138,15 @@ class _Importer:
         return found
 
     def _missing(self, ref: Ref, node: Node) -> Tensor:
-        raise Fault(f"{node.place} reads {spelled(ref)!r}, which is no tensor")
+        raise Fault(f"{node.place} reads {tensor_name(ref)!r}, which is no tensor")
 
-    def _made(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+    def _translate(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         """The results of `node`."""
         if node.op in ("Placeholder", "PlaceholderV2"):
-            return [placeholder(stated(node, 0), node.attr("shape"), node.name)]
+            return [placeholder(declared_dtype(node, 0), node.attr("shape"), node.name)]
         if node.op == "Const":
             return [constant_in(self._graph, constant_array(node), node.name)]
-        if node.op in NOTHING:
+        if node.op in WITHOUT_RESULTS:
             self._ops[node.name] = self._graph.create_op(node.op, (), lambda _e, _v: [], node.name, outputs=[])
             return ()
         if node.op in _COMPOUND:
@@ -162,7 +168,7 @@ class _Importer:
 
     def _settle(self, op: Operation, index: int, node: Node) -> None:
         """Let result `index` of `op` be there, of the element type that the node states."""
-        dtype = stated(node, index)
+        dtype = declared_dtype(node, index)
         if index >= len(op.outputs):
             op.outputs.append(Tensor(op, index, placeholder_forms(dtype, TensorShape(None))))
         elif op.outputs[index].dtype.core != dtype:
@@ -190,7 +196,7 @@ class _Importer:
         frame = node.attr("frame")
         count = len(frame.results)
 
-        test, step = inside(node)
+        test, step = frame_parts(node)
         anything = [TensorShape(None)] * count
         found = control_flow.while_loop(
             lambda *state: self._part(*test, (*state, *inputs[count:]))[0],
@@ -201,8 +207,8 @@ class _Importer:
         )
         return _tensors(found)
 
-    def sides(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
-        no, yes = (partial(self._part, wanted, given, inputs[1:]) for wanted, given in sides(node))
+    def branch_parts(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+        no, yes = (partial(self._part, wanted, given, inputs[1:]) for wanted, given in branch_parts(node))
         return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
 
     def _part(self, wanted: list[Ref], given: Mapping[Ref, None], values: Sequence[Tensor]) -> list[Tensor]:
@@ -252,7 +258,7 @@ def _emit_of(node: Node) -> Callable[..., Any]:
             raise ValueError(str(fault)) from fault
         except NeedsShapeError:
             raise
-        except MISFITS as error:
+        except OPERAND_ERRORS as error:
             raise ValueError(unplaced(error)) from error
 
     return emit
@@ -271,6 +277,6 @@ _COMPOUND: dict[str, Callable[[_Importer, Node, list[Tensor]], Sequence[Tensor]]
     **dict.fromkeys(BRANCHES, _Importer.branch),
     **dict.fromkeys(("While", "StatelessWhile"), _Importer.loop),
     FRAME: _Importer.frame,
-    SIDES: _Importer.sides,
+    SIDES: _Importer.branch_parts,
 }
 """Ops that run parts of the graph."""

@@ -13,9 +13,9 @@ from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import UnimplementedError
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.dtypes import DType
-from treadle.frontends.tensorflow.forms import PARAMETERS, Form
 from treadle.frontends.tensorflow.messages import GraphDef
 from treadle.frontends.tensorflow.node import attr_value
+from treadle.frontends.tensorflow.node_rules import PARAMETERS, NodeRule
 from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
 from treadle.frontends.tensorflow.rules.conv import Layout
 
@@ -87,7 +87,7 @@ def _write(message: Any, op: Operation) -> bool:
         for tensor in op.outputs:
             _set(node, dtype=tensor.dtype.core, shape=tensor.shape.dims or ())
         return True
-    if op.call is None and isinstance(NODES.get(op.kind), Form) and op.kind not in STRUCTURE:
+    if op.call is None and isinstance(NODES.get(op.kind), NodeRule) and op.kind not in STRUCTURE:
         _set(_node(message, op, op.kind, op.inputs), **op.attrs)
         return True
     return op.call is not None and _called(message, op, *op.call)
@@ -130,13 +130,13 @@ def _taken(tensors: Iterator[Tensor], count: int) -> list[Tensor] | None:
     return [next(tensors) for _ in range(count)] if count > 0 else None
 
 
-def _forms(rule: str, rank: int) -> list[tuple[str, Form]]:
-    forms = [(kind, form) for kind, form in NODES.items() if isinstance(form, Form) and form.rule == rule]
+def _forms(rule: str, rank: int) -> list[tuple[str, NodeRule]]:
+    forms = [(kind, form) for kind, form in NODES.items() if isinstance(form, NodeRule) and form.rule == rule]
     found = [(kind, form) for kind, form in forms if form.rank in (None, rank)]
     return sorted(found, key=lambda item: (item[0] not in PREFERRED, item[1].rank is None))
 
 
-def _fits(form: Form, given: dict[str, Any]) -> bool:
+def _fits(form: NodeRule, given: dict[str, Any]) -> bool:
     """Whether `form` can say all that was given: the rest must be what the rule takes if nothing is said."""
     inputs = [name.lstrip("*") for name in form.inputs.split()]
     if any(name not in given for name in inputs):
@@ -148,7 +148,7 @@ def _fits(form: Form, given: dict[str, Any]) -> bool:
     )
 
 
-def _write_form(message: Any, op: Operation, kind: str, form: Form, given: dict[str, Any]) -> None:
+def _write_form(message: Any, op: Operation, kind: str, form: NodeRule, given: dict[str, Any]) -> None:
     groups: list[list[tuple[Tensor | str, DType]]] = []
     for text in form.inputs.split():
         value = given[text.lstrip("*")]

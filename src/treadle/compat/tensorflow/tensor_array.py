@@ -18,8 +18,8 @@ from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
 from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.dtypes import i32, string
 from treadle.errors import KernelError
-from treadle.frontends.tensorflow.items import Items
 from treadle.frontends.tensorflow.list_ops import parts, rows
+from treadle.frontends.tensorflow.list_storage import ListStorage
 from treadle.frontends.tensorflow.list_table import LISTS
 from treadle.frontends.tensorflow.lists import TensorList
 from treadle.frontends.tensorflow.node import Node
@@ -146,7 +146,7 @@ class TensorArray(nest.Composite):
         if self._held is not None:
             if not self._held.items and not self._shape.is_fully_defined():
                 return EagerTensor(frozen(np.zeros(0, self._dtype.core.numpy)))
-            return self._result(lambda held: held.gathered(range(len(held.items))))
+            return self._result(lambda held: held.stacked_items(range(len(held.items))))
         count = None if self._grows or self._count is None else int(self._count)
         shape = TensorShape(None if self._shape.dims is None else [count, *self._shape.dims])
         forms = placeholder_forms(self._dtype.core, shape)
@@ -161,7 +161,7 @@ class TensorArray(nest.Composite):
             places = [
                 self._inside(int(place), "read from") for place in np.asarray(convert_to_tensor(indices)).reshape(-1)
             ]
-            return self._result(lambda held: held.gathered(places))
+            return self._result(lambda held: held.stacked_items(places))
         chosen = convert_to_tensor(indices)
         count = chosen.shape[0] if chosen.shape.rank == 1 else None
         shape = TensorShape(None if self._shape.dims is None else [count, *self._shape.dims])
@@ -172,7 +172,7 @@ class TensorArray(nest.Composite):
     def concat(self, name: str | None = None) -> Any:
         """All elements one behind the other along their first axis, whose lengths may differ."""
         if self._held is not None:
-            return self._result(lambda held: held.joined()[0])
+            return self._result(lambda held: held.concatenated()[0])
         rest = TensorShape([None]).concatenate(self._shape[1:])
         graph = self._graph()
         reads = [self._flow, self._dims(graph, rest), constant_in(graph, np.zeros(0, np.int64))]
@@ -291,7 +291,7 @@ class TensorArray(nest.Composite):
     def _refill(self, held: TensorList, items: Sequence[Array | None]) -> None:
         if len(items) > len(held.items) and not self._grows:
             raise ValueError(f"Cannot unstack {len(items)} tensors into a TensorArray of static size {len(held.items)}")
-        held.items = Items([])
+        held.items = ListStorage([])
         for item in items:
             assert item is not None
             held.push(item)
@@ -301,7 +301,7 @@ class TensorArray(nest.Composite):
         assert self._held is not None
         _told(change, self._held)
         if self._infers:
-            written = next((item for item in self._held.items.listed() if item is not None), None)
+            written = next((item for item in self._held.items.to_list() if item is not None), None)
             self._shape = self._shape if written is None else self._shape.merge_with(written.shape)
             self._held.dims = self._shape.dims
         return self

@@ -1,7 +1,7 @@
-"""The TensorFlow front end: what TensorFlow's ops mean in core nodes, and frozen graphs read without TensorFlow.
+"""The TensorFlow front end: the meaning of TensorFlow's ops as core nodes, and an importer of frozen graphs.
 
-`table` lists the ops as users write them, `nodes` those of files; the facade `compat.tensorflow` uses the same table.
-protobuf is imported when the first graph is loaded, not before.
+`table` lists the ops as users write them, `nodes` those of files; the facade `compat.tensorflow` uses the same rules.
+protobuf is imported when the first graph is loaded.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Graph | Template:
-    """What to run of a frozen TensorFlow graph: a path (.pb or .pbtxt), the bytes of a file, or a GraphDef.
+    """Return what a session runs of a frozen TensorFlow graph: a path (.pb or .pbtxt), the bytes of a file, or a GraphDef.
 
     `inputs` and `outputs` name tensors ("name", "name:1"); by default the inputs are the placeholders that the outputs
-    depend on, the outputs what no node reads. A graph with unknown sizes becomes a Template. Raises ModelFormatError
-    for what is no readable GraphDef, and ModelError or UnsupportedModelError, listing every fault, for a graph that
-    cannot be used.
+    depend on, and the outputs the tensors that no node reads. A graph with unknown sizes becomes a Template. Raises
+    ModelFormatError for anything but a readable GraphDef, and ModelError or UnsupportedModelError with all faults of a
+    graph that cannot be used.
     """
     from treadle.frontends.tensorflow.importer import import_graph
     from treadle.frontends.tensorflow.reader import read

@@ -1,4 +1,4 @@
-"""Graphs and functions as nodes by name, with every call of a function replaced by the function's own nodes."""
+"""Graphs and functions as nodes by name, with calls of functions expanded."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ import numpy as np
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.order import Cycle, depth_first
 from treadle.frontends.tensorflow.messages import FunctionDef
-from treadle.frontends.tensorflow.node import Node, Ref, divided, parsed, python_values, spelled, tensor_ref
+from treadle.frontends.tensorflow.node import (
+    Node,
+    Ref,
+    parse_node,
+    python_values,
+    split_inputs,
+    tensor_name,
+    tensor_ref,
+)
 from treadle.frontends.tensorflow.nodes import NODES
 
 MOST_NODES = 1 << 17
-"""More nodes than this, calls expanded, are refused: functions that call functions multiply."""
+"""The largest number of nodes after calls are expanded. Functions that call functions multiply it."""
 
 ARGUMENT = "_Arg"
 SWITCHES = ("Switch", "RefSwitch")
@@ -26,9 +34,9 @@ _SAME = ("Identity", "StopGradient", "Snapshot", "PlaceholderWithDefault")
 
 @dataclass(slots=True)
 class Body:
-    """Nodes by name. `arguments` are the names of the nodes that stand for a function's inputs, `results` its results.
+    """Nodes by name. `arguments` are the nodes that stand for a function's inputs, `results` its results.
 
-    `aliases` are tensors of nodes that are gone: what each one is now.
+    `aliases` maps tensors of removed nodes to the tensors that replace them.
     """
 
     nodes: dict[str, Node]
@@ -37,15 +45,15 @@ class Body:
     aliases: dict[Ref, Ref] = field(default_factory=dict)
 
     def resolved(self, ref: Ref) -> Ref:
-        """The tensor that `ref` is, through aliases. Raises Fault if they lead in a circle."""
+        """Return the tensor that `ref` is an alias of. Raises Fault if the aliases form a circle."""
         for _ in range(len(self.aliases) + 1):
             if ref not in self.aliases:
                 return ref
             ref = self.aliases[ref]
-        raise Fault(f"the tensor {spelled(ref)!r} is made of itself")
+        raise Fault(f"the tensor {tensor_name(ref)!r} is made of itself")
 
-    def settle(self) -> None:
-        """Let every node read what aliases stand for. Raises Fault if they lead in a circle."""
+    def resolve_aliases(self) -> None:
+        """Replace aliases among the inputs of all nodes. Raises Fault if they form a circle."""
         known: dict[Ref, Ref] = {}
         for node in self.nodes.values():
             for place, ref in enumerate(node.inputs):
@@ -55,10 +63,10 @@ class Body:
 
 
 def graph_body(nodes: Iterable[Any], faults: Faults) -> Body:
-    """The nodes of a GraphDef; faults are noted."""
+    """Return the nodes of a GraphDef. Adds what is wrong with them to `faults`."""
     found: dict[str, Node] = {}
     for message in nodes:
-        node = parsed(message)
+        node = parse_node(message)
         if node.name in found:
             faults.add(node.place, "another node has the same name")
         found[node.name] = node
@@ -70,10 +78,12 @@ def graph_body(nodes: Iterable[Any], faults: Faults) -> Body:
 
 
 class Library:
-    """The functions of a graph, as bodies made when they are first asked for."""
+    """The functions of a graph. Each becomes a Body at its first use."""
 
     def __init__(self, messages: Iterable[Any]) -> None:
-        copies = [FunctionDef.FromString(message.SerializeToString()) for message in messages]  # the graph may go
+        copies = [
+            FunctionDef.FromString(message.SerializeToString()) for message in messages
+        ]  # the caller may drop the graph
         self._messages = {message.signature.name: message for message in copies}
         self._bodies: dict[str, Body] = {}
 
@@ -81,21 +91,21 @@ class Library:
         return name in self._messages
 
     def body(self, name: str) -> Body:
-        """The function `name`, calls not expanded. Raises Fault if there is none."""
+        """Return the function `name` with its calls unexpanded. Raises Fault if there is none."""
         if name not in self._messages:
             raise Fault(f"the graph has no function {name!r}")
         if name not in self._bodies:
-            self._bodies[name] = self._made(self._messages[name])
+            self._bodies[name] = self._parse(self._messages[name])
         return self._bodies[name]
 
-    def _made(self, message: Any) -> Body:
+    def _parse(self, message: Any) -> Body:
         arguments = [argument.name for argument in message.signature.input_arg]
         body = Body({name: Node(name, ARGUMENT, []) for name in arguments}, arguments)
         for item in message.node_def:
-            body.nodes[item.name] = Node(item.name, item.op, [], divided(item.input)[1], python_values(item.attr))
+            body.nodes[item.name] = Node(item.name, item.op, [], split_inputs(item.input)[1], python_values(item.attr))
         for item in message.node_def:
             node = body.nodes[item.name]
-            node.inputs = [self._ref(text, body) for text in divided(item.input)[0]]
+            node.inputs = [self._ref(text, body) for text in split_inputs(item.input)[0]]
         returned = message.ret
         missing = [result.name for result in message.signature.output_arg if result.name not in returned]
         if missing:
@@ -104,7 +114,7 @@ class Library:
         return body
 
     def _ref(self, text: str, body: Body) -> Ref:
-        """An argument's name, or "<node>:<output>:<index>" as functions write it."""
+        """Parse the reference of a function to a tensor: an argument, or "<node>:<output>:<index>"."""
         name, *rest = text.split(":")
         node = body.nodes.get(name)
         if node is None:
@@ -125,24 +135,24 @@ class Library:
 
 
 def expanded(body: Body, library: Library) -> Body:
-    """`body` with the nodes of the functions that it calls, called <name of the call>/<name in the function>.
+    """Return `body` with its function calls expanded; the new nodes are named <name of the call>/<name in the function>.
 
-    Raises Fault if functions call themselves, or if there are too many nodes.
+    Raises Fault for functions that call themselves, or more than MOST_NODES nodes.
     """
     whole = Body({}, body.arguments, list(body.results))
-    open_: list[tuple[str, Body, frozenset[str]]] = [("", body, frozenset())]
-    while open_:
-        prefix, part, around = open_.pop()
+    pending: list[tuple[str, Body, frozenset[str]]] = [("", body, frozenset())]
+    while pending:
+        prefix, part, callers = pending.pop()
         for node in part.nodes.values():
             if prefix and node.op == ARGUMENT:
                 continue
             inputs = [(prefix + name, index) for name, index in node.inputs]
             copy = Node(prefix + node.name, node.op, inputs, [prefix + name for name in node.controls], node.attrs)
-            name = called(node, part, library)
+            name = callee(node, part, library)
             if name is None:
                 whole.nodes[copy.name] = copy
                 continue
-            if name in around:
+            if name in callers:
                 raise Unsupported(f"the function {name!r} calls itself")
             inner = library.body(name)
             below = f"{copy.name}/"
@@ -153,25 +163,28 @@ def expanded(body: Body, library: Library) -> Body:
             whole.aliases.update(((below + argument, 0), ref) for argument, ref in arguments)
             results = enumerate(inner.results)
             whole.aliases.update(((copy.name, at), (below + result, index)) for at, (result, index) in results)
-            open_.append((below, inner, around | {name}))
+            pending.append((below, inner, callers | {name}))
         if len(whole.nodes) > MOST_NODES:
             raise Unsupported(f"it has more than {MOST_NODES} nodes when calls of functions are expanded")
-    whole.settle()
+    whole.resolve_aliases()
     return whole
 
 
-def called(node: Node, body: Body, library: Library) -> str | None:
-    """The name of the function that `node` of `body` calls, None if it is no call or only a run tells which one."""
+def callee(node: Node, body: Body, library: Library) -> str | None:
+    """Return the name of the function that `node` calls.
+
+    None if the node is no call, or if the function depends on a predicate that is no constant.
+    """
     if node.op in _CALLS:
         return node.function("f")
     if node.op in BRANCHES and node.inputs:
-        known = known_truth(node.inputs[0], body)
+        known = constant_predicate(node.inputs[0], body)
         return None if known is None else node.function("then_branch" if known else "else_branch")
     return node.op if node.op in library else None
 
 
-def known_truth(predicate: Ref, body: Body) -> int | None:
-    """1 or 0 for a predicate that the graph itself holds, else None."""
+def constant_predicate(predicate: Ref, body: Body) -> int | None:
+    """Return the value of a predicate that is a constant of the graph, else None."""
     turned = 0
     for _ in range(len(body.nodes)):
         node = body.nodes.get(predicate[0])
@@ -191,30 +204,30 @@ def known_truth(predicate: Ref, body: Body) -> int | None:
 
 
 def ordered(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list[Node]:
-    """The nodes that `wanted` depend on, each behind what it reads; `given` tensors depend on nothing.
+    """Return the nodes that `wanted` depend on, in topological order; `given` tensors depend on nothing.
 
-    Raises Fault if nodes wait for one another, or if a tensor is of no node.
+    Raises Fault if nodes depend on one another, or for a tensor of no node.
     """
     return sorted_nodes(needed(body, wanted, given), given)
 
 
 def needed(body: Body, wanted: Iterable[Ref], given: Mapping[Ref, Any]) -> list[Node]:
-    """The nodes that `wanted` depend on, in no order. Raises Fault if a tensor is of no node."""
+    """Return the nodes that `wanted` depend on, in any order. Raises Fault for a tensor of no node."""
     nodes: dict[str, Node] = {}
-    open_ = [ref for ref in wanted if ref not in given]
-    while open_:
-        name = open_.pop()[0]
+    pending = [ref for ref in wanted if ref not in given]
+    while pending:
+        name = pending.pop()[0]
         if name in nodes:
             continue
         if name not in body.nodes:
             raise Fault(f"the graph has no node {name!r}")
         nodes[name] = body.nodes[name]
-        open_.extend(ref for ref in nodes[name].inputs if ref not in given)
+        pending.extend(ref for ref in nodes[name].inputs if ref not in given)
     return list(nodes.values())
 
 
 def sorted_nodes(nodes: Sequence[Node], given: Mapping[Ref, Any]) -> list[Node]:
-    """`nodes`, each behind what it reads. Raises Fault if they wait for one another."""
+    """Return `nodes` in topological order. Raises Fault if they depend on one another."""
     places = {node.name: place for place, node in enumerate(nodes)}
 
     def needs() -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""Nodes that are Python functions: what a run decides, and what has no core op."""
+"""Nodes that run Python functions: control flow, and ops that have no core op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treadle.graph.value import Value
 
 
 def add_call(e: Emitter, node: Node, values: Sequence[Value], function: Any, dtypes: Sequence[DType]) -> list[Value]:
-    """The results, of these dtypes and of shapes that a run tells, of a step that runs `function`."""
+    """Add a step that runs `function` and return its results, which have these dtypes and unknown shapes."""
     results = [e.graph.value(node.name, dtype) for dtype in dtypes]
     attrs = {"function": function, "infer": None, "blocking": False, "label": node.op}
     made = e.graph.make("call", values, attrs, name=node.name, outputs=results)

@@ -1,4 +1,4 @@
-"""What a run decides: branches, loops, and parts that wait for a shape. Each part is compiled when it is first run."""
+"""Python steps for branches, loops and parts of a graph whose shapes only a run knows. Each part is compiled at its first run."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from treadle.dtypes import DType
 from treadle.errors import KernelError, ShapeError
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.emitter import MOST_FOLDED, Emitter, NeedsShapeError
-from treadle.frontends.tensorflow.forms import Form
-from treadle.frontends.tensorflow.list_table import ListForm
+from treadle.frontends.tensorflow.list_loops import ListLoopState, SplitStep
+from treadle.frontends.tensorflow.list_table import ListRule
 from treadle.frontends.tensorflow.node import Node, Ref
-from treadle.frontends.tensorflow.peeled import Peeled, State
+from treadle.frontends.tensorflow.node_rules import NodeRule
 from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.call import Nested
@@ -24,7 +24,7 @@ from treadle.runtime.control import check_run
 
 
 class Branches(Nested):
-    """If: the first array decides whether the first or the second template gets the others."""
+    """If: the first array is the predicate, and the chosen template runs on the other arrays."""
 
     def __init__(self, yes: Template, no: Template) -> None:
         super().__init__(yes, no)
@@ -34,9 +34,9 @@ class Branches(Nested):
 
 
 class Loop(Nested):
-    """While: the second template gives, of the variables, their next values and whether to go on; the first one decides at first.
+    """While: `test` decides about the first iteration; `step` returns the next values and whether there is another one.
 
-    `count` variables change; arrays beyond them stay the same.
+    The first `count` arrays are the loop variables; the others stay the same.
     """
 
     def __init__(self, test: Template, step: Template, count: int) -> None:
@@ -46,45 +46,45 @@ class Loop(Nested):
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         test, step = self.bodies
         count, state = self._count, list(arrays)
-        goes_on = truth(test(state)[0])
-        while goes_on:
+        going = truth(test(state)[0])
+        while going:
             check_run()
             *state[:count], last = step(state)
-            goes_on = truth(last)
+            going = truth(last)
         return state[:count]
 
 
 class ListLoop(Nested):
-    """While with lists among its variables: the step has tensors alone, and the loop reads and writes their items."""
+    """While with lists among its variables: the loop reads and writes the items, the step computes with tensors only."""
 
-    def __init__(self, test: Template, step: Template, parts: Peeled[Ref]) -> None:
+    def __init__(self, test: Template, step: Template, split: SplitStep[Ref]) -> None:
         super().__init__(test, step)
-        self._parts = parts
-        self._count = len(parts.lists)
+        self._split = split
+        self._count = len(split.lists)
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         test, step = self.bodies
-        state = State(self._parts, arrays)
-        goes_on = truth(test(state.plain())[0])
-        while goes_on:
+        state = ListLoopState(self._split, arrays)
+        going = truth(test(state.plain())[0])
+        while going:
             check_run()
-            made = step(state.operands())
-            state.take(made)
-            goes_on = truth(made[-1])
-        return state.ended()[: self._count]
+            results = step(state.operands())
+            state.update(results)
+            going = truth(results[-1])
+        return state.final_arrays()[: self._count]
 
 
-class Rest(Nested):
-    """A part of the graph whose shapes only a run tells."""
+class DeferredPart(Nested):
+    """A part of the graph whose shapes are unknown before the run."""
 
     def __call__(self, arrays: Sequence[Array]) -> list[Array]:
         return self.bodies[0](arrays)
 
 
-class Single:
-    """One node whose rule needs the value of an operand: it is built for the arrays of a run, and runs by reference."""
+class DeferredNode:
+    """A node whose rule needs the value of an operand: built for the arrays of each run, and computed by the reference."""
 
-    def __init__(self, node: Node, form: Form | ListForm, dtypes: Sequence[DType]) -> None:
+    def __init__(self, node: Node, form: NodeRule | ListRule, dtypes: Sequence[DType]) -> None:
         self._node = node
         self._form = form
         self._dtypes = dtypes
@@ -117,17 +117,20 @@ class Single:
 
 
 def truth(array: Array) -> bool:
-    """Whether a predicate holds: a boolean, a number other than 0, a text that is not empty, or a tensor with elements."""
+    """Return the truth of a predicate: for a scalar that of its element, for other tensors whether they have elements."""
     return bool(array.reshape(())[()]) if array.ndim == 0 else array.size > 0
 
 
 def result_dtypes(node: Node, count: int, values: Sequence[Value]) -> list[DType]:
-    """The element types of the results of a branch or loop: what it states, else those of `values`. Raises Fault."""
-    stated = node.attr("Tout", node.attr("T", None))
-    if isinstance(stated, list) and len(stated) >= count and all(isinstance(item, DType) for item in stated):
-        return stated[:count]
-    if isinstance(stated, DType):
-        return [stated] * count
+    """Return the element types of the results of a branch or loop: those in its attributes, else those of `values`.
+
+    Raises Fault if neither is available.
+    """
+    declared = node.attr("Tout", node.attr("T", None))
+    if isinstance(declared, list) and len(declared) >= count and all(isinstance(item, DType) for item in declared):
+        return declared[:count]
+    if isinstance(declared, DType):
+        return [declared] * count
     if len(values) == count:
         return [value.known_dtype for value in values]
     raise Fault(f"it does not state the element types of its {count} results")

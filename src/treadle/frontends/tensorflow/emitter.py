@@ -1,4 +1,4 @@
-"""What rules build with: core nodes and constants of the graph that is being made."""
+"""The interface by which rules add core nodes and constants to the graph under construction."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from treadle.ops.evaluate import infer_node, results_of
 from treadle.ops.op import Array, Info
 
 MOST_FOLDED = 4096
-"""Nodes whose operands are constants of so many elements at most are evaluated at once: shape arithmetic."""
+"""Nodes whose operands are constants of at most so many elements are evaluated at once: shape arithmetic."""
 
 MOST_LISTED = 1 << 22
-"""Numbers that are written out as a constant one by one."""
+"""The largest number of elements that a rule writes out as a constant."""
 
 MOST_RESULTS = 1 << 16
-"""Results of one op."""
+"""The largest number of results of one op."""
 
 SIZES = (120, 240)
-"""What unknown sizes are set to while shapes are looked for: dimensions that come out equal both times are known."""
+"""The two sizes tried in place of each unknown one: dimensions that come out equal both times are known."""
 
 
 class NeedsShapeError(Exception):
-    """A rule cannot go on before a shape, or the value of a shape-like operand, is known."""
+    """A rule needs a shape, or the value of a shape-like operand, that is not known yet."""
 
 
 class Emitter:
-    """Adds core nodes to `graph`. Each is called `name`: the TensorFlow op that is being translated."""
+    """Adds core nodes to `graph`, each called `name`: the TensorFlow op under translation."""
 
     def __init__(self, graph: Graph | None = None) -> None:
         self.graph = Graph("tensorflow") if graph is None else graph
         self.name = ""
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """The result of a new node."""
+        """Add a node and return its result."""
         return self.add_many(op, inputs, 1, **attrs)[0]
 
     def add_many(self, op: str, inputs: Sequence[Value | None], outputs: int, **attrs: Any) -> list[Value]:
-        """The results of a new node. Raises ShapeError if its operands do not fit."""
+        """Add a node and return its results. Raises ShapeError if its operands do not fit."""
         node = self.graph.make(op, inputs, attrs, name=self.name or op, outputs=outputs)
         infos = infer_node(node, [None if value is None else info_of(value) for value in inputs])
         for value, info in zip(node.outputs, infos, strict=True):
@@ -59,76 +59,76 @@ class Emitter:
         return node.outputs
 
     def constant(self, data: Array) -> Value:
-        """A new constant."""
+        """Add a constant."""
         return self.graph.constant(np.ascontiguousarray(data).reshape(np.shape(data)), f"{self.name}.constant")
 
     def integers(self, numbers: Sequence[int]) -> Value:
-        """A new constant i64[n]."""
+        """Add a constant i64[n]."""
         return self.constant(np.asarray(numbers, np.int64))
 
     def scalar(self, number: float, like: Value) -> Value:
-        """A new constant of rank 0 with the dtype of `like`."""
+        """Add a constant of rank 0 with the dtype of `like`."""
         return self.constant(np.asarray(number).astype(like.known_dtype.numpy))
 
     @staticmethod
     def limited(count: int, most: int) -> int:
-        """`count`, checked before so much is made. Raises LimitError if it is more than `most`."""
+        """Return `count`. Raises LimitError if it is more than `most`."""
         if count > most:
             raise LimitError(f"{count} are asked for; at most {most} are allowed")
         return count
 
     def full(self, shape: Sequence[int], number: float, dtype: DType) -> Value:
-        """A tensor of `shape` whose elements are all `number`."""
+        """Return a tensor of `shape` whose elements are all `number`."""
         return self.add("expand", self.constant(np.asarray(number).astype(dtype.numpy)), self.integers(shape))
 
     def cast(self, value: Value, to: DType) -> Value:
-        """`value` as `to`."""
+        """Return `value` cast to `to`."""
         return value if value.dtype == to else self.add("cast", value, to=to)
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
-        """`value` with its axes in the order `perm`."""
+        """Return `value` with its axes in the order `perm`."""
         return self.add("transpose", value, perm=tuple(perm))
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
-        """`value` in another shape."""
+        """Return `value` reshaped."""
         return self.add("reshape", value, self.integers(shape), allowzero=True)
 
     def shape(self, value: Value) -> StaticShape:
-        """The shape of `value`. Raises NeedsShapeError while it is unknown."""
+        """Return the shape of `value`. Raises NeedsShapeError while it is unknown."""
         if value.shape is None or not is_static(value.shape):
             raise NeedsShapeError
         return value.static_shape
 
     def rank(self, value: Value) -> int:
-        """The number of axes of `value`."""
+        """Return the number of axes of `value`."""
         return len(self.shape(value))
 
     def axis(self, value: Value, axis: int) -> int:
-        """`axis` of `value`, counted from the front. Raises ShapeError."""
+        """Return `axis` of `value` as a number from 0. Raises ShapeError if there is none."""
         rank = self.rank(value)
         if not -rank <= axis < rank:
             raise ShapeError(f"axis {axis} is out of range for rank {rank}; wanted {-rank} to {rank - 1}")
         return axis % rank
 
     def static(self, value: Value) -> Array:
-        """The array of a constant. Raises NeedsShapeError if only the run tells it."""
+        """Return the array of a constant. Raises NeedsShapeError for any other value."""
         if value.data is None:
             raise NeedsShapeError
         return value.data
 
     def numbers(self, value: Value) -> list[int]:
-        """The elements of an integer constant."""
+        """Return the elements of an integer constant."""
         return [int(number) for number in np.atleast_1d(self.static(value))]
 
 
 def info_of(value: Value) -> Info:
-    """What is known of `value`."""
+    """Return what is known of `value`."""
     known = value.shape is not None and is_static(value.shape)
     return Info(value.known_dtype, value.static_shape if known else None, value.data)
 
 
 def _folded(node: Node, infos: Sequence[Info]) -> list[Array] | None:
-    """The results of `node` if they are known already, or small and made of constants."""
+    """Return the results of `node` if they are known, or computed from small constants."""
     if all(info.value is not None for info in infos):
         return [np.asarray(info.value) for info in infos]
     arrays = [None if value is None else value.data for value in node.inputs]

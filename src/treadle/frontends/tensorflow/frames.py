@@ -1,7 +1,7 @@
-"""TensorFlow 1's loops, which TensorFlow 2 freezes its own into: a frame becomes one node that repeats a part of the graph.
+"""Loops of TensorFlow 1, to which TensorFlow 2 lowers its own when it freezes them: each frame becomes one node.
 
-In a frame each variable enters (Enter), meets what the last step made of it (Merge, NextIteration), and goes on into the
-next step or out (Switch on LoopCond, Exit). What stays the same enters with is_constant.
+In a frame each variable enters (Enter), is merged with its value from the previous iteration (Merge, NextIteration), and goes
+on to the next iteration or leaves (Switch on LoopCond, Exit). Values that stay the same enter with is_constant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from treadle.frontends.tensorflow.body import SWITCHES, Body
 from treadle.frontends.tensorflow.node import Node, Ref
 
 FRAME = "_Frame"
-"""The op that a frame becomes: inputs the first values of its variables, then what stays the same."""
+"""The op that replaces a frame. Its inputs are the initial values of its variables, then the values that stay the same."""
 
 _ENTERS = ("Enter", "RefEnter")
 _EXITS = ("Exit", "RefExit")
@@ -24,9 +24,10 @@ _NEXTS = ("NextIteration", "RefNextIteration")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A loop. `tested` and `stepped` are how its test and its step read the variables, then what stays the same.
+    """A loop.
 
-    `test` is the predicate, `results` what a step makes of the variables, of the element types `dtypes`.
+    `tested` and `stepped` are the tensors by which its test and its step read the variables, then the values that stay the
+    same. `test` is the predicate; `results` are the next values of the variables, with element types `dtypes`.
     """
 
     tested: list[Ref]
@@ -37,7 +38,7 @@ class Frame:
 
 
 def without_frames(body: Body) -> Body:
-    """`body` with every loop of TensorFlow 1 as one node, whose attribute `frame` says what it is. Raises Fault."""
+    """Return `body` with each loop of TensorFlow 1 as one node, described by its attribute `frame`. Raises Fault."""
     enters: dict[str, list[Node]] = {}
     for node in body.nodes.values():
         if node.op in _ENTERS:
@@ -51,17 +52,17 @@ def without_frames(body: Body) -> Body:
             readers.setdefault(ref, []).append(node)
     for name, found in enters.items():
         _replace(name, found, body, plain, readers)
-    plain.settle()
+    plain.resolve_aliases()
     return plain
 
 
 def _replace(name: str, enters: list[Node], body: Body, plain: Body, readers: dict[Ref, list[Node]]) -> None:
-    """Put one node in place of the frame that `enters` enter."""
+    """Replace the frame of the nodes `enters` by one node."""
     fixed = [node for node in enters if node.attr("is_constant", False)]
     variables = [node for node in enters if node not in fixed]
-    merges = [_one(readers, (enter.name, 0), ("Merge",), name) for enter in variables]
-    switches = [_one(readers, (merge.name, 0), SWITCHES, name) for merge in merges]
-    nexts = [_next(merge, body, name) for merge in merges]
+    merges = [_reader_among(readers, (enter.name, 0), ("Merge",), name) for enter in variables]
+    switches = [_reader_among(readers, (merge.name, 0), SWITCHES, name) for merge in merges]
+    nexts = [_next_iteration(merge, body, name) for merge in merges]
     conditions = {node.inputs[1][0] for node in switches}
     loop_condition = body.nodes.get(conditions.pop()) if len(conditions) == 1 else None
     if loop_condition is None or loop_condition.op != "LoopCond" or not loop_condition.inputs:
@@ -86,8 +87,8 @@ def _replace(name: str, enters: list[Node], body: Body, plain: Body, readers: di
         plain.nodes.pop(node.name, None)
 
 
-def with_frames_settled(body: Body) -> Body:
-    """`body`, whose frames now name what aliases stand for. Raises Fault if these lead in a circle."""
+def resolve_frame_aliases(body: Body) -> Body:
+    """Replace aliases inside the frames of `body`. Raises Fault if they form a circle."""
     for node in body.nodes.values():
         if node.op == FRAME:
             frame: Frame = node.attr("frame")
@@ -96,8 +97,8 @@ def with_frames_settled(body: Body) -> Body:
     return body
 
 
-def _one(readers: dict[Ref, list[Node]], ref: Ref, ops: tuple[str, ...], name: str) -> Node:
-    """The reader of `ref` that is one of `ops`. Raises Fault if there is none."""
+def _reader_among(readers: dict[Ref, list[Node]], ref: Ref, ops: tuple[str, ...], name: str) -> Node:
+    """Return the reader of `ref` whose op is one of `ops`. Raises Fault if there is none."""
     found = [
         node for node in readers.get(ref, ()) if node.op in ops and node.inputs[0] == ref and len(node.inputs) == 2
     ]
@@ -106,16 +107,16 @@ def _one(readers: dict[Ref, list[Node]], ref: Ref, ops: tuple[str, ...], name: s
     return found[0]
 
 
-def _next(merge: Node, body: Body, name: str) -> Node:
-    """What brings a variable to the next step."""
+def _next_iteration(merge: Node, body: Body, name: str) -> Node:
+    """Return the NextIteration node of a variable. Raises Fault if there is none."""
     node = body.nodes.get(merge.inputs[1][0])
     if node is None or node.op not in _NEXTS or not node.inputs:
         raise Fault(f"the loop {name!r} has no NextIteration for {merge.name!r}")
     return node
 
 
-def inside(node: Node) -> Iterator[tuple[list[Ref], dict[Ref, None]]]:
-    """Of the test and the step of a frame: what they compute, and what is given to them."""
+def frame_parts(node: Node) -> Iterator[tuple[list[Ref], dict[Ref, None]]]:
+    """Yield, for the test and the step of a frame, what each computes and what it is given."""
     frame: Frame = node.attr("frame")
     yield [frame.test], dict.fromkeys(frame.tested)
     yield frame.results, dict.fromkeys(frame.stepped)

@@ -1,4 +1,4 @@
-"""From a parsed GraphDef to what a session runs: which tensors go in and come out, and what lies between them."""
+"""Import of parsed GraphDefs: chooses inputs and outputs, and builds what a session runs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, graph_body, needed, sorted_nodes
 from treadle.frontends.tensorflow.emitter import SIZES
-from treadle.frontends.tensorflow.frames import FRAME, inside
+from treadle.frontends.tensorflow.frames import FRAME, frame_parts
 from treadle.frontends.tensorflow.node import Node, Ref, tensor_ref
 from treadle.frontends.tensorflow.nodes import NODES, STRUCTURE
-from treadle.frontends.tensorflow.switches import SIDES, sides
-from treadle.frontends.tensorflow.translate import NOTHING, Translation, finish, prepared, stated
+from treadle.frontends.tensorflow.switches import SIDES, branch_parts
+from treadle.frontends.tensorflow.translate import WITHOUT_RESULTS, Translation, declared_dtype, finish, prepared
 from treadle.graph.graph import Graph
 from treadle.graph.shape import Dim, Shape, StaticShape, is_static
 from treadle.graph.template import Form, Template
@@ -27,11 +27,11 @@ FREEZE = "the graph holds variables and not their values; freeze it first (see t
 def import_graph(
     message: Any, title: str, inputs: Sequence[str] | None = None, outputs: Sequence[str] | None = None
 ) -> Graph | Template:
-    """What a session runs of a GraphDef: a Graph if all inputs have fixed shapes, else a Template.
+    """Return what a session runs of a GraphDef: a Graph if all inputs have fixed shapes, else a Template.
 
     `inputs` and `outputs` name tensors as TensorFlow does ("name", "name:1"). By default the inputs are the
-    placeholders that the outputs depend on, and the outputs what no other node reads. Raises ModelError or
-    UnsupportedModelError with every fault found.
+    placeholders that the outputs depend on, and the outputs are the tensors that no node reads. Raises ModelError or
+    UnsupportedModelError with all faults.
     """
     faults = Faults()
     model = _Model(message, title, faults)
@@ -71,10 +71,10 @@ class _Model:
         self._whole = body
 
     def choose(self, inputs: Sequence[str] | None, outputs: Sequence[str] | None) -> None:
-        """Settle what goes in and comes out. Faults of the nodes between are noted; raises Fault for impossible names."""
+        """Choose inputs and outputs, and report the faults of the nodes between. Raises Fault for impossible names."""
         names = self._terminals() if outputs is None else list(outputs)
-        given = {} if inputs is None else {self._found(name, "inputs="): name for name in inputs}
-        self._names, self._wanted = names, [self._found(name, "outputs=") for name in names]
+        given = {} if inputs is None else {self._resolve(name, "inputs="): name for name in inputs}
+        self._names, self._wanted = names, [self._resolve(name, "outputs=") for name in names]
         if not names and outputs is not None:
             raise Fault("outputs= names no tensor; leave it out for what no node reads")
         if not names:
@@ -106,15 +106,15 @@ class _Model:
     def _input(self, ref: Ref, name: str, symbols: _Symbols) -> None:
         node = self._body.nodes[ref[0]]
         try:
-            dtype = stated(node, ref[1])
+            dtype = declared_dtype(node, ref[1])
             shape = node.attr("shape") if node.op in (*PLACEHOLDERS, "PlaceholderWithDefault") else None
         except Fault as fault:
             self._faults.add(f"input {name!r}", fault)
             return
         self.inputs.append(Value(name, dtype, symbols.shape(shape)))
 
-    def _found(self, name: str, source: str) -> Ref:
-        """The tensor that a user calls `name`. Raises Fault if there is none."""
+    def _resolve(self, name: str, source: str) -> Ref:
+        """Return the tensor that a user calls `name`. Raises Fault if there is none."""
         ref = tensor_ref(str(name))
         if ref[0] not in self._whole.nodes:
             import difflib
@@ -125,14 +125,14 @@ class _Model:
         return self._body.resolved(ref)
 
     def _terminals(self) -> list[str]:
-        """The nodes that nobody reads, in the order of the file."""
+        """Return the names of the nodes that no node reads, in the order of the file."""
         read = {name for node in self._whole.nodes.values() for name, _ in node.inputs}
         read.update(name for node in self._whole.nodes.values() for name in node.controls)
-        silent = (*NOTHING, *PLACEHOLDERS, "Const")
+        silent = (*WITHOUT_RESULTS, *PLACEHOLDERS, "Const")
         return [node.name for node in self._whole.nodes.values() if node.name not in read and node.op not in silent]
 
     def _check(self, nodes: Sequence[Node]) -> None:
-        """Note every op that treadle does not have, with the nodes that have it."""
+        """Report each unsupported op, with its nodes."""
         unknown: dict[str, list[str]] = {}
         for node in [*nodes, *self._called(nodes)]:
             if node.op not in NODES and node.op not in STRUCTURE and node.op not in (SIDES, FRAME, "_Arg"):
@@ -143,35 +143,35 @@ class _Model:
             self._faults.add(f"op {op} (nodes {', '.join(map(repr, found[:8]))}{more})", Unsupported(advice))
 
     def _called(self, nodes: Sequence[Node]) -> list[Node]:
-        """The nodes of branches and loops among `nodes`, and of those inside them."""
+        """Return the nodes inside the branches and loops of `nodes`, at any depth."""
         found: list[Node] = []
-        seen: set[str] = set()
-        open_ = [(node, self._body) for node in nodes]
-        while open_:
-            node, around = open_.pop()
+        visited: set[str] = set()
+        pending = [(node, self._body) for node in nodes]
+        while pending:
+            node, parent = pending.pop()
             try:
-                for body, wanted, given in self._parts(node, around, seen):
+                for body, wanted, given in self._parts(node, parent, visited):
                     inner = needed(body, wanted, given)
                     found.extend(inner)
-                    open_.extend((other, body) for other in inner)
+                    pending.extend((other, body) for other in inner)
             except Fault as fault:
                 self._faults.add(node.place, fault)
         return found
 
-    def _parts(self, node: Node, around: Body, seen: set[str]) -> list[tuple[Body, list[Ref], dict[Ref, None]]]:
-        """What a branch or loop runs: nodes, what is wanted of them and given to them; functions seen before left out."""
+    def _parts(self, node: Node, parent: Body, visited: set[str]) -> list[tuple[Body, list[Ref], dict[Ref, None]]]:
+        """Return the parts that a branch or loop runs: body, results, operands. Functions in `seen` are skipped."""
         if node.op == FRAME:
-            return [(around, wanted, given) for wanted, given in inside(node)]
+            return [(parent, wanted, given) for wanted, given in frame_parts(node)]
         if node.op == SIDES:
-            return [(around, wanted, given) for wanted, given in sides(node)]
+            return [(parent, wanted, given) for wanted, given in branch_parts(node)]
         names = ("then_branch", "else_branch", "cond", "body") if node.op in STRUCTURE else ()
-        functions = {node.function(name) for name in names if node.has(name)} - seen
-        seen.update(functions)
+        functions = {node.function(name) for name in names if node.has(name)} - visited
+        visited.update(functions)
         bodies = [prepared(self._library.body(name), self._library) for name in sorted(functions)]
         return [(body, body.results, {(argument, 0): None for argument in body.arguments}) for body in bodies]
 
     def build(self, forms: Sequence[Form]) -> Graph:
-        """The graph for inputs of these dtypes and shapes. Raises ModelError or UnsupportedModelError."""
+        """Return the graph for inputs of these dtypes and shapes. Raises ModelError or UnsupportedModelError."""
         faults = Faults()
         translation = Translation(self._library, faults)
         graph = translation.emitter.graph
@@ -194,9 +194,9 @@ class _Model:
         return graph
 
     def described(self) -> list[Value]:
-        """The outputs: their dtypes, and their shapes as far as they can be told before a run."""
+        """Return the outputs with their dtypes, and their shapes as far as they are known before a run."""
         found: list[list[StaticShape | None]] = []
-        dtypes = [stated(self._body.nodes[name], index) for name, index in self._wanted]
+        dtypes = [declared_dtype(self._body.nodes[name], index) for name, index in self._wanted]
         for size in SIZES:
             if any(value.shape is None for value in self.inputs):
                 break
@@ -218,7 +218,7 @@ class _Model:
 
 
 def _common(pair: tuple[StaticShape | None, ...], symbols: _Symbols) -> Shape | None:
-    """The dimensions that two shapes have in common; a symbol for each other one."""
+    """Return the dimensions on which two shapes agree, with a symbol for each of the others."""
     first, second = pair
     if first is None or second is None or len(first) != len(second):
         return None
@@ -233,7 +233,7 @@ class _Symbols:
         self._count = 0
 
     def shape(self, dims: Sequence[int | None] | None) -> Shape | None:
-        """`dims` with a new name for each unknown one."""
+        """Return `dims` with a new symbol for each unknown dimension."""
         return None if dims is None else tuple(self._dim(dim) for dim in dims)
 
     def _dim(self, dim: int | None) -> Dim:

@@ -1,9 +1,8 @@
-"""The ops of lists of tensors: the TensorList family of TensorFlow 2, and the TensorArray of TensorFlow 1.
+"""The ops on lists of tensors: the TensorList ops of TensorFlow 2, and the TensorArray ops of TensorFlow 1.
 
-Each is a function of a node and its arrays, and runs as a Python task. Those of a TensorArray read the list where the file
-has the flow, and no handle (see `flows`). A list that is given stays as it is, except for items that are gone once read;
-single items are not copied. All raise KernelError for an array that holds no list, and for what a list refuses (see
-`TensorList`).
+Each is a function of a node and its arrays, and runs as a Python step. TensorArray ops read the list from the input that is
+the flow in the file, and have no handle (see `tensor_arrays`). They leave their operands unchanged, except that reads may
+clear items; single items are not copied. All raise KernelError for an array that holds no list, and what TensorList raises.
 """
 
 from __future__ import annotations
@@ -14,19 +13,19 @@ import numpy as np
 
 from treadle.dtypes import DType
 from treadle.errors import KernelError
-from treadle.frontends.tensorflow.forms import stated_dtype
-from treadle.frontends.tensorflow.lists import MOST_ITEMS, Dims, TensorList, agreed, held_in, wrapped
+from treadle.frontends.tensorflow.lists import MOST_ITEMS, Dims, TensorList, list_array, list_in, merged_dims
 from treadle.frontends.tensorflow.node import Node
+from treadle.frontends.tensorflow.node_rules import dtype_by_spec
 from treadle.ops.op import Array
 
 
 def dims_in(array: Array) -> Dims:
-    """The shape that a tensor describes; -1 is unknown."""
+    """Return the shape that a tensor describes; -1 stands for an unknown size."""
     return None if array.ndim == 0 else tuple(None if size < 0 else int(size) for size in array.tolist())
 
 
-def stated_dims(node: Node) -> Dims:
-    """The shape of items that the node states."""
+def declared_dims(node: Node) -> Dims:
+    """Return the shape of items in the attributes of the node."""
     found: Dims = node.attr("element_shape", None)
     return found
 
@@ -41,25 +40,25 @@ def _count(array: Array) -> int:
 
 
 def _dtype(node: Node, name: str = "element_dtype") -> DType:
-    return stated_dtype(node, name)
+    return dtype_by_spec(node, name)
 
 
 def reserve(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list of arrays[1] places of shape arrays[0], none written. Raises KernelError for a number below 0 or too large."""
-    return [wrapped(TensorList(_dtype(node), dims_in(arrays[0]), [None] * _count(arrays[1])))]
+    """Return a list of arrays[1] unwritten items of shape arrays[0]. Raises KernelError for an invalid count."""
+    return [list_array(TensorList(_dtype(node), dims_in(arrays[0]), [None] * _count(arrays[1])))]
 
 
 def empty(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list without items, which are to have shape arrays[0]; the most there may be, arrays[1], is not heeded."""
-    return [wrapped(TensorList(_dtype(node), dims_in(arrays[0]), []))]
+    """Return an empty list for items of shape arrays[0]. The capacity arrays[1] is ignored."""
+    return [list_array(TensorList(_dtype(node), dims_in(arrays[0]), []))]
 
 
 def new_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A TensorArray of arrays[0] places, twice: as handle and as flow. Raises KernelError as `reserve`."""
-    made = wrapped(
+    """Return a TensorArray of arrays[0] items, twice: as handle and as flow. Raises KernelError as `reserve`."""
+    made = list_array(
         TensorList(
             _dtype(node, "dtype"),
-            stated_dims(node),
+            declared_dims(node),
             [None] * _count(arrays[0]),
             once=True,
             clears=bool(node.attr("clear_after_read", True)),
@@ -71,18 +70,18 @@ def new_array(node: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def rows(tensor: Array) -> list[Array | None]:
-    """What lies along the first axis. Raises KernelError for a scalar."""
+    """Return the slices along the first axis. Raises KernelError for a scalar."""
     if tensor.ndim == 0:
         raise KernelError("Tensor must be at least a vector, but saw shape: []")
     return [tensor[place, ...] for place in range(len(tensor))]
 
 
 def from_tensor(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list of the rows of arrays[0]. Raises KernelError for a scalar, or if rows are not of shape arrays[1]."""
+    """Return a list of the rows of arrays[0]. Raises KernelError for a scalar, or if rows are not of shape arrays[1]."""
     tensor, dims = arrays[0], dims_in(arrays[1])
     items = rows(tensor)
-    agreed(dims, tensor.shape[1:])
-    return [wrapped(TensorList(_dtype(node), dims, items))]
+    merged_dims(dims, tensor.shape[1:])
+    return [list_array(TensorList(_dtype(node), dims, items))]
 
 
 def _index(array: Array) -> int:
@@ -90,81 +89,81 @@ def _index(array: Array) -> int:
 
 
 def get_item(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """Item arrays[1]; zeros if it was never written. Raises KernelError if there is none, or it is not of shape arrays[2]."""
-    return [held_in(arrays[0]).get(_index(arrays[1]), dims_in(arrays[2]) if len(arrays) > 2 else None)]
+    """Return item arrays[1], zeros if it was never written. Raises KernelError if there is none of shape arrays[2]."""
+    return [list_in(arrays[0]).get(_index(arrays[1]), dims_in(arrays[2]) if len(arrays) > 2 else None)]
 
 
 def set_item(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list with arrays[2] at place arrays[1], longer where the node or the list says that it may grow."""
+    """Return the list with arrays[2] as item arrays[1]; it grows if the node or the list allows it."""
     index = _index(arrays[1])
-    made = held_in(arrays[0]).handed_on(index)
+    made = list_in(arrays[0]).derive(index)
     made.set(index, arrays[2], resize=bool(node.attr("resize_if_index_out_of_bounds", False)))
-    return [wrapped(made)]
+    return [list_array(made)]
 
 
 def push_back(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list with arrays[1] behind its last item."""
-    held = held_in(arrays[0])
-    made = held.handed_on(len(held.items))
+    """Return the list with arrays[1] appended."""
+    held = list_in(arrays[0])
+    made = held.derive(len(held.items))
     made.push(arrays[1])
-    return [wrapped(made)]
+    return [list_array(made)]
 
 
 def pop_back(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list without its last item, and that item. Raises KernelError if there is none, or it is not of shape arrays[1]."""
-    held = held_in(arrays[0])
+    """Return the list without its last item, and that item. Raises KernelError if there is none of shape arrays[1]."""
+    held = list_in(arrays[0])
     last = len(held.items) - 1
     if last < 0:
         raise KernelError("Trying to pop from an empty list.")
-    made = held.handed_on(last)
+    made = held.derive(last)
     found = made.get(last, dims_in(arrays[1]))
-    made.items.drop()
-    return [wrapped(made), found]
+    made.items.pop()
+    return [list_array(made), found]
 
 
 def length(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """How many places there are, written or not: i32[]."""
-    return [np.array(len(held_in(arrays[0]).items), np.int32)]
+    """Return the number of items, written or not: i32[]."""
+    return [np.array(len(list_in(arrays[0]).items), np.int32)]
 
 
 def element_shape(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """What is known of the shape of every item: -1 for all of it, or for single dimensions."""
-    dims = held_in(arrays[0]).dims
+    """Return what is known of the shape of all items: -1 for an unknown rank or dimension."""
+    dims = list_in(arrays[0]).dims
     found = -1 if dims is None else [-1 if dim is None else dim for dim in dims]
     return [np.array(found, _dtype(node, "shape_type").numpy)]
 
 
 def resize(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list of the first arrays[1] items; places that are new are not written. Raises KernelError as `reserve`."""
-    held, count = held_in(arrays[0]), _count(arrays[1])
-    items = held.items.listed()[:count]
-    return [wrapped(held.of(items + [None] * (count - len(items))))]
+    """Return a list of the first arrays[1] items, with unwritten ones appended. Raises KernelError as `reserve`."""
+    held, count = list_in(arrays[0]), _count(arrays[1])
+    items = held.items.to_list()[:count]
+    return [list_array(held.of(items + [None] * (count - len(items))))]
 
 
 def stack(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """All items stacked, zeros for those never written. Raises KernelError if there are more or fewer than the node states."""
-    held, wanted = held_in(arrays[0]), int(node.attr("num_elements", -1))
+    """Return all items stacked, with zeros for unwritten ones. Raises KernelError if their number is not the declared one."""
+    held, wanted = list_in(arrays[0]), int(node.attr("num_elements", -1))
     if wanted not in (-1, len(held.items)):
         raise KernelError(
             f"Operation expected a list with {wanted} elements but got a list with {len(held.items)} elements."
         )
-    return [held.gathered(range(len(held.items)), dims_in(arrays[1]))]
+    return [held.stacked_items(range(len(held.items)), dims_in(arrays[1]))]
 
 
 def gather(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """The items at arrays[1] stacked, zeros for those never written."""
-    dims = dims_in(arrays[2]) if len(arrays) > 2 else stated_dims(node)
-    return [held_in(arrays[0]).gathered(arrays[1].reshape(-1).tolist(), dims)]
+    """Return the items at arrays[1] stacked, with zeros for unwritten ones."""
+    dims = dims_in(arrays[2]) if len(arrays) > 2 else declared_dims(node)
+    return [list_in(arrays[0]).stacked_items(arrays[1].reshape(-1).tolist(), dims)]
 
 
 def concat(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """All items one behind the other along their first axis, and how long each is (i64[n])."""
+    """Return all items concatenated along their first axis, and their lengths (i64[n])."""
     dims = dims_in(arrays[1]) if len(arrays) > 1 else None
-    return list(held_in(arrays[0]).joined(dims))
+    return list(list_in(arrays[0]).concatenated(dims))
 
 
-def _placed(held: TensorList, indices: Array, tensor: Array, *, resize: bool) -> Array:
-    """`held`, which is changed, with the rows of `tensor` at `indices`."""
+def _with_rows(held: TensorList, indices: Array, tensor: Array, *, resize: bool) -> Array:
+    """Write the rows of `tensor` into `held` at `indices`, and return it as an array."""
     items = rows(tensor)
     if indices.size != len(items):
         raise KernelError(f"Expected {len(items)} indices, one for each row of the tensor, but got {indices.size}")
@@ -173,29 +172,29 @@ def _placed(held: TensorList, indices: Array, tensor: Array, *, resize: bool) ->
             raise KernelError(f"Indices in TensorListScatter must all be non-negative, but got {index}")
         assert item is not None
         held.set(index, item, resize=resize)
-    return wrapped(held)
+    return list_array(held)
 
 
 def scatter(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list with the rows of arrays[0] at arrays[1]: of arrays[3] places, or (-1, or not given) of as many as that takes."""
+    """Return a list with the rows of arrays[0] at arrays[1]. Its length is arrays[3], or for -1 as large as needed."""
     tensor, indices, dims = arrays[:3]
     count = int(arrays[3].reshape(())) if len(arrays) > 3 else -1
     held = TensorList(_dtype(node), dims_in(dims), [None] * max(count, 0))
-    return [_placed(held, indices, tensor, resize=count < 0)]
+    return [_with_rows(held, indices, tensor, resize=count < 0)]
 
 
 def scatter_into(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list with the rows of arrays[1] at arrays[2], longer where that takes it."""
-    return [_placed(held_in(arrays[0]).copy(), arrays[2], arrays[1], resize=True)]
+    """Return the list with the rows of arrays[1] at arrays[2], as long as needed."""
+    return [_with_rows(list_in(arrays[0]).copy(), arrays[2], arrays[1], resize=True)]
 
 
 def array_scatter(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list with the rows of arrays[2] at arrays[1], longer only if the TensorArray grows."""
-    return [_placed(held_in(arrays[0]).copy(), arrays[1], arrays[2], resize=False)]
+    """Return the list with the rows of arrays[2] at arrays[1]; it grows only if the TensorArray is dynamic."""
+    return [_with_rows(list_in(arrays[0]).copy(), arrays[1], arrays[2], resize=False)]
 
 
 def parts(tensor: Array, lengths: Array) -> list[Array]:
-    """`tensor` cut along its first axis. Raises KernelError if the lengths do not add up."""
+    """Split `tensor` along its first axis. Raises KernelError if the lengths do not add up to its size."""
     if tensor.ndim == 0:
         raise KernelError("Tensor must be at least a vector, but saw shape: []")
     if int(lengths.sum()) != len(tensor) or (lengths < 0).any():
@@ -207,17 +206,17 @@ def parts(tensor: Array, lengths: Array) -> list[Array]:
 
 
 def split(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A list of arrays[0] cut into pieces arrays[2] long, which have to be of shape arrays[1]."""
+    """Return a list of the pieces of arrays[0], of lengths arrays[2] and shape arrays[1]."""
     dims = dims_in(arrays[1])
     found = TensorList(_dtype(node), dims, [])
     for part in parts(arrays[0], arrays[2]):
         found.push(part)
-    return [wrapped(found)]
+    return [list_array(found)]
 
 
 def array_split(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """A TensorArray of arrays[1] cut into pieces arrays[2] long. Raises KernelError for more of them than places."""
-    made = held_in(arrays[0]).copy()
+    """Return a TensorArray of the pieces of arrays[1], of lengths arrays[2]. Raises KernelError if they exceed its size."""
+    made = list_in(arrays[0]).copy()
     found = parts(arrays[1], arrays[2])
     if len(found) > len(made.items) and not made.grows:
         raise KernelError(
@@ -226,14 +225,16 @@ def array_split(_: Node, arrays: Sequence[Array]) -> list[Array]:
         )
     for place, part in enumerate(found):
         made.set(place, part)
-    return [wrapped(made)]
+    return [list_array(made)]
 
 
 def concat_lists(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """The items of both lists. Raises KernelError if no shape is of the items of both."""
-    first, second = held_in(arrays[0]), held_in(arrays[1])
+    """Return the items of both lists in one list. Raises KernelError if their shapes contradict each other."""
+    first, second = list_in(arrays[0]), list_in(arrays[1])
     return [
-        wrapped(
-            TensorList(_dtype(node), agreed(first.dims, second.dims), [*first.items.listed(), *second.items.listed()])
+        list_array(
+            TensorList(
+                _dtype(node), merged_dims(first.dims, second.dims), [*first.items.to_list(), *second.items.to_list()]
+            )
         )
     ]

@@ -1,4 +1,4 @@
-"""What each op of lists of tensors is: its function, inputs, and what is known of its results beforehand."""
+"""The table of ops on lists of tensors: function, number of inputs, and what is known of the results in advance."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow import list_ops
 from treadle.frontends.tensorflow.calls import add_call
 from treadle.frontends.tensorflow.emitter import Emitter
-from treadle.frontends.tensorflow.forms import result_dtype, stated_dtype
-from treadle.frontends.tensorflow.list_ops import dims_in, stated_dims
+from treadle.frontends.tensorflow.list_ops import declared_dims, dims_in
 from treadle.frontends.tensorflow.lists import Dims
 from treadle.frontends.tensorflow.node import Node
+from treadle.frontends.tensorflow.node_rules import dtype_by_spec, result_dtype
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.ops.op import Array
@@ -26,10 +26,10 @@ LIST = "=string"
 
 
 @dataclass(frozen=True, slots=True)
-class ListForm:
-    """An op of lists: what computes its results, how many inputs it has, and of which dtypes the results are (see Form).
+class ListRule:
+    """An op on lists: its function, number of inputs, and the dtypes of its results (see NodeRule).
 
-    `shape` is what is known of the shape of the first result beforehand; lists and counts have rank 0.
+    `shape` returns what is known in advance of the shape of the first result. Lists and counts have rank 0.
     """
 
     function: Callable[[Node, Sequence[Array]], list[Array]]
@@ -39,11 +39,11 @@ class ListForm:
     shape: Callable[[Node, Sequence[Value]], Dims] | None = None
 
     def emit(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value]:
-        """The results of `node` on `values`. Raises Fault for a wrong number of them."""
+        """Return the results of `node` for `values`. Raises Fault for a wrong number of them."""
         if len(values) != self.inputs:
             raise Fault(f"wanted {self.inputs} inputs, got {len(values)}")
         kinds = self.dtype.split()
-        found = add_call(e, node, values, partial(self.function, node), [stated_dtype(node, kind) for kind in kinds])
+        found = add_call(e, node, values, partial(self.function, node), [dtype_by_spec(node, kind) for kind in kinds])
         for kind, value in zip(kinds, found, strict=True):
             if kind in (LIST, "=i32"):
                 value.shape = ()
@@ -53,7 +53,7 @@ class ListForm:
         return found
 
     def dtype_of(self, node: Node, index: int) -> DType:
-        """What result `index` of `node` is."""
+        """Return the element type of result `index` of `node`."""
         return result_dtype(node, self.dtype, index)
 
 
@@ -75,40 +75,40 @@ def _stacked(node: Node, values: Sequence[Value]) -> Dims:
 
 
 def _gathered(node: Node, values: Sequence[Value]) -> Dims:
-    dims = _described(values[2]) if len(values) > 2 else stated_dims(node)
+    dims = _described(values[2]) if len(values) > 2 else declared_dims(node)
     shape = values[1].shape
     return (
         None if dims is None or shape is None or not is_static(shape) else (int(np.prod(values[1].static_shape)), *dims)
     )
 
 
-LISTS: dict[str, ListForm] = {
-    "EmptyTensorList": ListForm(list_ops.empty, 2),
-    "TensorArrayConcatV3": ListForm(list_ops.concat, 1, "dtype =i64", "value lengths"),
-    "TensorArrayGatherV3": ListForm(list_ops.gather, 2, "dtype", shape=_gathered),
-    "TensorArrayReadV3": ListForm(list_ops.get_item, 2, "dtype"),
-    "TensorArrayScatterV3": ListForm(list_ops.array_scatter, 3),
-    "TensorArraySizeV3": ListForm(list_ops.length, 1, "=i32"),
-    "TensorArraySplitV3": ListForm(list_ops.array_split, 3),
-    "TensorArrayV3": ListForm(list_ops.new_array, 1, "=string =string", "handle flow"),
-    "TensorArrayWriteV3": ListForm(list_ops.set_item, 3),
-    "TensorListConcat": ListForm(list_ops.concat, 1, "element_dtype =i64", "tensor lengths"),
-    "TensorListConcatLists": ListForm(list_ops.concat_lists, 2),
-    "TensorListConcatV2": ListForm(list_ops.concat, 3, "element_dtype =i64", "tensor lengths"),
-    "TensorListElementShape": ListForm(list_ops.element_shape, 1, "shape_type"),
-    "TensorListFromTensor": ListForm(list_ops.from_tensor, 2),
-    "TensorListGather": ListForm(list_ops.gather, 3, "element_dtype", shape=_gathered),
-    "TensorListGetItem": ListForm(list_ops.get_item, 3, "element_dtype", shape=_item),
-    "TensorListLength": ListForm(list_ops.length, 1, "=i32"),
-    "TensorListPopBack": ListForm(list_ops.pop_back, 2, "=string element_dtype", "output_handle tensor", _popped),
-    "TensorListPushBack": ListForm(list_ops.push_back, 2),
-    "TensorListReserve": ListForm(list_ops.reserve, 2),
-    "TensorListResize": ListForm(list_ops.resize, 2),
-    "TensorListScatter": ListForm(list_ops.scatter, 3),
-    "TensorListScatterIntoExistingList": ListForm(list_ops.scatter_into, 3),
-    "TensorListScatterV2": ListForm(list_ops.scatter, 4),
-    "TensorListSetItem": ListForm(list_ops.set_item, 3),
-    "TensorListSplit": ListForm(list_ops.split, 3),
-    "TensorListStack": ListForm(list_ops.stack, 2, "element_dtype", shape=_stacked),
+LISTS: dict[str, ListRule] = {
+    "EmptyTensorList": ListRule(list_ops.empty, 2),
+    "TensorArrayConcatV3": ListRule(list_ops.concat, 1, "dtype =i64", "value lengths"),
+    "TensorArrayGatherV3": ListRule(list_ops.gather, 2, "dtype", shape=_gathered),
+    "TensorArrayReadV3": ListRule(list_ops.get_item, 2, "dtype"),
+    "TensorArrayScatterV3": ListRule(list_ops.array_scatter, 3),
+    "TensorArraySizeV3": ListRule(list_ops.length, 1, "=i32"),
+    "TensorArraySplitV3": ListRule(list_ops.array_split, 3),
+    "TensorArrayV3": ListRule(list_ops.new_array, 1, "=string =string", "handle flow"),
+    "TensorArrayWriteV3": ListRule(list_ops.set_item, 3),
+    "TensorListConcat": ListRule(list_ops.concat, 1, "element_dtype =i64", "tensor lengths"),
+    "TensorListConcatLists": ListRule(list_ops.concat_lists, 2),
+    "TensorListConcatV2": ListRule(list_ops.concat, 3, "element_dtype =i64", "tensor lengths"),
+    "TensorListElementShape": ListRule(list_ops.element_shape, 1, "shape_type"),
+    "TensorListFromTensor": ListRule(list_ops.from_tensor, 2),
+    "TensorListGather": ListRule(list_ops.gather, 3, "element_dtype", shape=_gathered),
+    "TensorListGetItem": ListRule(list_ops.get_item, 3, "element_dtype", shape=_item),
+    "TensorListLength": ListRule(list_ops.length, 1, "=i32"),
+    "TensorListPopBack": ListRule(list_ops.pop_back, 2, "=string element_dtype", "output_handle tensor", _popped),
+    "TensorListPushBack": ListRule(list_ops.push_back, 2),
+    "TensorListReserve": ListRule(list_ops.reserve, 2),
+    "TensorListResize": ListRule(list_ops.resize, 2),
+    "TensorListScatter": ListRule(list_ops.scatter, 3),
+    "TensorListScatterIntoExistingList": ListRule(list_ops.scatter_into, 3),
+    "TensorListScatterV2": ListRule(list_ops.scatter, 4),
+    "TensorListSetItem": ListRule(list_ops.set_item, 3),
+    "TensorListSplit": ListRule(list_ops.split, 3),
+    "TensorListStack": ListRule(list_ops.stack, 2, "element_dtype", shape=_stacked),
 }
 """Op of a NodeDef -> what it is."""

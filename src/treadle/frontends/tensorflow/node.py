@@ -1,4 +1,4 @@
-"""Nodes of TensorFlow graphs: what they read, and their attributes as Python values."""
+"""Nodes of TensorFlow graphs: their inputs, and their attributes as Python values."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from treadle.frontends.tensorflow.tensors import NUMBERS, dims_of, dtype_of, sha
 
 @dataclass(frozen=True, slots=True)
 class FunctionName:
-    """A function of the graph's library, by name."""
+    """The name of a function of the graph's library."""
 
     text: str
 
 
 Ref = tuple[str, int]
-"""A tensor: the name of its node, and which of the node's results it is."""
+"""A tensor: the name of its node, and its index among the results of the node."""
 
 
 @dataclass(slots=True)
 class Node:
-    """One node. `inputs` are tensors, `controls` names of nodes that come before it for no tensor's sake."""
+    """One node. `inputs` are tensors, `controls` the names of nodes that must run before it."""
 
     name: str
     op: str
@@ -36,23 +36,23 @@ class Node:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
     def has(self, name: str) -> bool:
-        """Whether the node states the attribute `name`."""
+        """Return whether the node has the attribute `name`."""
         return name in self.attrs
 
     def attr(self, name: str, default: Any = None) -> Any:
-        """An attribute; `default` if it is not stated. Raises Fault for one that means nothing."""
+        """Return an attribute, or `default` if there is none. Raises Fault for a malformed one."""
         found = self.attrs.get(name, default)
         if isinstance(found, Fault):
             raise found
         return found
 
     def dtype(self, name: str) -> DType:
-        """The element type in an attribute; float32 where the node does not say."""
+        """Return the element type in an attribute; float32 if there is none."""
         found = self.attr(name, f32)
         return found if isinstance(found, DType) else f32
 
     def function(self, name: str) -> str:
-        """The name of the function in an attribute. Raises Fault if it is none."""
+        """Return the name of the function in an attribute. Raises Fault if it names none."""
         found = self.attr(name)
         if not isinstance(found, FunctionName):
             raise Fault(f"its attribute {name} names no function")
@@ -60,14 +60,14 @@ class Node:
 
     @property
     def place(self) -> str:
-        """How messages call the node."""
+        """The name of the node in error messages."""
         return f"node {self.name!r} ({self.op})"
 
 
 def python_values(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """AttrValues as Python values: text, numbers, DTypes, dimensions (see `dims_of`), arrays, FunctionNames, lists.
+    """Convert AttrValues to Python values: text, numbers, DTypes, dimensions (see `dims_of`), arrays, FunctionNames, lists.
 
-    One that means nothing is the Fault that says why, for whoever asks for it. Private ones (`_class`) are left out.
+    A malformed attribute becomes the Fault that describes it, which `Node.attr` raises. Private ones (`_class`) are left out.
     """
     return {name: _value(message, name) for name, message in attrs.items() if name[:1] != "_"}
 
@@ -99,7 +99,7 @@ def _single(kind: str, value: Any) -> Any:
 
 
 def attr_value(value: Any) -> Any:
-    """A Python value as an AttrValue: what `python_values` makes of it again."""
+    """Convert a Python value to an AttrValue, the inverse of `python_values`."""
     message = AttrValue()
     if isinstance(value, DType):
         message.type = NUMBERS[value]
@@ -130,22 +130,22 @@ def attr_value(value: Any) -> Any:
 
 
 def tensor_ref(text: str) -> Ref:
-    """The tensor that users and files call "name" or "name:<index>"."""
+    """Parse the name of a tensor, "name" or "name:<index>"."""
     name, colon, index = text.rpartition(":")
     return (name, int(index)) if colon and index.isascii() and index.isdigit() and len(index) < 10 else (text, 0)
 
 
-def spelled(ref: Ref) -> str:
-    """The shortest name of a tensor: "name", or "name:1"."""
+def tensor_name(ref: Ref) -> str:
+    """Return the shortest name of a tensor: "name", or "name:1"."""
     return f"{ref[0]}:{ref[1]}" if ref[1] else ref[0]
 
 
-def parsed(message: Any) -> Node:
-    """A NodeDef of a graph (not of a function, where inputs are written in another way)."""
-    reads, controls = divided(message.input)
+def parse_node(message: Any) -> Node:
+    """Convert a NodeDef of a graph. Inside functions inputs are written differently (see `Library`)."""
+    reads, controls = split_inputs(message.input)
     return Node(message.name, message.op, [tensor_ref(text) for text in reads], controls, python_values(message.attr))
 
 
-def divided(inputs: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Inputs that are tensors, and names of nodes that only come before."""
+def split_inputs(inputs: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split the inputs of a NodeDef into tensors and control inputs."""
     return [text for text in inputs if text[:1] != "^"], [text[1:] for text in inputs if text[:1] == "^"]

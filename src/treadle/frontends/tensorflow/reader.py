@@ -1,4 +1,4 @@
-"""Reading frozen graphs: bytes, files, text form and messages. The only file of the front end that opens files."""
+"""Reads frozen graphs from bytes, files, text form and messages. No other module of the front end opens files."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ FREEZE = (
 
 
 def read(model: Any) -> tuple[Any, str]:
-    """`model` (a path, bytes, or a GraphDef of treadle or TensorFlow) as a parsed GraphDef, and what to call it.
+    """Return `model` (a path, bytes, or a GraphDef of treadle or TensorFlow) as a parsed GraphDef, and its name for messages.
 
-    A file may hold the binary or the text form (pbtxt). Raises ModelFormatError for what is neither.
+    A file may hold the binary or the text form (pbtxt). Raises ModelFormatError for other content.
     """
     if isinstance(model, Message):
         title = "the GraphDef"
@@ -41,7 +41,7 @@ def read(model: Any) -> tuple[Any, str]:
 
 
 def parse(content: bytes, title: str) -> Any:
-    """The GraphDef in `content`, in binary or text form. Raises ModelFormatError."""
+    """Return the GraphDef in `content`, in binary or text form. Raises ModelFormatError."""
     check_size(len(content), title, WANTED, TOO_LARGE)
     if not content:
         raise ModelFormatError(f"{title} is empty; wanted {WANTED}")
@@ -63,7 +63,7 @@ def parse(content: bytes, title: str) -> Any:
 
 
 def _parse_text(content: bytes) -> Any:
-    """The GraphDef that `content` spells out, or None."""
+    """Return the GraphDef in text form in `content`, or None."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""TensorFlow's element types, shapes and stored tensors in treadle's words. Nothing is allocated before sizes agree."""
+"""Conversion of TensorFlow's element types, shapes and stored tensors. Sizes are checked before any allocation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treadle.ops.op import Array
 
 MAX_RANK = 32
 MAX_REPEATED_BYTES = 16 << 20
-"""The largest tensor that several stored elements are repeated to fill; one alone is not copied."""
+"""The largest tensor that is filled by repeating several stored elements; a single one is not copied."""
 
 _DTYPES: dict[str, DType] = {
     "DT_FLOAT": dtypes.f32, "DT_DOUBLE": dtypes.f64, "DT_HALF": dtypes.f16, "DT_BFLOAT16": dtypes.bf16,
@@ -24,29 +24,29 @@ _DTYPES: dict[str, DType] = {
     "DT_BOOL": dtypes.boolean, "DT_STRING": dtypes.string,
 }  # fmt: skip
 NUMBERS: dict[DType, int] = {dtype: ENUMS["DataType"][name] for name, dtype in _DTYPES.items()}
-"""The number that TensorFlow has for an element type."""
+"""TensorFlow's number of each element type."""
 _OBJECTS = ("DT_VARIANT", "DT_RESOURCE")
-"""What lists of tensors are, which are Python objects as text is."""
+"""The element types of lists of tensors, which are Python objects as text is."""
 DTYPES: dict[int, DType] = {
     **{number: dtype for dtype, number in NUMBERS.items()},
     **{ENUMS["DataType"][name]: dtypes.string for name in _OBJECTS},
 }
-"""TensorFlow's number of an element type -> DType, for those that a treadle tensor can have."""
+"""The DType for TensorFlow's number of an element type, for those that treadle has."""
 
 _NAMES = {number: name for name, number in ENUMS["DataType"].items()}
 _REFERENCE = 100
-"""Types of references to variables have this much larger numbers."""
+"""What is added to the number of an element type for a reference to a variable."""
 
 _FIELDS: dict[DType, str] = {
     dtypes.f32: "float_val", dtypes.f64: "double_val", dtypes.f16: "half_val", dtypes.bf16: "half_val",
     dtypes.i64: "int64_val", dtypes.boolean: "bool_val", dtypes.string: "string_val", dtypes.u32: "uint32_val",
     dtypes.u64: "uint64_val",
 }  # fmt: skip
-"""The field that holds the elements when they are not in tensor_content; int_val for every other type."""
+"""The field that holds the elements of tensors without tensor_content; int_val for every other type."""
 
 
 def dtype_of(number: int) -> DType:
-    """The DType of an element type. Raises Unsupported if no treadle tensor can have it."""
+    """Return the DType for the number of an element type. Raises Unsupported if treadle has none."""
     found = DTYPES.get(number - _REFERENCE if number > _REFERENCE else number)
     if found is None:
         known = ", ".join(name for name in _DTYPES)
@@ -55,7 +55,7 @@ def dtype_of(number: int) -> DType:
 
 
 def dims_of(shape: Any) -> tuple[int | None, ...] | None:
-    """The dimensions of a TensorShapeProto, None for each unknown one; None if even the rank is unknown.
+    """Return the dimensions of a TensorShapeProto, with None for unknown ones; None if the rank is unknown.
 
     Raises Fault for an impossible shape.
     """
@@ -70,7 +70,7 @@ def dims_of(shape: Any) -> tuple[int | None, ...] | None:
 
 
 def shape_message(dims: tuple[int | None, ...] | None) -> Any:
-    """The TensorShapeProto of such dimensions."""
+    """Return the TensorShapeProto of `dims`."""
     message = TensorShapeProto(unknown_rank=dims is None)
     for size in dims or ():
         message.dim.add(size=-1 if size is None else size)
@@ -78,9 +78,9 @@ def shape_message(dims: tuple[int | None, ...] | None) -> Any:
 
 
 def to_array(tensor: Any) -> Array:
-    """A TensorProto as an array, read-only. Fewer elements than the shape wants: the last one is repeated.
+    """Return a TensorProto as a read-only array. If it has fewer elements than its shape, the last one is repeated.
 
-    Strings become objects of type str. Raises Fault if its size is not what it declares.
+    Strings become objects of type str. Raises Fault if its size does not match its shape.
     """
     dtype = dtype_of(tensor.dtype)
     dims = dims_of(tensor.tensor_shape)
@@ -101,7 +101,7 @@ def to_array(tensor: Any) -> Array:
 
 
 def _listed(tensor: Any, dtype: DType) -> Array:
-    """The elements of the field for `dtype`, flat."""
+    """Return the elements of the field for `dtype`, flat."""
     field = getattr(tensor, _FIELDS.get(dtype, "int_val"))
     if dtype is dtypes.string:
         texts = [item.decode("utf-8", "replace") for item in field]
@@ -137,7 +137,7 @@ def _frozen(array: Array) -> Array:
 
 
 def tensor_message(array: Array) -> Any:
-    """The TensorProto of an array. Raises TypeError for an element type that treadle has not."""
+    """Return the TensorProto of an array. Raises TypeError for an element type that treadle does not have."""
     dtype = dtypes.from_numpy(array.dtype)
     message = TensorProto(dtype=NUMBERS[dtype], tensor_shape=shape_message(array.shape))
     if dtype is dtypes.string:

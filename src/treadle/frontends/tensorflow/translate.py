@@ -1,4 +1,4 @@
-"""Nodes of TensorFlow graphs to core nodes, for inputs of known shapes."""
+"""Translation of the nodes of TensorFlow graphs to core nodes, for inputs of known shapes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from treadle.dtypes import DType, from_numpy, string
 from treadle.errors import TreadleError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.tensorflow.body import Body, Library, expanded, ordered
+from treadle.frontends.tensorflow.body_steps import split_body
 from treadle.frontends.tensorflow.calls import add_call
-from treadle.frontends.tensorflow.control import Branches, ListLoop, Loop, Rest, Single, result_dtypes
+from treadle.frontends.tensorflow.control import Branches, DeferredNode, DeferredPart, ListLoop, Loop, result_dtypes
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
-from treadle.frontends.tensorflow.flows import with_lists
-from treadle.frontends.tensorflow.frames import FRAME, inside, with_frames_settled, without_frames
-from treadle.frontends.tensorflow.node import Node, Ref, spelled
+from treadle.frontends.tensorflow.frames import FRAME, frame_parts, resolve_frame_aliases, without_frames
+from treadle.frontends.tensorflow.node import Node, Ref, tensor_name
 from treadle.frontends.tensorflow.nodes import NODES
-from treadle.frontends.tensorflow.switches import SIDES, sides, without_switches
-from treadle.frontends.tensorflow.unlisted import taken_apart
+from treadle.frontends.tensorflow.switches import SIDES, branch_parts, without_switches
+from treadle.frontends.tensorflow.tensor_arrays import arrays_as_lists
 from treadle.graph.graph import Graph
 from treadle.graph.shape import StaticShape, is_static
 from treadle.graph.template import Form as Given
@@ -27,20 +27,20 @@ from treadle.graph.template import Template
 from treadle.graph.value import Value
 from treadle.ops.op import Array
 
-NOTHING = ("NoOp", "Assert", "PrintV2", "TensorArrayCloseV3")
+WITHOUT_RESULTS = ("NoOp", "Assert", "PrintV2", "TensorArrayCloseV3")
 MOST_NESTED = 32
-"""Branches inside branches that are replaced by the side taken."""
+"""The deepest nesting of branches with constant predicates."""
 MOST_TRIED = 3
-"""How deep branches inside branches are translated beforehand, to learn whether both sides give the same shapes."""
-MISFITS = (TreadleError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
-"""What rules raise for operands and attributes that do not fit them."""
+"""The deepest nesting at which both sides of a branch are translated in advance to see whether their shapes agree."""
+OPERAND_ERRORS = (TreadleError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError)
+"""What rules raise for operands and attributes that do not fit."""
 
 Env = dict[Ref, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What of a body lies between `given` tensors and those `wanted`."""
+class BodyPart:
+    """The part of a body between `given` tensors and `wanted` ones."""
 
     title: str
     body: Body
@@ -59,39 +59,39 @@ class Translation:
         self.emitter = Emitter(Graph("tensorflow") if graph is None else graph)
 
     def run(self, body: Body, env: Env, wanted: Sequence[Ref]) -> None:
-        """Add to `env`, which holds the given tensors, what `wanted` depends on. Faults are noted.
+        """Add the tensors that `wanted` depend on to `env`, which holds the given ones. Adds what is wrong to `faults`.
 
-        What cannot go on before a run tells a shape becomes one node, which is translated and compiled when it does.
+        Nodes that need a shape or value of the run become one node, which is translated and compiled during the run.
         """
         self._body = body
-        late: dict[str, Node] = {}
+        deferred: dict[str, Node] = {}
         for node in ordered(body, wanted, env):
-            if any(name in late for name, index in node.inputs if (name, index) not in env):
-                late[node.name] = node
+            if any(name in deferred for name, index in node.inputs if (name, index) not in env):
+                deferred[node.name] = node
                 continue
             if any(ref not in env for ref in node.inputs):
-                continue  # it reads the result of a node with a fault, which is noted already
+                continue  # it reads the result of a faulty node, which is reported already
             self.emitter.name = node.name
             before = len(self.emitter.graph.nodes)
             try:
-                found = self._made(node, [env[ref] for ref in node.inputs])
+                found = self._translate(node, [env[ref] for ref in node.inputs])
             except NeedsShapeError:
-                late[node.name] = node
+                deferred[node.name] = node
                 continue
             except Fault as fault:
                 del self.emitter.graph.nodes[before:]
                 self.faults.add(node.place, fault)
                 continue
-            except MISFITS as error:
+            except OPERAND_ERRORS as error:
                 del self.emitter.graph.nodes[before:]
-                self.faults.add(node.place, _told(error))
+                self.faults.add(node.place, _message(error))
                 continue
             env.update(((node.name, index), value) for index, value in enumerate(found))
-        if late:
-            self._postpone(body, env, list(late.values()), wanted)
+        if deferred:
+            self._defer(body, env, list(deferred.values()), wanted)
 
-    def _made(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        """The results of `node`. Raises Fault, NeedsShapeError, or what rules raise."""
+    def _translate(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """Return the results of `node`. Raises Fault, NeedsShapeError, or what rules raise."""
         if node.op in NODES:
             return NODES[node.op].emit(self.emitter, node, values)
         if node.op not in _STRUCTURE:
@@ -114,25 +114,25 @@ class Translation:
         return []
 
     def branch(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        """The results of an If of two functions. A predicate that is a constant leaves only the side it takes, in this graph.
+        """Return the results of an If of two functions. If its predicate is constant, one of them is translated in place.
 
-        Raises Fault for a function that is missing, or results whose element types are not stated.
+        Raises Fault for a missing function, or results without declared element types.
         """
         names = [node.function("then_branch"), node.function("else_branch")]
         predicate = values[0]
         if predicate.data is not None and predicate.data.size == 1:
-            return self._inlined(names[0 if bool(predicate.data) else 1], values[1:], node)
+            return self._inline_function(names[0 if bool(predicate.data) else 1], values[1:], node)
         dtypes = result_dtypes(node, len(self.library.body(names[0]).results), ())
-        return self._branching(node, values, list(map(self._template, names)), dtypes)
+        return self._add_branch(node, values, list(map(self._template, names)), dtypes)
 
-    def sides(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        """The results of a branch of TensorFlow 1, one for each Merge: as `branch`, of nodes of this body. Raises Fault."""
+    def branch_parts(self, node: Node, values: list[Value]) -> Sequence[Value]:
+        """Return the results of a branch of TensorFlow 1, one for each Merge; see `branch`. Raises Fault."""
         predicate, given = values[0], dict(zip(node.inputs[1:], values[1:], strict=True))
-        no, yes = (wanted for wanted, _ in sides(node))
+        no, yes = (wanted for wanted, _ in branch_parts(node))
         body = self._body
         if predicate.data is not None and predicate.data.size == 1:
             wanted = yes if bool(predicate.data) else no
-            found = self._continued(body, dict(given), wanted, f"the branch {node.name!r}")
+            found = self._translate_inline(body, dict(given), wanted, f"the branch {node.name!r}")
             return [found[ref] for ref in wanted]
         dtypes = result_dtypes(node, len(yes), ())
         templates = [
@@ -140,12 +140,12 @@ class Translation:
             for wanted in (yes, no)
         ]
         operands = [predicate, *(value for value in given.values() if value.data is None)]
-        return self._branching(node, operands, templates, dtypes)
+        return self._add_branch(node, operands, templates, dtypes)
 
-    def _branching(
+    def _add_branch(
         self, node: Node, values: list[Value], templates: Sequence[Template], dtypes: Sequence[DType]
     ) -> Sequence[Value]:
-        """A step that runs the first template if the first value holds, else the second, on the other values."""
+        """Add a step that runs one of two templates, chosen by the first value, on the other values."""
         found = add_call(self.emitter, node, values, Branches(*templates), dtypes)
         if self.depth < MOST_TRIED and all(value.shape is not None and is_static(value.shape) for value in values):
             both = [_shapes(template, values[1:]) for template in templates]
@@ -154,40 +154,40 @@ class Translation:
         return found
 
     def loop(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        """The results of a While of two functions, one for each variable. Raises Fault as `branch` does."""
+        """Return the results of a While of two functions, one for each variable. Raises Fault as `branch` does."""
         test, step = (prepared(self.library.body(node.function(name)), self.library) for name in ("cond", "body"))
         titles = [f"function {node.function(name)!r}" for name in ("cond", "body")]
         parts = [
-            Part(title, body, [(argument, 0) for argument in body.arguments], body.results)
+            BodyPart(title, body, [(argument, 0) for argument in body.arguments], body.results)
             for title, body in zip(titles, (test, step), strict=True)
         ]
-        return self._looping(node, values, parts, result_dtypes(node, len(values), values))
+        return self._add_loop(node, values, parts, result_dtypes(node, len(values), values))
 
     def frame(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        """The results of a loop of TensorFlow 1, which `frames` made one node: one for each variable. Raises Fault."""
+        """Return the results of a loop of TensorFlow 1 (see `frames`), one for each variable. Raises Fault."""
         title = f"the loop {node.name!r}"
-        parts = [Part(title, self._body, list(given), wanted) for wanted, given in inside(node)]
-        return self._looping(node, values, parts, result_dtypes(node, len(parts[1].wanted), ()))
+        parts = [BodyPart(title, self._body, list(given), wanted) for wanted, given in frame_parts(node)]
+        return self._add_loop(node, values, parts, result_dtypes(node, len(parts[1].wanted), ()))
 
-    def _looping(
-        self, node: Node, values: list[Value], parts: Sequence[Part], dtypes: Sequence[DType]
+    def _add_loop(
+        self, node: Node, values: list[Value], parts: Sequence[BodyPart], dtypes: Sequence[DType]
     ) -> Sequence[Value]:
-        """A step that repeats the second part while the first holds; their lists are read and written by the loop."""
+        """Add a step that repeats the second part while the first is true; the loop handles their lists."""
         test, step = parts
-        split = taken_apart(step.body, step.given, [value.dtype is string for value in values], step.wanted)
+        split = split_body(step.body, step.given, [value.dtype is string for value in values], step.wanted)
         if split is None:
             count = len(step.wanted)
-            both = self._both(step, test, [at if at < count else None for at in range(len(step.given))])
+            both = self._step_and_test(step, test, [at if at < count else None for at in range(len(step.given))])
             return add_call(self.emitter, node, values, Loop(self._whole(test), both, count), dtypes)
-        tested = Part(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
-        stepped = Part(step.title, step.body, split.given, split.wanted)
-        both = self._both(stepped, tested, split.follows())
+        tested = BodyPart(test.title, test.body, [test.given[place] for place in split.plain], test.wanted)
+        stepped = BodyPart(step.title, step.body, split.given, split.wanted)
+        both = self._step_and_test(stepped, tested, split.next_slots())
         return add_call(self.emitter, node, values, ListLoop(self._whole(tested), both, split), dtypes)
 
-    def _both(self, step: Part, test: Part, follows: Sequence[int | None]) -> Template:
-        """A step, and the test of the next one, as a template.
+    def _step_and_test(self, step: BodyPart, test: BodyPart, next_slots: Sequence[int | None]) -> Template:
+        """Return one template for a step and the test of the next iteration.
 
-        `follows` says of each tensor that the test is given which result of the step it is; None: what the step was given.
+        `slots` says of each operand of the test which result of the step it is; None for what the step itself was given.
         """
         library, depth = self.library, self.depth + 1
 
@@ -195,39 +195,39 @@ class Translation:
             faults = Faults()
             translation = Translation(library, faults, depth=depth)
             graph = translation.emitter.graph
-            given = [graph.input(spelled(ref), *form) for ref, form in zip(step.given, forms, strict=True)]
+            given = [graph.input(tensor_name(ref), *form) for ref, form in zip(step.given, forms, strict=True)]
             env: Env = dict(zip(step.given, given, strict=True))
             translation.run(step.body, env, step.wanted)
             made = [env[ref] for ref in step.wanted if ref in env]
             faults.raise_all(step.title)
-            tested = [given[at] if slot is None else made[slot] for at, slot in enumerate(follows)]
+            tested = [given[at] if slot is None else made[slot] for at, slot in enumerate(next_slots)]
             env = dict(zip(test.given, tested, strict=True))
             translation.run(test.body, env, test.wanted)
             faults.raise_all(test.title)
-            finish(graph, [*made, env[test.wanted[0]]], _numbered(len(made) + 1))
+            finish(graph, [*made, env[test.wanted[0]]], _result_names(len(made) + 1))
             return graph
 
-        inputs = tuple(Value(spelled(ref)) for ref in step.given)
-        return Template(step.title, inputs, tuple(map(Value, _numbered(len(step.wanted) + 1))), build)
+        inputs = tuple(Value(tensor_name(ref)) for ref in step.given)
+        return Template(step.title, inputs, tuple(map(Value, _result_names(len(step.wanted) + 1))), build)
 
-    def _whole(self, part: Part) -> Template:
-        """A part of a body as a template."""
+    def _whole(self, part: BodyPart) -> Template:
+        """Return a part of a body as a template."""
         given = dict.fromkeys(part.given)
         return self.template(part.title, part.body, given, part.wanted, [None] * len(part.wanted))
 
-    def _inlined(self, name: str, values: list[Value], node: Node) -> Sequence[Value]:
-        """The results of the function `name`, its nodes in place of `node`."""
+    def _inline_function(self, name: str, values: list[Value], node: Node) -> Sequence[Value]:
+        """Return the results of the function `name`, translated in place of `node`."""
         if self.depth >= MOST_NESTED:
             raise Unsupported(f"more than {MOST_NESTED} branches are inside one another")
         body = prepared(self.library.body(name), self.library)
         if len(body.arguments) != len(values):
             raise Fault(f"the function {name!r} takes {len(body.arguments)} inputs, got {len(values)}")
         env: Env = {(argument, 0): value for argument, value in zip(body.arguments, values, strict=True)}
-        found = self._continued(body, env, body.results, f"the function {name!r} of {node.place}")
+        found = self._translate_inline(body, env, body.results, f"the function {name!r} of {node.place}")
         return [found[ref] for ref in body.results]
 
-    def _continued(self, body: Body, env: Env, wanted: Sequence[Ref], title: str) -> Env:
-        """`env` with what `wanted` depends on, made in this graph. Raises ModelError."""
+    def _translate_inline(self, body: Body, env: Env, wanted: Sequence[Ref], title: str) -> Env:
+        """Translate what `wanted` depends on into this graph. Returns `env`, extended. Raises ModelError."""
         faults = Faults()
         inner = Translation(self.library, faults, self.emitter.graph, self.depth + 1)
         inner.run(body, env, wanted)
@@ -235,9 +235,9 @@ class Translation:
         return env
 
     def _template(self, name: str) -> Template:
-        """The function `name` as a template."""
+        """Return the function `name` as a template."""
         body = prepared(self.library.body(name), self.library)
-        return self._whole(Part(f"function {name!r}", body, [(name, 0) for name in body.arguments], body.results))
+        return self._whole(BodyPart(f"function {name!r}", body, [(name, 0) for name in body.arguments], body.results))
 
     def template(
         self,
@@ -247,7 +247,7 @@ class Translation:
         wanted: Sequence[Ref],
         dtypes: Sequence[DType | None],
     ) -> Template:
-        """The part of `body` from `given` tensors to `wanted`; given constants are compiled in."""
+        """Return the part of `body` from `given` to `wanted` as a template, with given constants compiled in."""
         names = [ref for ref, value in given.items() if value is None or value.data is None]
         library, depth = self.library, self.depth + 1
 
@@ -257,41 +257,44 @@ class Translation:
             graph = translation.emitter.graph
             env: Env = {ref: value for ref, value in given.items() if value is not None and value.data is not None}
             for ref, (dtype, shape) in zip(names, forms, strict=True):
-                env[ref] = graph.input(spelled(ref), dtype, shape)
+                env[ref] = graph.input(tensor_name(ref), dtype, shape)
             translation.run(body, env, wanted)
             faults.raise_all(title)
-            finish(graph, [env[ref] for ref in wanted], _numbered(len(wanted)))
+            finish(graph, [env[ref] for ref in wanted], _result_names(len(wanted)))
             return graph
 
-        inputs = tuple(Value(spelled(ref), _known_dtype(given[ref])) for ref in names)
-        outputs = tuple(Value(name, dtype) for name, dtype in zip(_numbered(len(wanted)), dtypes, strict=True))
+        inputs = tuple(Value(tensor_name(ref), _known_dtype(given[ref])) for ref in names)
+        outputs = tuple(Value(name, dtype) for name, dtype in zip(_result_names(len(wanted)), dtypes, strict=True))
         return Template(title, inputs, outputs, build)
 
-    def _postpone(self, body: Body, env: Env, late: list[Node], wanted: Sequence[Ref]) -> None:
-        """One node for all of `late`, or, where shapes are known and a value is missing, one for each of them."""
-        first = late[0]
+    def _defer(self, body: Body, env: Env, deferred: list[Node], wanted: Sequence[Ref]) -> None:
+        """Add one node for all of `deferred`.
+
+        Where the shapes are known and only a value is missing, it is one node for each of them.
+        """
+        first = deferred[0]
         values = [env[ref] for ref in first.inputs]
         self.emitter.name = first.name
         if all(value.shape is not None and is_static(value.shape) for value in values):
             form = NODES[first.op]
-            count = 1 + max(index for name, index in _read(late, wanted) if name == first.name)
+            count = 1 + max(index for name, index in _tensors_read(deferred, wanted) if name == first.name)
             dtypes = [form.dtype_of(first, index) for index in range(count)]
-            made = add_call(self.emitter, first, values, Single(first, form, dtypes), dtypes)
+            made = add_call(self.emitter, first, values, DeferredNode(first, form, dtypes), dtypes)
             env.update(((first.name, index), value) for index, value in enumerate(made))
             self.run(body, env, wanted)
             return
-        names = {node.name for node in late}
-        reads = {ref: env[ref] for node in late for ref in node.inputs if ref in env}
+        names = {node.name for node in deferred}
+        reads = {ref: env[ref] for node in deferred for ref in node.inputs if ref in env}
         results = [ref for ref in dict.fromkeys(wanted) if ref not in env and ref[0] in names]
-        dtypes = [stated(body.nodes[name], index) for name, index in results]
+        dtypes = [declared_dtype(body.nodes[name], index) for name, index in results]
         template = self.template("the part that begins there", body, reads, results, dtypes)
         operands = [value for value in reads.values() if value.data is None]
-        made = add_call(self.emitter, first, operands, Rest(template), dtypes)
+        made = add_call(self.emitter, first, operands, DeferredPart(template), dtypes)
         env.update(zip(results, made, strict=True))
 
 
 def constant_array(node: Node) -> Array:
-    """The value of a Const. Raises Fault if it has none."""
+    """Return the value of a Const. Raises Fault if it has none."""
     array = node.attr("value")
     if not isinstance(array, np.ndarray):
         raise Fault("it has no value")
@@ -299,21 +302,21 @@ def constant_array(node: Node) -> Array:
 
 
 def _shapes(template: Template, values: Sequence[Value]) -> list[StaticShape | None]:
-    """The shapes that `template` gives for such values, as far as they can be told."""
+    """Return the shapes of the results of `template` for such values; None for unknown ones."""
     try:
         graph = template.build([(value.known_dtype, value.static_shape) for value in values])
-    except MISFITS:
+    except OPERAND_ERRORS:
         return []
     return [
         value.static_shape if value.shape is not None and is_static(value.shape) else None for value in graph.outputs
     ]
 
 
-def _numbered(count: int) -> list[str]:
+def _result_names(count: int) -> list[str]:
     return [f"result {at}" for at in range(count)]
 
 
-def _read(nodes: Sequence[Node], wanted: Sequence[Ref]) -> list[Ref]:
+def _tensors_read(nodes: Sequence[Node], wanted: Sequence[Ref]) -> list[Ref]:
     return [*wanted, *(ref for node in nodes for ref in node.inputs)]
 
 
@@ -321,12 +324,12 @@ def _known_dtype(value: Value | None) -> DType | None:
     return None if value is None else value.dtype
 
 
-def _told(error: BaseException) -> str:
+def _message(error: BaseException) -> str:
     return error.what if isinstance(error, TreadleError) else f"{type(error).__name__}: {error}"
 
 
-def stated(node: Node, index: int) -> DType:
-    """What result `index` of `node` is, by what the node says."""
+def declared_dtype(node: Node, index: int) -> DType:
+    """Return the element type of result `index` according to the attributes of `node`."""
     if node.op in NODES:
         return NODES[node.op].dtype_of(node, index)
     if node.op in ("Placeholder", "PlaceholderV2", "Const"):
@@ -338,7 +341,7 @@ def stated(node: Node, index: int) -> DType:
 
 
 def finish(graph: Graph, values: Sequence[Value], names: Sequence[str]) -> None:
-    """Make `values` the outputs of `graph`, called `names`."""
+    """Make `values` the outputs of `graph`, under `names`."""
     emitter = Emitter(graph)
     taken: set[Value] = set(graph.inputs)
     for value, name in zip(values, names, strict=True):
@@ -354,18 +357,18 @@ def finish(graph: Graph, values: Sequence[Value], names: Sequence[str]) -> None:
 
 
 def prepared(body: Body, library: Library) -> Body:
-    """`body` with calls expanded, and loops and branches of TensorFlow 1 as single nodes. Raises Fault."""
-    return with_frames_settled(without_switches(without_frames(with_lists(expanded(body, library)))))
+    """Return `body` with calls expanded, and loops and branches of TensorFlow 1 as single nodes. Raises Fault."""
+    return resolve_frame_aliases(without_switches(without_frames(arrays_as_lists(expanded(body, library)))))
 
 
 _STRUCTURE: dict[str, Callable[[Translation, Node, list[Value]], Sequence[Value]]] = {
-    **dict.fromkeys(NOTHING, Translation.nothing),
+    **dict.fromkeys(WITHOUT_RESULTS, Translation.nothing),
     **dict.fromkeys(("If", "StatelessIf"), Translation.branch),
     **dict.fromkeys(("While", "StatelessWhile"), Translation.loop),
     **dict.fromkeys(("Placeholder", "PlaceholderV2"), Translation.placeholder),
-    SIDES: Translation.sides,
+    SIDES: Translation.branch_parts,
     FRAME: Translation.frame,
     "Const": Translation.constant,
     "Print": Translation.print,
 }
-"""Ops of which the graph itself is made."""
+"""Ops for control flow, inputs and constants, which have no rule."""

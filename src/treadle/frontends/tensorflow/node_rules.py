@@ -1,4 +1,4 @@
-"""How the nodes of TensorFlow's files become calls of rules: which input and attribute is which parameter."""
+"""Rules for nodes of TensorFlow's files: which input and attribute of a node is which parameter of an op of `table`."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from treadle.graph.value import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """The form that an op has in files.
+class NodeRule:
+    """How the nodes of one op in files become calls of a rule of `table`.
 
-    `rule` is a name in `table`. `inputs` are the parameters that the node's inputs stand for, in order; `*name` takes
-    as many as are left. `attrs` are the attributes that are read, `attr=parameter` where the names differ. `dtype` says
-    what the results are: an attribute that holds an element type, a name of treadle (`=i32`), or both, the latter where
-    the attribute is not stated (`Tidx=i32`); one for each result, the last one for all that follow. `results` are names
-    of the outputs, where there is more than one. `fixed` are parameters whose default in files is not the rule's; `only`
-    are attributes that are not read, and the values that they may have; `rank` is that of all tensors of the rule's
-    kind Same, where the rule takes others too.
+    `rule` is a name in `table`. `inputs` are the parameters that the node's inputs stand for, in order; `*name` takes all
+    that remain. `attrs` are the attributes to read, `attr=parameter` where the names differ. `dtype` gives the element
+    types of the results: an attribute that holds one, a name of treadle (`=i32`), or both (`Tidx=i32`), the latter for
+    nodes without the attribute; one word for each result, the last one for all that follow. `results` are the names of
+    the outputs of ops with several. `fixed` are parameters whose default in files differs from the rule's. `only` are
+    attributes that are not read, with the values allowed for them. `rank` is the rank of all tensors of the rule's kind
+    Same, where the rule accepts other ranks too.
     """
 
     rule: str
@@ -39,25 +39,25 @@ class Form:
     rank: int | None = None
 
     def reads(self) -> dict[str, str]:
-        """The attributes that are read, and the parameter that each one is."""
+        """Return the attributes to read, each with the parameter it stands for."""
         pairs = (text.partition("=") for text in self.attrs.split())
         return {name: parameter or name for name, _, parameter in pairs}
 
     def emit(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value]:
-        """The results of `node` on `values`. Raises Fault, ShapeError or ValueError if they do not fit the op."""
+        """Return the results of `node` for `values`. Raises Fault, ShapeError or ValueError if they do not fit the op."""
         function = RULES[self.rule].function
         parameters = PARAMETERS[self.rule]
         for name, allowed in self.only.items():
             if node.has(name) and node.attr(name) not in allowed:
                 raise Unsupported(f"its attribute {name} is {node.attr(name)!r}; wanted one of {list(allowed)}")
         given: dict[str, Any] = {}
-        spread: list[Value] = []
-        for name, part in divided(self.inputs.split(), values):
+        variadic: list[Value] = []
+        for name, part in assign_inputs(self.inputs.split(), values):
             kind, takes_many = parameters.kinds[name]
             if kind == "Same" and self.rank is not None and any(e.rank(value) != self.rank for value in part):
                 raise Fault(f"{name}: wanted rank {self.rank}, got shape {list(e.shape(part[0]))}")
-            if name == parameters.spread:
-                spread = part
+            if name == parameters.variadic:
+                variadic = part
             elif kind is None:
                 given[name] = e.static(part[0]).tolist()
             else:
@@ -67,11 +67,11 @@ class Form:
             if node.has(name):
                 given[parameter] = attribute(node, name)
         ordered = {name: given[name] for name in parameters.signature.parameters if name in given}
-        found = parameters.call(function, e, ordered if parameters.spread else given, spread)
-        return list(found) if isinstance(found, (list, tuple)) else [found]
+        results = parameters.call(function, e, ordered if parameters.variadic else given, variadic)
+        return list(results) if isinstance(results, (list, tuple)) else [results]
 
     def dtype_of(self, node: Node, index: int) -> DType:
-        """What result `index` of `node` is; float32 where the node does not say."""
+        """Return the element type of result `index` of `node`; float32 if the node does not declare it."""
         return result_dtype(node, self.dtype, index)
 
 
@@ -79,19 +79,19 @@ PARAMETERS: dict[str, Parameters] = {name: Parameters.of(rule.function) for name
 
 
 def result_dtype(node: Node, specs: str, index: int) -> DType:
-    """What result `index` of `node` is, of `specs` one word a result; the last stands for all that follow too."""
+    """Return the element type of result `index`, by `specs` with one word for each result (see NodeRule)."""
     kinds = specs.split()
-    return stated_dtype(node, kinds[min(index, len(kinds) - 1)])
+    return dtype_by_spec(node, kinds[min(index, len(kinds) - 1)])
 
 
-def stated_dtype(node: Node, spec: str) -> DType:
-    """The element type that `spec` (see Form) stands for."""
+def dtype_by_spec(node: Node, spec: str) -> DType:
+    """Return the element type that one word of `NodeRule.dtype` stands for."""
     name, _, preset = spec.partition("=")
     return node.dtype(name) if not preset or node.has(name) else dtypes.BY_NAME[preset]
 
 
 def attribute(node: Node, name: str) -> Any:
-    """An attribute as rules take it."""
+    """Return an attribute in the representation that rules take."""
     value = node.attr(name)
     if name == "padding" and value == "EXPLICIT":
         numbers = node.attr("explicit_paddings", [])
@@ -99,17 +99,17 @@ def attribute(node: Node, name: str) -> Any:
     return value
 
 
-def divided(names: Sequence[str], values: Sequence[Value]) -> list[tuple[str, list[Value]]]:
-    """`values` for each of the parameters `names`. Raises Fault for a wrong number of them."""
-    several = [name for name in names if name[0] == "*"]
+def assign_inputs(names: Sequence[str], values: Sequence[Value]) -> list[tuple[str, list[Value]]]:
+    """Distribute `values` over the parameters `names`. Raises Fault for a wrong number of values."""
+    variadics = [name for name in names if name[0] == "*"]
     count = len(values) - len(names) + 1
-    if count < 0 if several else len(values) != len(names):
-        wanted = f"{len(names) - 1} or more" if several else str(len(names))
+    if count < 0 if variadics else len(values) != len(names):
+        wanted = f"{len(names) - 1} or more" if variadics else str(len(names))
         raise Fault(f"wanted {wanted} inputs ({', '.join(names)}), got {len(values)}")
-    found: list[tuple[str, list[Value]]] = []
+    results: list[tuple[str, list[Value]]] = []
     at = 0
     for name in names:
         size = count if name[0] == "*" else 1
-        found.append((name.lstrip("*"), list(values[at : at + size])))
+        results.append((name.lstrip("*"), list(values[at : at + size])))
         at += size
-    return found
+    return results

@@ -1,4 +1,4 @@
-"""Steps of loops in files, taken apart where they read and write lists (see `peeled`)."""
+"""Bodies of loops in files as `LoopStep`s, to be split where they read and write lists (see `list_loops`)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ import numpy as np
 
 from treadle.frontends.faults import Fault
 from treadle.frontends.tensorflow.body import Body, needed
+from treadle.frontends.tensorflow.list_loops import LoopStep, SplitStep, split_step
 from treadle.frontends.tensorflow.node import Ref
-from treadle.frontends.tensorflow.peeled import Peeled, Step, peeled
 from treadle.ops.op import Array
 
 
-def taken_apart(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted: Sequence[Ref]) -> Peeled[Ref] | None:
-    """The step of `body` from `given` tensors, of which some are `lists`, to those `wanted`; None where it stays whole."""
+def split_body(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted: Sequence[Ref]) -> SplitStep[Ref] | None:
+    """Split the step of `body` that computes `wanted` from `given`; `lists` says which of `given` are lists.
+
+    Returns None if the step cannot be split.
+    """
     if len(lists) != len(given):
         return None
 
-    def reader(ref: Ref) -> tuple[str, Sequence[Ref]] | None:
+    def producer(ref: Ref) -> tuple[str, Sequence[Ref]] | None:
         node = body.nodes.get(ref[0])
         return None if node is None else (node.op, node.inputs)
 
-    def behind(ends: Sequence[Ref], known: Sequence[Ref]) -> Sequence[Ref] | None:
+    def dependencies(ends: Sequence[Ref], known: Sequence[Ref]) -> Sequence[Ref] | None:
         try:
             nodes = needed(body, ends, dict.fromkeys(known))
         except Fault:
@@ -37,4 +40,4 @@ def taken_apart(body: Body, given: Sequence[Ref], lists: Sequence[bool], wanted:
         value = None if node is None or node.op != "Const" else node.attr("value", None)
         return value if isinstance(value, np.ndarray) else None
 
-    return peeled(Step(given, lists, wanted, reader, behind, resizes, constant))
+    return split_step(LoopStep(given, lists, wanted, producer, dependencies, resizes, constant))
