@@ -1,10 +1,7 @@
-"""One backend in a process of its own: `worker.py BACKEND INTRA_OP SECONDS`. Prints its measurements as JSON."""
+"""What the processes of this benchmark measure while they load one backend; there are no questions to answer."""
 
 from __future__ import annotations
 
-import ctypes
-import json
-import sys
 import threading
 import time
 from pathlib import Path
@@ -12,12 +9,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from tests.models import small
 
 import treadle
+from benches.harness.worker import Answer
 from treadle import _native
 
 CLIENTS = (1, 2, 4, 8)
@@ -26,12 +21,12 @@ NOTHING = 'define i32 @nothing(i8** %p, i64* %a, i64 %c, i8* %s) "target-cpu"="g
 
 
 def alive() -> set[str]:
-    """The threads of this process."""
+    """The identifiers of this process's threads."""
     return {thread.name for thread in Path("/proc/self/task").iterdir()}
 
 
 def empty_kernel() -> tuple[int, object]:
-    """The address of a kernel that does nothing, and what keeps it alive."""
+    """The address of a kernel that does nothing, and the object that owns its code."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     machine = llvm.Target.from_default_triple().create_target_machine()
@@ -41,7 +36,7 @@ def empty_kernel() -> tuple[int, object]:
 
 
 def fork_join_us(team: _native.Team, width: int) -> float:
-    """Microseconds for one op of `width` empty chunks that is shared, above one that is not; the median of five."""
+    """How many us an op of `width` empty chunks takes longer on `width` workers than on one; the median of five."""
     address, engine = empty_kernel()
     nothing: list[Any] = []
     steps = [(address, nothing, nothing, width, 1e6) for _ in range(FORKS)]
@@ -60,7 +55,7 @@ def fork_join_us(team: _native.Team, width: int) -> float:
 
 
 def throughput(session: treadle.Session, feed: dict[str, np.ndarray], clients: int, seconds: float) -> float:
-    """Runs a second by so many client threads together."""
+    """Runs a second of so many client threads together."""
     end = time.perf_counter() + seconds
     counts = [0] * clients
 
@@ -86,9 +81,8 @@ seen: dict[int, int] = {}
 """The most threads beside the clients, by number of clients."""
 
 
-def main(backend: str, intra_op: int, seconds: float) -> None:
-    """Measure and print."""
-    assert ctypes.sizeof(ctypes.c_void_p) == 8
+def engine(backend: str, intra_op: int, seconds: float) -> tuple[dict[str, Any], Answer]:
+    """Measures the cost of a fork and join, and threads and throughput by number of clients."""
     treadle.threads.set_backend(backend)
     treadle.threads.set(intra_op=intra_op, inter_op=intra_op)
     model = small.convolutional(channels=64, size=57)
@@ -98,8 +92,4 @@ def main(backend: str, intra_op: int, seconds: float) -> None:
     cost = fork_join_us(treadle.threads.default_team(), intra_op)
     runs = {clients: throughput(session, feed, clients, seconds) for clients in CLIENTS}
     threads = {clients: count - before for clients, count in seen.items()}
-    print(json.dumps({"fork_join_us": cost, "runs": runs, "threads": threads}))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))
+    return {"fork_join_us": cost, "runs": runs, "threads": threads}, lambda _: None

@@ -1,16 +1,8 @@
-"""One engine in a process of its own, used by several threads: `worker.py ENGINE MODEL INPUTS.npz OUTPUTS.npz`.
-
-Writes the outputs of one run. Then each line of standard input is `CLIENTS SECONDS`; the answer is
-`{"latencies_ns": [...], "seconds": s, "system_seconds": s, "threads": n, "same": b}`: CPU time that the system took, the
-threads that the engine added to those that Python and NumPy have, beside the clients, and whether every client's last
-outputs were those of the first run, bit for bit.
-"""
+"""What the processes of this benchmark load: one session of an engine, which several client threads use."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,21 +11,27 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
 from benches.clients.engines import ENGINES, Maker
+from benches.harness.inputs import read_inputs
 from benches.harness.outputs import arrays
+from benches.harness.worker import Answer
 
 
 def thread_count() -> int:
+    """The number of threads of this process."""
     return len(list(Path("/proc/self/task").iterdir()))
 
 
 THREADS_BEFORE = thread_count()
+"""The threads that Python and NumPy have."""
 
 
 def measure(maker: Maker, clients: int, seconds: float, wanted: list[bytes]) -> dict[str, Any]:
-    """Let `clients` threads run for `seconds`, all beginning together; each then has its last outputs compared."""
+    """Lets `clients` threads run for `seconds` from one start, and compares the last outputs of each with `wanted`.
+
+    Returns latencies in ns, the elapsed time and the system's CPU time in seconds, the threads that the engine has beside
+    the clients, and whether the last outputs of every client are `wanted`, bit for bit.
+    """
     latencies: list[list[int]] = [[] for _ in range(clients)]
     same: list[bool] = []
     runs = [maker() for _ in range(clients)]
@@ -56,31 +54,25 @@ def measure(maker: Maker, clients: int, seconds: float, wanted: list[bytes]) -> 
     system, start = os.times().system, time.perf_counter_ns()
     end[0] = start + int(seconds * 1e9)
     time.sleep(seconds / 2)
-    beside = thread_count() - THREADS_BEFORE - clients
+    added = thread_count() - THREADS_BEFORE - clients
     for thread in threads:
         thread.join()
-    took = (time.perf_counter_ns() - start) / 1e9
+    elapsed = (time.perf_counter_ns() - start) / 1e9
     system = os.times().system - system
     every = [value for each in latencies for value in each]
     is_same = len(same) == clients and all(same)
-    return {"latencies_ns": every, "seconds": took, "system_seconds": system, "threads": beside, "same": is_same}
+    return {"latencies_ns": every, "seconds": elapsed, "system_seconds": system, "threads": added, "same": is_same}
 
 
-def main() -> None:
-    engine, model, inputs, outputs = sys.argv[1:]
-    try:
-        maker = ENGINES[engine](model, dict(np.load(inputs)))
-    except ImportError as error:
-        print(json.dumps({"missing": str(error)}), flush=True)
-        return
+def engine(name: str, model: str, inputs: str, outputs: str) -> tuple[dict[str, Any], Answer]:
+    """Loads the model and writes the outputs of one run to the .npz file `outputs`; a question is (clients, seconds)."""
+    maker = ENGINES[name](model, read_inputs(inputs))
     first = [output.copy() for output in arrays(maker()())]
     np.savez(outputs, *first)
     wanted = [output.tobytes() for output in first]
-    print(json.dumps({"ready": engine}), flush=True)
-    for line in sys.stdin:
-        clients, seconds = line.split()
-        print(json.dumps(measure(maker, int(clients), float(seconds), wanted)), flush=True)
 
+    def answer(question: tuple[int, float]) -> dict[str, Any]:
+        clients, seconds = question
+        return measure(maker, clients, seconds, wanted)
 
-if __name__ == "__main__":
-    main()
+    return {}, answer

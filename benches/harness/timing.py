@@ -29,10 +29,10 @@ def latencies(run: Callable[[], object], seconds: float) -> list[int]:
     return found
 
 
-def alternate(items: Sequence[T], rounds: int) -> Iterator[T]:
-    """Yields every item once a round, in the reverse order in every other round."""
+def turn_orders(items: Sequence[T], rounds: int) -> Iterator[Sequence[T]]:
+    """Yields the items in the order of their turns for each round: reversed in every other round."""
     for round_ in range(rounds):
-        yield from items if round_ % 2 else items[::-1]
+        yield items if round_ % 2 else items[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,9 @@ def time_by_turns(processes: Sequence[EngineProcess], rounds: int, seconds: floa
     Returns a Timing by the name of each engine.
     """
     medians: dict[str, list[float]] = {process.name: [] for process in processes}
-    for process in alternate(processes, rounds + 1):
-        medians[process.name].append(statistics.median(process.ask(seconds)))
+    for order in turn_orders(processes, rounds + 1):
+        for process in order:
+            medians[process.name].append(statistics.median(process.ask(seconds)))
     return {name: Timing(found[1:]) for name, found in medians.items()}
 
 

@@ -1,27 +1,27 @@
-"""One engine in a process of its own: `worker.py ENGINE MODEL INPUTS.npz OUTPUTS.npz`. Prints what it measured as JSON.
+"""What the processes of this benchmark measure while they load one engine; there are no questions to answer.
 
 Sizes are in MB (10^6 bytes): resident memory after each step, and the peak (VmHWM) after loading and three runs; `helper`
 is the peak of the largest process that the engine started, 0 if it started none. Times are in seconds: `import` of the
 engine's package, and `load`, after which a run finds everything in place. CPU time is that of all these processes.
-The outputs of the last run are written when everything is measured.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import resource
-import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from benches.harness.worker import Answer  # at run time an import would be part of what is measured
 
 STATUS = Path("/proc/self/status")
 RUNS = 3
 
 
 def megabytes(field: str) -> float:
-    """A field of /proc/self/status."""
+    """Reads a field of /proc/self/status."""
     found = re.search(rf"^{field}:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)
     assert found is not None
     return int(found[1]) * 1.024e-3
@@ -33,15 +33,15 @@ def helper() -> float:
 
 
 def cpu_seconds() -> float:
-    """Of this process and those it started that have ended."""
+    """CPU time of this process and of those that it started and that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 def shares(session: Any, *, first: bool) -> dict[str, float]:
-    """What treadle's memory consists of beside imports: constants (packed weights among them), an arena, machine code.
+    """The parts of treadle's memory beside imports: constants (with packed weights), an arena, machine code.
 
-    After a `first` load also `intermediates`: the arena if no two values shared memory. The plan is made for that.
+    After a `first` load also `intermediates`, the size of an arena in which no two values shared memory; this compiles.
     """
     layout = session._plans.all()[0].executable.layout
     constants, code = layout.kept.bytes
@@ -52,23 +52,18 @@ def shares(session: Any, *, first: bool) -> dict[str, float]:
     return found
 
 
-def main() -> None:
-    engine, model, inputs, outputs = sys.argv[1:]
+def engine(name: str, model: str, inputs: str, outputs: str) -> tuple[dict[str, Any], Answer]:
+    """Measures everything, then writes the outputs of the last run to the .npz file `outputs`."""
     found: dict[str, Any] = {"interpreter": megabytes("VmRSS")}
     import numpy as np
 
     with np.load(inputs) as stored:
         feed = dict(stored)
     found["numpy"] = megabytes("VmRSS")
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     from benches.memory.engines import ENGINES
 
     start, cpu = time.perf_counter(), cpu_seconds()
-    try:
-        load, found["version"] = ENGINES[engine]()
-    except ImportError as error:
-        print(json.dumps({"missing": str(error)}))
-        return
+    load, found["version"] = ENGINES[name]()
     found["import_seconds"], found["import_cpu_seconds"] = time.perf_counter() - start, cpu_seconds() - cpu
     found["imports"] = megabytes("VmRSS")
     start, cpu = time.perf_counter(), cpu_seconds()
@@ -85,8 +80,4 @@ def main() -> None:
     from benches.harness.outputs import arrays
 
     np.savez(outputs, *arrays(result))
-    print(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    return found, lambda _: None

@@ -21,16 +21,23 @@ from pathlib import Path
 import numpy as np
 
 import treadle
+from benches.harness.inputs import random_inputs
 from benches.harness.outputs import is_right, relative_error
+from benches.harness.report import print_header, print_row
 from benches.models import build
-from benches.rivals.compare import random_inputs
 
 COUNTS = (1, 2, 4)
-LOAD = "import sys, time, treadle; treadle.Session; t = time.perf_counter(); treadle.Session(sys.argv[1]); print(time.perf_counter() - t)"
+LOAD = """
+import sys, time, treadle
+treadle.Session  # imports the compiler
+start = time.perf_counter()
+treadle.Session(sys.argv[1])
+print(time.perf_counter() - start)
+"""
 
 
 def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | None:
-    """The outputs by ONNX Runtime; None where it is not installed."""
+    """The outputs of ONNX Runtime; None where it is not installed."""
     try:
         import onnxruntime
     except ImportError:
@@ -41,7 +48,7 @@ def reference(model: str, inputs: dict[str, np.ndarray]) -> list[np.ndarray] | N
 
 
 def load_seconds(model: str) -> tuple[float, float]:
-    """Seconds to load `model` with an empty cache, and again with the cache that left."""
+    """Seconds to load `model` with an empty cache folder, and again with the folder as the first load left it."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "TREADLE_CACHE": str(Path(folder) / "cache")}
         command = [sys.executable, "-c", LOAD, model]
@@ -50,7 +57,7 @@ def load_seconds(model: str) -> tuple[float, float]:
 
 
 def check(model: str) -> bool:
-    """Print a row for `model`; whether all promises hold."""
+    """Prints a row for `model`; true if all promises hold."""
     inputs = random_inputs(model)
     session = treadle.Session(model)
     got = list(session.run(inputs).values())
@@ -72,7 +79,7 @@ def check(model: str) -> bool:
         f"{cold:.1f}",
         f"{warm:.2f}",
     )
-    print("| " + " | ".join(cells) + " |", flush=True)
+    print_row(cells)
     return is_right(model, error, same=len(results) == 1) and native == len(calls)
 
 
@@ -80,8 +87,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*")
     models = parser.parse_args().models or build.all_models()
-    print("| model | native steps | error | bitwise same | cold load (s) | warm load (s) |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print_header("model", "native steps", "error", "bitwise same", "cold load (s)", "warm load (s)")
     kept = [check(model) for model in models]
     return 0 if all(kept) else 1
 

@@ -21,7 +21,7 @@ import onnxruntime
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
-from benches.rivals.compare import random_inputs
+from benches.harness.inputs import random_inputs
 
 _OLDEST = 13
 """Before this opset weights cannot have a scale each output channel."""

@@ -2,33 +2,32 @@
 
     python -m benches.settings.sweep [MODEL.onnx ...] [--group GROUP] [--rounds 9] [--seconds 0.2] [--json FILE]
 
-One session; the settings take turns within each round, given to single runs. Their order differs from round to round, and the
-first run of a turn does not count, as another CPU may have to wake up. `automatic / best` is the latency at automatic settings
-over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1). Fails if outputs are far from ONNX
-Runtime's, where that is installed, or not the same at every setting, bit for bit.
+All settings run in one session and take turns within each round, as arguments of `run`. Their order differs from round to
+round, and the first run of a turn does not count, because another CPU may have to wake up. `automatic / best` is the latency
+at automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1). Fails if outputs
+are far from ONNX Runtime's, where that is installed, or not the same at every setting, bit for bit.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 from itertools import product
 from pathlib import Path
 
 import treadle
+from benches.harness.inputs import random_inputs
 from benches.harness.outputs import is_right, relative_error
+from benches.harness.report import cpu_name, parser, print_header, print_row, write_json
 from benches.models import build
 from benches.models.check import reference
-from benches.rivals.compare import cpu_name, random_inputs
 from treadle.tune.choose import AUTOMATIC
 from treadle.tune.measure import Schedule, interleaved
 from treadle.tune.space import Limits
 
 
 def check(model: str, session: treadle.Session, settings: list[Limits]) -> bool:
-    """Whether outputs are right, and the same at each of `settings`."""
+    """True if outputs are right, and the same at each of `settings`."""
     inputs = random_inputs(model)
     results = [list(session.run(inputs, intra_op=intra, inter_op=inter).values()) for intra, inter in settings]
     same = len({tuple(output.tobytes() for output in outputs) for outputs in results}) == 1
@@ -44,21 +43,17 @@ def sweep(model: str, session: treadle.Session, settings: list[Limits], schedule
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*")
-    parser.add_argument("--group", default="models", choices=build.GROUPS)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.2)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
+    options = parser(__doc__, rounds=9, seconds=0.2)
+    options.add_argument("models", nargs="*")
+    options.add_argument("--group", default="models", choices=build.GROUPS)
+    arguments = options.parse_args()
     cpus = len(os.sched_getaffinity(0))
     counts = sorted({1, 2, cpus})
     settings = [AUTOMATIC, *(Limits(*pair) for pair in product(counts, counts))]
     schedule = Schedule(arguments.rounds, arguments.seconds, least=4)
     results, right = {}, True
     print(f"{cpu_name()}, {cpus} CPUs")
-    print("| model | automatic / best | best (intra, inter) | inter on / off |")
-    print("| --- | --- | --- | --- |")
+    print_header("model", "automatic / best", "best (intra, inter)", "inter on / off")
     for model in arguments.models or build.all_models(arguments.group):
         session = treadle.Session(model)
         right = check(model, session, settings) and right
@@ -66,10 +61,9 @@ def main() -> int:
         best = min((setting for setting in figures if setting != AUTOMATIC), key=figures.__getitem__)
         on_off = figures[Limits(cpus, cpus)] / figures[Limits(cpus, 1)]
         name = Path(model).stem
-        print(f"| {name} | {figures[AUTOMATIC] / figures[best]:.3f} | {tuple(best)} | {on_off:.3f} |", flush=True)
+        print_row((name, f"{figures[AUTOMATIC] / figures[best]:.3f}", tuple(best), f"{on_off:.3f}"))
         results[name] = {f"{intra},{inter}": value for (intra, inter), value in figures.items()}
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"cpu": cpu_name(), "results": results}, indent=1))
+    write_json(arguments.json, results=results)
     return 0 if right else 1
 
 

@@ -1,44 +1,39 @@
-"""One way to run a module, in a process of its own: `python -m benches.torch.worker ENGINE MODEL THREADS OUTPUT.npz`.
-
-Runs the model, writes its output, answers `{"ready": ...}`, then times it as `benches.rivals.worker` does.
-"""
+"""What the processes of this benchmark load: a PyTorch module and one of the ways to run it."""
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
 
-from benches.rivals.worker import answer_rounds
+from benches.harness.timing import latencies
+from benches.harness.worker import Answer
 from benches.torch.engines import ENGINES
 from benches.torch.models import MODELS
 from benches.torch.small import SMALL
 
 
-def main() -> None:
-    engine, model, threads, output = sys.argv[1:]
-    torch.set_num_threads(int(threads))
+def engine(name: str, model: str, threads: int, outputs: str) -> tuple[dict[str, Any], Answer]:
+    """Runs the module once, as its engine does, and writes its outputs to the .npz file `outputs`."""
+    torch.set_num_threads(threads)
     torch.set_num_interop_threads(1)
     warnings.simplefilter("ignore", DeprecationWarning)  # TorchScript's own
     module, inputs = {**MODELS, **SMALL}[model]()
     start = time.perf_counter()
     with torch.inference_mode():
         try:
-            run, version = ENGINES[engine](module, inputs, int(threads))
-            y = run(*inputs)
+            run, version = ENGINES[name](module, inputs, threads)
+            result = run(*inputs)
         except Exception as error:
-            if engine == "treadle":
-                raise
-            print(json.dumps({"missing": f"it cannot run {model}: {str(error)[:200]}"}), flush=True)
-            return
+            raise RuntimeError(f"it cannot run {model}: {str(error)[:200]}") from error
         loaded = time.perf_counter() - start
-        np.savez(output, *([y] if isinstance(y, torch.Tensor) else y))
-        answer_rounds(lambda: run(*inputs), {"ready": version, "load_seconds": loaded})
+        np.savez(outputs, *([result] if isinstance(result, torch.Tensor) else result))
 
+    def answer(seconds: float) -> list[int]:
+        with torch.inference_mode():
+            return latencies(lambda: run(*inputs), seconds)
 
-if __name__ == "__main__":
-    main()
+    return {"version": version, "load_seconds": loaded}, answer
