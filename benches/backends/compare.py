@@ -2,9 +2,9 @@
 
     python -m benches.backends.compare [--intra-op N] [--seconds S] [--rounds N] [--json FILE]
 
-Each backend has a new process in each round, and the rounds of the backends are interleaved; figures are medians over the
-rounds. Both limits are the same number, as their defaults are: with inter_op=1 the native team would run one client at a
-time, and the other two have no such limit.
+Each backend has a new process in each round, and the rounds of the backends are interleaved; figures are medians over
+the rounds. Both limits are the same number, as their defaults are: with inter_op=1 the native team would run one client
+at a time, and the other two have no such limit.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ Figures are medians over rounds of runs a second and of the 99th percentile of l
 rival the best of its settings counts. `threads` are those that the engine added beside the clients; the file also has
 `system_us`, the system's CPU time for each run. The last column shows whether treadle's throughput falls with more
 clients: the ratio to the number of clients before, within each round, whose parts are seconds apart, as its median and
-quartiles over rounds (`--engines treadle --rounds 40` for narrow ones).
-Fails if treadle's outputs are far from ONNX Runtime's, or any client's last ones are not those of the first run, bit for bit.
+quartiles over rounds (`--engines treadle --rounds 40` for narrow ones). Fails if treadle's outputs are far from ONNX
+Runtime's, or any client's last ones are not those of the first run, bit for bit.
 """
 
 from __future__ import annotations

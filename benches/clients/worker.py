@@ -29,8 +29,8 @@ THREADS_BEFORE = thread_count()
 def measure(maker: Maker, clients: int, seconds: float, wanted: list[bytes]) -> dict[str, Any]:
     """Lets `clients` threads run for `seconds` from one start, and compares the last outputs of each with `wanted`.
 
-    Returns latencies in ns, the elapsed time and the system's CPU time in seconds, the threads that the engine has beside
-    the clients, and whether the last outputs of every client are `wanted`, bit for bit.
+    Returns latencies in ns, the elapsed time and the system's CPU time in seconds, the threads that the engine has
+    beside the clients, and whether the last outputs of every client are `wanted`, bit for bit.
     """
     latencies: list[list[int]] = [[] for _ in range(clients)]
     same: list[bool] = []
@@ -65,7 +65,7 @@ def measure(maker: Maker, clients: int, seconds: float, wanted: list[bytes]) -> 
 
 
 def engine(name: str, model: str, inputs: str, outputs: str) -> tuple[dict[str, Any], Answer]:
-    """Loads the model and writes the outputs of one run to the .npz file `outputs`; a question is (clients, seconds)."""
+    """Loads the model and writes one run's outputs to the .npz file `outputs`; a question is (clients, seconds)."""
     maker = ENGINES[name](model, read_inputs(inputs))
     first = [output.copy() for output in arrays(maker()())]
     np.savez(outputs, *first)

@@ -18,8 +18,8 @@ REFERENCE = "onnxruntime"
 LARGEST_ERROR = {"f32": 1e-4, "bf16": 5e-2, "quantized": 8e-2}
 """The accepted relative L2 distance from ONNX Runtime's outputs, by precision, and of quantized models.
 
-One number that is rounded to 8 bits differently changes many that follow: ONNX Runtime without its optimisations differs
-from itself by up to 0.04, and quantized models differ by 0.02 to 0.08 from the models that they were made of.
+One number that is rounded to 8 bits differently changes many that follow: ONNX Runtime without its optimisations
+differs from itself by up to 0.04, and quantized models differ by 0.02 to 0.08 from the models that they were made of.
 """
 
 

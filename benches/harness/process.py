@@ -75,7 +75,10 @@ class EngineProcess:
 
 
 def start(engine: Engine) -> EngineProcess | None:
-    """Starts a process and stops it once it is ready; returns None, and says why on stderr, if the engine cannot be used."""
+    """Starts a process and stops it once it is ready.
+
+    Returns None, and prints the reason to stderr, if the engine cannot be used.
+    """
     command = [
         engine.python,
         *("-m", "benches.harness.worker", engine.factory, json.dumps(dict(engine.arguments))),

@@ -14,7 +14,7 @@ from typing import Any
 def parser(
     description: str | None, *, rounds: int, seconds: float | None = None, threads: str | None = None
 ) -> argparse.ArgumentParser:
-    """A parser of the options that benchmarks share: --rounds and --json, --seconds and --threads where they have defaults."""
+    """Returns a parser of --rounds and --json, and of --seconds and --threads if they have defaults."""
     made = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--rounds", type=int, default=rounds)
     if seconds is not None:

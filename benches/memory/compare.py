@@ -2,11 +2,11 @@
 
     python -m benches.memory.compare [MODEL.onnx ...] [--rounds 5] [--json FILE]
 
-Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a process
-of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for memory, the
-quickest for time. treadle's first load compiles into an empty cache folder, later ones read the artifact from there.
-Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named. Fails if
-treadle's outputs are far from ONNX Runtime's.
+Without models, those of `benches.models` are built first. Each engine loads a model and runs it three times in a
+process of its own, at two threads; rounds are interleaved. Of each rival the leanest of several settings counts for
+memory, the quickest for time. treadle's first load compiles into an empty cache folder, later ones read the artifact
+from there. Memory is the highest of the rounds, time the lowest. Engines that are not installed are skipped and named.
+Fails if treadle's outputs are far from ONNX Runtime's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def engine(name: str, model: str, folder: Path) -> Engine:
 
 
 def compare(model: str, rounds: int) -> Figures:
-    """Measures all engines on one model; the result holds the figures of every round, `treadle, first` is the first load."""
+    """Measures all engines on one model and returns the figures of every round; `treadle, first` is the first load."""
     found: dict[str, list[Figures]] = {}
 
     def measure(label: str, declared: Engine) -> None:

@@ -1,8 +1,9 @@
 """What the processes of this benchmark measure while they load one engine; there are no questions to answer.
 
-Sizes are in MB (10^6 bytes): resident memory after each step, and the peak (VmHWM) after loading and three runs; `helper`
-is the peak of the largest process that the engine started, 0 if it started none. Times are in seconds: `import` of the
-engine's package, and `load`, after which a run finds everything in place. CPU time is that of all these processes.
+Sizes are in MB (10^6 bytes): resident memory after each step, and the peak (VmHWM) after loading and three runs;
+`helper` is the peak of the largest process that the engine started, 0 if it started none. Times are in seconds:
+`import` of the engine's package, and `load`, after which a run finds everything in place. CPU time is that of all these
+processes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python -m benches.micro.conv [--isa avx512] [--precision f32|bf16] [--seconds 0.2] [pattern ...]
 
-Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run by independent
-multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above 100 %.
+Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run by
+independent multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above
+100 %.
 """
 
 from __future__ import annotations

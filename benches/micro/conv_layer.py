@@ -24,9 +24,9 @@ from treadle.plan.target import Target
 
 
 def layer_shape(name: str, kernel: Pair) -> ConvShape:
-    """The shape of CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES with `kernel`, or another one behind k, as k1x7.
+    """Parses CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, a layer with `kernel`.
 
-    Padded to outputs of the input's size; with s2 at the end of half of it, the strides being 2.
+    A suffix as k1x7 gives another kernel, s2 at the end gives strides of 2. Padding keeps the input's size at strides of 1.
     """
     name, _, given = name.partition("s")
     stride = int(given or 1)

@@ -1,8 +1,9 @@
 """Speed of matrix products on one core, in % of the FMA limit measured in the same run.
 
-python -m benches.micro.gemm [--isa ISA] [--precision f32|bf16] [--seconds S] [--provider treadle|openblas|mkl|onednn]... [CASE...]
+    python -m benches.micro.gemm [--isa ISA] [--precision f32|bf16] [--seconds S] [--provider NAME]... [CASE...]
 
-With --provider, each case is multiplied by each of them; the last column is the calls that a product and its tail become.
+With --provider (treadle, openblas, mkl, onednn), each provider multiplies each case; the last column is the number of
+calls that a product and its epilogue become.
 """
 
 from __future__ import annotations

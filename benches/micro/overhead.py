@@ -3,8 +3,8 @@
     python -m benches.micro.overhead [--only NAME] [--rounds N] [--threads N] [--precision f32|bf16]
 
 Each case is an ONNX graph run by a session, with one thread and with several; the rounds of the two alternate. Figures
-are the shortest run of all rounds, in microseconds, and what that is for each node in nanoseconds. `empty` is a graph of
-one op, so what is paid for any run at all. Outputs are checked against NumPy before anything is timed.
+are the shortest run of all rounds, in microseconds, and what that is for each node in nanoseconds. `empty` is a graph
+of one op, so what is paid for any run at all. Outputs are checked against NumPy before anything is timed.
 
 `limit us` is the goal. At f32 that of the products lies below what the multiply-add units of two Zen 4 cores allow,
 72 and 573 us: it takes bf16.
@@ -35,7 +35,7 @@ RTOL, ATOL = {"f32": 2e-3, "bf16": 2e-2}, {"f32": 1e-4, "bf16": 0.15}
 
 @dataclass(frozen=True)
 class Case:
-    """A model, what is fed to it, what it must answer, its number of nodes, and the most microseconds a run may take."""
+    """A model, its inputs and right outputs, its number of nodes, and the most microseconds that a run may take."""
 
     model: bytes
     feed: Feed

@@ -2,9 +2,9 @@
 
 python -m benches.micro.strassen [--isa ISA] [--seconds S] [LAYER...]
 
-A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES. Prints the sums over chunks of the best times of direct
-convolution and of the best cuts into tiles of 2 and of 4 pixels by the cost model, which marks the one it takes, if any.
-Everything is in the caches as far as it fits: what weights from memory cost shows in whole models only.
+A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES. Prints the sums over chunks of the best times of
+direct convolution and of the best cuts into tiles of 2 and of 4 pixels by the cost model, which marks the one it takes,
+if any. Everything is in the caches as far as it fits: what weights from memory cost shows in whole models only.
 """
 
 from __future__ import annotations

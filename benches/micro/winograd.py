@@ -2,10 +2,10 @@
 
 python -m benches.micro.winograd [--isa ISA] [--rounds N] [--cuts N] [LAYER...]
 
-A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, with k1x7 and the like behind it of another kernel than
-3x3, and with s2 at its end of strides of 2. Prints the best times with everything still in the caches (warm), and with nothing but the input there
-(cold), as inside a model whose weights exceed them. With --cuts, the N best cuts by the cost model instead of the one it
-chooses.
+A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, with k1x7 and the like behind it of another kernel
+than 3x3, and with s2 at its end of strides of 2. Prints the best times with everything still in the caches (warm), and
+with nothing but the input there (cold), as inside a model whose weights exceed them. With --cuts, the N best cuts by
+the cost model instead of the one it chooses.
 """
 
 from __future__ import annotations

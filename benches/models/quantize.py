@@ -2,10 +2,11 @@
 
     python -m benches.models.quantize FOLDER MODEL.onnx ...
 
-Of each model FOLDER gets, under the model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's default
-format and types, a scale each output channel), `.qdq-u8` (activations without a sign), `.qop-u8` (QOperator format) and
-`.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself does not load are
-told and left out. `python -m benches.rivals.compare --group quantized` makes and times three of them of four models.
+Of each model FOLDER gets, under the model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's
+default format and types, a scale each output channel), `.qdq-u8` (activations without a sign), `.qop-u8` (QOperator
+format) and `.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself
+does not load are told and left out. `python -m benches.rivals.compare --group quantized` makes and times three of them
+of four models.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolutional networks of other kinds: squeeze-excite, dense blocks, channel shuffles, groups, wide and tall filters."""
+"""Convolutional networks with squeeze-excite, dense blocks, channel shuffles, groups, wide and tall filters."""
 
 from __future__ import annotations
 

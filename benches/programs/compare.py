@@ -1,10 +1,11 @@
-"""Programs of TensorFlow's and PyTorch's guides, unchanged, on treadle and on these libraries, in processes of their own.
+"""Programs of TensorFlow's and PyTorch's guides, unchanged, on treadle and on these libraries.
 
     python -m benches.programs.compare [loops] [graph] [scripts] [--rounds N] [--json FILE]
 
 loops: two CPU-bound Python functions, added, with inter_op 1 and 2. graph: independent products and sums at several
-settings. scripts: torch.jit.script of chains of small ops and of the module that forks a product. Rounds are interleaved,
-and the processes that are not being timed are stopped; figures are medians over the rounds, ratios of minima in brackets.
+settings. scripts: torch.jit.script of chains of small ops and of the module that forks a product. Rounds are
+interleaved, and the processes that are not being timed are stopped; figures are medians over the rounds, ratios of
+minima in brackets.
 """
 
 from __future__ import annotations

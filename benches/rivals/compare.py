@@ -1,15 +1,15 @@
 """Times treadle beside other engines on the same models in one interleaved run.
 
-    python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--precision f32|bf16] [--threads 1,2] [--rounds 7]
-        [--seconds 0.4] [--json FILE]
+    python -m benches.rivals.compare [MODEL.onnx ...] [--group GROUP] [--precision f32|bf16] [--threads 1,2]
+        [--rounds 7] [--seconds 0.4] [--json FILE]
 
 Without models, a group of `benches.models` is built first. Each engine runs in a process of its own; rounds are
 interleaved; the processes of engines that are not being timed are stopped, so that a spinning pool cannot disturb. The
-figure of an engine is the median over rounds of the round's median latency. Outputs are compared with ONNX Runtime's; the
-command ends with 1 if treadle's differ by more than LARGEST_ERROR. Engines that are not installed are skipped and named.
-The machine's FMA and memory limits are timed in the same rounds: `% of limit` is the least time that they allow for the
-model's multiply-adds (done directly; four of bytes at once) or for reading its weights, where no cache holds them, over
-treadle's time. Winograd's algorithm needs fewer operations and can exceed 100.
+figure of an engine is the median over rounds of the round's median latency. Outputs are compared with ONNX Runtime's;
+the command ends with 1 if treadle's differ by more than LARGEST_ERROR. Engines that are not installed are skipped and
+named. The machine's FMA and memory limits are timed in the same rounds: `% of limit` is the least time that they allow
+for the model's multiply-adds (done directly; four of bytes at once) or for reading its weights, where no cache holds
+them, over treadle's time. Winograd's algorithm needs fewer operations and can exceed 100.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def best_ratio(result: dict[str, Any]) -> float:
 
 
 def row(result: dict[str, Any], names: list[str]) -> list[str]:
-    """A row of the table: latencies of the rivals `names` over treadle's, the best of them, the share of the limit, the error."""
+    """A row of the table; latencies are those of the rivals `names` over treadle's."""
     figures = result["engines"]
     mine, error = figures["treadle"]["median_ns"], figures["treadle"]["error"]
     return [

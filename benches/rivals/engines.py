@@ -107,7 +107,7 @@ def tensorflow(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[R
 
 
 def jax(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run, str]:
-    """JAX: the graph under jit, weights held on its device; its only thread setting is the CPUs that the process may use."""
+    """JAX: the graph under jit, weights on its device; its only thread setting is the CPUs of the process."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax as library

@@ -2,10 +2,10 @@
 
     python -m benches.settings.sweep [MODEL.onnx ...] [--group GROUP] [--rounds 9] [--seconds 0.2] [--json FILE]
 
-All settings run in one session and take turns within each round, as arguments of `run`. Their order differs from round to
-round, and the first run of a turn does not count, because another CPU may have to wake up. `automatic / best` is the latency
-at automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1). Fails if outputs
-are far from ONNX Runtime's, where that is installed, or not the same at every setting, bit for bit.
+All settings run in one session and take turns within each round, as arguments of `run`. Their order differs from round
+to round, and the first run of a turn does not count, because another CPU may have to wake up. `automatic / best` is the
+latency at automatic settings over that at the best of the sweep; `inter on / off` that of (all, all) over (all, 1).
+Fails if outputs are far from ONNX Runtime's, where that is installed, or not the same at every setting, bit for bit.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """Times treadle as a backend of torch.compile beside PyTorch's own ways to run the same module.
 
-    python -m benches.torch.compare [MODEL ...] [--group models|small] [--threads 1,2] [--rounds 7] [--seconds 0.5] [--json FILE]
+    python -m benches.torch.compare [MODEL ...] [--group models|small] [--threads 1,2] [--rounds 7] [--seconds 0.5]
+    [--json FILE]
 
-Each engine runs in a process of its own; rounds are interleaved, and the processes that are not being timed are stopped.
-The figure is the median over rounds of the round's median latency; columns are latencies in us, and each rival's over
-treadle's (above 1: treadle is faster). `error` is the largest distance from eager, over the largest element of eager's
-output. Fails if treadle's error exceeds 1e-4 or a part of the model did not run on treadle.
+Each engine runs in a process of its own; rounds are interleaved, and the processes that are not being timed are
+stopped. The figure is the median over rounds of the round's median latency; columns are latencies in us, and each
+rival's over treadle's (above 1: treadle is faster). `error` is the largest distance from eager, over the largest
+element of eager's output. Fails if treadle's error exceeds 1e-4 or a part of the model did not run on treadle.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ Inputs = tuple[torch.Tensor, ...]
 
 
 def treadle(module: torch.nn.Module, inputs: Inputs, threads: int) -> tuple[Call, str]:
-    """torch.compile(backend="treadle"). A graph that fell back to eager would not be treadle's figure: it is an error."""
+    """torch.compile(backend="treadle"). Raises RuntimeError if a part of the module fell back to eager."""
     import treadle as library
     from treadle.compat import dynamo
 

@@ -1,13 +1,14 @@
 """Times an old commit against a new one: the benchmark's models by turns, and whether outputs are the same bits.
 
-    python -m benches.versions.compare OLD NEW [MODEL ...] [--group GROUP] [--threads 1,2] [--precision f32|bf16] [--isa ISA]
-        [--rounds 9] [--seconds 0.4] [--json FILE]
+    python -m benches.versions.compare OLD NEW [MODEL ...] [--group GROUP] [--threads 1,2] [--precision f32|bf16]
+        [--isa ISA] [--rounds 9] [--seconds 0.4] [--json FILE]
 
-OLD and NEW are checkouts with an installation of their own in .venv; each has its own import name, the project's name in
-pyproject.toml. A model is a name of `benches.models` or the path of an ONNX file; without models the whole group is timed.
-Each checkout runs in a process of its own with an empty cache folder; rounds are interleaved, and the process that is not
-being timed is stopped. `old / new` is the ratio of the medians over rounds of the round's median latency: above 1, the new
-commit is faster. `quartiles` are those of the ratio of single rounds. Ends with 1 if outputs differ in any bit.
+OLD and NEW are checkouts with an installation of their own in .venv; each has its own import name, the project's name
+in pyproject.toml. A model is a name of `benches.models` or the path of an ONNX file; without models the whole group is
+timed. Each checkout runs in a process of its own with an empty cache folder; rounds are interleaved, and the process
+that is not being timed is stopped. `old / new` is the ratio of the medians over rounds of the round's median latency:
+above 1, the new commit is faster. `quartiles` are those of the ratio of single rounds. Ends with 1 if outputs differ in
+any bit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A model in a session of one version of the package; runs on that version's interpreter, so nothing of it is imported here."""
+"""A model in a session of one version of the package, whose import name is an argument."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A process that keeps its budget of threads as busy as it can, to be watched from outside.
 
-Arguments: intra_op, inter_op, teams of its own. Prints `ready` when the load is on, which lasts until its stdin is closed.
+Arguments: intra_op, inter_op, teams of its own. Prints `ready` when the load is on, which lasts until its stdin is
+closed.
 """
 
 from __future__ import annotations

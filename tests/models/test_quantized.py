@@ -124,7 +124,8 @@ def test_qlinear_conv_rounds_exact_sums_once(
 @pytest.mark.parametrize("known", [True, False])
 def test_conv_integer_sums_beyond_what_f32_holds(known: bool, weights: str) -> None:
     """
-    All factors are as large as they get, so that sums pass 2 ** 24 and are odd; the zero point may be known to the run only.
+    All factors are as large as they get, so that sums pass 2 ** 24 and are odd; the zero point may be known to the run
+    only.
     """
     dtype, _ = KINDS[weights]
     x = np.full((1, 129, 6, 6), 255, np.uint8)

@@ -184,7 +184,8 @@ def test_a_residual_block_keeps_its_roundings() -> None:
 
 def test_an_activation_between_quantized_tensors_is_read_from_a_table() -> None:
     """
-    Whatever stands between two tensors of 8 bits and computes from one of them: here Gelu with a rounding in the middle.
+    Whatever stands between two tensors of 8 bits and computes from one of them: here Gelu with a rounding in the
+    middle.
     """
     held = {
         name: np.asarray(np.float32(value)) for name, value in {"s": 0.03, "es": 0.008, "h": 0.5, "r": 2**-0.5}.items()

@@ -1,1 +1,1 @@
-"""Replays ONNX graphs with the functions of array libraries, so that each can run the same models compiled its own way."""
+"""Replays ONNX graphs with the functions of array libraries, each of which compiles them in its own way."""
