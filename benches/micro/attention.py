@@ -43,7 +43,7 @@ def build(case: Case) -> tuple[Graph, dict[str, Any]]:
     values = [graph.input(name, f32, (1, tokens, heads, depth)) for name in "qkv"]
     arrays = {value.name: random.standard_normal(value.static_shape).astype(np.float32) for value in values}
     extra = [] if mask is None else [graph.constant(random.standard_normal(mask).astype(np.float32))]
-    perms = {"a_perm": (0, 2, 1, 3), "b_perm": (0, 2, 3, 1), "tail": _PLAIN if mask is None else _MASKED}
+    perms = {"a_perm": (0, 2, 1, 3), "b_perm": (0, 2, 3, 1), "epilogue": _PLAIN if mask is None else _MASKED}
     scores = graph.add("matmul", [*values[:2], *extra], {"transpose_a": False, "transpose_b": False, **perms})
     weights = graph.add("softmax", [scores.output], {"axis": -1})
     perms = {"b_perm": (0, 2, 1, 3), "out_perm": (0, 2, 1, 3)}

@@ -94,7 +94,7 @@ def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Ta
     out_size = [(n + 2 * p - s) // stride + 1 for n, p, s in zip((height, width), pads, kernel, strict=True)]
     attrs: dict[str, Any] = {"strides": (stride, stride), "pads": (*pads, *pads), "dilations": (1, 1), "groups": groups}
     if stored != f32:
-        attrs["tail"] = Expr((f32,), (Step("cast", (0,), stored),), (1,))
+        attrs["epilogue"] = Expr((f32,), (Step("cast", (0,), stored),), (1,))
     out = graph.value("out", stored, (1, outputs, *out_size))
     out.layout = Blocked(lanes)
     graph.add("conv", [x, w, bias], attrs, outputs=[out])

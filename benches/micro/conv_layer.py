@@ -120,5 +120,5 @@ class Layer:
 
     def steps(self, calls: Sequence[Call] | None) -> Steps:
         """`calls`, which were lowered from the layer's node."""
-        assert calls, "the kernels serve every layer without a tail"
+        assert calls, "the kernels serve every layer without an epilogue"
         return Steps(calls, self._memory, self.ctx.target)

@@ -88,7 +88,7 @@ def test_a_conv_between_quantized_tensors_multiplies_bytes(
     channels: int, outputs: int, kernel: int, groups: int, taken: str, per_channel: bool
 ) -> None:
     """
-    The convolution reads bytes and writes bytes: what stands between is in its tail.
+    The convolution reads bytes and writes bytes: what stands between is in its epilogue.
     """
     content, x = conv_model(channels, outputs, kernel, groups, taken, per_channel=per_channel)
     session = treadle.Session(content)

@@ -44,8 +44,8 @@ def _by_heads(name: str, attrs: dict[str, object], *extra: np.ndarray, constant:
 def _masked(name: str, *shape: int) -> list[Case]:
     mask = floats(name, *shape) * 3
     return [
-        _by_heads(f"mask_{name}", {"tail": _MASKED}, mask),
-        _by_heads(f"mask_{name}_constant", {"tail": _MASKED}, mask, constant=True),
+        _by_heads(f"mask_{name}", {"epilogue": _MASKED}, mask),
+        _by_heads(f"mask_{name}_constant", {"epilogue": _MASKED}, mask, constant=True),
     ]
 
 
@@ -62,12 +62,12 @@ def _special() -> list[Case]:
     large = (floats("lq", 2, 24, 8) * 200, floats("lk", 2, 33, 8) * 200, floats("lv", 2, 33, 8))
     f64 = tuple(floats(name, 3, 19, 9, dtype=np.float64) for name in "qkv")
     return [
-        _by_heads("causal", {"tail": _CHOSEN}, causal, constant=True),
-        _by_heads("causal_given", {"tail": _CHOSEN}, causal),
-        _by_heads("padding", {"tail": _MASKED}, padding),
-        _by_heads("row_without_keys", {"tail": _CHOSEN}, nothing, constant=True),
-        _by_heads("safe_row_without_keys", {"tail": _CHOSEN, "safe": True}, nothing, constant=True),
-        _by_heads("safe_padding", {"tail": _MASKED, "safe": True}, unattended),
+        _by_heads("causal", {"epilogue": _CHOSEN}, causal, constant=True),
+        _by_heads("causal_given", {"epilogue": _CHOSEN}, causal),
+        _by_heads("padding", {"epilogue": _MASKED}, padding),
+        _by_heads("row_without_keys", {"epilogue": _CHOSEN}, nothing, constant=True),
+        _by_heads("safe_row_without_keys", {"epilogue": _CHOSEN, "safe": True}, nothing, constant=True),
+        _by_heads("safe_padding", {"epilogue": _MASKED, "safe": True}, unattended),
         Case("attention/nan", "attention", {}, (q, floats("nk", 2, 19, 8), floats("nv", 2, 19, 8))),
         Case("attention/large_scores", "attention", {}, large),
         Case("attention/float64", "attention", {}, f64),
@@ -76,7 +76,7 @@ def _special() -> list[Case]:
 
 def _layouts() -> list[Case]:
     q, k, v = floats("tq", 2, 8, 21), floats("tk", 2, 8, 35), floats("tv", 2, 12, 35)
-    attrs = {"q_perm": (0, 2, 1), "k_perm": (0, 2, 1), "v_perm": (0, 2, 1), "tail": _SCALED}
+    attrs = {"q_perm": (0, 2, 1), "k_perm": (0, 2, 1), "v_perm": (0, 2, 1), "epilogue": _SCALED}
     spread = floats("sq", 8, 21, 3), floats("sk", 8, 35, 3), floats("sv", 12, 35, 3)
     return [
         Case("attention/transposed_operands", "attention", attrs, (q, k, v)),
@@ -86,13 +86,13 @@ def _layouts() -> list[Case]:
 
 def _as_onnx() -> Case:
     x = tuple(floats(f"onnx{name}", 2, 3, 18, 16) for name in "qkv")
-    return Case("attention/onnx", "attention", {"tail": _SCALED}, x, onnx=OnnxCall("Attention", {"scale": 0.25}))
+    return Case("attention/onnx", "attention", {"epilogue": _SCALED}, x, onnx=OnnxCall("Attention", {"scale": 0.25}))
 
 
 CASES = [
     *(_plain(name, *shapes) for name, shapes in _SHAPES.items()),
     _by_heads("heads", {}),
-    _by_heads("scaled", {"tail": _SCALED}),
+    _by_heads("scaled", {"epilogue": _SCALED}),
     *_masked("keys", 2, 1, 1, 35),
     *_masked("queries", 1, 1, 21, 1),
     *_masked("both", 1, 1, 21, 35),

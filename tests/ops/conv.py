@@ -1,4 +1,4 @@
-"""Cases of conv: kernels, strides, pads, dilations, groups, channels and tails of every kind."""
+"""Cases of conv: kernels, strides, pads, dilations, groups, channels and epilogues of every kind."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def _case(
     bias: bool = True,
     constant: bool = True,
     dtype: Any = np.float32,
-    tail: Expr | None = None,
+    epilogue: Expr | None = None,
     operands: tuple[Any, ...] = (),
 ) -> Case:
     rank = len(x) - 2
@@ -38,8 +38,8 @@ def _case(
         "groups": groups,
     }  # fmt: skip
     onnx = OnnxCall("Conv", {**{key: list(value) for key, value in attrs.items() if key != "groups"}, "group": groups})
-    if tail is not None:
-        attrs["tail"], onnx = tail, None
+    if epilogue is not None:
+        attrs["epilogue"], onnx = epilogue, None
     scale = 1 / np.sqrt(np.prod(w[1:]) or 1)
     weights = (floats(name + "w", *w, dtype=np.float64) * scale).astype(dtype)
     inputs = (
@@ -97,19 +97,30 @@ CASES = [
     _case("variable_weights", (1, 16, 8, 8), (16, 16, 3, 3), pads=1, constant=False),
     _case("variable_weights_1x1", (1, 10, 8, 8), (18, 10, 1, 1), constant=False),
     _case("empty_batch", (0, 8, 6, 6), (8, 8, 3, 3), pads=1),
-    _case("tail_relu", (1, 16, 9, 10), (32, 16, 3, 3), pads=1, tail=_RELU),
-    _case("tail_silu_1x1", (1, 16, 9, 10), (24, 16, 1, 1), tail=_SILU),
+    _case("epilogue_relu", (1, 16, 9, 10), (32, 16, 3, 3), pads=1, epilogue=_RELU),
+    _case("epilogue_silu_1x1", (1, 16, 9, 10), (24, 16, 1, 1), epilogue=_SILU),
     _case(
-        "tail_residual", (1, 16, 9, 10), (16, 16, 3, 3), pads=1, tail=_ADD_RELU, operands=(floats("res", 1, 16, 9, 10),)
+        "epilogue_residual",
+        (1, 16, 9, 10),
+        (16, 16, 3, 3),
+        pads=1,
+        epilogue=_ADD_RELU,
+        operands=(floats("res", 1, 16, 9, 10),),
     ),
-    _case("tail_residual_1x1", (2, 16, 6, 5), (21, 16, 1, 1), tail=_ADD_RELU, operands=(floats("res", 2, 21, 6, 5),)),
     _case(
-        "tail_channel_operand",
+        "epilogue_residual_1x1",
+        (2, 16, 6, 5),
+        (21, 16, 1, 1),
+        epilogue=_ADD_RELU,
+        operands=(floats("res", 2, 21, 6, 5),),
+    ),
+    _case(
+        "epilogue_channel_operand",
         (2, 16, 6, 5),
         (16, 16, 3, 3),
         pads=1,
-        tail=_ADD_RELU,
+        epilogue=_ADD_RELU,
         operands=(floats("ch", 16, 1, 1),),
     ),
-    _case("tail_depthwise", (1, 24, 9, 10), (24, 1, 3, 3), pads=1, groups=24, tail=_SILU),
+    _case("epilogue_depthwise", (1, 24, 9, 10), (24, 1, 3, 3), pads=1, groups=24, epilogue=_SILU),
 ]

@@ -90,17 +90,17 @@ def _matmul(case: Case) -> Array:
         return product + rest[0] if rest else product
     product = np.einsum("ik,kj->ij", a, b)
     return {
-        "tail_bias": lambda: product + rest[0],
-        "tail_bias_relu": lambda: np.maximum(product + rest[0], 0),
-        "tail_residual": lambda: np.tanh(product / 8 + rest[0] + rest[1]),
-        "tail_scalar": lambda: product + 2,
-        "tail_column": lambda: product + rest[0],
-        "tail_to_bool": lambda: product > 0,
+        "epilogue_bias": lambda: product + rest[0],
+        "epilogue_bias_relu": lambda: np.maximum(product + rest[0], 0),
+        "epilogue_residual": lambda: np.tanh(product / 8 + rest[0] + rest[1]),
+        "epilogue_scalar": lambda: product + 2,
+        "epilogue_column": lambda: product + rest[0],
+        "epilogue_to_bool": lambda: product > 0,
     }[case.id.split("/")[1]]()
 
 
 def _conv(case: Case) -> Array:
-    """Stride 1 and dilation 1: the cases with tails have no others."""
+    """Stride 1 and dilation 1: the cases with epilogues have no others."""
     x, w, bias, *rest = _wide(case)
     top, left, bottom, right = case.attrs["pads"]
     padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
@@ -128,7 +128,7 @@ def _attention(case: Case) -> Array:
     scores = np.einsum("...id,...jd->...ij", q, k)
     if len(operands) == 4 and operands[3].dtype == bool:
         scores = np.where(operands[3], scores, -np.inf)
-    elif "tail" in case.attrs:
+    elif "epilogue" in case.attrs:
         scores = scores * 0.25 + (operands[3] if len(operands) == 4 else 0)
     found = np.einsum("...ij,...jd->...id", _shares(scores, -1, safe="safe" in case.attrs), v)
     return found.transpose(case.attrs["out_perm"]) if "out_perm" in case.attrs else found

@@ -1,8 +1,8 @@
-"""Scalar programs: what an elementwise chain or a fused tail does to each element.
+"""Scalar programs: what an elementwise chain or a fused epilogue does to each element.
 
 An Expr is straight-line code over scalars. Values are numbered: first the operands, then the result
 of each step. The same record is the body of an `elementwise` node (operands broadcast to the node's
-output shape) and the tail of a producing op (operand 0 is the producer's result, the rest are extra
+output shape) and the epilogue of a producing op (operand 0 is the producer's result, the rest are extra
 inputs of the node that broadcast to its output shape).
 """
 

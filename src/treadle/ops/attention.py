@@ -1,7 +1,7 @@
-"""attention: softmax(tail(q @ k.T)) @ v, made by a pass where the scores are read by nothing else.
+"""attention: softmax(epilogue(q @ k.T)) @ v, made by a pass where the scores are read by nothing else.
 
 Operands are permuted to q [.., queries, depth], k [.., keys, depth] and v [.., keys, width]; leading axes
-broadcast. The tail (scale, mask) works on the scores [.., queries, keys]; `out_perm` permutes the result.
+broadcast. The epilogue (scale, mask) works on the scores [.., queries, keys]; `out_perm` permutes the result.
 """
 
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ import numpy as np
 
 from treadle.errors import ShapeError
 from treadle.graph.shape import StaticShape, broadcast, text
+from treadle.ops.epilogue import apply_epilogue, infer_epilogue
 from treadle.ops.matmul import operand_shape
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import need_float, operand, present, rank_at_least, result, same_dtype, widened
 from treadle.ops.softmax import evaluate_softmax
-from treadle.ops.tail import apply_tail, infer_tail
 from treadle.ops.transpose import checked_perm
 
 
@@ -24,7 +24,7 @@ def scores_shape(q: StaticShape, k: StaticShape) -> StaticShape:
 
 
 def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """inputs: q, k, v, operands of the tail. attrs, all optional: q_perm, k_perm, v_perm, out_perm, tail, sums (the
+    """inputs: q, k, v, operands of the epilogue. attrs, all optional: q_perm, k_perm, v_perm, out_perm, epilogue, sums (the
     dtype of scores and result, where not that of q), safe (as softmax has it)."""
     infos = [operand(inputs, number, name) for number, name in enumerate("qkv")]
     dtype = same_dtype(*zip("qkv", infos, strict=True))
@@ -38,9 +38,9 @@ def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int)
     if k[-2] != v[-2]:
         raise ShapeError(f"numbers of keys differ: k is {text(k)}, v is {text(v)}")
     scores = scores_shape(q, k)
-    (found,) = infer_tail(attrs, dtype, scores, inputs, 3)
+    (found,) = infer_epilogue(attrs, dtype, scores, inputs, 3)
     if found.dtype != dtype:
-        raise ShapeError(f"the tail must give {dtype}, got {found.dtype}")
+        raise ShapeError(f"the epilogue must give {dtype}, got {found.dtype}")
     shape: StaticShape = (*broadcast(scores[:-2], v[:-2]), q[-2], v[-1])
     if attrs.get("out_perm") is not None:
         shape = tuple(shape[axis] for axis in checked_perm(attrs["out_perm"], len(shape)))
@@ -53,7 +53,7 @@ def evaluate_attention(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Arr
     dtype = attrs["sums"].numpy if "sums" in attrs else q.dtype
     with np.errstate(all="ignore"):
         scores = np.matmul(widened(q), widened(k).swapaxes(-1, -2)).astype(dtype)
-        (scores,) = apply_tail(attrs, scores, arrays, 3)
+        (scores,) = apply_epilogue(attrs, scores, arrays, 3)
         (weights,) = evaluate_softmax({"axis": -1, "safe": attrs.get("safe")}, [scores])
         product = np.matmul(widened(weights), widened(v)).astype(dtype)
     return [product if attrs.get("out_perm") is None else product.transpose(attrs["out_perm"]).copy()]

@@ -7,6 +7,7 @@ import numpy as np
 from treadle.dtypes import DType
 from treadle.errors import ShapeError
 from treadle.graph.shape import elements, text
+from treadle.ops.epilogue import apply_epilogue, infer_epilogue
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import (
     BYTES,
@@ -24,14 +25,13 @@ from treadle.ops.operands import (
     sums_dtype,
     widened,
 )
-from treadle.ops.tail import apply_tail, infer_tail
 from treadle.ops.window import Window
 
 
 def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """x [N, C, *S], w [M, C / groups, *K], bias [M] or absent -> [N, M, *out].
 
-    attrs: strides, pads (begins, then ends), dilations, groups; optional tail, whose operands start at 3, and exact: factors
+    attrs: strides, pads (begins, then ends), dilations, groups; optional epilogue, whose operands start at 3, and exact: factors
     are integers whose sums are exact, which kernels keep so.
     A bf16 x and f32 weights give f32: the weights are rounded to bf16 before they are multiplied. x and w of 8 bits, u8
     or i8 each, give i32: exact sums, modulo 2 ** 32, of w and x less the attribute `zero` (absent: 0), which is what
@@ -56,7 +56,7 @@ def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
     check_bias(bias, kernel[0])
     window = Window.of(kernel[2:], attrs["strides"], attrs["pads"], attrs["dilations"])
     shape = (source[0], kernel[0], *window.output(source[2:]))
-    return infer_tail(attrs, dtype, shape, inputs, 3)
+    return infer_epilogue(attrs, dtype, shape, inputs, 3)
 
 
 def check_zero(zero: int, dtype: DType) -> None:
@@ -90,4 +90,4 @@ def evaluate_conv(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
         if bias is not None:
             total += widened(bias).reshape(-1, *(1 for _ in out))
         result = as_sums(total, sums_dtype(w))
-    return apply_tail(attrs, result, arrays, 3)
+    return apply_epilogue(attrs, result, arrays, 3)

@@ -66,9 +66,9 @@ def infer_node(node: Node, infos: Sequence[Info | None]) -> list[Info]:
 def result_dtypes(node: Node, infos: Sequence[Info | None]) -> list[DType]:
     """The dtypes of the outputs of `node`, which need no shapes (not for `call`)."""
     operands = [info.dtype for info in infos if info is not None]
-    tail = node.attrs.get("tail") or node.attrs.get("expr")
-    if tail is not None:
-        return [tail.dtype(number) for number in tail.results]
+    epilogue = node.attrs.get("epilogue") or node.attrs.get("expr")
+    if epilogue is not None:
+        return [epilogue.dtype(number) for number in epilogue.results]
     fixed = _RESULT_DTYPES.get(node.op)
     if fixed is not None:
         return fixed(node.attrs, operands)[: len(node.outputs)]

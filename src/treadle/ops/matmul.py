@@ -1,8 +1,8 @@
-"""matmul: NumPy's matrix product, with the transpositions and the tail that passes fuse into it.
+"""matmul: NumPy's matrix product, with the transpositions and the epilogue that passes fuse into it.
 
 Operands are permuted (`a_perm`, `b_perm`), then their last two axes swapped (`transpose_a`,
 `transpose_b`; nothing to swap at rank 1), then multiplied; `out_perm` permutes the product, and the
-tail comes last.
+epilogue comes last.
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import numpy as np
 
 from treadle.errors import ShapeError
 from treadle.graph.shape import StaticShape, broadcast, text
+from treadle.ops.epilogue import apply_epilogue, infer_epilogue
 from treadle.ops.op import Array, Attrs, Info
 from treadle.ops.operands import (
     as_factor,
@@ -22,7 +23,6 @@ from treadle.ops.operands import (
     rounded_alike,
     sums_dtype,
 )
-from treadle.ops.tail import apply_tail, infer_tail
 from treadle.ops.transpose import checked_perm
 
 
@@ -37,7 +37,7 @@ def operand_shape(attrs: Attrs, side: str, shape: StaticShape) -> StaticShape:
 
 
 def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """attrs: transpose_a, transpose_b; optional a_perm, b_perm, out_perm, tail.
+    """attrs: transpose_a, transpose_b; optional a_perm, b_perm, out_perm, epilogue.
 
     A bf16 a and an f32 b give f32: b is rounded to bf16 before it is multiplied. Factors of 8 bits, u8 or i8 each, give
     i32: exact sums, modulo 2 ** 32.
@@ -59,7 +59,7 @@ def infer_matmul(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
     shape = (*broadcast(a[:-2], b[:-2]), *rows, *columns)
     if attrs.get("out_perm") is not None:
         shape = tuple(shape[axis] for axis in checked_perm(attrs["out_perm"], len(shape)))
-    return infer_tail(attrs, dtype, shape, inputs, 2)
+    return infer_epilogue(attrs, dtype, shape, inputs, 2)
 
 
 def evaluate_matmul(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
@@ -71,7 +71,7 @@ def evaluate_matmul(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]
         result = as_sums(np.asarray(product), dtype)
     if attrs.get("out_perm") is not None:
         result = result.transpose(attrs["out_perm"]).copy()
-    return apply_tail(attrs, result, arrays, 2)
+    return apply_epilogue(attrs, result, arrays, 2)
 
 
 def _multiplied(attrs: Attrs, side: str, array: Array) -> Array:

@@ -62,7 +62,7 @@ def _write_perm(attrs: dict[str, Any], side: str, perm: tuple[int, ...]) -> None
 def result(node: Node, edit: Edit) -> Value | None:
     """transpose(matmul(a, b)) -> matmul(a, b) out_perm"""
     matmul = produced_by(node.inputs[0], "matmul")
-    if matmul is None or "tail" in matmul.attrs or not edit.graph.has_one_use(matmul.output):
+    if matmul is None or "epilogue" in matmul.attrs or not edit.graph.has_one_use(matmul.output):
         return None
     if node.attrs["perm"] is None:
         return None

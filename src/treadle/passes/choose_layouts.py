@@ -18,7 +18,7 @@ from treadle.passes.base import PassContext
 from treadle.passes.lower.base import nbytes
 from treadle.passes.lower.concat import can_concat_blocked
 from treadle.passes.lower.conv import blocked_output, reads_plain
-from treadle.passes.lower.conv_tail import classify, has_readable_tail
+from treadle.passes.lower.conv_epilogue import classify, has_readable_epilogue
 from treadle.passes.lower.expr import is_native, may_fail
 from treadle.plan.target import Target
 
@@ -30,13 +30,13 @@ class ChooseLayouts:
 
     A convolution of many channels whose input is row-major gets it through a reorder; one of few reads
     it as it is. A value that readers want in both layouts is reordered once. Graph inputs and outputs
-    stay row-major. A tail that convolution kernels cannot read is taken off again, as an elementwise node.
+    stay row-major. An epilogue that convolution kernels cannot read is taken off again, as an elementwise node.
     """
 
     name = "choose_layouts"
 
     def run(self, graph: Graph, context: PassContext) -> bool:
-        detached = [_detach_tail(graph, node) for node in list(graph.nodes) if node.op == "conv"]
+        detached = [_detach_epilogue(graph, node) for node in list(graph.nodes) if node.op == "conv"]
         if any(detached):
             graph.rebuild(topological(graph.nodes))
         chooser = _Chooser(graph, context.target)
@@ -202,18 +202,18 @@ def _reads_blocked(node: Node) -> bool:
     return len(shape) in (3, 4) and sorted(node.attrs["axes"]) == list(range(2, len(shape)))
 
 
-def _detach_tail(graph: Graph, node: Node) -> bool:
-    """conv(%x, %w, _, %b, %odd) tail  ->  %c = conv(%x, %w); elementwise(%c, %b, %odd), if %odd cannot be read."""
-    if has_readable_tail(node):
+def _detach_epilogue(graph: Graph, node: Node) -> bool:
+    """conv(%x, %w, _, %b, %odd) epilogue  ->  %c = conv(%x, %w); elementwise(%c, %b, %odd), if %odd cannot be read."""
+    if has_readable_epilogue(node):
         return False
-    expr: Expr = node.attrs.pop("tail")
+    expr: Expr = node.attrs.pop("epilogue")
     result, extra = node.output, node.inputs[3:]
     for index in range(3, len(node.inputs)):
         graph.set_input(node, index, None)
     node.inputs = node.inputs[:3]
-    start = graph.value(f"{node.name}.untailed", expr.operands[0], result.shape)
+    start = graph.value(f"{node.name}.before_epilogue", expr.operands[0], result.shape)
     node.outputs = [start]
     start.producer = node
-    tail = graph.add("elementwise", [start, *extra], {"expr": expr}, name=node.name, outputs=[result])
-    tail.take_over([node])
+    epilogue = graph.add("elementwise", [start, *extra], {"expr": expr}, name=node.name, outputs=[result])
+    epilogue.take_over([node])
     return True

@@ -15,7 +15,7 @@ from treadle.passes.base import PassContext
 from treadle.passes.lower.attention_operands import can_pair
 from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.lower.conv import blocked_output, prefers_winograd, takes_bf16
-from treadle.passes.lower.conv_tail import has_readable_tail
+from treadle.passes.lower.conv_epilogue import has_readable_epilogue
 from treadle.passes.lower.expr import is_native
 from treadle.passes.lower.matmul import pairs_of
 from treadle.plan.target import Target
@@ -27,10 +27,10 @@ _WORTH_ROUNDING = 64
 
 
 class ChoosePrecision:
-    """%c = conv(%x, %w); %y = conv(%c, %v)  ->  %c: bf16 = conv(%x, %w) tail cast; %y = conv(%c, %v)
+    """%c = conv(%x, %w); %y = conv(%c, %v)  ->  %c: bf16 = conv(%x, %w) epilogue cast; %y = conv(%c, %v)
 
     Only under precision="bf16", on CPUs with an instruction for it. Every value that such a product reads is rounded
-    to bf16 when it is stored; sums, tails, softmax and normalisation stay in f32. Between convolutions everything is
+    to bf16 when it is stored; sums, epilogues, softmax and normalisation stay in f32. Between convolutions everything is
     stored as bf16; elsewhere only what nothing but products reads, and other values get a rounded copy. Graph inputs
     and outputs are as declared.
     """
@@ -109,7 +109,9 @@ class _Values:
         """Whether `node` will write blocks of channels because it is, or follows, a convolution."""
         if node.op == "conv":
             return (
-                node.output.dtype == f32 and has_readable_tail(node) and blocked_output(node, self.target) is not None
+                node.output.dtype == f32
+                and has_readable_epilogue(node)
+                and blocked_output(node, self.target) is not None
             )
         if node.op in POOLS:
             return node.operand(0) in self.blocked and len(node.outputs) == 1
@@ -148,17 +150,19 @@ def _round_where_made(value: Value) -> None:
     if node.op == "elementwise":
         node.attrs["expr"] = cast_result(node.attrs["expr"], node.outputs.index(value), bf16)
     elif node.op in ("conv", "matmul"):
-        node.attrs["tail"] = cast_result(node.attrs.get("tail") or Expr((f32,), (), (0,)), 0, bf16)
+        node.attrs["epilogue"] = cast_result(node.attrs.get("epilogue") or Expr((f32,), (), (0,)), 0, bf16)
     value.dtype = bf16
     for user in (user for user in value.users if user.op == "attention"):
         user.attrs["sums"] = f32
     for user in dict.fromkeys(value.users):
-        first, name = {"conv": (3, "tail"), "matmul": (2, "tail"), "elementwise": (0, "expr")}.get(user.op, (0, ""))
+        first, name = {"conv": (3, "epilogue"), "matmul": (2, "epilogue"), "elementwise": (0, "expr")}.get(
+            user.op, (0, "")
+        )
         if not name:
             continue
         for index, operand in enumerate(user.inputs):
             if operand is value and index >= first:
-                user.attrs[name] = cast_operand(user.attrs[name], index - first + (name == "tail"), bf16)
+                user.attrs[name] = cast_operand(user.attrs[name], index - first + (name == "epilogue"), bf16)
 
 
 def _round_copies(graph: Graph, context: PassContext, convolved: set[Value]) -> bool:

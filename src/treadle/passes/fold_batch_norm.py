@@ -35,7 +35,7 @@ def into_conv(node: Node, edit: Edit) -> Value | None:
         return None
     weights = scaled_weights(conv, factors[0])
     bias = scaled_bias(conv, factors[0])
-    if weights is None or bias is None or "tail" in conv.attrs:
+    if weights is None or bias is None or "epilogue" in conv.attrs:
         return None
     dtype = conv.operand(1).known_dtype.numpy
     inputs = [

@@ -23,7 +23,7 @@ class FoldScales:
     """%m = matmul(%x, %w); %y = mul(%m, 0.5)  ->  %y = matmul(%x, %w'), where %w' = 0.5 * %w
 
     Weights are scaled only if nothing else reads them; large ones of a matmul are left, as a copy costs
-    more memory than a step in the tail costs time. Under exact math nothing is done.
+    more memory than a step in the epilogue costs time. Under exact math nothing is done.
     """
 
     name = "fold_scales"
@@ -38,7 +38,7 @@ def into_weights(node: Node, edit: Edit) -> Value | None:
         producer, factor = produced_by(node.inputs[side], "conv", "matmul"), node.operand(1 - side)
         if producer is None or factor.data is None or not edit.graph.has_one_use(producer.output):
             continue
-        if producer.output.shape is None or producer.output.shape != node.output.shape or "tail" in producer.attrs:
+        if producer.output.shape is None or producer.output.shape != node.output.shape or "epilogue" in producer.attrs:
             continue
         if producer.operand(1).data is None or len(producer.operand(1).users) != 1:
             continue
@@ -91,7 +91,7 @@ def _scaled_matmul(matmul: Node, factor: Array) -> tuple[Array, None] | None:
 
 def behind_matmul(node: Node, edit: Edit) -> Value | None:
     """matmul(mul(q, 0.5), k) -> mul(matmul(q, k), 0.5), also through transposes and reshapes of the operand"""
-    if "tail" in node.attrs or not node.output.known_dtype.is_float:
+    if "epilogue" in node.attrs or not node.output.known_dtype.is_float:
         return None
     for index in (0, 1):
         path: list[Node] = []

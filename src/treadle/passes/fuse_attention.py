@@ -18,9 +18,9 @@ _MOST_SCRATCH = 4 << 20
 
 
 class FuseAttention:
-    """%s = matmul(%q, %k) tail; %p = softmax(%s); %y = matmul(%p, %v)  ->  %y = attention(%q, %k, %v) tail
+    """%s = matmul(%q, %k) epilogue; %p = softmax(%s); %y = matmul(%p, %v)  ->  %y = attention(%q, %k, %v) epilogue
 
-    After tails: scale and mask are in the first product's tail by then. Only where nothing else reads scores
+    After epilogues: scale and mask are in the first product's epilogue by then. Only where nothing else reads scores
     or weights, and under fast math: weights are divided by their sum after the second product.
     """
 
@@ -54,7 +54,7 @@ def _attention(node: Node, edit: Edit, lanes: int) -> Value | None:
         "k_perm": _perm(scores, "b", rank, swapped=True),
         "v_perm": _perm(node, "b", rank, swapped=False),
         "out_perm": node.attrs.get("out_perm"),
-        "tail": scores.attrs.get("tail"),
+        "epilogue": scores.attrs.get("epilogue"),
         "safe": softmax.attrs.get("safe"),
     }
     attrs = {name: value for name, value in attrs.items() if value is not None}
@@ -67,7 +67,7 @@ def _are_plain(scores: Node, softmax: Node, product: Node) -> bool:
     rank = len(softmax.output.static_shape)
     if normalize_axis(softmax.attrs["axis"], rank) != rank - 1 or scores.attrs.get("out_perm") is not None:
         return False
-    if any(product.attrs.get(name) for name in ("tail", "a_perm", "transpose_a")):
+    if any(product.attrs.get(name) for name in ("epilogue", "a_perm", "transpose_a")):
         return False
     operands = (scores.operand(0), scores.operand(1), product.operand(1))
     return rank >= 2 and all(len(value.static_shape) == rank for value in operands)

@@ -167,7 +167,7 @@ def is_power_of_two(factor: float) -> bool:
 
 
 def join_names(nodes: Sequence[Node]) -> str:
-    """The name of what `nodes` are fused into: their names joined with `+`, the tail counted beyond four."""
+    """The name of what `nodes` are fused into: their names joined with `+`, the epilogue counted beyond four."""
     parts = list(dict.fromkeys(part for node in nodes for part in node.name.split("+")))
     if len(parts) <= 4:
         return "+".join(parts)

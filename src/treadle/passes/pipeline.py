@@ -13,10 +13,10 @@ from treadle.passes.fold_pads import FoldPads
 from treadle.passes.fold_scales import FoldScales
 from treadle.passes.fuse_attention import FuseAttention
 from treadle.passes.fuse_bags import FuseBags
+from treadle.passes.fuse_epilogue import FuseEpilogue
 from treadle.passes.fuse_head import FuseHead
 from treadle.passes.fuse_layer_norm import FuseLayerNorm
 from treadle.passes.fuse_softmax import FuseSoftmax
-from treadle.passes.fuse_tail import FuseTail
 from treadle.passes.group_elementwise import GroupElementwise
 from treadle.passes.manager import Manager, Steps
 from treadle.passes.merge_common import MergeCommon
@@ -44,18 +44,18 @@ SIMPLIFY: Steps = [
     (SinkTransposes(), "what stands between a pair keeps it from cancelling"),
     (FoldPads(), "once no transpose stands between a pad and its convolution"),
     (SimplifyArithmetic(), "cheaper steps in the fused loops"),
-    (FoldBatchNorm(), "it becomes weights, or arithmetic that a tail takes"),
+    (FoldBatchNorm(), "it becomes weights, or arithmetic that an epilogue takes"),
     (FuseLayerNorm(), "one pass over memory instead of seven; before its steps are fused into other loops"),
     (FuseSoftmax(), "likewise"),
     (FoldScales(), "a factor between transpose and matmul would keep them apart"),
-    (AbsorbTransposes(), "before tails: a tail works on the final shape"),
+    (AbsorbTransposes(), "before epilogues: an epilogue works on the final shape"),
     (MergeCommon(), "what was written twice was rewritten to the same form by now"),
 ]
 
 FUSE: Steps = [
-    (WidenBytes(), "before tails: what it adds becomes part of them"),
-    (FuseTail(), "the producers with kernels of their own choose first"),
-    (FuseAttention(), "once scale and mask are in the tail of the scores"),
+    (WidenBytes(), "before epilogues: what it adds becomes part of them"),
+    (FuseEpilogue(), "the producers with kernels of their own choose first"),
+    (FuseAttention(), "once scale and mask are in the epilogue of the scores"),
     (FuseBags(), "while the product with weights is not part of a loop"),
     (GroupElementwise(), "what is left becomes loops of its own"),
 ]

@@ -20,7 +20,7 @@ from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
 
-TAILS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, tuple[int, ...]], ...]]] = {
+EPILOGUES: dict[str, tuple[tuple[str, ...], tuple[tuple[str, tuple[int, ...]], ...]]] = {
     "relu": ((), (("relu", (0,)),)),
     "bias": (("channel",), (("add", (0, 1)),)),
     "bias_clip": (("channel", "scalar", "scalar"), (("add", (0, 1)), ("clip", (4, 2, 3)))),
@@ -28,7 +28,7 @@ TAILS: dict[str, tuple[tuple[str, ...], tuple[tuple[str, tuple[int, ...]], ...]]
     "silu": ((), (("sigmoid", (0,)), ("mul", (0, 1)))),
     "gated_residual": (("channel", "full"), (("sigmoid", (0,)), ("mul", (3, 1)), ("add", (4, 2)))),
 }
-"""Tails by name: the kinds of the operands after the first, and the steps."""
+"""Epilogues by name: the kinds of the operands after the first, and the steps."""
 
 FAST_LIMIT = 1e-5
 """The relative L2 error that a layer may have with math="fast"."""
@@ -48,7 +48,7 @@ class Case:
     groups: int = 1
     images: int = 1
     bias: bool = True
-    tail: str = ""
+    epilogue: str = ""
     dtype: DType = f32
     plain_input: bool = False
     plain_output: bool = False
@@ -64,10 +64,10 @@ class Case:
             "dilations": self.dilations or (1,) * rank,
             "groups": self.groups,
         }
-        if self.tail:
-            kinds, steps = TAILS[self.tail]
+        if self.epilogue:
+            kinds, steps = EPILOGUES[self.epilogue]
             first = 1 + len(kinds)
-            found["tail"] = Expr(
+            found["epilogue"] = Expr(
                 (self.dtype,) * first,
                 tuple(Step(op, args, self.dtype) for op, args in steps),
                 (first + len(steps) - 1,),
@@ -90,14 +90,14 @@ class Case:
         bias = rng.standard_normal(self.outputs).astype(numpy) if self.bias else None
         return x, w, bias
 
-    def tail_arrays(self, shape: tuple[int, ...]) -> list[Array]:
-        """The operands of the tail for an output of `shape`."""
+    def epilogue_arrays(self, shape: tuple[int, ...]) -> list[Array]:
+        """The operands of the epilogue for an output of `shape`."""
         rng = np.random.default_rng(7)
         rank = len(self.size)
         shapes = {"channel": (self.outputs, *(1,) * rank), "scalar": (), "full": shape}
-        kinds = TAILS[self.tail][0] if self.tail else ()
+        kinds = EPILOGUES[self.epilogue][0] if self.epilogue else ()
         found = [rng.standard_normal(shapes[kind]).astype(self.dtype.numpy) for kind in kinds]
-        if self.tail == "bias_clip":
+        if self.epilogue == "bias_clip":
             found[1:] = [np.asarray(-1.0, self.dtype.numpy), np.asarray(2.0, self.dtype.numpy)]
         return found
 
@@ -105,11 +105,11 @@ class Case:
         """The result in float64."""
         wide = replace(self, dtype=self.dtype)
         x, w, bias = (None if a is None else a.astype(np.float64) for a in wide.arrays())
-        attrs = {key: value for key, value in self.attrs.items() if key != "tail"}
+        attrs = {key: value for key, value in self.attrs.items() if key != "epilogue"}
         (plain,) = evaluate_conv(attrs, [x, w, bias])
-        if not self.tail:
+        if not self.epilogue:
             return plain
-        values: list[Array] = [plain, *(a.astype(np.float64) for a in self.tail_arrays(plain.shape))]
+        values: list[Array] = [plain, *(a.astype(np.float64) for a in self.epilogue_arrays(plain.shape))]
         functions = {
             "add": np.add,
             "mul": np.multiply,
@@ -117,7 +117,7 @@ class Case:
             "sigmoid": lambda a: 1.0 / (1.0 + np.exp(-a)),
             "clip": np.clip,
         }
-        for op, args in TAILS[self.tail][1]:
+        for op, args in EPILOGUES[self.epilogue][1]:
             values.append(functions[op](*[values[a] for a in args]))
         return values[-1]
 
@@ -142,11 +142,11 @@ class Case:
         operands: list[Value | None] = [feed("x", x, blocked=not (self.plain_input or self.plain_output))]
         operands.append(feed("w", w, blocked=False) if self.computed_weights else graph.constant(w, "w"))
         operands.append(None if bias is None else graph.constant(bias, "bias"))
-        for i, array in enumerate(self.tail_arrays(shape)):
+        for i, array in enumerate(self.epilogue_arrays(shape)):
             if array.shape == shape:
-                operands.append(feed(f"tail{i}", array, blocked=not self.plain_output))
+                operands.append(feed(f"epilogue{i}", array, blocked=not self.plain_output))
             else:
-                operands.append(graph.constant(array, f"tail{i}"))
+                operands.append(graph.constant(array, f"epilogue{i}"))
         out = graph.value("out", self.dtype, shape)
         graph.add("conv", operands, self.attrs, outputs=[out])
         graph.outputs = [out]

@@ -53,13 +53,13 @@ class Branches:
         attrs: dict[str, Any] = {
             "strides": (1, 1), "pads": (size // 2,) * 4, "dilations": (1, 1), "groups": 1,
         }  # fmt: skip
-        attrs["tail"] = (
+        attrs["epilogue"] = (
             Expr((f32,), (Step("relu", (0,), f32),), (1,))
             if residual is None
             else Expr((f32, f32), (Step("add", (0, 1), f32), Step("relu", (2,), f32)), (3,))
         )
         operands = [x, self.graph.constant(weights, "w"), self.graph.constant(bias, "b")]
-        plain = {key: attr for key, attr in attrs.items() if key != "tail"}
+        plain = {key: attr for key, attr in attrs.items() if key != "epilogue"}
         infos = [Info(v.known_dtype, v.static_shape, v.data) for v in operands]
         value = self.graph.value("conv", f32, OPS["conv"].infer(plain, infos, 1)[0].shape)
         value.layout = self.layout

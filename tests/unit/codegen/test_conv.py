@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.kernel_runner import lower_graph
-from tests.unit.codegen.conv_case import TAILS, Case
+from tests.unit.codegen.conv_case import EPILOGUES, Case
 
 from treadle.codegen.jit import emit_ir
 from treadle.dtypes import f64
@@ -52,17 +52,17 @@ def test_blocked_convolution(name: str, target: Target) -> None:
     SHAPES[name].check(target)
 
 
-@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("epilogue", EPILOGUES)
 @pytest.mark.parametrize("name", ["1x1 of an odd long row", "3x3 same", "several images"])
-def test_fused_tail(name: str, tail: str, target: Target) -> None:
-    """Tails with operands of every kind are applied before the store."""
-    replace(SHAPES[name], tail=tail).check(target)
+def test_fused_epilogue(name: str, epilogue: str, target: Target) -> None:
+    """Epilogues with operands of every kind are applied before the store."""
+    replace(SHAPES[name], epilogue=epilogue).check(target)
 
 
-@pytest.mark.parametrize("tail", ["bias_clip", "bias"])
-def test_bias_in_the_tail(tail: str, target: Target) -> None:
-    """A tail that begins with a bias is the same as a convolution with a bias and the rest of the tail."""
-    replace(SHAPES["1x1 of an odd long row"], bias=False, tail=tail).check(target)
+@pytest.mark.parametrize("epilogue", ["bias_clip", "bias"])
+def test_bias_in_the_epilogue(epilogue: str, target: Target) -> None:
+    """An epilogue that begins with a bias is the same as a convolution with a bias and the rest of the epilogue."""
+    replace(SHAPES["1x1 of an odd long row"], bias=False, epilogue=epilogue).check(target)
 
 
 @pytest.mark.parametrize("outputs", [8, 20, 64])
@@ -71,7 +71,7 @@ def test_plain_input(channels: int, outputs: int, target: Target) -> None:
     """The first convolution of a network reads the row-major image."""
     stem = Case(channels, outputs, (29, 30), (3, 3), strides=(2, 2), pads=SAME, images=2, plain_input=True)
     stem.check(target)
-    replace(stem, kernel=(7, 7), pads=(3, 3, 3, 3), tail="relu", bias=False).check(target)
+    replace(stem, kernel=(7, 7), pads=(3, 3, 3, 3), epilogue="relu", bias=False).check(target)
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["row-major", "blocked"])
@@ -90,30 +90,30 @@ def test_reduction_in_passes(target: Target) -> None:
     small = replace(target, l2=16 << 10)
     wide = Case(200, 64, (7, 7), (3, 3), pads=SAME)
     wide.check(small)
-    replace(wide, kernel=(1, 1), pads=(), tail="residual_relu", images=2).check(small)
-    replace(wide, tail="silu", bias=False).check(small)
+    replace(wide, kernel=(1, 1), pads=(), epilogue="residual_relu", images=2).check(small)
+    replace(wide, epilogue="silu", bias=False).check(small)
 
 
 @pytest.mark.parametrize("outputs", [3, 8, 24, 40, 56])
-@pytest.mark.parametrize("tail", ["", "gated_residual"])
-def test_last_vector_at_most_half_full(outputs: int, tail: str, target: Target) -> None:
+@pytest.mark.parametrize("epilogue", ["", "gated_residual"])
+def test_last_vector_at_most_half_full(outputs: int, epilogue: str, target: Target) -> None:
     """Where half of the last vector holds all outputs that are left, its other half changes nothing."""
-    Case(20, outputs, (9, 23), (3, 3), pads=SAME, tail=tail, images=2).check(target)
-    Case(32, outputs, (9, 23), (1, 1), tail=tail, bias=False).check(target)
-    Case(200, outputs, (5, 7), (3, 3), pads=SAME, tail=tail).check(replace(target, l2=16 << 10))
+    Case(20, outputs, (9, 23), (3, 3), pads=SAME, epilogue=epilogue, images=2).check(target)
+    Case(32, outputs, (9, 23), (1, 1), epilogue=epilogue, bias=False).check(target)
+    Case(200, outputs, (5, 7), (3, 3), pads=SAME, epilogue=epilogue).check(replace(target, l2=16 << 10))
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
 def test_weights_fetched_ahead(kernel: int, target: Target) -> None:
     """Asking for the next group's weights in time, also beyond the last one's, changes nothing."""
-    deep = Case(160, 128, (7, 7), (kernel, kernel), pads=(kernel // 2,) * 4, tail="relu")
+    deep = Case(160, 128, (7, 7), (kernel, kernel), pads=(kernel // 2,) * 4, epilogue="relu")
     deep.check(replace(target, l2=64 << 10))
 
 
 @pytest.mark.parametrize("name", ["1x1", "3x3 same", "grouped"])
 def test_double_precision(name: str, target: Target) -> None:
     """The same kernels serve fp64."""
-    replace(SHAPES[name], dtype=f64, tail="bias_clip").check(target)
+    replace(SHAPES[name], dtype=f64, epilogue="bias_clip").check(target)
 
 
 @pytest.mark.parametrize("bias", [False, True])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.codegen.conv_case import TAILS, Case
+from tests.unit.codegen.conv_case import EPILOGUES, Case
 
 from treadle.dtypes import f64
 from treadle.plan.target import Target
@@ -32,12 +32,12 @@ def test_narrow_groups(name: str, target: Target) -> None:
     SHAPES[name].check(target)
 
 
-@pytest.mark.parametrize("tail", TAILS)
-def test_fused_tail(tail: str, target: Target) -> None:
-    """Tails with operands of every kind are applied before the store."""
-    replace(SHAPES["3x3 with spare lanes"], tail=tail, images=2).check(target)
+@pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_fused_epilogue(epilogue: str, target: Target) -> None:
+    """Epilogues with operands of every kind are applied before the store."""
+    replace(SHAPES["3x3 with spare lanes"], epilogue=epilogue, images=2).check(target)
 
 
 def test_double_precision(target: Target) -> None:
     """The same kernel serves fp64."""
-    replace(SHAPES["3x3 strided"], dtype=f64, tail="relu").check(target)
+    replace(SHAPES["3x3 strided"], dtype=f64, epilogue="relu").check(target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.codegen.conv_case import TAILS, Case
+from tests.unit.codegen.conv_case import EPILOGUES, Case
 
 from treadle.dtypes import f64
 from treadle.plan.target import Target
@@ -29,10 +29,10 @@ def test_plain_convolution(name: str, target: Target) -> None:
     replace(SHAPES[name], plain_output=True).check(target)
 
 
-@pytest.mark.parametrize("tail", TAILS)
-def test_fused_tail(tail: str, target: Target) -> None:
-    """Tails with operands of every kind are applied before the store."""
-    replace(SHAPES["3x3"], plain_output=True, tail=tail, images=2).check(target)
+@pytest.mark.parametrize("epilogue", EPILOGUES)
+def test_fused_epilogue(epilogue: str, target: Target) -> None:
+    """Epilogues with operands of every kind are applied before the store."""
+    replace(SHAPES["3x3"], plain_output=True, epilogue=epilogue, images=2).check(target)
 
 
 def test_computed_weights(target: Target) -> None:

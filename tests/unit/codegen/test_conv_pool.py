@@ -117,29 +117,29 @@ def test_shapes(name: str, rows: int, target: Target, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("tail", ["", "relu", "bias_clip", "silu"])
-def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is pooled has been through the tail of the convolution."""
+@pytest.mark.parametrize("epilogue", ["", "relu", "bias_clip", "silu"])
+def test_epilogues(epilogue: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is pooled has been through the epilogue of the convolution."""
     for outputs in (24, 64, 77):
-        case = Case(16, outputs, (11, 13), (3, 3), tail=tail, bias=bias)
+        case = Case(16, outputs, (11, 13), (3, 3), epilogue=epilogue, bias=bias)
         Pooled(case).check(target, monkeypatch, 2)
 
 
 def test_double_precision(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both kernels have lanes of 8 bytes."""
-    Pooled(Case(16, 24, (11, 13), (3, 3), dtype=f64, tail="relu")).check(target, monkeypatch, 2)
+    Pooled(Case(16, 24, (11, 13), (3, 3), dtype=f64, epilogue="relu")).check(target, monkeypatch, 2)
 
 
 def test_reduction_in_passes(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums over earlier channels wait in the rows between."""
     small = replace(target, l2=1 << 17)
-    case = Case(512, 32, (9, 9), (3, 3), tail="relu", math="exact")
+    case = Case(512, 32, (9, 9), (3, 3), epilogue="relu", math="exact")
     calls, _ = lower_graph(case.graph(small)[0], small, "exact")
     assert [call.spec["passes"] for call in calls if call.spec is not None and call.op == "conv"] == [True]
     Pooled(case).check(small, monkeypatch, 2)
 
 
-STEM = Pooled(Case(3, 64, (224, 224), (3, 3), strides=(2, 2), plain_input=True, tail="relu"))
+STEM = Pooled(Case(3, 64, (224, 224), (3, 3), strides=(2, 2), plain_input=True, epilogue="relu"))
 
 
 def test_chunks_come_out_even() -> None:
@@ -182,10 +182,10 @@ def test_rows_between_leave_half_of_the_cache() -> None:
         replace(STEM, conv=replace(STEM.conv, kernel=(7, 7), pads=(3, 3, 3, 3))),
         replace(STEM, conv=Case(64, 64, (56, 56), (3, 3), pads=(1, 1, 1, 1), math="fast"), kernel=(2, 2)),
         replace(STEM, conv=Case(8, 64, (112, 112), (1, 1)), kernel=(2, 2)),
-        replace(STEM, conv=replace(STEM.conv, plain_input=False, tail="residual_relu")),
+        replace(STEM, conv=replace(STEM.conv, plain_input=False, epilogue="residual_relu")),
         replace(STEM, conv=Case(2048, 2048, (7, 7), (3, 3))),
     ],
-    ids=["means", "dear rows", "Winograd's algorithm", "pixels in one row", "a tail that reads rows", "weights"],
+    ids=["means", "dear rows", "Winograd's algorithm", "pixels in one row", "an epilogue that reads rows", "weights"],
 )
 def test_not_taken_where_it_does_not_pay_or_cannot_be(case: Pooled) -> None:
     """Two kernels do what one would do no faster, or not at all."""

@@ -31,7 +31,7 @@ RESIDUAL = Expr(
 PRODUCT = re.compile(r"vdpbf16ps|vfmadd")
 
 
-def spec_of(outputs: int, size: int, tail: Expr, target: Target) -> KernelSpec:
+def spec_of(outputs: int, size: int, epilogue: Expr, target: Target) -> KernelSpec:
     """The kernel of a 1x1 convolution of bf16 with 64 channels."""
     graph = Graph()
     layout = Blocked(target.lanes(f32))
@@ -45,9 +45,10 @@ def spec_of(outputs: int, size: int, tail: Expr, target: Target) -> KernelSpec:
     weights = graph.constant(np.zeros((outputs, 64, 1, 1), np.float32), "w")
     bias = graph.constant(np.zeros(outputs, np.float32), "bias")
     further = [
-        blocked("residual", outputs) if dtype == bf16 else graph.value("bound", f32, ()) for dtype in tail.operands[1:]
+        blocked("residual", outputs) if dtype == bf16 else graph.value("bound", f32, ())
+        for dtype in epilogue.operands[1:]
     ]
-    attrs = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1, "tail": tail}
+    attrs = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1, "epilogue": epilogue}
     graph.add("conv", [x, weights, bias, *further], attrs, outputs=[y])
     ((call,), _) = lower_graph(graph, target)
     assert call.spec is not None, "convolutions of pairs have kernels"
@@ -86,15 +87,15 @@ def loops_of(spec: KernelSpec, target: Target) -> list[list[str]]:
             return innermost_loops(machine.emit_assembly(module))
 
 
-@pytest.mark.parametrize("tail", [ROUND, RELU, CLIP, RESIDUAL], ids=["round", "relu", "clip", "residual"])
+@pytest.mark.parametrize("epilogue", [ROUND, RELU, CLIP, RESIDUAL], ids=["round", "relu", "clip", "residual"])
 @pytest.mark.parametrize(("outputs", "size"), [(16, 56), (32, 14), (48, 13), (64, 7), (1000, 13)])
 def test_products_of_pairs_leave_their_sums_in_registers(
-    outputs: int, size: int, tail: Expr, pairs_target: Target
+    outputs: int, size: int, epilogue: Expr, pairs_target: Target
 ) -> None:
     """
     No loop over products touches the stack, whatever block of sums the number of outputs leads to.
     """
-    loops = loops_of(spec_of(outputs, size, tail, pairs_target), pairs_target)
+    loops = loops_of(spec_of(outputs, size, epilogue, pairs_target), pairs_target)
     assert loops, "there is a loop over products"
     for body in loops:
         assert not [line for line in body if "mm" in line and "(%rsp)" in line], "\n".join(body)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
+from tests.unit.codegen.conv_case import EPILOGUES, FAST_LIMIT, Case
 
 from treadle.codegen import target as targets
 from treadle.dtypes import f64
@@ -70,10 +70,10 @@ def test_cuts(side: int, target: Target, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("tail", ["", *TAILS])
-def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails are applied to whole tiles and to those at the border of the output."""
-    case = replace(pointwise(64, 88, (5, 5)), tail=tail, bias=bias)
+@pytest.mark.parametrize("epilogue", ["", *EPILOGUES])
+def test_epilogues(epilogue: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epilogues are applied to whole tiles and to those at the border of the output."""
+    case = replace(pointwise(64, 88, (5, 5)), epilogue=epilogue, bias=bias)
     for side in SIDES:
         first, *_ = cuts_of_side(case, target, side)
         check(case, target, first, monkeypatch)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.machines import MACHINES
-from tests.unit.codegen.conv_case import FAST_LIMIT, TAILS, Case
+from tests.unit.codegen.conv_case import EPILOGUES, FAST_LIMIT, Case
 
 from treadle.codegen import target as targets
 from treadle.dtypes import f64
@@ -126,7 +126,7 @@ def test_kernels(
     case = winograd(20, 36, (9, 11), pads=pads, images=2, kernel=kernel, strides=strides)
     for points in ALGORITHMS[kernel, strides]:
         first, *_ = cuts_of_points(case, target, points)
-        check(replace(case, tail="residual_relu"), target, first, monkeypatch)
+        check(replace(case, epilogue="residual_relu"), target, first, monkeypatch)
 
 
 @pytest.mark.parametrize(("kernel", "strides"), ALGORITHMS)
@@ -140,7 +140,7 @@ def test_kernels_that_transform_weights_themselves(
     for points in ALGORITHMS[kernel, strides]:
         cut = next(cut for cut in cuts_of_points(case, target, points) if cut.section_blocks)
         for blocks in {1, 2, cut.in_blocks}:
-            check(replace(case, tail="residual_relu"), target, replace(cut, section_blocks=blocks), monkeypatch)
+            check(replace(case, epilogue="residual_relu"), target, replace(cut, section_blocks=blocks), monkeypatch)
 
 
 @pytest.mark.parametrize("channels", [49, 50, 51])
@@ -155,10 +155,10 @@ def test_sections_of_channels_that_no_unrolling_divides(
 
 
 @pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("tail", ["", *TAILS])
-def test_tails(tail: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails are applied to whole tiles and to those at the border of the output."""
-    case = replace(SHAPES["rows and columns beyond the last tile"], tail=tail, bias=bias)
+@pytest.mark.parametrize("epilogue", ["", *EPILOGUES])
+def test_epilogues(epilogue: str, bias: bool, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epilogues are applied to whole tiles and to those at the border of the output."""
+    case = replace(SHAPES["rows and columns beyond the last tile"], epilogue=epilogue, bias=bias)
     first, *_ = cuts_of_points(case, target, F4)
     check(case, target, first, monkeypatch)
 

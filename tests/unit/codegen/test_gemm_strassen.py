@@ -43,7 +43,7 @@ def product(
     attrs: dict[str, Any] | None = None,
     more: tuple[Array, ...] = (),
 ) -> SingleNode:
-    """[matrices, rows, depth] @ [depth, columns], the right factor and vectors of the tail being constant."""
+    """[matrices, rows, depth] @ [depth, columns], the right factor and vectors of the epilogue being constant."""
     attrs = {**PLAIN, **(attrs or {})}
     right = numbers(columns, depth, seed=1) if attrs["transpose_b"] else numbers(depth, columns, seed=1)
     arrays = [numbers(matrices, rows, depth), right, *more]
@@ -60,7 +60,7 @@ def check(node: SingleNode, target: Target, cut: Cut, monkeypatch: pytest.Monkey
     assert families(node, target) == ["strassen_left", "gemm_strassen"]
     (found,), (backwards,) = node.run(target), node.run(target, reverse_chunks=True, guard=72)
     assert found.tobytes() == backwards.tobytes()
-    if "tail" in node.attrs:
+    if "epilogue" in node.attrs:
         (expected,) = node.expected()
     else:
         (expected,) = evaluate_matmul(
@@ -99,12 +99,12 @@ def test_parts_of_the_depth_add_up(vectors: int, target: Target, monkeypatch: py
         check(product(1, 34, 10 * lanes, columns), target, cut, monkeypatch)
 
 
-@pytest.mark.parametrize("tail", [BIAS_GELU, BIAS_RESIDUAL], ids=["bias and gelu", "bias and residual"])
-def test_tails(tail: Expr, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tails are applied to finished sums of both halves of a tile, long ones and those that read a whole matrix."""
-    more = (numbers(192, seed=2), numbers(1, 67, 192, seed=3))[: len(tail.operands) - 1]
+@pytest.mark.parametrize("epilogue", [BIAS_GELU, BIAS_RESIDUAL], ids=["bias and gelu", "bias and residual"])
+def test_epilogues(epilogue: Expr, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Epilogues are applied to finished sums of both halves of a tile, long ones and those that read a whole matrix."""
+    more = (numbers(192, seed=2), numbers(1, 67, 192, seed=3))[: len(epilogue.operands) - 1]
     first, *_ = cuts(1, 67, 192, 64, target)
-    check(product(1, 67, 64, 192, {"tail": tail}, more), target, first, monkeypatch)
+    check(product(1, 67, 64, 192, {"epilogue": epilogue}, more), target, first, monkeypatch)
 
 
 def test_a_right_factor_that_is_stored_transposed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:

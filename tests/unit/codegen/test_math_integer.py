@@ -65,7 +65,7 @@ def test_integers_wrap_around_and_are_exact_otherwise(target: Target, op: str, d
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
 def test_division_by_zero_is_reported(target: Target, op: str, dtype: type) -> None:
     """
-    One zero among the divisors makes the kernel return its status; memory past a short tail does not count.
+    One zero among the divisors makes the kernel return its status; memory past a short remainder does not count.
     """
     x = np.arange(1, 40, dtype=dtype)
     y = np.full(39, 3, dtype)

@@ -42,7 +42,7 @@ def check(
     attrs = {**PLAIN, **(attrs or {})}
     node = SingleNode("matmul", arrays, attrs, constants=constants)
     (found,) = node.run(target)
-    if arrays[0].dtype == np.float32 and "tail" not in attrs:
+    if arrays[0].dtype == np.float32 and "epilogue" not in attrs:
         (expected,) = evaluate_matmul(attrs, [array.astype(np.float64) for array in arrays])
     else:
         (expected,) = node.expected()
@@ -177,58 +177,58 @@ GELU_RESIDUAL = Expr(
 
 @pytest.mark.parametrize("columns", [96, 45, 5])
 @pytest.mark.parametrize("constants", [(), (1, 2)], ids=["variable", "constant"])
-@pytest.mark.parametrize("tail", [BIAS_RELU, TANH], ids=["relu", "tanh"])
-def test_bias_and_activation(target: Target, tail: Expr, columns: int, constants: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("epilogue", [BIAS_RELU, TANH], ids=["relu", "tanh"])
+def test_bias_and_activation(target: Target, epilogue: Expr, columns: int, constants: tuple[int, ...]) -> None:
     """
     A bias for each column, then a short or a long activation, on full and partial panels.
     """
     arrays = [numbers((33, 20)), numbers((20, columns), 1), numbers((columns,), 2)]
-    check(target, arrays, {"tail": tail}, constants=constants)
+    check(target, arrays, {"epilogue": epilogue}, constants=constants)
 
 
 @pytest.mark.parametrize("columns", [96, 45])
 def test_gelu_and_residual(target: Target, columns: int) -> None:
     """
-    A long tail that also reads an operand of the result's own shape.
+    A long epilogue that also reads an operand of the result's own shape.
     """
     arrays = [numbers((3, 17, 20)), numbers((20, columns), 1), numbers((columns,), 2), numbers((3, 17, columns), 3)]
-    check(target, arrays, {"tail": GELU_RESIDUAL})
+    check(target, arrays, {"epilogue": GELU_RESIDUAL})
 
 
 @pytest.mark.parametrize("columns", [64, 45, 1])
-def test_tail_operands_of_every_kind(target: Target, columns: int) -> None:
+def test_epilogue_operands_of_every_kind(target: Target, columns: int) -> None:
     """
     Scalars, one element a column, one element a row, and one for every element of a matrix, broadcast over batches.
     """
     shapes = [(), (columns,), (2, 1, 21, 1), (3, 21, columns)]
     arrays = [numbers((2, 3, 21, 8)), numbers((2, 3, 8, columns), 1)]
     arrays += [numbers(shape, 2 + i) for i, shape in enumerate(shapes)]
-    check(target, arrays, {"tail": MANY})
+    check(target, arrays, {"epilogue": MANY})
 
 
-def test_tail_of_a_permuted_result(target: Target) -> None:
+def test_epilogue_of_a_permuted_result(target: Target) -> None:
     """
-    Tail operands broadcast to the shape after out_perm.
+    Epilogue operands broadcast to the shape after out_perm.
     """
-    attrs = {"out_perm": (1, 0, 2), "tail": GELU_RESIDUAL}
+    attrs = {"out_perm": (1, 0, 2), "epilogue": GELU_RESIDUAL}
     check(target, [numbers((3, 7, 8)), numbers((3, 8, 20), 1), numbers((3, 1), 2), numbers((7, 3, 20), 3)], attrs)
 
 
-def test_tail_of_a_vector_times_a_matrix(target: Target) -> None:
+def test_epilogue_of_a_vector_times_a_matrix(target: Target) -> None:
     """
-    Dot products of contiguous columns have their tail too.
+    Dot products of contiguous columns have their epilogue too.
     """
     arrays = [numbers((3, 1, 50)), numbers((3, 37, 50), 1), numbers((37,), 2)]
-    check(target, arrays, {"transpose_b": True, "tail": TANH})
+    check(target, arrays, {"transpose_b": True, "epilogue": TANH})
 
 
-def test_boolean_tail_operand(target: Target) -> None:
+def test_boolean_epilogue_operand(target: Target) -> None:
     """
     A mask chooses between the product and another operand.
     """
-    tail = Expr((f32, boolean, f32), (Step("where", (1, 0, 2), f32),), (3,))
+    epilogue = Expr((f32, boolean, f32), (Step("where", (1, 0, 2), f32),), (3,))
     mask = np.random.default_rng(0).integers(0, 2, (21, 45)).astype(bool)
-    check(target, [numbers((21, 8)), numbers((8, 45), 1), mask, np.array(-1.5, np.float32)], {"tail": tail})
+    check(target, [numbers((21, 8)), numbers((8, 45), 1), mask, np.array(-1.5, np.float32)], {"epilogue": epilogue})
 
 
 @pytest.mark.parametrize("constants", [(), (1,)], ids=["variable", "constant b"])
@@ -238,9 +238,9 @@ def test_float64(target: Target, transpose_b: bool, constants: tuple[int, ...]) 
     Doubles keep their precision.
     """
     b = numbers((30, 41), 1, np.float64)
-    tail = Expr((f64, f64), (Step("add", (0, 1), f64),), (2,))
+    epilogue = Expr((f64, f64), (Step("add", (0, 1), f64),), (2,))
     arrays = [numbers((19, 30), 0, np.float64), b.T.copy() if transpose_b else b, numbers((41,), 2, np.float64)]
-    attrs = {"transpose_b": transpose_b, "tail": tail}
+    attrs = {"transpose_b": transpose_b, "epilogue": epilogue}
     check(target, arrays, attrs, constants=constants, tolerance=1e-14)
 
 

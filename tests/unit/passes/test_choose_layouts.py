@@ -90,23 +90,23 @@ def test_a_row_major_reader_gets_a_row_major_copy() -> None:
     assert flat.producer.operand(0).layout is None
 
 
-def test_a_residual_in_a_tail_is_blocked_like_the_result() -> None:
+def test_a_residual_in_an_epilogue_is_blocked_like_the_result() -> None:
     """The second operand of the sum comes from another convolution: no reorder between them."""
     w = Writer()
     first = w.conv(w.input(1, 3, 4, 4), (3, 8))
     weights = w.weights(8, 8, 1, 1)
-    attrs = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1, "tail": relu(2)}
+    attrs = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1, "epilogue": relu(2)}
     second = w.op("conv", first, weights, None, first, **attrs)
     graph = chosen(w.done(w.op("reduce_mean", second, axes=(2, 3), keepdims=False)))
     assert second.layout == C4
     assert "reorder" not in count(graph)
 
 
-def test_a_tail_that_kernels_cannot_read_becomes_a_node_of_its_own() -> None:
+def test_an_epilogue_that_kernels_cannot_read_becomes_a_node_of_its_own() -> None:
     """An operand with one element a pixel is read by an elementwise kernel instead."""
     w = Writer()
     x, mask = w.input(1, 3, 4, 4), w.input(1, 1, 4, 4, name="mask")
-    attrs = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1, "tail": relu(2)}
+    attrs = {"strides": (1, 1), "pads": (0,) * 4, "dilations": (1, 1), "groups": 1, "epilogue": relu(2)}
     out = w.op("conv", x, w.weights(8, 3, 1, 1), None, mask, **attrs)
     graph = chosen(w.done(out))
     assert [node.op for node in graph.nodes] == ["conv", "elementwise", "reorder"]

@@ -58,7 +58,7 @@ def test_shared_conv_is_not_folded(write, apply):
 
 def test_exact_math_leaves_weights(write, apply, exact):
     """
-    Under exact math weights are not multiplied; the arithmetic is left for the convolution's tail.
+    Under exact math weights are not multiplied; the arithmetic is left for the convolution's epilogue.
     """
     graph = write.done(batch_norm(write, write.conv(write.input(1, 3, 5, 5), (3, 4)), 4))
 

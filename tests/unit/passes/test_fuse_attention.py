@@ -6,9 +6,9 @@ import pytest
 from treadle import dtypes
 from treadle.passes.absorb_transposes import AbsorbTransposes
 from treadle.passes.fuse_attention import FuseAttention
-from treadle.passes.fuse_tail import FuseTail
+from treadle.passes.fuse_epilogue import FuseEpilogue
 
-PASSES = (AbsorbTransposes(), AbsorbTransposes(), FuseTail(), FuseAttention())
+PASSES = (AbsorbTransposes(), AbsorbTransposes(), FuseEpilogue(), FuseAttention())
 
 
 def by_heads(write, name, tokens, swapped=False):
@@ -49,7 +49,7 @@ def test_untransposed_operands_need_no_permutation(write, apply):
 
 def test_a_boolean_mask_may_choose_the_scores(write, apply):
     """
-    where(mask, scores, -inf) is a tail like any other.
+    where(mask, scores, -inf) is an epilogue like any other.
     """
     mask = write.constant(np.tril(np.ones((12, 10), bool)), bool)
     chosen = write.op("where", mask, scores_of(write), write.constant(-1e9))

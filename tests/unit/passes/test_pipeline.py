@@ -16,7 +16,7 @@ BINARY = ("add", "sub", "mul", "max")
 
 def test_residual_block_becomes_convolutions(write, same, context):
     """
-    Convolutions, batch norms, additions and activations become convolutions with tails alone.
+    Convolutions, batch norms, additions and activations become convolutions with epilogues alone.
     """
     x = write.input(1, 4, 6, 6)
     y = x
@@ -32,7 +32,7 @@ def test_residual_block_becomes_convolutions(write, same, context):
     same(before, graph)
     ops = [node.op for node in graph.nodes if node.op != "reorder"]
     assert ops == ["conv", "conv", "conv", "reduce_mean", "reshape"]
-    assert all("tail" in node.attrs for node in graph.nodes if node.op == "conv")
+    assert all("epilogue" in node.attrs for node in graph.nodes if node.op == "conv")
 
 
 def test_attention_becomes_one_node_between_matmuls(write, same, context):

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).resolve().parents[3]
 LIBRARIES = ["openblas", "mkl", "onednn"]
 PLAIN = {"transpose_a": False, "transpose_b": False}
-TAIL = Expr((f32, f32), (Step("add", (0, 1), f32), Step("tanh", (2,), f32)), (3,))
+EPILOGUE = Expr((f32, f32), (Step("add", (0, 1), f32), Step("tanh", (2,), f32)), (3,))
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -101,11 +101,11 @@ def test_products_are_right(library: str, case: str, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("bias", [(43,), (37, 1), (37, 43), ()])
-def test_a_tail_is_applied_to_the_librarys_product(library: str, bias: tuple[int, ...]) -> None:
+def test_an_epilogue_is_applied_to_the_librarys_product(library: str, bias: tuple[int, ...]) -> None:
     """
     Operands of rows, columns, both and neither.
     """
-    node = SingleNode("matmul", [numbers(37, 29), numbers(29, 43), numbers(*bias)], PLAIN | {"tail": TAIL})
+    node = SingleNode("matmul", [numbers(37, 29), numbers(29, 43), numbers(*bias)], PLAIN | {"epilogue": EPILOGUE})
     session = treadle.Session(node.graph, matmul_provider=library)
     (found,) = session.run(node.given).values()
 

@@ -4,7 +4,7 @@ Everything is done on transposed matrices: the block's queries lie side by side 
 values are read where they lie, by broadcasts; the softmax runs down columns, without a sum across lanes;
 and the scores are in the very order in which the second product reads them.
 
-Pointers: out, q, k, v, then the tail's operands. Args: see ARGS.
+Pointers: out, q, k, v, then the epilogue's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant, like
 from treadle.codegen.kernels.fold import Fold
 from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
+from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
-from treadle.codegen.kernels.gemm_tail import Operand, Tail
 from treadle.codegen.kernels.softmax import divisor, finite
 from treadle.dtypes import bf16
 from treadle.plan.kernel_spec import KernelSpec
@@ -50,8 +50,8 @@ ARGS = (
     "v_column",
     "out_row",
 )
-"""The int64 arguments in order; then the stride along keys of each tail operand; then the sizes of the
-batch dimensions, and for q, k, v, out and each tail operand its strides along them."""
+"""The int64 arguments in order; then the stride along keys of each epilogue operand; then the sizes of the
+batch dimensions, and for q, k, v, out and each epilogue operand its strides along them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,18 @@ class Matrices:
     k: ir.Value
     v: ir.Value
     out: ir.Value
-    tail: list[Operand]
+    epilogue: list[Operand]
 
 
 def emit_attention(k: Kernel, spec: KernelSpec) -> None:
-    """out = softmax(tail(q @ k.T)) @ v, a unit being a block of query rows of one matrix of the batch.
+    """out = softmax(epilogue(q @ k.T)) @ v, a unit being a block of query rows of one matrix of the batch.
 
     Params: dtype, pairs (q, k and v are bf16 and multiplied in pairs; dtype is f32, the depth and strides of q and k count
     pairs, those of v elements), vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
     vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (of queries:
     see `copy_panel`), whole_tiles (queries and width are multiples of the lanes), unit_depth (of k), unit_column
     (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, safe (queries whose scores are
-    all -inf get 0), tail, kinds (of its operands, transposed).
+    all -inf get 0), epilogue, kinds (of its operands, transposed).
     Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block; with pairs, those of v.
     """
     attention = Attention(k, spec)
@@ -110,7 +110,7 @@ class Attention:
         self.spec = spec
         self.dtype = spec["dtype"]
         self.lanes = k.target.lanes(self.dtype)
-        self.tail = Tail(k, spec)
+        self.epilogue = Epilogue(k, spec)
         self.arg: dict[str, Index] = {name: k.arg(number) for number, name in enumerate(ARGS)}
         if spec["unit_depth"]:
             self.arg["k_depth"] = 1
@@ -133,7 +133,7 @@ class Attention:
         kinds_of = ((1, self.dtype), (2, self.dtype), (3, values), (0, self.dtype))
         q, key, v, out = (begin(number, *what) for number, what in enumerate(kinds_of))
         operands = [
-            Operand(begin(4 + n, 4 + n, self.tail.expr.operands[1 + n]), k.arg(len(ARGS) + n), kind)
+            Operand(begin(4 + n, 4 + n, self.epilogue.expr.operands[1 + n]), k.arg(len(ARGS) + n), kind)
             for n, kind in enumerate(kinds)
         ]
         return Matrices(q, key, v, out, operands)
@@ -154,7 +154,7 @@ class Attention:
 
         keys = Factors(matrices.k, arg["k_row"], arg["k_depth"], panel, width)
         self._product("key", keys, (arg["depth"], self.spec["whole_depth"]), block.vectors, store_scores)
-        tops = self._peaks(matrices.tail, block, scores)
+        tops = self._peaks(matrices.epilogue, block, scores)
         factors = self._power_pairs(tops, scores) if self.spec["pairs"] else self._powers(tops, scores)
 
         def store_result(sums: list[ir.Value], row: Index) -> None:
@@ -200,7 +200,7 @@ class Attention:
             store(self.k, value, start, number * self.lanes, self.dtype)
 
     def _peaks(self, operands: list[Operand], block: Block, scores: ir.Value) -> list[ir.Value]:
-        """The greatest score of each query, after the tail has been applied to all of them."""
+        """The greatest score of each query, after the epilogue has been applied to all of them."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         peak = Fold("peak", dtype)
         masks: list[ir.Value | None] = [None] * block.vectors
@@ -211,8 +211,8 @@ class Attention:
             found = []
             for v, mask in enumerate(masks):
                 value = load(k, start, v * lanes, dtype, lanes)
-                if self.tail.expr is not None:
-                    value = self.tail.apply(value, operands, key.index, k.add(block.first, v * lanes), mask)
+                if self.epilogue.expr is not None:
+                    value = self.epilogue.apply(value, operands, key.index, k.add(block.first, v * lanes), mask)
                     store(k, value, start, v * lanes, dtype)
                 found.append(peak.join(k, value, key.carry[v]))
             key.next(*found)

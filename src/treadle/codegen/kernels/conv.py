@@ -5,7 +5,7 @@ Its sums stay in registers over the whole reduction; weights come packed in the 
 A row is cut into segments of equal blocks; which kernel columns fall outside the input at its left and
 right end is known when the code is generated, so borders cost nothing and the input is never copied.
 
-Pointers: out, x, packed weights, bias (if `bias`), padding (if `padded`), then the tail's operands. Args: see ARGS.
+Pointers: out, x, packed weights, bias (if `bias`), padding (if `padded`), then the epilogue's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ LATER = ("later_bytes", "later_lines")
 
 
 def emit_conv(k: Kernel, spec: KernelSpec) -> None:
-    """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
+    """out[n, m, h, w] = epilogue(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
 
     Out is Blocked(lanes). Params: dtype, pairs (of bf16; dtype is f32: an element of x and of the weights is two
     channels, and numbers of channels and strides of x count pairs; in a plain x two columns are multiplied at
@@ -60,7 +60,7 @@ def emit_conv(k: Kernel, spec: KernelSpec) -> None:
     clamp_rows (kernel rows may fall outside the input), unroll (input channels a turn), prefetch (lines of the next
     group's weights to ask for in each turn), later (each turn of a flat convolution asks for some of what a later call
     reads: its pointer comes last, and so do the arguments in LATER), passes (sums over earlier channels wait in
-    `out`), bias, tail, kinds.
+    `out`), bias, epilogue, kinds.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     if spec["later"]:

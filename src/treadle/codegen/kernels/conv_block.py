@@ -13,8 +13,8 @@ from treadle.codegen.emit.memory import load, prefetch, store
 from treadle.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
 from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
 from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
+from treadle.codegen.kernels.conv_epilogue import Epilogue
 from treadle.codegen.kernels.conv_rows import Columns
-from treadle.codegen.kernels.conv_tail import Tail
 from treadle.dtypes import DType, bf16
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import LINE
@@ -116,7 +116,7 @@ class RegisterBlock:
         self.used_once: bool = spec["pairs"] and not self.plain_input and self.vectors == 1
         self.pad = k.pointer(4) if self.padded else None
         self.later = k.pointer(3 + self.bias + self.padded + len(spec["kinds"])) if spec["later"] else None
-        self.tail = Tail(k, spec, first_pointer=3 + self.bias + self.padded, outputs=arg["outputs"])
+        self.epilogue = Epilogue(k, spec, first_pointer=3 + self.bias + self.padded, outputs=arg["outputs"])
 
     def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
         """Compute the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
@@ -314,11 +314,11 @@ class RegisterBlock:
         return splat(k, both, self.lanes)
 
     def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
-        """Store the block: its tail applied, unless passes over further input channels follow."""
+        """Store the block: its epilogue applied, unless passes over further input channels follow."""
         k = self.k
         outs = [k.add(out, k.mul(self.arg["out_block"], v)) for v in range(self.vectors)]
-        if not self.passes or self.tail.expr is None:
-            self.tail.store_block(sums, place.image, place.channel, outs)
+        if not self.passes or self.epilogue.expr is None:
+            self.epilogue.store_block(sums, place.image, place.channel, outs)
             return
         unfinished = k.less(place.channels[1], self.arg["channels"])
         with k.b.if_else(unfinished) as (then, otherwise):
@@ -327,4 +327,4 @@ class RegisterBlock:
                     p, v = divmod(number, self.vectors)
                     store(k, value, k.pointer(0), k.add(outs[v], p * self.lanes), self.dtype)
             with otherwise:
-                self.tail.store_block(sums, place.image, place.channel, outs)
+                self.epilogue.store_block(sums, place.image, place.channel, outs)

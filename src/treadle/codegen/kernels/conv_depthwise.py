@@ -3,7 +3,7 @@
 A lane is an output channel. Its input channels lie in the same block, so each pixel is loaded once as a
 vector and, for groups wider than one channel, shuffled so that every lane sees the channel it needs.
 
-Pointers: out, x, packed weights, bias (if `bias`), then the tail's operands. Args: see ARGS.
+Pointers: out, x, packed weights, bias (if `bias`), then the epilogue's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import scalar
 from treadle.codegen.emit.vectors import constant, like, multiply_add, take
 from treadle.codegen.kernels.conv_block import opaque
+from treadle.codegen.kernels.conv_epilogue import Epilogue
 from treadle.codegen.kernels.conv_rows import Columns, segment_blocks, taps_inside
-from treadle.codegen.kernels.conv_tail import Tail
 from treadle.dtypes import i8, u8
 from treadle.plan.kernel_spec import KernelSpec
 
@@ -45,14 +45,14 @@ _WEIGHTS_HELD = 8
 
 
 def emit_conv_depthwise(k: Kernel, spec: KernelSpec) -> None:
-    """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, m - m % width + c, h*s + i*d - p, ...] * w[m, c, i, j]).
+    """out[n, m, h, w] = epilogue(bias[m] + sum over c, i, j of x[n, m - m % width + c, h*s + i*d - p, ...] * w[m, c, i, j]).
 
     x and out are Blocked(lanes). Params as those of emit_conv, `source` (the dtype of x), `zero` (which is
     subtracted from x), and `width`, the channels of a group.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     lanes, dtype = spec["lanes"], spec["dtype"]
-    tail = Tail(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
+    epilogue = Epilogue(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
     plane_chunk = k.div(k.chunk, arg["row_chunks"])
     row_chunk = k.sub(k.chunk, k.mul(plane_chunk, arg["row_chunks"]))
     first_plane, first_row = k.mul(plane_chunk, arg["planes_per_chunk"]), k.mul(row_chunk, arg["rows_per_chunk"])
@@ -78,7 +78,7 @@ def emit_conv_depthwise(k: Kernel, spec: KernelSpec) -> None:
                         x = k.b.gep(k.pointer(1), [x_at], source_etype=scalar(spec["source"]))
                         row_weights = k.at(weights, k.mul(tap.index, kernel_elements // spec["kernel"][0]), dtype)
                         tap.next(*_kernel_row(k, spec, x, row_weights, columns, tap.carry))
-                    tail.store_block(
+                    epilogue.store_block(
                         tap.carry, k.div(plane.index, arg["blocks"]), channel, [k.add(out_row, k.mul(pixel, lanes))]
                     )
 

@@ -3,7 +3,7 @@
 A vector is a piece of an output row. Any groups, strides, dilations and pads; the weights may be computed
 at run time.
 
-Pointers: out, x, weights, bias (if `bias`), then the tail's operands. Args: see ARGS.
+Pointers: out, x, weights, bias (if `bias`), then the epilogue's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ ARGS = (
     "pad_top",
     "pad_left",
 )
-"""The int64 arguments in order; then the strides of each tail operand over images, channels and rows."""
+"""The int64 arguments in order; then the strides of each epilogue operand over images, channels and rows."""
 
 
 def emit_conv_plain(k: Kernel, spec: KernelSpec) -> None:
-    """out[n, m, h, w] = tail(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
+    """out[n, m, h, w] = epilogue(bias[m] + sum over c, i, j of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
 
     Params: dtype, lanes, outputs_at_once (divides the outputs of a group), unit_stride (stride_across is 1),
-    bias, tail, kinds (`row` or `one` for each tail operand: whether it varies along a row).
+    bias, epilogue, kinds (`row` or `one` for each epilogue operand: whether it varies along a row).
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     at_once = spec["outputs_at_once"]
@@ -61,7 +61,7 @@ def emit_conv_plain(k: Kernel, spec: KernelSpec) -> None:
             for number, value in enumerate(sums):
                 channel = k.add(output, number)
                 line = k.add(k.mul(k.add(k.mul(image, arg["outputs"]), channel), arg["out_height"]), row)
-                result = _tail(k, spec, value, (image, channel, row), column.index, mask)
+                result = _epilogue(k, spec, value, (image, channel, row), column.index, mask)
                 at = k.add(k.mul(line, arg["out_width"]), column.index)
                 store_masked(k, result, k.pointer(0), at, spec["dtype"], mask)
 
@@ -126,12 +126,12 @@ def _pixels(k: Kernel, spec: KernelSpec, arg: dict[str, ir.Value], line: Index, 
     return k.b.call(gather, [pointers, I32(dtype.size), mask, zero])
 
 
-def _tail(
+def _epilogue(
     k: Kernel, spec: KernelSpec, value: ir.Value, place: tuple[Index, Index, Index], column: Index, mask: ir.Value
 ) -> ir.Value:
-    """The fused tail of `value` at `place` (image, channel, row), pixels `column` and on."""
+    """The fused epilogue of `value` at `place` (image, channel, row), pixels `column` and on."""
     dtype, lanes = spec["dtype"], spec["lanes"]
-    if spec["tail"] is None:
+    if spec["epilogue"] is None:
         return value
     operands = []
     for number, kind in enumerate(spec["kinds"]):
@@ -144,7 +144,7 @@ def _tail(
             operands.append(load_masked(k, pointer, k.add(at, column), dtype, mask, zero))
         else:
             operands.append(splat(k, load(k, pointer, at, dtype), lanes))
-    (result,) = emit_expr(k, spec["tail"], [value, *operands])
+    (result,) = emit_expr(k, spec["epilogue"], [value, *operands])
     return result
 
 

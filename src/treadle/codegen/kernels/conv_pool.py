@@ -30,7 +30,7 @@ def emit_conv_pool(k: Kernel, spec: KernelSpec) -> None:
     """out[n, m, ph, pw] = max over a window of conv[n, m, h, w].
 
     Pointers: out, then those of `emit_conv` from x on. Params: conv and pool (the specs of both kernels; what one writes
-    the other reads), operands (how many pointers there are). A tail has no operands that differ from row to row or image to image.
+    the other reads), operands (how many pointers there are). An epilogue has no operands that differ from row to row or image to image.
     """
     conv, pool = spec["conv"], spec["pool"]
     own = {name: k.arg(number) for number, name in enumerate(OWN_ARGS)}

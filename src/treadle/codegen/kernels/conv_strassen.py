@@ -16,8 +16,8 @@ from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.vectors import constant
+from treadle.codegen.kernels.conv_epilogue import Epilogue
 from treadle.codegen.kernels.conv_strassen_sums import left_sums, results
-from treadle.codegen.kernels.conv_tail import Tail
 from treadle.codegen.kernels.conv_tile_product import Product
 from treadle.plan.kernel_spec import KernelSpec
 
@@ -43,11 +43,11 @@ ARGS = (
 
 
 def emit_conv_strassen(k: Kernel, spec: KernelSpec) -> None:
-    """out = tail(bias + 1x1 convolution of x), out and x being Blocked(lanes), x of whole parts of channels.
+    """out = epilogue(bias + 1x1 convolution of x), out and x being Blocked(lanes), x of whole parts of channels.
 
     Params: dtype, lanes, strides, side, vectors, heights (tiles of the kinds of register blocks), unroll (input channels a
-    turn), bias, tail, kinds. Pointers: out, x, sums of the weights [group, product, channel, vectors * lanes], bias (if
-    `bias`), then the tail's operands. Scratch: one tile, the products, the sums of the input.
+    turn), bias, epilogue, kinds. Pointers: out, x, sums of the weights [group, product, channel, vectors * lanes], bias (if
+    `bias`), then the epilogue's operands. Scratch: one tile, the products, the sums of the input.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
     dtype, lanes, side, vectors = spec["dtype"], spec["lanes"], spec["side"], spec["vectors"]
@@ -93,7 +93,7 @@ class _Results:
         """
         k, arg = self.k, self.arg
         dtype, lanes, side = self.spec["dtype"], self.spec["lanes"], self.spec["side"]
-        tail = Tail(k, self.spec, first_pointer=4 if self.spec["bias"] else 3, outputs=arg["outputs"])
+        epilogue = Epilogue(k, self.spec, first_pointer=4 if self.spec["bias"] else 3, outputs=arg["outputs"])
         place = products
 
         def following() -> ir.Value:
@@ -115,12 +115,14 @@ class _Results:
         whole = k.b.and_(k.less(side - 1, rows), k.less(side - 1, columns))
         with either(k, whole) as (then, otherwise):
             with then:
-                tail.store_block(values, image, channel, [k.add(out, k.mul(arg["out_block"], j)) for j in range(side)])
+                epilogue.store_block(
+                    values, image, channel, [k.add(out, k.mul(arg["out_block"], j)) for j in range(side)]
+                )
             with otherwise:
                 inside = k.min(rows, side), k.min(columns, side)
-                with tail.partial(values, side, inside) as (row, column, value):
+                with epilogue.partial(values, side, inside) as (row, column, value):
                     to = k.add(out, k.add(k.mul(row, lanes), k.mul(column, arg["out_block"])))
-                    tail.store_block([value], image, k.add(channel, k.mul(column, lanes)), [to])
+                    epilogue.store_block([value], image, k.add(channel, k.mul(column, lanes)), [to])
 
 
 def _sum_inputs(

@@ -15,7 +15,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
-from treadle.codegen.kernels.conv_tail import Tail
+from treadle.codegen.kernels.conv_epilogue import Epilogue
 from treadle.codegen.kernels.conv_tile_product import Product
 from treadle.codegen.kernels.conv_winograd_sections import Sections
 from treadle.codegen.kernels.conv_winograd_tiles import Tiles
@@ -72,14 +72,14 @@ def emit_winograd_input(k: Kernel, spec: KernelSpec) -> None:
 
 
 def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
-    """out = tail(bias + convolution of x), out and x being Blocked(lanes).
+    """out = epilogue(bias + convolution of x), out and x being Blocked(lanes).
 
     Params: dtype, source, lanes, vectors, strides, points, reach, side, factors (points down and across at which the kernel has
     values of its own: further ones have those of the last), heights (tiles of the kinds of register blocks), unroll (input
-    channels a turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, tail, kinds.
+    channels a turn), fused (whether x is read itself, or else what emit_winograd_input made of it), bias, epilogue, kinds.
     section (input channels whose weights are transformed at a time, or 0: all are transformed before); for sections: asked (see
     Sections), matrices (those that transform kernels, down and across), factor_stride (elements between two points' weights).
-    Pointers: out, x, weights, bias (if `bias`), then the tail's operands. Weights are [group, factor, channel, vectors * lanes]
+    Pointers: out, x, weights, bias (if `bias`), then the epilogue's operands. Weights are [group, factor, channel, vectors * lanes]
     if transformed before, else [group, channel, tap, vectors * lanes]. See PRODUCT_ARGS. Scratch: one tile, the products,
     then the input if `fused`, or the weights of a section.
     """
@@ -89,7 +89,7 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
     product = Product(
         k, spec, arg, arg["channels"], prod(spec["reach"]), first_count=len(PRODUCT_ARGS), factors=_factors(k, spec)
     )
-    tail = Tail(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
+    epilogue = Epilogue(k, spec, first_pointer=4 if spec["bias"] else 3, outputs=arg["outputs"])
     products = k.at(k.scratch, product.points * lanes, dtype)
 
     group_chunk = k.div(k.chunk, arg["tile_groups"])
@@ -116,7 +116,7 @@ def emit_conv_winograd(k: Kernel, spec: KernelSpec) -> None:
             channel = k.mul(k.add(first_block, vector.index), lanes)
             at = k.add(k.mul(tile.index, vectors * lanes), k.mul(vector.index, lanes))
             bias = k.pointer(3) if spec["bias"] else None
-            tiles.write(k.at(products, at, dtype), arg["product_point"], place, channel, tail, bias)
+            tiles.write(k.at(products, at, dtype), arg["product_point"], place, channel, epilogue, bias)
 
 
 def _transform_group(

@@ -12,7 +12,7 @@ from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.types import scalar, vector
 from treadle.codegen.emit.vectors import constant
-from treadle.codegen.kernels.conv_tail import Tail
+from treadle.codegen.kernels.conv_epilogue import Epilogue
 from treadle.codegen.kernels.conv_winograd_transforms import input_transform, input_transform_row, output_transform
 from treadle.plan.kernel_spec import KernelSpec
 
@@ -89,7 +89,7 @@ class Tiles:
         stride: Index,
         place: TilePlace,
         channel: Index,
-        tail: Tail,
+        epilogue: Epilogue,
         bias: ir.Value | None,
     ) -> None:
         """Transform the products (one vector a point, `stride` apart) back and store the output tile at `place`.
@@ -118,10 +118,10 @@ class Tiles:
         with either(k, whole) as (then, otherwise):
             with then:
                 for i in range(height):
-                    tail.store_block(pixels(i), place.image, channel, [k.add(out, k.mul(line, i))])
+                    epilogue.store_block(pixels(i), place.image, channel, [k.add(out, k.mul(line, i))])
             with otherwise:
                 vectors = (value for i in range(height) for value in pixels(i))
                 inside = k.min(rows, height), k.min(columns, width)
-                with tail.partial(vectors, width, inside) as (row, column, value):
+                with epilogue.partial(vectors, width, inside) as (row, column, value):
                     to = k.add(out, k.add(k.mul(row, line), k.mul(column, self.lanes)))
-                    tail.store_block([value], place.image, channel, [to])
+                    epilogue.store_block([value], place.image, channel, [to])

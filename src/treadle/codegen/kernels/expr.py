@@ -1,4 +1,4 @@
-"""Evaluating an Expr on values in registers: the body of elementwise kernels and of fused tails."""
+"""Evaluating an Expr on values in registers: the body of elementwise kernels and of fused epilogues."""
 
 from __future__ import annotations
 

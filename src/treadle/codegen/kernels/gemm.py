@@ -1,10 +1,10 @@
-"""Matrix products: panels of columns times blocks of rows, every batch, tail included.
+"""Matrix products: panels of columns times blocks of rows, every batch, epilogue included.
 
 The right factor is cut into panels as wide as a register block. A panel comes packed (constants), is read
 where it lies, or is first copied into scratch; the left factor is always read in place by broadcasts. A
 block's sums stay in registers over the whole depth, or over each of its parts (gemm_parts.py).
 
-Pointers: out, a, b, then the tail's operands. Args: see ARGS.
+Pointers: out, a, b, then the epilogue's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.ranges import coordinates
 from treadle.codegen.emit.types import I64
 from treadle.codegen.kernels.gemm_block import Ahead, Factors, RegisterBlock
+from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.gemm_parts import Finish, Part, add_up, parts_of
 from treadle.codegen.kernels.gemm_rows import RowBlocks
-from treadle.codegen.kernels.gemm_tail import Operand, Tail
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import LINE
 
@@ -45,8 +45,8 @@ ARGS = (
     "panel_chunks",
     "part",  # of the depth that is taken at once
 )
-"""The int64 arguments in order; then the row stride of each tail operand; then the sizes of the batch
-dimensions, and for a, b, out and each tail operand its strides along them."""
+"""The int64 arguments in order; then the row stride of each epilogue operand; then the sizes of the batch
+dimensions, and for a, b, out and each epilogue operand its strides along them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Range:
 
 
 def emit_gemm(k: Kernel, spec: KernelSpec) -> None:
-    """out[.., r, c] = tail(sum over t of a[.., r, t] * b[.., t, c], operands).
+    """out[.., r, c] = epilogue(sum over t of a[.., r, t] * b[.., t, c], operands).
 
     Params: dtype, pairs (an element of a and b is two of the depth, as bf16; dtype is f32), quads (`unsigned` or `signed`
     bytes of a: an element of a and b is four of the depth, dtype is i32, and panels of b begin with a row of what is
@@ -66,7 +66,7 @@ def emit_gemm(k: Kernel, spec: KernelSpec) -> None:
     heights of blocks), vectors, source (of b: see _panel), unit_row / unit_depth (which stride of a is 1),
     whole_turns, edge (the vectors of the last panel if it is not full, else 0), grid (more than one chunk),
     batch_rank, ahead (the lines of a later panel that each turn of a block asks for, and how many panels later),
-    parts (the depth is taken in parts), tail, kinds (of its operands).
+    parts (the depth is taken in parts), epilogue, kinds (of its operands).
     Scratch: one block of sums; then a copied panel if b is not packed; then the sums of a chunk if there are parts.
     """
     product = Product(k, spec)
@@ -112,11 +112,11 @@ class Product:
         self.arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
         self.dtype = spec["dtype"]
         self.blocks = RowBlocks(k, spec["rows"], self.arg["large_blocks"])
-        self.tail = Tail(k, spec)
-        self.width = self.tail.width
+        self.epilogue = Epilogue(k, spec)
+        self.width = self.epilogue.width
 
     def batch_offsets(self, batch: Index) -> list[Index]:
-        """Where matrix `batch` begins in a, b, out and each tail operand, in elements."""
+        """Where matrix `batch` begins in a, b, out and each epilogue operand, in elements."""
         k, rank, kinds = self.k, self.spec["batch_rank"], self.spec["kinds"]
         first = len(ARGS) + len(kinds)
         places = coordinates(k, batch, [k.arg(first + axis) for axis in range(rank)])
@@ -129,13 +129,13 @@ class Product:
         return offsets
 
     def matrix(self, offsets: list[Index], here: Range) -> None:
-        """The blocks and panels `here` of the matrix that begins at `offsets` (of a, b, out, tail operands)."""
+        """The blocks and panels `here` of the matrix that begins at `offsets` (of a, b, out, epilogue operands)."""
         k, arg, dtype = self.k, self.arg, self.dtype
         a, b = (k.at(k.pointer(number), offset, dtype) for number, offset in enumerate(offsets[:2], start=1))
-        c = k.at(k.pointer(0), offsets[2], self.tail.result)
+        c = k.at(k.pointer(0), offsets[2], self.epilogue.result)
         operands = [
             Operand(
-                k.at(k.pointer(3 + number), offsets[3 + number], self.tail.expr.operands[1 + number]),
+                k.at(k.pointer(3 + number), offsets[3 + number], self.epilogue.expr.operands[1 + number]),
                 k.arg(len(ARGS) + number),
                 kind,
             )
@@ -209,35 +209,35 @@ class Product:
         lines, later = self.spec["ahead"]
         ahead = Ahead(lines, k.add(k.mul(arg["b_panel"], later * dtype.size), k.mul(place, lines * LINE)))
         factors = Factors(k.at(a, k.mul(row, a_row), dtype), a_row, a_depth, panel.right, panel.b_depth, ahead)
-        target = k.at(c, k.add(k.mul(row, arg["c_row"]), panel.column), self.tail.result)
+        target = k.at(c, k.add(k.mul(row, arg["c_row"]), panel.column), self.epilogue.result)
         if panel.waiting is not None:
             waiting = k.at(panel.waiting, k.mul(place, self.spec["rows"][0] * self.width), dtype)
             panel = replace(panel, waiting=waiting)
         self.blocks.emit(number, lambda height: self._sums(height, factors, panel, target, operands, row))
-        if self.tail.is_long or self.spec["edge"]:
-            spilled = ir.Constant(ir.IntType(1), 1) if self.tail.is_long else k.less(panel.columns, self.width)
+        if self.epilogue.is_long or self.spec["edge"]:
+            spilled = ir.Constant(ir.IntType(1), 1) if self.epilogue.is_long else k.less(panel.columns, self.width)
             if panel.part is not None:
                 spilled = k.b.and_(spilled, panel.part.last)
             with when(k, spilled):
                 span = row, panel.column
                 rows = self.blocks.height(number)
-                self.tail.store_spilled(
-                    k.scratch, rows, panel.columns, target, arg["c_row"], operands, *span, self.tail.is_long
+                self.epilogue.store_spilled(
+                    k.scratch, rows, panel.columns, target, arg["c_row"], operands, *span, self.epilogue.is_long
                 )
 
     def _sums(
         self, height: int, factors: Factors, panel: Panel, c: ir.Value, operands: list[Operand], row: Index
     ) -> None:
-        """A block of `height` rows: stored at once, or spilled where its tail is long or its panel not full."""
+        """A block of `height` rows: stored at once, or spilled where its epilogue is long or its panel not full."""
         k, edge, vectors = self.k, self.spec["edge"], self.spec["vectors"]
 
         def spill(sums: list[ir.Value], vectors: int = vectors) -> None:
-            self.tail.spill(sums, vectors, k.scratch)
+            self.epilogue.spill(sums, vectors, k.scratch)
 
         def store(sums: list[ir.Value]) -> None:
-            self.tail.store_sums(sums, c, self.arg["c_row"], operands, row, panel.column)
+            self.epilogue.store_sums(sums, c, self.arg["c_row"], operands, row, panel.column)
 
-        finish = spill if self.tail.is_long else store
+        finish = spill if self.epilogue.is_long else store
         if not edge:
             self._once_whole(self._product(height, vectors, factors, panel), vectors, panel, finish)
             return
@@ -265,7 +265,7 @@ class Product:
         if panel.part is None or panel.waiting is None:
             finish(sums)
         else:
-            add_up(self.k, self.tail, sums, vectors, panel.part, panel.waiting, finish)
+            add_up(self.k, self.epilogue, sums, vectors, panel.part, panel.waiting, finish)
 
     def _product(self, height: int, vectors: int, factors: Factors, panel: Panel) -> list[ir.Value]:
         block = RegisterBlock(self.k, self.dtype, height, vectors, pairs=self.spec["pairs"], quads=self.spec["quads"])

@@ -15,7 +15,7 @@ from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import load
 from treadle.codegen.emit.types import I64
-from treadle.codegen.kernels.gemm_tail import Tail
+from treadle.codegen.kernels.gemm_epilogue import Epilogue
 
 Finish = Callable[[list[ir.Value]], None]
 
@@ -41,22 +41,22 @@ def parts_of(k: Kernel, depth: Index, length: Index) -> Iterator[Part]:
 
 
 def add_up(
-    k: Kernel, tail: Tail, sums: list[ir.Value], vectors: int, part: Part, waiting: ir.Value, finish: Finish
+    k: Kernel, epilogue: Epilogue, sums: list[ir.Value], vectors: int, part: Part, waiting: ir.Value, finish: Finish
 ) -> None:
     """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`. They go on waiting
     there; after the last part `finish` takes them."""
     with either(k, part.first) as (begins, goes_on):
         with begins:
-            tail.spill(sums, vectors, waiting)
+            epilogue.spill(sums, vectors, waiting)
         with goes_on:
-            plus = k.b.fadd if tail.dtype.is_float else k.b.add
+            plus = k.b.fadd if epilogue.dtype.is_float else k.b.add
             whole = []
             for number, value in enumerate(sums):
                 row, v = divmod(number, vectors)
-                earlier = load(k, waiting, row * tail.width + v * tail.lanes, tail.dtype, tail.lanes)
+                earlier = load(k, waiting, row * epilogue.width + v * epilogue.lanes, epilogue.dtype, epilogue.lanes)
                 whole.append(plus(earlier, value))
             with either(k, part.last) as (ends, waits):
                 with ends:
                     finish(whole)
                 with waits:
-                    tail.spill(whole, vectors, waiting)
+                    epilogue.spill(whole, vectors, waiting)

@@ -20,8 +20,8 @@ from treadle.codegen.emit.types import I8, I64
 from treadle.codegen.emit.vectors import constant
 from treadle.codegen.kernels.conv_strassen_sums import left_sums, results
 from treadle.codegen.kernels.gemm_block import UNROLL, Ahead, Factors, RegisterBlock
+from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_rows import RowBlocks
-from treadle.codegen.kernels.gemm_tail import Operand, Tail
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import LINE
 
@@ -55,7 +55,7 @@ ARGS = (
     "result_step",  # elements between the results of two pairs; 0 where there is one part, so that each is done at once
     "c_row",  # elements between rows of out
 )
-"""The int64 arguments in order; then the row stride of each tail operand."""
+"""The int64 arguments in order; then the row stride of each epilogue operand."""
 
 _PRODUCTS = 7
 _DIFFERENCES = 0b1011000
@@ -93,11 +93,11 @@ def emit_strassen_left(k: Kernel, spec: KernelSpec) -> None:
 
 
 def emit_gemm_strassen(k: Kernel, spec: KernelSpec) -> None:
-    """out[r, c] = tail(sum over t of a[r, t] * b[t, c], operands).
+    """out[r, c] = epilogue(sum over t of a[r, t] * b[t, c], operands).
 
     Params: dtype, rows (the one or two heights of register blocks), vectors, lines (of what is multiplied next that each turn
-    of a register block asks for), tail, kinds (of its operands). Depth and its parts are multiples of 2 * lanes, columns of
-    2 * vectors * lanes. Pointers: out, the sums of a, b [pair, part, block, depth, vectors * lanes], then the tail's operands.
+    of a register block asks for), epilogue, kinds (of its operands). Depth and its parts are multiples of 2 * lanes, columns of
+    2 * vectors * lanes. Pointers: out, the sums of a, b [pair, part, block, depth, vectors * lanes], then the epilogue's operands.
     Scratch: the products of one register block, the results of pairs.
     """
     product = _Product(k, spec)
@@ -129,8 +129,8 @@ class _Product:
         self.arg: dict[str, Index] = {name: k.arg(number) for number, name in enumerate(ARGS)}
         self.dtype = spec["dtype"]
         self.blocks = RowBlocks(k, spec["rows"], self.arg["large_blocks"])
-        self.tail = Tail(k, spec)
-        self.lanes, self.width = self.tail.lanes, self.tail.width
+        self.epilogue = Epilogue(k, spec)
+        self.lanes, self.width = self.epilogue.lanes, self.epilogue.width
         self.block_size = spec["rows"][0] * self.width
         self.quarter_size = k.mul(self.arg["half"], self.width)
 
@@ -159,7 +159,7 @@ class _Product:
                     factors = Factors(k.at(left, at, dtype), arg["sums_row"], 1, place, self.width, ahead, make)
                     vectors = self.spec["vectors"]
                     sums = RegisterBlock(k, dtype, height, vectors).product(factors, depth, whole_turns=True)
-                    self.tail.spill(sums, vectors, target)
+                    self.epilogue.spill(sums, vectors, target)
 
                 with either(k, self._digit(_DIFFERENCES, number, 1)) as (difference, plain):
                     with difference:
@@ -258,7 +258,7 @@ class _Product:
             across, down = k.div(quarter.index, 2), k.rem(quarter.index, 2)
             first = k.add(k.add(start, row), k.mul(down, arg["half"]))
             column = k.mul(k.add(k.mul(here.pair, 2), across), self.width)
-            target = k.at(k.pointer(0), k.add(k.mul(first, arg["c_row"]), column), self.tail.result)
+            target = k.at(k.pointer(0), k.add(k.mul(first, arg["c_row"]), column), self.epilogue.result)
             part = k.at(result, k.mul(quarter.index, self.quarter_size), self.dtype)
             rows = k.min(height, k.sub(end, first))
-            self.tail.store_spilled(part, rows, self.width, target, arg["c_row"], operands, first, column, True)
+            self.epilogue.store_spilled(part, rows, self.width, target, arg["c_row"], operands, first, column, True)

@@ -1,6 +1,6 @@
 """A vector times a matrix whose columns lie contiguous in memory: one dot product a column, bound by memory.
 
-Pointers: out, vector, matrix, then the tail's operands. Args: see ARGS.
+Pointers: out, vector, matrix, then the epilogue's operands. Args: see ARGS.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from treadle.codegen.emit.memory import lane_mask, load, load_masked, store
 from treadle.codegen.emit.ranges import coordinates, segments
 from treadle.codegen.emit.vectors import constant, multiply_add, reduce
 from treadle.codegen.kernels.expr import store_value
-from treadle.codegen.kernels.gemm_tail import Operand, Tail
+from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.plan.kernel_spec import KernelSpec
 
 ARGS = (
@@ -25,20 +25,20 @@ ARGS = (
     "units_per_chunk",
 )
 """The int64 arguments in order; then the sizes of the batch dimensions, and for vector, matrix, out and each
-tail operand its strides along them, in elements."""
+epilogue operand its strides along them, in elements."""
 
 _COLUMNS = 4
 """Dot products that are computed side by side."""
 
 
 def emit_gemv(k: Kernel, spec: KernelSpec) -> None:
-    """out[.., c] = tail(sum over t of a[.., t] * b[.., c * b_column + t], operands).
+    """out[.., c] = epilogue(sum over t of a[.., t] * b[.., c * b_column + t], operands).
 
-    Params: dtype, vectors (1), batch_rank, tail, kinds. Scratch: one vector.
+    Params: dtype, vectors (1), batch_rank, epilogue, kinds. Scratch: one vector.
     """
     arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
-    tail = Tail(k, spec)
-    dtype, lanes, rank, kinds = tail.dtype, tail.lanes, spec["batch_rank"], spec["kinds"]
+    epilogue = Epilogue(k, spec)
+    dtype, lanes, rank, kinds = epilogue.dtype, epilogue.lanes, spec["batch_rank"], spec["kinds"]
     begin, end = k.chunk_range(arg["units"], arg["units_per_chunk"])
     with segments(k, begin, end, arg["blocks"], "batch") as (batch, first, last):
         places = coordinates(k, batch, [k.arg(len(ARGS) + axis) for axis in range(rank)])
@@ -49,9 +49,9 @@ def emit_gemv(k: Kernel, spec: KernelSpec) -> None:
                 offset = k.add(offset, k.mul(place, k.arg(len(ARGS) + number * rank + axis)))
             offsets.append(offset)
         a, b = (k.at(k.pointer(number), offset, dtype) for number, offset in enumerate(offsets[:2], start=1))
-        c = k.at(k.pointer(0), offsets[2], tail.result)
+        c = k.at(k.pointer(0), offsets[2], epilogue.result)
         operands = [
-            Operand(k.at(k.pointer(3 + i), offsets[3 + i], tail.expr.operands[1 + i]), 0, kind)
+            Operand(k.at(k.pointer(3 + i), offsets[3 + i], epilogue.expr.operands[1 + i]), 0, kind)
             for i, kind in enumerate(kinds)
         ]
         with loop(k, first, last, name="block") as block:
@@ -64,8 +64,8 @@ def emit_gemv(k: Kernel, spec: KernelSpec) -> None:
                 for i, total in enumerate(_dots(k, spec, a, columns, arg["depth"])):
                     store(k, total, k.scratch, k.add(group.index, i), dtype)
             mask = lane_mask(k, count, lanes)
-            found = tail.apply(load(k, k.scratch, 0, dtype, lanes), operands, 0, column, mask)
-            store_value(k, found, c, column, tail.result, mask)
+            found = epilogue.apply(load(k, k.scratch, 0, dtype, lanes), operands, 0, column, mask)
+            store_value(k, found, c, column, epilogue.result, mask)
 
 
 def _dots(k: Kernel, spec: KernelSpec, a: ir.Value, columns: list[ir.Value], depth: Index) -> list[ir.Value]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from treadle.dtypes import DType, f32, f64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.attention_operands import Operand, Products, can_pair, tail_operands
+from treadle.passes.lower.attention_operands import Operand, Products, can_pair, epilogue_operands
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from treadle.plan.call import Call
@@ -34,12 +34,12 @@ def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
         return []
     if 0 in (products.keys, products.depth):
         return None
-    tail, calls = tail_operands(node, ctx, products.scores)
-    return [*calls, _attention_call(node, products, dtype, out, tail, ctx)]
+    epilogue, calls = epilogue_operands(node, ctx, products.scores)
+    return [*calls, _attention_call(node, products, dtype, out, epilogue, ctx)]
 
 
 def _attention_call(
-    node: Node, products: Products, dtype: DType, out: Operand, tail: Sequence[Operand], ctx: LowerContext
+    node: Node, products: Products, dtype: DType, out: Operand, epilogue: Sequence[Operand], ctx: LowerContext
 ) -> Call:
     q, k, v, batch = products.q, products.k, products.v, products.batch
     queries, keys, depth, width = products.queries, products.keys, products.depth, products.width
@@ -56,16 +56,16 @@ def _attention_call(
         *(tiles.keys.blocks, tiles.keys.large_blocks, tiles.width.blocks, tiles.width.large_blocks),
         *(blocks, units, per_chunk),
         *(q.row, q.column, k.row, k.column, v.row, v.column, out.row),
-        *(operand.column for operand in tail),
+        *(operand.column for operand in epilogue),
         *batch,
-        *(step for operand in (q, k, v, out, *tail) for step in _batch_steps(operand, len(batch))),
+        *(step for operand in (q, k, v, out, *epilogue) for step in _batch_steps(operand, len(batch))),
     )
     paired_values = keys // 2 * width if products.pairs else 0
     return ctx.call(
         node,
-        _spec(node, products, dtype, tiles, tail, lanes),
+        _spec(node, products, dtype, tiles, epilogue, lanes),
         (node.output,),
-        tuple(operand.value for operand in (q, k, v, *tail)),
+        tuple(operand.value for operand in (q, k, v, *epilogue)),
         args=args,
         chunks=chunks,
         flops=2.0 * elements(products.scores) * ((2 * depth if products.pairs else depth) + width),
@@ -75,7 +75,7 @@ def _attention_call(
 
 
 def _spec(
-    node: Node, products: Products, dtype: DType, tiles: Tiles, tail: Sequence[Operand], lanes: int
+    node: Node, products: Products, dtype: DType, tiles: Tiles, epilogue: Sequence[Operand], lanes: int
 ) -> KernelSpec:
     queries, depth = products.queries, products.depth
     whole_queries = queries % lanes == 0
@@ -96,8 +96,8 @@ def _spec(
         whole_keys=(products.keys // 2 if products.pairs else products.keys) % _UNROLL == 0,
         batch_rank=len(products.batch),
         safe=bool(node.attrs.get("safe")),
-        tail=node.attrs.get("tail"),
-        kinds=tuple(_kind(operand) for operand in tail),
+        epilogue=node.attrs.get("epilogue"),
+        kinds=tuple(_kind(operand) for operand in epilogue),
     )
 
 
@@ -120,7 +120,7 @@ def _source(q: Operand, *, whole: bool) -> str:
 
 
 def _kind(operand: Operand) -> str:
-    """How the kernel reads a tail operand, whose rows are keys there and whose columns queries."""
+    """How the kernel reads an epilogue operand, whose rows are keys there and whose columns queries."""
     if operand.column:
         return "full" if operand.row else "row"
     return "column" if operand.row else "scalar"

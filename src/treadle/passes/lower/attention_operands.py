@@ -1,4 +1,4 @@
-"""The matrices that attention multiplies, and the operands of its tail, seen as batches of matrices."""
+"""The matrices that attention multiplies, and the operands of its epilogue, seen as batches of matrices."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def can_pair(node: Node, target: Target) -> bool:
     return contiguous and 0 not in shape and all(step % 2 == 0 for step in steps)
 
 
-def tail_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tuple[list[Operand], list[Call]]:
-    """The operands of the tail, and the calls that transpose those that vary along queries and keys."""
+def epilogue_operands(node: Node, ctx: LowerContext, scores: StaticShape) -> tuple[list[Operand], list[Call]]:
+    """The operands of the epilogue, and the calls that transpose those that vary along queries and keys."""
     operands: list[Operand] = []
     calls: list[Call] = []
     for number in range(3, len(node.inputs)):

@@ -10,11 +10,11 @@ from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.conv_blocked import lower_direct
 from treadle.passes.lower.conv_depthwise import lower_depthwise
+from treadle.passes.lower.conv_epilogue import bias_of, has_readable_epilogue
 from treadle.passes.lower.conv_plain import lower_plain
 from treadle.passes.lower.conv_pool import lower_pooled
 from treadle.passes.lower.conv_shape import ConvShape
 from treadle.passes.lower.conv_strassen import lower_strassen
-from treadle.passes.lower.conv_tail import bias_of, has_readable_tail
 from treadle.passes.lower.conv_tiles import choose_tile, depthwise_tile, sum_registers
 from treadle.passes.lower.conv_winograd import lower_winograd
 from treadle.passes.lower.conv_winograd_cost import choose_cut
@@ -59,7 +59,7 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
     weights = node.operand(1)
     bias = bias_of(node)
     shape = ConvShape.of(node)
-    if shape is None or weights.dtype not in (f32, f64, i8) or weights.data is None or not has_readable_tail(node):
+    if shape is None or weights.dtype not in (f32, f64, i8) or weights.data is None or not has_readable_epilogue(node):
         return None
     if bias is not None and bias.data is None:
         return None

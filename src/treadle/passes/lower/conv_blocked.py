@@ -21,7 +21,7 @@ _FEW_UNITS = 20
 
 
 def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """A call of the direct kernel. None if the bias or a tail operand is of a kind it cannot read."""
+    """A call of the direct kernel. None if the bias or an epilogue operand is of a kind it cannot read."""
     x, out, factors = node.operand(0), node.output, Factors.of(node)
     if not factors.have_kernel(shape, ctx.target):
         return None
@@ -38,7 +38,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
             _spec(shape, factors, cut, operands, ctx.target),
             (out,),
             (x, *operands.values),
-            args=_args(shape, factors, cut, operands.tail.image_stride(out, ctx)),
+            args=_args(shape, factors, cut, operands.epilogue.image_stride(out, ctx)),
             chunks=cut.chunks,
             flops=flops,
             cost=ctx.flops_ns(flops / factors.each, nbytes(x) + nbytes(out), EFFICIENCY),
@@ -49,7 +49,7 @@ def lower_direct(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] 
 
 
 def _spec(shape: ConvShape, factors: Factors, cut: Cut, operands: Operands, target: Target) -> KernelSpec:
-    lanes, tile, tail = factors.lanes, cut.tile, operands.tail
+    lanes, tile, epilogue = factors.lanes, cut.tile, operands.epilogue
     padded = operands.padding is not None
     return KernelSpec.of(
         "conv",
@@ -73,8 +73,8 @@ def _spec(shape: ConvShape, factors: Factors, cut: Cut, operands: Operands, targ
         later=False,
         passes=cut.has_passes,
         bias=operands.bias is not None,
-        tail=tail.expr,
-        kinds=tail.kinds,
+        epilogue=epilogue.expr,
+        kinds=epilogue.kinds,
     )
 
 

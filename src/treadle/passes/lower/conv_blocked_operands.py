@@ -1,4 +1,4 @@
-"""What the kernel of direct convolution reads besides the input: packed weights, the first sums, padding, the tail."""
+"""What the kernel of direct convolution reads besides the input: packed weights, the first sums, padding, the epilogue."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.bf16_dot import pack_bf16
 from treadle.passes.lower.conv_blocked_cut import Cut
 from treadle.passes.lower.conv_blocked_factors import Factors
+from treadle.passes.lower.conv_epilogue import EpilogueOperands, epilogue_operands, zeros
 from treadle.passes.lower.conv_pack import pack_direct, pack_plain_input
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.conv_tail import TailOperands, tail_operands, zeros
 from treadle.passes.lower.vnni import pack_bytes
 
 
@@ -25,28 +25,28 @@ class Operands:
     weights: Value
     bias: Value | None
     padding: Value | None
-    tail: TailOperands
+    epilogue: EpilogueOperands
 
     @property
     def values(self) -> tuple[Value, ...]:
         """All of them in the order of the kernel's pointers."""
         given = (self.weights, self.bias, self.padding)
-        return tuple(value for value in given if value is not None) + self.tail.values
+        return tuple(value for value in given if value is not None) + self.epilogue.values
 
 
 def direct_operands(node: Node, shape: ConvShape, factors: Factors, cut: Cut, ctx: LowerContext) -> Operands | None:
-    """The operands of `node`, cut as `cut` says. None if the kernel cannot read the bias or an operand of the tail."""
-    tail = tail_operands(node, ctx, cut.outputs)
-    if tail is None:
+    """The operands of `node`, cut as `cut` says. None if the kernel cannot read the bias or an operand of the epilogue."""
+    epilogue = epilogue_operands(node, ctx, cut.outputs)
+    if epilogue is None:
         return None
-    bias, padding = tail.bias, None
+    bias, padding = epilogue.bias, None
     if cut.has_passes and bias is None:
         bias = zeros(node.output, ctx, cut.outputs)
     if factors.offset:
         bias = _less_offset(factors, bias, cut.outputs, ctx)
         if _leaves_input(shape, cut):
             padding = _padding(shape, factors, cut, ctx)
-    return Operands(_packed(shape, factors, cut.panel, ctx), bias, padding, tail)
+    return Operands(_packed(shape, factors, cut.panel, ctx), bias, padding, epilogue)
 
 
 def _less_offset(factors: Factors, bias: Value | None, padded: int, ctx: LowerContext) -> Value:

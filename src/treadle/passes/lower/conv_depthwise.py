@@ -9,9 +9,9 @@ from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import Array, LowerContext, nbytes, wanted_chunks
+from treadle.passes.lower.conv_epilogue import epilogue_operands
 from treadle.passes.lower.conv_pack import pack_within_blocks
 from treadle.passes.lower.conv_shape import ConvShape, Pair
-from treadle.passes.lower.conv_tail import tail_operands
 from treadle.passes.lower.conv_tiles import EFFICIENCY, depthwise_tile
 from treadle.passes.lower.load_imbalance import load_imbalance
 from treadle.plan.call import Call
@@ -19,17 +19,17 @@ from treadle.plan.kernel_spec import KernelSpec
 
 
 def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """A call of the kernel for groups within one block. None if it cannot read the bias or a tail operand."""
+    """A call of the kernel for groups within one block. None if it cannot read the bias or an epilogue operand."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "this kernel writes blocked"
     quads = x.dtype in BYTES
     dtype, lanes = f32 if quads else weights.known_dtype, out.layout.block
     blocks = -(-shape.outputs // lanes)
-    tail = tail_operands(node, ctx, blocks * lanes)
-    if tail is None or not weights.is_constant:
+    epilogue = epilogue_operands(node, ctx, blocks * lanes)
+    if epilogue is None or not weights.is_constant:
         return None
     if quads:
-        tail = tail.of_exact_sums(ctx)
+        epilogue = epilogue.of_exact_sums(ctx)
     tile = depthwise_tile(shape, ctx.target.registers)
     packed = _packed(weights, shape, dtype, lanes, ctx)
     spec = KernelSpec.of(
@@ -45,9 +45,9 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
         pad_left=shape.pads[1],
         segments=tile.segments,
         clamp_rows=shape.rows_leave_input,
-        bias=tail.bias is not None,
-        tail=tail.expr,
-        kinds=tail.kinds,
+        bias=epilogue.bias is not None,
+        epilogue=epilogue.expr,
+        kinds=epilogue.kinds,
     )
     planes, rows = shape.images * blocks, shape.out_size[0]
     flops = 2.0 * shape.multiply_adds
@@ -70,7 +70,7 @@ def lower_depthwise(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Cal
         shape.outputs,
         *(number for span in tile.spans for number in span),
     )
-    reads = tuple(value for value in (x, packed, tail.bias) if value is not None) + tail.values
+    reads = tuple(value for value in (x, packed, epilogue.bias) if value is not None) + epilogue.values
     chunks = -(-planes // planes_per_chunk) * row_chunks
     scratch = max(map(len, tile.segments)) * lanes * dtype.size if out.dtype != dtype else 0
     return [ctx.call(node, spec, (out,), reads, args=args, chunks=chunks, flops=flops, scratch=scratch)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape
 from treadle.passes.lower.base import LowerContext, cut
+from treadle.passes.lower.conv_epilogue import bias_of
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.conv_tail import bias_of
 from treadle.passes.lower.expr import is_native
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
@@ -16,14 +16,16 @@ _EFFICIENCY = 0.15
 
 
 def lower_plain(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """A call of the plain kernel. None if an operand has another layout or dtype, or the tail another dtype."""
-    out, tail = node.output, node.attrs.get("tail")
+    """A call of the plain kernel. None if an operand has another layout or dtype, or the epilogue another dtype."""
+    out, epilogue = node.output, node.attrs.get("epilogue")
     dtype = out.known_dtype
     operands = [value for value in node.inputs if value is not None]
     extra = node.inputs[3:]
     if any(value.dtype != dtype or value.layout is not None for value in operands) or None in extra:
         return None
-    if tail is not None and (len(tail.results) != 1 or tail.dtype(tail.results[0]) != dtype or not is_native(tail)):
+    if epilogue is not None and (
+        len(epilogue.results) != 1 or epilogue.dtype(epilogue.results[0]) != dtype or not is_native(epilogue)
+    ):
         return None
     strides = [
         _strides(_operand_shape(value.static_shape, len(out.static_shape))) for value in extra if value is not None
@@ -37,7 +39,7 @@ def lower_plain(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] |
         outputs_at_once=at_once,
         unit_stride=shape.strides[1] == 1,
         bias=bias is not None,
-        tail=tail,
+        epilogue=epilogue,
         kinds=tuple("row" if stride[3] else "one" for stride in strides),
     )
     flops = 2.0 * shape.multiply_adds

@@ -18,7 +18,7 @@ _BAND_SHARE = 0.5
 """The part of L2 that the rows between the two may fill."""
 
 _KINDS = {"scalar", "channel", "ragged"}
-"""Operands of a tail that are the same for all rows and images."""
+"""Operands of an epilogue that are the same for all rows and images."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower.base import Array, LowerContext
+from treadle.passes.lower.conv_epilogue import EpilogueOperands, epilogue_operands
 from treadle.passes.lower.conv_shape import ConvShape
 from treadle.passes.lower.conv_strassen_cut import Cut, choose_cut, groups_per_chunk, input_cost, product_cost
 from treadle.passes.lower.conv_strassen_weights import sum_weights
-from treadle.passes.lower.conv_tail import TailOperands, tail_operands
 from treadle.passes.lower.conv_tile_groups import odd
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
@@ -46,25 +46,25 @@ def is_strassen(node: Node, shape: ConvShape) -> bool:
 
 
 def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) -> list[Call] | None:
-    """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
+    """The calls that do the convolution as `cut` says. None if the epilogue has an operand they cannot read."""
     x, weights, out = node.operand(0), node.operand(1), node.output
     assert isinstance(out.layout, Blocked), "this kernel writes blocked"
     lanes, side, group, target = out.layout.block, cut.side, cut.group, ctx.target
-    tail = tail_operands(node, ctx, cut.out_groups * group.vectors * side * lanes)
-    if tail is None:
+    epilogue = epilogue_operands(node, ctx, cut.out_groups * group.vectors * side * lanes)
+    if epilogue is None:
         return None
     per_chunk = groups_per_chunk(cut, target)
     group_chunks = -(-cut.out_groups // per_chunk)
-    bias = () if tail.bias is None else (tail.bias,)
+    bias = () if epilogue.bias is None else (epilogue.bias,)
     cost = product_cost(cut, target) + input_cost(cut) * group_chunks
     points = _input_point(cut, lanes) + _product_point(cut, lanes)
     return [
         ctx.call(
             node,
-            _spec(shape, cut, tail, lanes),
+            _spec(shape, cut, epilogue, lanes),
             (out,),
-            (x, _summed(weights, shape, cut, lanes, ctx), *bias, *tail.values),
-            args=_args(shape, cut, lanes, per_chunk, tail.image_stride(out, ctx)),
+            (x, _summed(weights, shape, cut, lanes, ctx), *bias, *epilogue.values),
+            args=_args(shape, cut, lanes, per_chunk, epilogue.image_stride(out, ctx)),
             chunks=cut.units * group_chunks,
             flops=2.0 * shape.multiply_adds,
             cost=ctx.flops_ns(cost * 2.0 * lanes, 0.0, 1.0),
@@ -73,7 +73,7 @@ def strassen_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) ->
     ]
 
 
-def _spec(shape: ConvShape, cut: Cut, tail: TailOperands, lanes: int) -> KernelSpec:
+def _spec(shape: ConvShape, cut: Cut, epilogue: EpilogueOperands, lanes: int) -> KernelSpec:
     return KernelSpec.of(
         "conv_strassen",
         dtype=f32,
@@ -83,9 +83,9 @@ def _spec(shape: ConvShape, cut: Cut, tail: TailOperands, lanes: int) -> KernelS
         vectors=cut.group.vectors,
         heights=cut.group.heights,
         unroll=4,
-        bias=tail.bias is not None,
-        tail=tail.expr,
-        kinds=tail.kinds,
+        bias=epilogue.bias is not None,
+        epilogue=epilogue.expr,
+        kinds=epilogue.kinds,
     )
 
 

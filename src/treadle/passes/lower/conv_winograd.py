@@ -11,8 +11,8 @@ from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.passes.lower.base import Array, LowerContext
+from treadle.passes.lower.conv_epilogue import EpilogueOperands, epilogue_operands
 from treadle.passes.lower.conv_shape import ConvShape
-from treadle.passes.lower.conv_tail import TailOperands, tail_operands
 from treadle.passes.lower.conv_tile_groups import odd
 from treadle.passes.lower.conv_winograd_cost import choose_cut, groups_per_chunk, input_cost, product_cost
 from treadle.passes.lower.conv_winograd_cut import ALGORITHMS, Cut
@@ -47,16 +47,16 @@ def is_winograd(node: Node, shape: ConvShape) -> bool:
 
 
 def winograd_calls(node: Node, shape: ConvShape, cut: Cut, ctx: LowerContext) -> list[Call] | None:
-    """The calls that do the convolution as `cut` says. None if the tail has an operand they cannot read."""
+    """The calls that do the convolution as `cut` says. None if the epilogue has an operand they cannot read."""
     x, out = node.operand(0), node.output
     assert isinstance(out.layout, Blocked), "Winograd convolution writes blocked"
-    tail = tail_operands(node, ctx, cut.out_groups * cut.group.vectors * out.layout.block)
-    if tail is None:
+    epilogue = epilogue_operands(node, ctx, cut.out_groups * cut.group.vectors * out.layout.block)
+    if epilogue is None:
         return None
     if cut.fused:
-        return [_product_call(node, shape, cut, x, tail, ctx)]
+        return [_product_call(node, shape, cut, x, epilogue, ctx)]
     tiles = ctx.temporary(f"{out.name}.tiles", f32, (cut.tile_groups, prod(cut.reach), _input_point(cut, ctx)))
-    return [_input_call(node, shape, cut, tiles, ctx), _product_call(node, shape, cut, tiles, tail, ctx)]
+    return [_input_call(node, shape, cut, tiles, ctx), _product_call(node, shape, cut, tiles, epilogue, ctx)]
 
 
 def _spec(family: str, cut: Cut, source: Value, lanes: int, **more: Hashable) -> KernelSpec:
@@ -82,7 +82,9 @@ def _input_call(node: Node, shape: ConvShape, cut: Cut, tiles: Value, ctx: Lower
     )
 
 
-def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: TailOperands, ctx: LowerContext) -> Call:
+def _product_call(
+    node: Node, shape: ConvShape, cut: Cut, source: Value, epilogue: EpilogueOperands, ctx: LowerContext
+) -> Call:
     """The call that multiplies, transforms back and stores; `source` is the input, or its tiles."""
     lanes, group, points = ctx.target.lanes(f32), cut.group, prod(cut.reach)
     per_chunk = groups_per_chunk(cut, shape, ctx.target, streamed=ctx.streamed_weights)
@@ -102,9 +104,9 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         unroll=next(turn for turn in (4, 2, 1) if shape.channels % turn == 0),
         fused=cut.fused,
         **_section_params(shape, cut, lanes),
-        bias=tail.bias is not None,
-        tail=tail.expr,
-        kinds=tail.kinds,
+        bias=epilogue.bias is not None,
+        epilogue=epilogue.expr,
+        kinds=epilogue.kinds,
     )
     out_block = elements(shape.out_size) * lanes
     args = (
@@ -112,7 +114,7 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         cut.tile_groups,
         cut.out_groups,
         per_chunk,
-        tail.image_stride(node.output, ctx),
+        epilogue.image_stride(node.output, ctx),
         out_block,
         *shape.out_size,
         shape.outputs,
@@ -124,7 +126,7 @@ def _product_call(node: Node, shape: ConvShape, cut: Cut, source: Value, tail: T
         node,
         spec,
         (node.output,),
-        (source, weights, *(() if tail.bias is None else (tail.bias,)), *tail.values),
+        (source, weights, *(() if epilogue.bias is None else (epilogue.bias,)), *epilogue.values),
         args=args,
         chunks=cut.tile_groups * group_chunks,
         flops=2.0 * shape.multiply_adds,

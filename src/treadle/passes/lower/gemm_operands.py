@@ -27,7 +27,7 @@ class Matrices:
 
     @property
     def kind(self) -> str:
-        """Which of rows and columns count: `scalar` (neither), `row`, `column` or `full`, as tails call it."""
+        """Which of rows and columns count: `scalar` (neither), `row`, `column` or `full`, as epilogues call it."""
         return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
             self.row != 0, self.column != 0
         ]
@@ -47,7 +47,7 @@ class Operands:
     a: Matrices
     b: Matrices
     out: Matrices
-    tail: tuple[Matrices, ...]
+    epilogue: tuple[Matrices, ...]
 
     @property
     def transposed(self) -> Operands:
@@ -59,12 +59,12 @@ class Operands:
             a=self.b.transposed,
             b=self.a.transposed,
             out=self.out.transposed,
-            tail=tuple(operand.transposed for operand in self.tail),
+            epilogue=tuple(operand.transposed for operand in self.epilogue),
         )
 
     @property
     def every(self) -> tuple[Matrices, ...]:
-        return (self.a, self.b, self.out, *self.tail)
+        return (self.a, self.b, self.out, *self.epilogue)
 
     @property
     def batches(self) -> int:
@@ -118,7 +118,7 @@ def operands_of(node: Node) -> Operands:
             b_strides[-1] if columns != 1 else 1,
         ),
         out=of_output(node.output),
-        tail=tuple(of_output(node.operand(index)) for index in range(2, len(node.inputs))),
+        epilogue=tuple(of_output(node.operand(index)) for index in range(2, len(node.inputs))),
     )
     return _merge_rows(_merge_batch(found))
 
@@ -156,7 +156,7 @@ def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
         a=of(operands.a),
         b=of(operands.b),
         out=of(operands.out),
-        tail=tuple(of(operand) for operand in operands.tail),
+        epilogue=tuple(of(operand) for operand in operands.epilogue),
     )
 
 
@@ -180,7 +180,7 @@ def _merge_rows(operands: Operands) -> Operands:
     """The innermost batch dimension made rows, while b is the same along it and rows stay evenly spaced."""
     while operands.batch and operands.b.batch[-1] == 0:
         size, rows = operands.batch[-1], operands.rows
-        spaced = (operands.a, operands.out, *operands.tail)
+        spaced = (operands.a, operands.out, *operands.epilogue)
         if rows != 1 and any(each.batch[-1] != each.row * rows for each in spaced):
             break
 
@@ -192,7 +192,7 @@ def _merge_rows(operands: Operands) -> Operands:
             rows=rows * size,
             a=of(operands.a),
             out=of(operands.out),
-            tail=tuple(of(operand) for operand in operands.tail),
+            epilogue=tuple(of(operand) for operand in operands.epilogue),
         )
         operands = _pick(merged, range(len(operands.batch) - 1))
     return operands

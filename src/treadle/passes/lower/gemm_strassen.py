@@ -49,8 +49,8 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
         rows=tile.heights,
         vectors=tile.vectors,
         lines=-(-4 * turn // (tile.blocks * PRODUCTS)),
-        tail=node.attrs.get("tail"),
-        kinds=tuple(operand.kind for operand in product.tail),
+        epilogue=node.attrs.get("epilogue"),
+        kinds=tuple(operand.kind for operand in product.epilogue),
     )
     args = (
         *extents,
@@ -62,14 +62,14 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
         chosen.pair_chunks,
         result if chosen.parts > 1 else 0,
         product.out.row,
-        *(operand.row for operand in product.tail),
+        *(operand.row for operand in product.epilogue),
     )
     kept = chosen.pairs_per_chunk if chosen.parts > 1 else 1
     multiplying = ctx.call(
         node,
         spec,
         (node.output,),
-        (left, _blocks(ctx, product, chosen, width), *(operand.value for operand in product.tail)),
+        (left, _blocks(ctx, product, chosen, width), *(operand.value for operand in product.epilogue)),
         args=args,
         chunks=chosen.chunks,
         flops=2.0 * product.rows * product.columns * product.depth,

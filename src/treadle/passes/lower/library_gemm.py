@@ -1,6 +1,6 @@
 """matmul by a library: what the matmul provider can take, in chunks of one product each; treadle's kernels for the rest.
 
-A product with a tail becomes two calls: the library's product, then a loop that applies the tail.
+A product with an epilogue becomes two calls: the library's product, then a loop that applies the epilogue.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ def _by_library(node: Node, ctx: LowerContext, provider: Provider) -> list[Call]
     if len(node.outputs) != 1 or node.operand(1).known_dtype != dtype or dtype not in provider.dtypes:
         dtypes = " and ".join(map(str, provider.dtypes))
         return f"it multiplies {dtypes}, this is {dtype} by {node.operand(1).known_dtype}"
-    product = replace(operands_of(node), tail=())
+    product = replace(operands_of(node), epilogue=())
     ways = [way for way in (product, product.transposed) if _fits(way)]
     refusal = _refusal(product, ways, provider)
     if refusal is not None:
         return refusal
-    tail = node.attrs.get("tail")
-    if tail is None:
+    epilogue = node.attrs.get("epilogue")
+    if epilogue is None:
         return [_call(node, ctx, ways[0], dtype, provider)]
     raw = ctx.temporary(f"{node.output.name}.product", dtype, node.output.static_shape)
     way = replace(ways[0], out=replace(ways[0].out, value=raw))
     operands = [raw, *(node.operand(index) for index in range(2, len(node.inputs)))]
-    after = lower_expr(node, tail, (node.output,), operands, ctx)
+    after = lower_expr(node, epilogue, (node.output,), operands, ctx)
     if after is None:
-        return "no loop applies its tail"
+        return "no loop applies its epilogue"
     return [_call(node, ctx, way, dtype, provider), *after]
 
 

@@ -76,10 +76,10 @@ def _is_dot_products(product: Operands) -> bool:
 
 
 def _oriented(product: Operands) -> Operands | None:
-    """The product or its transpose, so that columns of the result and of tail operands are contiguous."""
+    """The product or its transpose, so that columns of the result and of epilogue operands are contiguous."""
 
     def fits(each: Operands) -> bool:
-        columns = (each.out, *each.tail)
+        columns = (each.out, *each.epilogue)
         return each.columns == 1 or (each.out.column == 1 and all(one.column in (0, 1) for one in columns))
 
     ways = [way for way in (product, product.transposed) if fits(way)]
@@ -128,14 +128,14 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         batch_rank=len(product.batch),
         ahead=panels_ahead(grid, width * dtype.size, cut_up.part < depth) if asks else (0, 0),
         parts=cut_up.part < depth,
-        tail=node.attrs.get("tail"),
-        kinds=tuple(operand.kind for operand in product.tail),
+        epilogue=node.attrs.get("epilogue"),
+        kinds=tuple(operand.kind for operand in product.epilogue),
     )
     product_call = ctx.call(
         node,
         spec,
         (node.output,),
-        (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
+        (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
         args=_args(product, tile, cut_up, right.panel),
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
@@ -202,7 +202,7 @@ def _args(product: Operands, tile: Tile, cut_up: _CutUp, b_panel: int) -> tuple[
         grid.block_chunks,
         grid.panel_chunks,
         cut_up.part,
-        *(operand.row for operand in product.tail),
+        *(operand.row for operand in product.epilogue),
         *product.batch,
         *(step for each in product.every for step in each.batch),
     )
@@ -219,14 +219,14 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
         dtype=dtype,
         vectors=1,
         batch_rank=len(product.batch),
-        tail=node.attrs.get("tail"),
-        kinds=tuple(operand.kind for operand in product.tail),
+        epilogue=node.attrs.get("epilogue"),
+        kinds=tuple(operand.kind for operand in product.epilogue),
     )
     return ctx.call(
         node,
         spec,
         (node.output,),
-        (product.a.value, product.b.value, *(operand.value for operand in product.tail)),
+        (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
         args=(
             product.columns,
             product.depth,

@@ -1,4 +1,4 @@
-"""What convolutions do with finished sums: apply the fused tail, then store them, blocked."""
+"""What convolutions do with finished sums: apply the fused epilogue, then store them, blocked."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelSpec
 
 _HEAVY = LONG_OPS | {"div", "reciprocal", "sqrt", "rsqrt"}
-"""Ops that take so long that a tail with them is emitted once a block, in a loop, instead of once a vector."""
+"""Ops that take so long that an epilogue with them is emitted once a block, in a loop, instead of once a vector."""
 
 
-class Tail:
-    """The fused tail of a convolution kernel.
+class Epilogue:
+    """The fused epilogue of a convolution kernel.
 
     `spec["kinds"]` says how each further operand is read: `scalar` (one element), `channel` (one element an
     output channel, padded to whole vectors), `ragged` (the same, not padded), `image` (one element an image and output
@@ -30,7 +30,7 @@ class Tail:
 
     def __init__(self, k: Kernel, spec: KernelSpec, first_pointer: int, outputs: Index) -> None:
         self.k = k
-        self.expr = spec["tail"]
+        self.expr = spec["epilogue"]
         self.dtype, self.lanes = spec["dtype"], spec["lanes"]
         self.result: DType = self.dtype if self.expr is None else self.expr.dtype(self.expr.results[0])
         self._kinds: tuple[str, ...] = spec["kinds"]
@@ -61,7 +61,7 @@ class Tail:
             store(k, value, base, k.add(start, number // width * lanes), self.dtype)
         for v, out in enumerate(outs):
             base, start = places[v]
-            with loop(k, 0, pixels * lanes, lanes, name="tail") as turn:
+            with loop(k, 0, pixels * lanes, lanes, name="epilogue") as turn:
                 at = k.add(out, turn.index)
                 value = load(k, base, k.add(start, turn.index), self.dtype, lanes)
                 store(k, self._apply(value, fixed[v], at), k.pointer(0), at, self.result)
@@ -101,7 +101,7 @@ class Tail:
         return found
 
     def _apply(self, value: ir.Value, fixed: list[ir.Value | None], at: Index) -> ir.Value:
-        """The tail of `value`, whose place in the output is `at`."""
+        """The epilogue of `value`, whose place in the output is `at`."""
         k = self.k
         if self.expr is None:
             return value

@@ -5,24 +5,24 @@ import math
 import pytest
 
 from treadle import dtypes
-from treadle.passes.fuse_tail import FuseTail
+from treadle.passes.fuse_epilogue import FuseEpilogue
 
 
-def tail_ops(node):
-    return [step.op for step in node.attrs["tail"].steps if step.op != "const"]
+def epilogue_ops(node):
+    return [step.op for step in node.attrs["epilogue"].steps if step.op != "const"]
 
 
 def test_bias_residual_and_relu(write, apply):
     """
-    Bias, residual add and activation end in the tail of the convolution, which names them all.
+    Bias, residual add and activation end in the epilogue of the convolution, which names them all.
     """
     x = write.input(1, 4, 5, 5)
     y = write.op("add", write.conv(x, (4, 4), write.weights(4)), x)
     graph = write.done(write.op("relu", y, name="act"))
 
-    assert apply(graph, FuseTail()) == ["conv"]
+    assert apply(graph, FuseEpilogue()) == ["conv"]
     node = graph.nodes[0]
-    assert tail_ops(node) == ["add", "add", "relu"]
+    assert epilogue_ops(node) == ["add", "add", "relu"]
     assert node.inputs[2] is None
     assert node.operand(3).shape == (4, 1, 1)
     assert node.operand(4) is x
@@ -38,20 +38,20 @@ def test_value_used_several_times(write, apply):
     inner = write.op("mul", y, write.op("add", error, write.constant(1)))
     graph = write.done(write.op("mul", inner, write.constant(0.5)))
 
-    assert apply(graph, FuseTail()) == ["matmul"]
-    assert tail_ops(graph.nodes[0]) == ["add", "mul", "erf", "add", "mul", "mul"]
+    assert apply(graph, FuseEpilogue()) == ["matmul"]
+    assert epilogue_ops(graph.nodes[0]) == ["add", "mul", "erf", "add", "mul", "mul"]
 
 
-def test_tail_ends_where_a_value_is_read_elsewhere(write, apply):
+def test_epilogue_ends_where_a_value_is_read_elsewhere(write, apply):
     """
-    The tail ends at a value with other readers; what follows stays outside.
+    The epilogue ends at a value with other readers; what follows stays outside.
     """
     y = write.op("relu", write.conv(write.input(1, 3, 5, 5), (3, 4)))
     graph = write.done(write.op("exp", y), write.op("max_pool", y, kernel=(2, 2), strides=(2, 2), pads=(0, 0, 0, 0),
                                                     dilations=(1, 1), ceil_mode=False))  # fmt: skip
 
-    assert apply(graph, FuseTail()) == ["conv", "exp", "max_pool"]
-    assert tail_ops(graph.nodes[0]) == ["relu"]
+    assert apply(graph, FuseEpilogue()) == ["conv", "exp", "max_pool"]
+    assert epilogue_ops(graph.nodes[0]) == ["relu"]
 
 
 def test_graph_output_is_not_swallowed(write, apply):
@@ -61,28 +61,28 @@ def test_graph_output_is_not_swallowed(write, apply):
     y = write.conv(write.input(1, 3, 5, 5), (3, 4))
     graph = write.done(y, write.op("relu", y))
 
-    assert apply(graph, FuseTail()) == ["conv", "relu"]
+    assert apply(graph, FuseEpilogue()) == ["conv", "relu"]
 
 
 def test_larger_operand_stays_outside(write, apply):
     """
-    An operand that would broadcast the result is no tail operand.
+    An operand that would broadcast the result is no epilogue operand.
     """
     y = write.matmul(write.input(1, 3), write.weights(3, 4))
     graph = write.done(write.op("add", y, write.input(5, 4, name="z")))
 
-    assert apply(graph, FuseTail()) == ["matmul", "add"]
+    assert apply(graph, FuseEpilogue()) == ["matmul", "add"]
 
 
 def test_operand_that_depends_on_the_producer_stays_outside(write, apply):
     """
-    An operand computed from the result by something that is not scalar cannot be in the tail.
+    An operand computed from the result by something that is not scalar cannot be in the epilogue.
     """
     y = write.matmul(write.input(2, 3), write.weights(3, 3))
     total = write.op("reduce_sum", y, axes=(1,), keepdims=True)
     graph = write.done(write.op("div", y, total))
 
-    assert apply(graph, FuseTail()) == ["matmul", "reduce_sum", "div"]
+    assert apply(graph, FuseEpilogue()) == ["matmul", "reduce_sum", "div"]
 
 
 def test_deeper_producer_takes_the_residual_add(write, apply):
@@ -96,14 +96,14 @@ def test_deeper_producer_takes_the_residual_add(write, apply):
     graph = write.done(write.op("relu", write.op("add", deep, shortcut)))
     name = deep.producer.name
 
-    assert apply(graph, FuseTail()) == ["conv", "conv", "conv"]
+    assert apply(graph, FuseEpilogue()) == ["conv", "conv", "conv"]
     assert graph.nodes[-1].name.startswith(f"{name}+")
-    assert tail_ops(graph.nodes[-1]) == ["add", "relu"]
+    assert epilogue_ops(graph.nodes[-1]) == ["add", "relu"]
 
 
 def test_large_products_that_are_ready_together_stay_independent(write, apply):
     """
-    A sum of two large products is in the tail of neither, so that both can run at once; small ones are fused.
+    A sum of two large products is in the epilogue of neither, so that both can run at once; small ones are fused.
     """
 
     def total(size):
@@ -113,8 +113,8 @@ def test_large_products_that_are_ready_together_stay_independent(write, apply):
     large, small = total(256), total(16)
     graph = write.done(large, small)
 
-    assert sorted(apply(graph, FuseTail())) == ["add", "matmul", "matmul", "matmul", "matmul"]
-    assert sum("tail" in node.attrs for node in graph.nodes) == 1
+    assert sorted(apply(graph, FuseEpilogue())) == ["add", "matmul", "matmul", "matmul", "matmul"]
+    assert sum("epilogue" in node.attrs for node in graph.nodes) == 1
 
 
 def test_two_residuals_make_no_cycle(write, apply):
@@ -127,21 +127,21 @@ def test_two_residuals_make_no_cycle(write, apply):
     other = write.conv(write.op("exp", total), (3, 3))
     graph = write.done(write.op("mul", other, write.op("sigmoid", total)))
 
-    assert set(apply(graph, FuseTail())) <= {"conv", "exp", "sigmoid"}
+    assert set(apply(graph, FuseEpilogue())) <= {"conv", "exp", "sigmoid"}
 
 
 def test_computed_bias(write, apply):
     """
-    A bias that the graph computes goes to the tail through a reshape.
+    A bias that the graph computes goes to the epilogue through a reshape.
     """
     bias = write.op("exp", write.input(4, name="b"))
     graph = write.done(write.conv(write.input(1, 3, 5, 5), (3, 4), bias))
 
-    assert sorted(apply(graph, FuseTail())) == ["conv", "exp", "reshape"]
+    assert sorted(apply(graph, FuseEpilogue())) == ["conv", "exp", "reshape"]
     assert graph.nodes[-1].inputs[2] is None
 
 
-def test_conditions_inside_a_tail(write, apply):
+def test_conditions_inside_an_epilogue(write, apply):
     """
     Comparisons and choices are scalar ops like others, also with a condition from outside.
     """
@@ -151,30 +151,30 @@ def test_conditions_inside_a_tail(write, apply):
     positive = write.op("gt", y, write.constant(0))
     graph = write.done(write.op("where", positive, y, write.op("mul", y, write.constant(0.1))))
 
-    assert apply(graph, FuseTail()) == ["matmul"]
+    assert apply(graph, FuseEpilogue()) == ["matmul"]
 
 
-def test_change_of_type_ends_a_tail(write, apply):
+def test_change_of_type_ends_an_epilogue(write, apply):
     """
-    A tail gives the type of its producer: a cast to another one stays outside, one there and back is inside.
+    An epilogue gives the type of its producer: a cast to another one stays outside, one there and back is inside.
     """
     y = write.matmul(write.input(2, 3), write.weights(3, 4))
     wide = write.op("exp", write.op("cast", y, to=dtypes.f64))
     narrow = write.op("cast", wide, to=dtypes.f32)
     graph = write.done(write.op("cast", narrow, to=dtypes.i32))
 
-    assert apply(graph, FuseTail()) == ["matmul", "cast"]
-    assert tail_ops(graph.nodes[0]) == ["cast", "exp", "cast"]
+    assert apply(graph, FuseEpilogue()) == ["matmul", "cast"]
+    assert epilogue_ops(graph.nodes[0]) == ["cast", "exp", "cast"]
 
 
 @pytest.mark.parametrize("count", [24, 25])
 def test_long_chain_is_cut(write, apply, count):
     """
-    A tail has a limited number of steps; the rest of the chain stays outside.
+    An epilogue has a limited number of steps; the rest of the chain stays outside.
     """
     y = write.matmul(write.input(2, 3), write.weights(3, 4))
     for _ in range(count):
         y = write.op("tanh", y)
     graph = write.done(y)
 
-    assert apply(graph, FuseTail()) == ["matmul"] + ["tanh"] * (count - 24)
+    assert apply(graph, FuseEpilogue()) == ["matmul"] + ["tanh"] * (count - 24)

@@ -1,4 +1,4 @@
-"""How the operands of a convolution's fused tail are read by its kernel."""
+"""How the operands of a convolution's fused epilogue are read by its kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from treadle.passes.lower.expr import is_native, may_fail
 
 
 @dataclass(frozen=True, slots=True)
-class TailOperands:
+class EpilogueOperands:
     """What becomes of sums: they begin at `bias`, and `expr` is applied to them when they are finished.
 
     For each operand of `expr` after the first, `kinds` says how it is read, `values` from where. `bias` is
@@ -34,7 +34,7 @@ class TailOperands:
         """Elements from one image of the blocked result `out` to the next; what is read with it lies like it."""
         return image_stride(out, ctx, alone="full" in self.kinds)
 
-    def of_exact_sums(self, ctx: LowerContext) -> TailOperands:
+    def of_exact_sums(self, ctx: LowerContext) -> EpilogueOperands:
         """The same for sums of integers that come as f32, and so does the bias they begin with."""
         expr = _of_floats(self.expr or Expr((i32,), (), (0,)))
         bias = self.bias
@@ -58,7 +58,7 @@ def _of_floats(expr: Expr) -> Expr:
 
 
 _QUANTIZED = (i32, f32, u8, i8, bf16)
-"""What tails of integer sums read and write."""
+"""What epilogues of integer sums read and write."""
 
 
 def bias_of(node: Node) -> Value | None:
@@ -83,9 +83,9 @@ def classify(shape: StaticShape, out: StaticShape) -> str | None:
     return None
 
 
-def has_readable_tail(node: Node) -> bool:
-    """Whether the blocked kernels can read every operand of `node`'s tail, those of full shape being blocked alike."""
-    expr: Expr | None = node.attrs.get("tail")
+def has_readable_epilogue(node: Node) -> bool:
+    """Whether the blocked kernels can read every operand of `node`'s epilogue, those of full shape being blocked alike."""
+    expr: Expr | None = node.attrs.get("epilogue")
     out, dtype = node.output, node.operand(1).known_dtype
     if expr is None:
         return True
@@ -98,36 +98,36 @@ def has_readable_tail(node: Node) -> bool:
     )
 
 
-def tail_operands(node: Node, ctx: LowerContext, padded: int) -> TailOperands | None:
-    """The bias and the operands of `node`'s tail for a kernel that computes `padded` output channels.
+def epilogue_operands(node: Node, ctx: LowerContext, padded: int) -> EpilogueOperands | None:
+    """The bias and the operands of `node`'s epilogue for a kernel that computes `padded` output channels.
 
     Constants with one element a channel are padded; others that do not fill whole vectors are `ragged`. A
-    bias that the tail begins with becomes the sums' first value. None if the kernels cannot read an operand.
+    bias that the epilogue begins with becomes the sums' first value. None if the kernels cannot read an operand.
     """
     bias, out = bias_of(node), node.output
-    if not has_readable_tail(node) or (bias is not None and bias.data is None):
+    if not has_readable_epilogue(node) or (bias is not None and bias.data is None):
         return None
     first = None if bias is None else channel_constant(bias, ctx, padded)
     kinds: list[str] = []
     values: list[Value] = []
     for operand in node.inputs[3:]:
-        assert operand is not None, "a readable tail has all its operands"
+        assert operand is not None, "a readable epilogue has all its operands"
         value, kind = operand, classify(operand.static_shape, out.static_shape)
-        assert kind is not None, "a readable tail has operands of known kinds only"
+        assert kind is not None, "a readable epilogue has operands of known kinds only"
         if kind == "full" and value.layout != out.layout:
             return None
         if kind == "channel":
             value, kind = _channel_operand(value, ctx, padded)
         kinds.append(kind)
         values.append(value)
-    expr: Expr | None = node.attrs.get("tail")
+    expr: Expr | None = node.attrs.get("epilogue")
     number = None if expr is None else leading_bias(expr)
     if number is not None and first is None and kinds[number - 1] == "channel" and values[number - 1].is_constant:
         assert expr is not None, "its number was found in it"
         first = values.pop(number - 1)
         kinds.pop(number - 1)
         expr = without_leading_bias(expr, number)
-    return TailOperands(first, expr, tuple(kinds), tuple(values))
+    return EpilogueOperands(first, expr, tuple(kinds), tuple(values))
 
 
 def leading_bias(expr: Expr) -> int | None:

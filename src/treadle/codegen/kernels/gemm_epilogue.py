@@ -1,4 +1,4 @@
-"""What a matrix product does with finished sums: the fused tail, then the store."""
+"""What a matrix product does with finished sums: the fused epilogue, then the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT_STEPS = 8
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tail operand of one matrix of the batch: element (row, column) at base + row * row_stride + column.
+    """An epilogue operand of one matrix of the batch: element (row, column) at base + row * row_stride + column.
 
     `kind`: `scalar` (neither counts), `row` (columns do not count), `column` (rows do not count), `full`.
     """
@@ -30,19 +30,19 @@ class Operand:
     kind: str
 
 
-class Tail:
-    """Finishes blocks of one product kernel. `spec`: dtype, vectors, tail (an Expr or None)."""
+class Epilogue:
+    """Finishes blocks of one product kernel. `spec`: dtype, vectors, epilogue (an Expr or None)."""
 
     def __init__(self, k: Kernel, spec: KernelSpec) -> None:
         self.k = k
         self.dtype = spec["dtype"]
-        self.expr = spec["tail"]
+        self.expr = spec["epilogue"]
         self.lanes = k.target.lanes(self.dtype)
         self.vectors = spec["vectors"]
         self.width = self.vectors * self.lanes
         steps = () if self.expr is None else self.expr.steps
         self.is_long = len(steps) > _SHORT_STEPS or any(step.op in LONG_OPS for step in steps)
-        """Whether a tail is emitted once and applied in a loop, instead of once a vector of the block."""
+        """Whether an epilogue is emitted once and applied in a loop, instead of once a vector of the block."""
 
     @property
     def result(self) -> ir.Type:
@@ -104,7 +104,7 @@ class Tail:
     def apply(
         self, value: ir.Value, operands: list[Operand], row: Index, column: Index, mask: ir.Value | None
     ) -> ir.Value:
-        """The tail of one vector of the product, whose first element is (row, column)."""
+        """The epilogue of one vector of the product, whose first element is (row, column)."""
         if self.expr is None:
             return value
         k = self.k

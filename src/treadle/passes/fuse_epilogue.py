@@ -1,8 +1,8 @@
 """Lets a convolution or matmul finish its elements while they are in registers.
 
-The scalar ops that follow (bias, residual add, activation) become the `tail` attribute of the
+The scalar ops that follow (bias, residual add, activation) become the `epilogue` attribute of the
 producer: an Expr whose operand 0 is the producer's own result and whose other operands are the
-node's inputs after its own. The tail works on the node's final shape (after `out_perm`).
+node's inputs after its own. The epilogue works on the node's final shape (after `out_perm`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from treadle.passes.track_dependence import Dependence
 _OWN_INPUTS = {"conv": 3, "matmul": 2}
 
 _OF_INTEGERS = frozenset({"cast", "add", "sub", "mul", "clip", "min", "max"})
-"""Scalar ops that tails of integer sums do to integers: none that may fail."""
+"""Scalar ops that epilogues of integer sums do to integers: none that may fail."""
 
 WORTH_A_WORKER = 1 << 22
 """Multiplications (some 30 us of one core) from which on two independent producers are better left independent."""
 
 
-class FuseTail:
-    """%c = conv(%x, %w, %b); %s = add(%c, %r); %y = relu(%s)  ->  %y = conv(%x, %w, _, %b', %r) tail
+class FuseEpilogue:
+    """%c = conv(%x, %w, %b); %s = add(%c, %r); %y = relu(%s)  ->  %y = conv(%x, %w, _, %b', %r) epilogue
 
     The largest set of scalar nodes that leaves by one value is taken: every reader of an inner value
     is inside. Other operands must broadcast to the result and must not depend on the producer. Where
@@ -44,11 +44,11 @@ class FuseTail:
     time and large enough to be worth a worker each, neither does: it would have to wait for the other.
     """
 
-    name = "fuse_tail"
+    name = "fuse_epilogue"
 
     def run(self, graph: Graph, context: PassContext) -> bool:
         changed = sweep(graph, context, {"conv": (bias_apart,)})
-        producers = [node for node in graph.nodes if node.op in _OWN_INPUTS and _can_have_tail(node)]
+        producers = [node for node in graph.nodes if node.op in _OWN_INPUTS and _can_have_epilogue(node)]
         dependence = Dependence(graph, producers)
         place = {node: i for i, node in enumerate(graph.nodes)}
         depth = {node: dependence.before[node].bit_count() for node in producers}
@@ -67,15 +67,15 @@ class FuseTail:
         return changed or bool(removed)
 
 
-def _can_have_tail(node: Node) -> bool:
+def _can_have_epilogue(node: Node) -> bool:
     value = node.output
-    if value.dtype is None or value.shape is None or "tail" in node.attrs:
+    if value.dtype is None or value.shape is None or "epilogue" in node.attrs:
         return False
     return value.dtype.is_float or _sums_bytes(node)
 
 
 def _sums_bytes(node: Node) -> bool:
-    """Whether `node` multiplies numbers of 8 bits: its tail may be of integers, and may give others than it is given."""
+    """Whether `node` multiplies numbers of 8 bits: its epilogue may be of integers, and may give others than it is given."""
     return node.operand(0).dtype in BYTES
 
 
@@ -139,7 +139,7 @@ def _region(
 
 
 def _sources(producer: Node, region: Sequence[Node], limits: Limits) -> list[Node]:
-    """What dequantizes operands of `region`, so that a tail of bytes reads these as bytes, a quarter of the memory."""
+    """What dequantizes operands of `region`, so that an epilogue of bytes reads these as bytes, a quarter of the memory."""
     if not _sums_bytes(producer):
         return []
     found: list[Node] = []
@@ -204,7 +204,7 @@ def _broadcasts_to(value: Value, shape: tuple[int, ...]) -> bool:
 def _fuse(
     graph: Graph, producer: Node, region: Sequence[Node], sources: Sequence[Node], dependence: Dependence
 ) -> None:
-    """Move `region`, and copies of `sources`, into the tail of `producer`, which makes the region's last value from now on."""
+    """Move `region`, and copies of `sources`, into the epilogue of `producer`, which makes the region's last value from now on."""
     start, result = producer.output, region[-1].output
     made = {node.output for node in sources}
     before = next((i for i, node in enumerate(region) if made.intersection(node.inputs)), 0)
@@ -219,7 +219,7 @@ def _fuse(
         graph.set_input(producer, index, value)
     producer.take_over([producer, *region])
     producer.name = join_names([producer, *region])
-    producer.attrs = {**producer.attrs, "tail": expr}
+    producer.attrs = {**producer.attrs, "epilogue": expr}
     start.producer = None
     producer.outputs = [result]
     result.producer = producer
@@ -229,7 +229,7 @@ def _fuse(
 def bias_apart(node: Node, edit: Edit) -> Value | None:
     """conv(x, w, b: [M]) -> add(conv(x, w, _), b': [M, 1, ...])"""
     bias = node.inputs[2] if len(node.inputs) > 2 else None
-    if bias is None or bias.shape is None or node.output.shape is None or "tail" in node.attrs:
+    if bias is None or bias.shape is None or node.output.shape is None or "epilogue" in node.attrs:
         return None
     shape = (bias.static_shape[0], *([1] * (len(node.output.shape) - 2)))
     if bias.data is not None:
