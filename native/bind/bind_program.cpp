@@ -27,7 +27,7 @@ namespace {
 using Pointers = std::vector<std::pair<std::int64_t, std::int64_t>>;
 using PyStep = std::tuple<nb::object, Pointers, std::vector<std::int64_t>, std::int64_t, double>;
 using PyTask = std::tuple<std::int64_t, std::int64_t, double, bool>;
-using PySlot = std::pair<std::string, std::int64_t>;
+using PyBuffer = std::pair<std::string, std::int64_t>;
 
 // Exception classes; they live as long as the process.
 PyObject* kernel_failure = nullptr;
@@ -93,7 +93,7 @@ treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_
         spec.kernel = reinterpret_cast<treadle::Kernel>(nb::cast<std::uintptr_t>(code));
     }
     spec.pointers.reserve(pointers.size());
-    for (const auto& [slot, offset] : pointers) spec.pointers.push_back({slot, offset});
+    for (const auto& [buffer, offset] : pointers) spec.pointers.push_back({buffer, offset});
     spec.args = std::move(args);
     spec.chunks = chunks;
     spec.cost_ns = cost_ns;
@@ -101,17 +101,17 @@ treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_
     return spec;
 }
 
-treadle::SlotSpec to_slot(std::size_t index, const PySlot& slot) {
-    const auto& [kind, value] = slot;
-    if (kind == "arena") return {treadle::SlotKind::arena, value};
-    if (kind == "constant") return {treadle::SlotKind::constant, value};
-    if (kind == "bound") return {treadle::SlotKind::bound, value};
-    throw std::invalid_argument("slot " + std::to_string(index) +
+treadle::BufferSpec to_buffer(std::size_t index, const PyBuffer& buffer) {
+    const auto& [kind, value] = buffer;
+    if (kind == "arena") return {treadle::BufferKind::arena, value};
+    if (kind == "constant") return {treadle::BufferKind::constant, value};
+    if (kind == "bound") return {treadle::BufferKind::bound, value};
+    throw std::invalid_argument("buffer " + std::to_string(index) +
                                 ": kind must be 'arena', 'constant' or 'bound', got '" + kind + "'");
 }
 
 PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& tasks,
-                        const std::vector<std::vector<std::int64_t>>& successors, const std::vector<PySlot>& slots,
+                        const std::vector<std::vector<std::int64_t>>& successors, const std::vector<PyBuffer>& buffers,
                         std::int64_t arena_bytes, std::int64_t scratch_bytes, const std::vector<int>& max_workers) {
     if (!max_workers.empty() && max_workers.size() != steps.size()) {
         throw std::invalid_argument("max_workers: wanted one number a step = " + std::to_string(steps.size()) +
@@ -126,9 +126,9 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     for (const auto& [first, count, priority, blocking] : tasks) {
         task_specs.push_back({first, count, priority, blocking});
     }
-    std::vector<treadle::SlotSpec> slot_specs;
-    for (std::size_t i = 0; i < slots.size(); ++i) slot_specs.push_back(to_slot(i, slots[i]));
-    auto program = std::make_unique<PyProgram>(std::move(step_specs), task_specs, successors, slot_specs, arena_bytes,
+    std::vector<treadle::BufferSpec> buffer_specs;
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffer_specs.push_back(to_buffer(i, buffers[i]));
+    auto program = std::make_unique<PyProgram>(std::move(step_specs), task_specs, successors, buffer_specs, arena_bytes,
                                                scratch_bytes);
     program->callables = std::move(callables);
     return program.release();
@@ -252,7 +252,7 @@ void bind_program(nb::module_& m) {
     m.def("check_run", &check_run, "Raise RunTimeout or RunCancelled if the run around the calling step has ended or should.");
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
                           "An immutable DAG of tasks. Constants' memory must be kept alive by whoever holds the program.")
-        .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("slots"),
+        .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("buffers"),
              nb::arg("arena_bytes"), nb::arg("scratch_bytes"), nb::arg("max_workers") = std::vector<int>())
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),

@@ -35,7 +35,7 @@ nb::dict status(PyTeam& team) {
     facts["workers"] = now.workers;
     facts["blocking"] = now.blocking;
     facts["abandoned"] = now.abandoned;
-    facts["places"] = now.places;
+    facts["slots"] = now.slots;
     facts["spinning"] = now.spinning;
     facts["runs"] = now.runs;
     facts["waiting"] = now.waiting;
@@ -70,7 +70,7 @@ void bind_team(nb::module_& m) {
 #else
     m.attr("COMPILER") = "GCC " __VERSION__;
 #endif
-    m.attr("MOST_THREADS") = treadle::kMostThreads;
+    m.attr("MAX_THREADS") = treadle::kMaxThreads;
     nb::class_<treadle::CancelToken>(m, "CancelToken", "Ends the runs it was given to, those to come included.")
         .def(nb::init<>())
         .def("cancel", &treadle::CancelToken::cancel, nb::call_guard<ReleasedGil>(),

@@ -22,8 +22,8 @@ bool Scheduler::can_be_abandoned(const Context& run) const {
 // Takes the threads inside the run out of the team, with the places they hold but without its tokens. From here on the
 // run is out of reach for the team but for its caller's end().
 void Scheduler::abandon(Context& run) {
-    const bool lent_in_use = run.caller->borrows_slot && !run.lent_free;
-    ops_ -= run.ops - (lent_in_use ? 1 : 0);
+    const bool lent_in_use = run.caller->borrows_slot && !run.lent_permit_free;
+    permits_used_ -= run.ops - (lent_in_use ? 1 : 0);
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
     run.sources = {nullptr, run.asked, nullptr};  // the others are its caller's; what is part of it may still ask
@@ -33,7 +33,7 @@ void Scheduler::abandon(Context& run) {
             if (worker->in_host != &run) continue;
             worker->detached = shared_from_this();
             pthread_detach(worker->thread);
-            if (worker->place >= 0) ++detached_places_;
+            if (worker->slot >= 0) ++detached_slots_;
             if (std::exchange(worker->rests, false)) resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
             detached_.push_back(std::move(worker));
         }
@@ -54,9 +54,9 @@ void Scheduler::depart(Section& section, Worker& worker, Context& run) {
     const std::shared_ptr<Scheduler> self = std::move(worker.detached);
     const Block scratch = std::move(worker.scratch);
     std::unique_ptr<Context> last(--run.holders == 0 ? &run : nullptr);
-    if (worker.place >= 0) --detached_places_;
-    give_back_place(worker);
-    worker.place = -1;
+    if (worker.slot >= 0) --detached_slots_;
+    release_slot(worker);
+    worker.slot = -1;
     const auto is_it = [&](const auto& detached) { return detached.get() == &worker; };
     const auto at = std::find_if(detached_.begin(), detached_.end(), is_it);
     joined_.push_back(std::move(*at));

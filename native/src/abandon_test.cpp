@@ -42,7 +42,7 @@ using Worlds = std::shared_ptr<World>;
 Worlds world_of(int count, bool blocking, const std::function<void(World&)>& step = &World::dwell) {
     auto world = std::make_shared<World>();
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < count; ++i) builder.add_host([raw = world.get(), step](auto) { step(*raw); }, blocking);
     world->program = builder.build();
     return world;
@@ -68,7 +68,7 @@ void run_again(Team& team) {
     RandomDag dag(5, 30);
     dag.run(team);
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     builder.add_host([](auto) {}, true);
     builder.add_host([](auto) {});
     team.run(*builder.build(), {});
@@ -91,7 +91,7 @@ TREADLE_TEST_WORKERS(a_blocking_step_is_left_to_itself_when_time_is_up) {
     inside.stop = true;
     wait_until([&] { return watched.expired(); });
     wait_until([&] { return team.status().abandoned == 0; });
-    CHECK_EQUAL(0, team.status().places);
+    CHECK_EQUAL(0, team.status().slots);
     run_again(team);
 }
 
@@ -109,7 +109,7 @@ TREADLE_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) 
         CHECK_THROWS(RunCancelled, team.run(*world->program, {}, request));
         other.join();
         CHECK_EQUAL(1, team.status().abandoned);
-        CHECK_EQUAL(1, team.status().places);
+        CHECK_EQUAL(1, team.status().slots);
         for (int i = 0; i < 5; ++i) run_again(team);
         team.set_limits({1, 1});
         run_again(team);
@@ -118,7 +118,7 @@ TREADLE_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) 
         inside.stop = true;
         wait_until([&] { return watched.expired(); });
         wait_until([&] { return team.status().abandoned == 0; });
-        CHECK_EQUAL(0, team.status().places);
+        CHECK_EQUAL(0, team.status().slots);
         team.set_limits(limits);
         for (int i = 0; i < 5; ++i) run_again(team);
     }
@@ -138,7 +138,7 @@ TREADLE_TEST(a_failure_waits_for_steps_until_the_deadline_and_is_what_is_thrown)
     Team team("t", {2, 2});
     auto world = std::make_shared<World>();
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     builder.add_host([raw = world.get()](auto) { raw->dwell(); }, true);
     builder.add_host([raw = world.get()](auto) {
         wait_until([&] { return raw->inside == 1; });
@@ -164,7 +164,7 @@ TREADLE_TEST(kernels_have_ended_when_run_returns) {
     for (int i = 0; i < 5; ++i) {
         auto world = std::make_shared<World>();
         Builder builder;
-        builder.slots = {{SlotKind::arena, 0}};
+        builder.buffers = {{BufferKind::arena, 0}};
         for (int k = 0; k < 4; ++k) builder.add_kernel(doze, {}, 1000);
         builder.add_host([raw = world.get()](auto) { raw->dwell(); }, true);
         world->program = builder.build();
@@ -193,7 +193,7 @@ TREADLE_TEST(what_a_left_step_throws_is_dropped_and_nothing_follows_it) {
     Team team("t", {2, 2});
     auto world = std::make_shared<World>();
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     builder.add_host([raw = world.get()](auto) {
         raw->dwell();
         throw Interrupt();
@@ -216,7 +216,7 @@ TREADLE_TEST(runs_inside_of_a_left_step_end_and_may_be_left_themselves) {
         auto outer = std::make_shared<World>();
         std::atomic<bool> inner_has_ended{false};
         Builder builder;
-        builder.slots.clear();
+        builder.buffers.clear();
         builder.add_host([&, raw = outer.get()](auto) {
             inner->caller = std::this_thread::get_id();
             CHECK_THROWS(RunCancelled, inner_team->run(*inner->program, {}, leaving(inner)));
@@ -286,7 +286,7 @@ TREADLE_TEST_WORKERS(runs_may_be_left_at_any_moment) {
         if (i % 4 == 0) healthy.run(team);
     }
     wait_until([&] { return alive == 0 && team.status().abandoned == 0; });
-    CHECK_EQUAL(0, team.status().places);
+    CHECK_EQUAL(0, team.status().slots);
     healthy.run(team);
 }
 
@@ -312,7 +312,7 @@ TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
         if (own) request.common = std::make_shared<RunLimits>();
         int changes = 0;
         Builder builder;
-        builder.slots = {{SlotKind::arena, 0}};
+        builder.buffers = {{BufferKind::arena, 0}};
         const auto change = [&](Limits to, int wanted, int next) {
             const auto task = builder.add_host([&, to, wanted, next](auto) {
                 CHECK(most <= wanted);
@@ -336,7 +336,7 @@ TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
         most = 0;
     }
     CHECK_THROWS(std::invalid_argument, RunLimits().set({-1, 0}));
-    CHECK_THROWS(std::invalid_argument, RunLimits().set({0, kMostThreads + 1}));
+    CHECK_THROWS(std::invalid_argument, RunLimits().set({0, kMaxThreads + 1}));
 }
 
 struct Gauge {
@@ -359,7 +359,7 @@ struct Gauge {
     static std::unique_ptr<Program> program(int steps) {
         most = drawn = 0;
         Builder builder;
-        builder.slots = {{SlotKind::arena, 0}};
+        builder.buffers = {{BufferKind::arena, 0}};
         for (int i = 0; i < steps; ++i) {
             builder.add_kernel(&kernel, {}, 20);
             if (i > 0) builder.link(i - 1, i);
@@ -374,7 +374,7 @@ TREADLE_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
     for (const bool is_part : {true, false}) {
         const auto inner = Gauge::program(400);
         Builder builder;
-        builder.slots.clear();
+        builder.buffers.clear();
         builder.add_host([&](auto) {
             Request request;
             request.is_part = is_part;
@@ -408,7 +408,7 @@ TREADLE_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
     for (int round = 0; round < 20; ++round) {
         auto world = world_of(3, false, [&team](World& its) {
             Builder builder;
-            builder.slots.clear();
+            builder.buffers.clear();
             builder.add_host([&its](auto) { its.dwell(); });
             const auto inner = builder.build();
             Request request;

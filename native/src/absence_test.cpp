@@ -43,7 +43,7 @@ public:
         let_go = false;
         std::atomic<int> inside{0};
         Builder builder;
-        builder.slots.clear();
+        builder.buffers.clear();
         for (int i = 0; i < 2; ++i) {
             builder.add_host([&](auto) {
                 ++inside;
@@ -58,7 +58,7 @@ public:
         }
         const auto program = builder.build();
         team.run(*program, {});
-        while (team.status().places > 0) std::this_thread::yield();
+        while (team.status().slots > 0) std::this_thread::yield();
     }
     ~Stoppable() { release(); }
     Stoppable(const Stoppable&) = delete;
@@ -188,7 +188,7 @@ TREADLE_TEST(a_task_that_was_given_to_a_helper_that_never_comes_is_run_by_anothe
     void* bound[] = {&sum};
     stoppable.team.run(*program, bound);
     CHECK_EQUAL(40, sum.load());
-    CHECK_EQUAL(0, stoppable.team.status().places);
+    CHECK_EQUAL(0, stoppable.team.status().slots);
     // Back again it takes part as before.
     Stoppable::release();
     RandomDag dag(4, 200, 500);
@@ -199,7 +199,7 @@ TREADLE_TEST(a_failed_run_does_not_wait_for_a_helper_that_never_comes) {
     Stoppable stoppable(stand_still);
     stoppable.hold();
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     builder.add_host([](auto) { throw std::runtime_error("stop"); });
     builder.add_host([](auto) { throw std::runtime_error("stop"); });
     const auto program = builder.build();

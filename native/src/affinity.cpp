@@ -14,15 +14,15 @@ namespace treadle {
 
 namespace {
 
-constexpr int kMostCpus = 1 << 14;
+constexpr int kMaxCpus = 1 << 14;
 
 struct FreeSet {
     void operator()(cpu_set_t* set) const { CPU_FREE(set); }
 };
 
 std::unique_ptr<cpu_set_t, FreeSet> empty_set() {
-    std::unique_ptr<cpu_set_t, FreeSet> set(CPU_ALLOC(kMostCpus));
-    if (set) CPU_ZERO_S(CPU_ALLOC_SIZE(kMostCpus), set.get());
+    std::unique_ptr<cpu_set_t, FreeSet> set(CPU_ALLOC(kMaxCpus));
+    if (set) CPU_ZERO_S(CPU_ALLOC_SIZE(kMaxCpus), set.get());
     return set;
 }
 
@@ -30,21 +30,21 @@ std::unique_ptr<cpu_set_t, FreeSet> empty_set() {
 
 std::vector<int> cpus_of_this_thread() {
     std::vector<int> cpus;
-    const std::size_t size = CPU_ALLOC_SIZE(kMostCpus);
+    const std::size_t size = CPU_ALLOC_SIZE(kMaxCpus);
     const auto set = empty_set();
     if (!set || sched_getaffinity(0, size, set.get()) != 0) return cpus;
-    for (int cpu = 0; cpu < kMostCpus; ++cpu) {
+    for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
         if (CPU_ISSET_S(static_cast<std::size_t>(cpu), size, set.get())) cpus.push_back(cpu);
     }
     return cpus;
 }
 
 int pin_thread(pthread_t thread, const std::vector<int>& cpus) {
-    const std::size_t size = CPU_ALLOC_SIZE(kMostCpus);
+    const std::size_t size = CPU_ALLOC_SIZE(kMaxCpus);
     const auto set = empty_set();
     if (!set) return ENOMEM;
     for (const int cpu : cpus) {
-        if (cpu < 0 || cpu >= kMostCpus) return EINVAL;
+        if (cpu < 0 || cpu >= kMaxCpus) return EINVAL;
         CPU_SET_S(static_cast<std::size_t>(cpu), size, set.get());
     }
     return pthread_setaffinity_np(thread, size, set.get());

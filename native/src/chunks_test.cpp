@@ -10,9 +10,9 @@ namespace treadle {
 
 namespace {
 
-std::vector<std::int64_t> drawn_from(Chunks& chunks, int place) {
+std::vector<std::int64_t> drawn_from(Chunks& chunks, int slot) {
     std::vector<std::int64_t> drawn;
-    Chunks::Drawing drawing(chunks, place);
+    Chunks::Drawing drawing(chunks, slot);
     for (std::int64_t chunk = drawing.draw(); chunk != Chunks::kNone; chunk = drawing.draw()) drawn.push_back(chunk);
     return drawn;
 }
@@ -28,10 +28,10 @@ TREADLE_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
 }
 
 TREADLE_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere_too) {
-    for (const int place : {-3, 0, 2, 100}) {
+    for (const int slot : {-3, 0, 2, 100}) {
         Chunks chunks;
         chunks.reset(5, 2);
-        CHECK_EQUAL(5u, drawn_from(chunks, place).size());
+        CHECK_EQUAL(5u, drawn_from(chunks, slot).size());
     }
 }
 
@@ -66,10 +66,10 @@ TREADLE_TEST(each_chunk_is_drawn_once_by_threads_that_meet_in_every_part) {
         chunks.reset(kCount, 3);
         std::vector<std::vector<std::int64_t>> drawn(kThreads);
         std::vector<std::thread> threads;
-        for (int place = 0; place < kThreads; ++place) {
-            threads.emplace_back([&chunks, &mine = drawn[static_cast<std::size_t>(place)], place] {
+        for (int slot = 0; slot < kThreads; ++slot) {
+            threads.emplace_back([&chunks, &mine = drawn[static_cast<std::size_t>(slot)], slot] {
                 chaos_point();
-                mine = drawn_from(chunks, place);
+                mine = drawn_from(chunks, slot);
             });
         }
         for (std::thread& thread : threads) thread.join();

@@ -16,7 +16,7 @@ void prepare(Context& run) {
     run.finished_tasks = 0;
     run.ready_ns = 0;
     run.ops = run.blocking_ops = run.workers = 0;
-    run.serial = run.nested = run.lent_free = run.finished = false;
+    run.serial = run.nested = run.lent_permit_free = run.finished = false;
     run.failure = nullptr;
     run.around = nullptr;
     run.in_host = run.holders = 0;
@@ -75,7 +75,7 @@ Op* open_op(Context& run, std::uint32_t task, int most) {
     op->chunks.reset(record.chunks, most);  // published by the lock under which workers enter the op
     op->cost_per_chunk = record.cost_ns / static_cast<double>(record.chunks);
     op->workers = 1;
-    op->holds_lent = false;
+    op->holds_lent_permit = false;
     op->open = most > 1 && record.chunks > 1;
     if (op->open) run.open.push_back(op);
     return op;

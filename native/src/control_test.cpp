@@ -22,7 +22,7 @@ std::int32_t doze(void* const*, const std::int64_t* args, std::int64_t, void*) {
 // Some seconds of work in chunks of 200 us: nothing that a test would wait for.
 std::unique_ptr<Program> endless() {
     Builder builder;
-    builder.slots = {{SlotKind::arena, 0}};
+    builder.buffers = {{BufferKind::arena, 0}};
     std::int64_t before = -1;
     for (int i = 0; i < 100; ++i) {
         const auto task = builder.add_kernel(doze, {200}, 1000);
@@ -34,7 +34,7 @@ std::unique_ptr<Program> endless() {
 
 std::unique_ptr<Program> one_step(HostCall host) {
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     builder.add_host(std::move(host));
     return builder.build();
 }
@@ -201,7 +201,7 @@ TREADLE_TEST(waiting_runs_go_by_priority_and_then_by_age) {
 TREADLE_TEST(an_urgent_run_overtakes_a_long_one) {
     Team team("t", {1, 1});
     Builder builder;
-    builder.slots = {{SlotKind::arena, 0}};
+    builder.buffers = {{BufferKind::arena, 0}};
     for (int i = 0; i < 400; ++i) builder.add_kernel(doze, {1000});
     const auto longer = builder.build();
     std::atomic<bool> done{false};
@@ -223,7 +223,7 @@ TREADLE_TEST(a_capped_step_has_at_most_so_many_workers) {
     for (const int cap : {1, 2, 3, 0}) {
         workers_at_once = 0;
         Builder builder;
-        builder.slots = {{SlotKind::arena, 0}};
+        builder.buffers = {{BufferKind::arena, 0}};
         builder.add_kernel(gauge, {}, 60);
         builder.steps[0].max_workers = cap;
         const auto program = builder.build();
@@ -244,7 +244,7 @@ TREADLE_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     constexpr int kSteps = 200;
     constexpr int kChunks = 20;
     Builder builder;
-    builder.slots = {{SlotKind::arena, 0}};
+    builder.buffers = {{BufferKind::arena, 0}};
     for (int i = 0; i < kSteps; ++i) {
         builder.add_kernel(gauge, {}, kChunks);
         if (i > 0) builder.link(i - 1, i);
@@ -322,7 +322,7 @@ TREADLE_TEST(pinning_concerns_workers_alone) {
     std::atomic<int> wrong{0};
     std::atomic<int> workers{0};
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     const auto caller = std::this_thread::get_id();
     std::vector<int> wanted{one};
     for (int i = 0; i < 40; ++i) {

@@ -59,7 +59,7 @@ bool engine_is_fixed() {
 void Scheduler::drive(Section& section, Context& run, Worker& caller, Engine engine) {
     run.ops = 1;
     run.serial = true;
-    take_place(caller);
+    take_slot(caller);
     const std::uint64_t generation = fork_generation();
     std::size_t done = 0;
     while (done < run.program.order().size() && !run.is_cancelled()) {  // under the lock
@@ -72,7 +72,7 @@ void Scheduler::drive(Section& section, Context& run, Worker& caller, Engine eng
     run.ops = 0;
     run.serial = false;
     run.finished_tasks = done;
-    give_back_place(caller);
+    release_slot(caller);
 }
 
 // Has the engine's threads draw the chunks of `op`, which only this call knows.
@@ -107,12 +107,12 @@ void Scheduler::work_on_engine_thread(Op& op) {
     const FpMode before = borrows_slot.fp_mode;
     {
         const Section section(*this);
-        take_place(borrows_slot);
+        take_slot(borrows_slot);
     }
     work_on(borrows_slot, op);
     {
         const Section section(*this);
-        give_back_place(borrows_slot);
+        release_slot(borrows_slot);
     }
     if (borrows_slot.fp_mode != before) set_fp_mode(before);
     scratch = std::move(borrows_slot.scratch);

@@ -107,7 +107,7 @@ TREADLE_TEST(a_child_made_inside_of_a_step_goes_on_without_the_engine) {
         Team team("t", {3, 2});
         bool is_child = false;
         Builder builder;
-        builder.slots = {{SlotKind::arena, 0}};
+        builder.buffers = {{BufferKind::arena, 0}};
         builder.add_kernel(count, {}, 10);
         builder.add_host([&](auto) {
             const pid_t child = fork();

@@ -58,7 +58,7 @@ void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, 
     const bool traced = tracing();
     const std::int64_t start = traced ? monotonic_ns() : 0;
     std::int64_t drawn = 0;
-    Chunks::Drawing drawing(op.chunks, worker.holder->place);
+    Chunks::Drawing drawing(op.chunks, worker.holder->slot);
     while (!is_cancelled(run)) {
         chaos_point();
         const std::int64_t chunk = drawing.draw();
@@ -84,7 +84,7 @@ public:
         if (run.is_cancelled()) return;  // written under the lock we hold: nothing more begins
         worker.in_host = &run;
         ++run.in_host;
-        if (!scheduler_.returns_.empty()) scheduler_.dispatch(section);  // see may_help()
+        if (!scheduler_.reservations_.empty()) scheduler_.dispatch(section);  // see may_help()
     }
     ~InHost() {
         if (!has_begun()) return;

@@ -28,7 +28,7 @@ Request polled(void (*poll)()) {
 
 std::unique_ptr<Program> host_program(HostCall host, bool blocking = false) {
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     builder.add_host(std::move(host), blocking);
     return builder.build();
 }
@@ -40,7 +40,7 @@ TREADLE_TEST_WORKERS(a_kernel_failure_at_any_position_reaches_the_caller) {
     RandomDag healthy(1, 30);
     for (std::int64_t bad = 0; bad < 12; ++bad) {
         Builder builder;
-        builder.slots = {{SlotKind::arena, 0}};
+        builder.buffers = {{BufferKind::arena, 0}};
         for (std::int64_t i = 0; i < 12; ++i) {
             builder.add_kernel(fail_at, {i == bad ? 3 : -1}, 8);
             if (i >= 3) builder.link(i - 3, i);
@@ -62,7 +62,7 @@ TREADLE_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
     Team team("t", {workers, workers});
     std::atomic<int> started{0};
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < 50; ++i) {
         builder.add_host([&](auto) {
             ++started;
@@ -81,7 +81,7 @@ TREADLE_TEST_WORKERS(nested_runs_finish_at_any_depth) {
     RandomDag leaf(2, 30);
     const auto inner = host_program([&](auto) { leaf.run(team); });
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < 8; ++i) builder.add_host([&](auto) { team.run(*inner, {}); });
     const auto outer = builder.build();
     for (int i = 0; i < 10; ++i) team.run(*outer, {});
@@ -115,7 +115,7 @@ TREADLE_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
     std::atomic<int> most{0};
     std::atomic<bool> computed{false};
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < 9; ++i) {
         builder.add_host(
             [&](auto) {
@@ -141,7 +141,7 @@ TREADLE_TEST_WORKERS(blocking_threads_do_no_computing) {
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < 40; ++i) {
         const bool blocking = i % 2 == 0;
         builder.add_host(
@@ -174,7 +174,7 @@ TREADLE_TEST(a_failing_blocking_task_ends_the_run) {
 TREADLE_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
     Team team("t", {workers, 1});
     Builder builder;
-    builder.slots = {{SlotKind::arena, 0}};
+    builder.buffers = {{BufferKind::arena, 0}};
     for (int i = 0; i < 1000; ++i) {
         builder.add_kernel(
             [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
@@ -197,7 +197,7 @@ TREADLE_TEST(a_closed_team_refuses_runs_and_closing_waits) {
     Team team("t", {4, 4});
     std::atomic<int> done{0};
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < 20; ++i) {
         builder.add_host([&](auto) {
             std::this_thread::sleep_for(2ms);
@@ -219,7 +219,7 @@ TREADLE_TEST(closing_with_cancel_ends_runs) {
     Team team("t", {2, 2});
     std::atomic<bool> started{false};
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < 100000; ++i) {
         builder.add_host([&](auto) {
             started = true;

@@ -79,7 +79,7 @@ TREADLE_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_anothe
     const auto long_run = builder.build();
     int waited = 0;
     Builder one;
-    one.slots.clear();
+    one.buffers.clear();
     one.add_host([&](auto) { waited = ops - waited; });
     const auto short_run = one.build();
     std::vector<int> waits;
@@ -131,11 +131,11 @@ TREADLE_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
         Team team("t", {workers, workers});
         Builder builder;
         for (int i = 0; i < 3; ++i) builder.add_kernel(nap, {0}, 4);
-        Program large(builder.steps, builder.tasks, builder.successors, builder.slots, std::int64_t{1} << 60, 0);
+        Program large(builder.steps, builder.tasks, builder.successors, builder.buffers, std::int64_t{1} << 60, 0);
         for (int i = 0; i < 3; ++i) CHECK_THROWS(std::bad_alloc, run(team, large));
         CHECK_EQUAL(0u, large.arenas());
         run(team, *small);
-        CHECK_EQUAL(0, team.status().places);
+        CHECK_EQUAL(0, team.status().slots);
     }
 }
 

@@ -22,49 +22,49 @@ constexpr unsigned kFutileSpinsPerProbe = 8;
 
 }  // namespace
 
-bool Scheduler::has_place_for(const Worker& worker) const { return worker.borrows_slot || places_.used() < most_places(); }
+bool Scheduler::has_slot_for(const Worker& worker) const { return worker.borrows_slot || slots_.used() < max_slots(); }
 
 // Keeps one this long for a caller whose run has just finished.
-void Scheduler::keep_place(std::int64_t ns) {
-    kept_places();
+void Scheduler::reserve_slot(std::int64_t ns) {
+    reserved_slots();
     const std::int64_t until = monotonic_ns() + ns;
-    returns_.insert(std::upper_bound(returns_.begin(), returns_.end(), until), until);
+    reservations_.insert(std::upper_bound(reservations_.begin(), reservations_.end(), until), until);
 }
 
 // How many are kept.
-int Scheduler::kept_places() {
-    if (returns_.empty()) return 0;
+int Scheduler::reserved_slots() {
+    if (reservations_.empty()) return 0;
     const std::int64_t now = monotonic_ns();
-    while (!returns_.empty() && returns_.front() <= now) returns_.pop_front();
-    return static_cast<int>(returns_.size());
+    while (!reservations_.empty() && reservations_.front() <= now) reservations_.pop_front();
+    return static_cast<int>(reservations_.size());
 }
 
-void Scheduler::take_place(Worker& worker) {
+void Scheduler::take_slot(Worker& worker) {
     if (worker.borrows_slot) return;
     if (worker.role == Role::blocking) {
-        worker.place = -1 - worker.index;
+        worker.slot = -1 - worker.index;
         return;
     }
-    worker.place = places_.take(worker.index);
+    worker.slot = slots_.take(worker.index);
     park_surplus_spinners();
 }
 
-void Scheduler::give_back_place(Worker& worker) {
-    if (worker.borrows_slot || worker.place < 0) return;
-    places_.give_back(worker.place);
-    worker.place = -1;
+void Scheduler::release_slot(Worker& worker) {
+    if (worker.borrows_slot || worker.slot < 0) return;
+    slots_.release(worker.slot);
+    worker.slot = -1;
 }
 
-bool Scheduler::may_spin(const Worker& worker, int places_used) const {
+bool Scheduler::may_spin(const Worker& worker, int slots_used) const {
     if (worker.role == Role::blocking) return false;
     if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // a setting
-    return worker.borrows_slot || places_used + spinners_ < most_places();
+    return worker.borrows_slot || slots_used + spinners_ < max_slots();
 }
 
 void Scheduler::become_idle(Section& section, Worker& worker) {
     worker.idle = true;
     (worker.role == Role::blocking ? idle_blocking_ : idle_).push_back(&worker);
-    const bool spins = may_spin(worker, places_.used());
+    const bool spins = may_spin(worker, slots_.used());
     if (spins && !worker.borrows_slot) ++spinners_;
     if (!spins) count_as_resting(worker);
     set_state(section, worker, spins ? State::spinning : State::parked);
@@ -102,7 +102,7 @@ void Scheduler::dispatch_while_resting() {
 void Scheduler::begin_resting(Worker& holder) {
     if (!is_here()) return;
     Section section(*this);
-    if (holder.place < 0 || holder.detached) return;
+    if (holder.slot < 0 || holder.detached) return;
     holder.rests = true;
     resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
     dispatch(section);
@@ -126,7 +126,7 @@ Resting::~Resting() {
 
 void Scheduler::assign(Section& section, Worker& worker, Op* op) {
     leave_idle(worker);
-    take_place(worker);
+    take_slot(worker);
     worker.op = op;
     set_state(section, worker, State::assigned);
     if (worker.is_listed || worker.role == Role::blocking) return;
@@ -138,7 +138,7 @@ void Scheduler::assign(Section& section, Worker& worker, Op* op) {
 // come meanwhile. As it will run in any case, it spins then, so that the next gift costs no wake-up; but others are
 // preferred.
 bool Scheduler::revoke(Worker& worker) {
-    const int without_it = places_.used() - (worker.borrows_slot ? 0 : 1);
+    const int without_it = slots_.used() - (worker.borrows_slot ? 0 : 1);
     const bool spins = may_spin(worker, without_it);
     if (!spins) count_as_resting(worker);
     chaos_point();
@@ -149,7 +149,7 @@ bool Scheduler::revoke(Worker& worker) {
         if (!spins) count_as_running(worker);
         return false;
     }
-    give_back_place(worker);
+    release_slot(worker);
     worker.idle = true;
     idle_.insert(idle_.begin(), &worker);
     if (spins && !worker.borrows_slot) ++spinners_;
@@ -179,7 +179,7 @@ void Scheduler::set_state(Section& section, Worker& worker, State state) {
 
 // Runnable threads, spinning ones included, are never more than the places.
 void Scheduler::park_surplus_spinners() {
-    for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && places_.used() + spinners_ > most_places(); ++i) {
+    for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && slots_.used() + spinners_ > max_slots(); ++i) {
         Worker& worker = *idle_[i];
         // Both relaxed: read and written under the lock; the spinning worker takes it before it believes this.
         if (worker.borrows_slot || worker.state.load(std::memory_order_relaxed) != State::spinning) continue;

@@ -57,22 +57,22 @@ KernelFailure::KernelFailure(std::int64_t failed_step, std::int32_t returned_cod
       code(returned_code) {}
 
 Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
-                 const std::vector<std::vector<std::int64_t>>& successors, const std::vector<SlotSpec>& slots,
+                 const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
                  std::int64_t arena_bytes, std::int64_t scratch_bytes)
-    : id_(next_program_id()), slots_(slots) {
+    : id_(next_program_id()), buffers_(buffers) {
     arena_bytes_ = static_cast<std::size_t>(need_at_least("program", "arena_bytes", 0, arena_bytes));
     scratch_bytes_ = static_cast<std::size_t>(need_at_least("program", "scratch_bytes", 0, scratch_bytes));
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-        const std::int64_t value = slots[i].value;
-        if (slots[i].kind == SlotKind::constant) continue;
-        need_at_least(name("slot", i), "value", 0, value);
-        if (slots[i].kind == SlotKind::arena && value > arena_bytes) {
-            reject(name("slot", i), "arena offset must be at most arena_bytes = " + std::to_string(arena_bytes) +
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        const std::int64_t value = buffers[i].value;
+        if (buffers[i].kind == BufferKind::constant) continue;
+        need_at_least(name("buffer", i), "value", 0, value);
+        if (buffers[i].kind == BufferKind::arena && value > arena_bytes) {
+            reject(name("buffer", i), "arena offset must be at most arena_bytes = " + std::to_string(arena_bytes) +
                                         ", got " + std::to_string(value));
         }
-        if (slots[i].kind == SlotKind::bound) {
+        if (buffers[i].kind == BufferKind::bound) {
             // An index can name at most as many addresses as there are slots, so a wild one is a fault.
-            need_index(name("slot", i), "bound index", value, slots.size());
+            need_index(name("buffer", i), "bound index", value, buffers.size());
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
     }
@@ -117,20 +117,20 @@ void Program::take_pointers(const std::string& where, const std::vector<PointerS
     for (std::size_t k = 0; k < pointers.size(); ++k) {
         const PointerSpec& pointer = pointers[k];
         const std::string at = where + ", " + name("pointer", k);
-        need_index(at, "slot", pointer.slot, slots_.size());
+        need_index(at, "buffer", pointer.buffer, buffers_.size());
         need_at_least(at, "byte offset", 0, pointer.offset);
-        const SlotSpec& slot = slots_[static_cast<std::size_t>(pointer.slot)];
-        const std::size_t place = constant_pointers_.size();
+        const BufferSpec& buffer = buffers_[static_cast<std::size_t>(pointer.buffer)];
+        const std::size_t number = constant_pointers_.size();
         std::byte* address = nullptr;
-        switch (slot.kind) {
-            case SlotKind::bound:
-                bound_pointers_.push_back({place, static_cast<std::size_t>(slot.value), pointer.offset});
+        switch (buffer.kind) {
+            case BufferKind::bound:
+                bound_pointers_.push_back({number, static_cast<std::size_t>(buffer.value), pointer.offset});
                 break;
-            case SlotKind::arena:
-                arena_pointers_.push_back({place, slot.value + pointer.offset});
+            case BufferKind::arena:
+                arena_pointers_.push_back({number, buffer.value + pointer.offset});
                 break;
-            case SlotKind::constant:
-                if (slot.value != 0) address = reinterpret_cast<std::byte*>(slot.value) + pointer.offset;
+            case BufferKind::constant:
+                if (buffer.value != 0) address = reinterpret_cast<std::byte*>(buffer.value) + pointer.offset;
                 break;
         }
         constant_pointers_.push_back(address);
@@ -299,9 +299,9 @@ void Program::lend_arena(Context& run) {
         run.arena = std::move(idle_arenas_.back());
         idle_arenas_.pop_back();
     }
-    if (run.placed_at != run.arena.data()) {
-        run.placed_at = run.arena.data();
-        for (const ArenaPointer& p : arena_pointers_) run.pointers[p.pointer] = run.placed_at + p.offset;
+    if (run.resolved_arena != run.arena.data()) {
+        run.resolved_arena = run.arena.data();
+        for (const ArenaPointer& p : arena_pointers_) run.pointers[p.pointer] = run.resolved_arena + p.offset;
     }
     run.arena_is_lent.store(true, std::memory_order_release);  // see Context::arena_is_lent
 }

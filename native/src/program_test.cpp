@@ -36,7 +36,7 @@ TREADLE_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
     reject(b, "step 0: cost_ns must be >= 0");
     b = one_task();
     b.steps[0].pointers = {{0, 0}, {1, 0}};
-    reject(b, "step 0, pointer 1: slot must be in 0..1 (exclusive), got 1");
+    reject(b, "step 0, pointer 1: buffer must be in 0..1 (exclusive), got 1");
     b = one_task();
     b.steps[0].pointers = {{0, -8}};
     reject(b, "step 0, pointer 0: byte offset must be at least 0, got -8");
@@ -61,11 +61,11 @@ TREADLE_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
     b.link(0, 7);
     reject(b, "successors of task 0: task must be in 0..1 (exclusive), got 7");
     b = one_task();
-    b.slots.push_back({SlotKind::arena, 65});
-    reject(b, "slot 1: arena offset must be at most arena_bytes = 64, got 65");
+    b.buffers.push_back({BufferKind::arena, 65});
+    reject(b, "buffer 1: arena offset must be at most arena_bytes = 64, got 65");
     b = one_task();
-    b.slots.push_back({SlotKind::bound, 1 << 30});
-    reject(b, "slot 1: bound index must be in");
+    b.buffers.push_back({BufferKind::bound, 1 << 30});
+    reject(b, "buffer 1: bound index must be in");
 }
 
 TREADLE_TEST(cycles_are_refused) {
@@ -107,7 +107,7 @@ TREADLE_TEST(contexts_are_kept_and_trimmed) {
 
 TREADLE_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_same) {
     Builder b;
-    b.slots = {{SlotKind::arena, 0}, {SlotKind::arena, 32}};
+    b.buffers = {{BufferKind::arena, 0}, {BufferKind::arena, 32}};
     b.add_kernel(nothing, {}, 1);
     b.steps[0].pointers = {{0, 0}, {1, 8}};
     const auto program = b.build();
@@ -118,9 +118,9 @@ TREADLE_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the
     program->lend_arena(*first);
     program->lend_arena(*second);
     CHECK_EQUAL(2u, program->arenas());
-    std::byte* const place = first->arena.data();
-    CHECK(place != second->arena.data());
-    CHECK_EQUAL(static_cast<void*>(place + 40), first->pointers[1]);
+    std::byte* const begin = first->arena.data();
+    CHECK(begin != second->arena.data());
+    CHECK_EQUAL(static_cast<void*>(begin + 40), first->pointers[1]);
     program->take_back_arena(*first);
     program->release(std::move(first));
     auto third = program->acquire({});

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 std::unique_ptr<Program> host_steps(int count, const std::function<void()>& step) {
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     for (int i = 0; i < count; ++i) builder.add_host([step](auto) { step(); });
     return builder.build();
 }
@@ -54,7 +54,7 @@ TREADLE_TEST(a_step_may_wait_for_a_run_of_its_own_team_of_one_place) {
     const auto waits_too = host_steps(1, [&] { wait_for_run(team, *waits); });
     for (int i = 0; i < 20; ++i) team.run(*waits_too, {});
     CHECK_EQUAL(20, runs.load());
-    CHECK_EQUAL(0, team.status().places);
+    CHECK_EQUAL(0, team.status().slots);
 }
 
 // The guest has its place from when there were two, the worker that helps it the other one.
@@ -135,7 +135,7 @@ TREADLE_TEST(runs_that_wait_for_runs_all_end_whatever_the_limits_become) {
     stop = true;
     changer.join();
     CHECK_EQUAL(4 * 12 * 2 * (2 + 2 * 2 * 2), leaves.load());
-    CHECK_EQUAL(0, one.status().places + two.status().places);
+    CHECK_EQUAL(0, one.status().slots + two.status().slots);
 }
 
 }  // namespace treadle::testing

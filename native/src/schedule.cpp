@@ -34,36 +34,36 @@ double Scheduler::left_to_share_ns(const Context& run) const {
 }
 
 // Where all who hold places rest, or are strays, there is one place more.
-int Scheduler::most_places() const {
-    return std::max(places_cap_, detached_places_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
+int Scheduler::max_slots() const {
+    return std::max(slot_limit_, detached_slots_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
 }
 
 // How many hold places and do not rest.
 int Scheduler::working() const {
-    return places_.used() - detached_places_ - resting_.load(std::memory_order_relaxed);  // see resting_
+    return slots_.used() - detached_slots_ - resting_.load(std::memory_order_relaxed);  // see resting_
 }
 
 int Scheduler::working_beside(const Worker& worker) const {
-    return working() - (worker.holder->scheduler == this && worker.holder->place >= 0 ? 1 : 0);
+    return working() - (worker.holder->scheduler == this && worker.holder->slot >= 0 ? 1 : 0);
 }
 
 // Where nobody else works, the tokens are held by who waits for others: so there is one more.
-bool Scheduler::has_token_for(const Context& run, int others_working) const {
-    return run.lent_free || ops_ < ops_cap_ || others_working <= 0;
+bool Scheduler::has_permit_for(const Context& run, int others_working) const {
+    return run.lent_permit_free || permits_used_ < permit_limit_ || others_working <= 0;
 }
 
 bool Scheduler::can_start(const Context& run, int others_working) const {
     if (run.ready.empty()) return false;
-    return run.ops < limits_of(run).inter_op && has_token_for(run, others_working);
+    return run.ops < limits_of(run).inter_op && has_permit_for(run, others_working);
 }
 
 Op* Scheduler::start(Context& run, std::uint32_t task) {
     Op* op = open_op(run, task, std::min(limits_of(run).intra_op, run.program.max_workers(task)));
-    if (run.lent_free) {
-        run.lent_free = false;
-        op->holds_lent = true;
+    if (run.lent_permit_free) {
+        run.lent_permit_free = false;
+        op->holds_lent_permit = true;
     } else {
-        ++ops_;
+        ++permits_used_;
     }
     ++run.ops;
     ++run.workers;
@@ -107,7 +107,7 @@ void Scheduler::end_turn_if_over(Context& run) {
 // A caller leaves its place to an older run that nobody works for, and when places have become fewer.
 bool Scheduler::must_yield(const Worker& worker) const {
     if (worker.borrows_slot) return false;
-    if (places_.used() > most_places()) return true;
+    if (slots_.used() > max_slots()) return true;
     if (worker.own == nullptr || runs_.front() == worker.own) return false;
     for (const Context* run : runs_) {
         if (run == worker.own) return false;
@@ -142,11 +142,11 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
     return best;
 }
 
-// Whether one of `free_places` is for a worker that would help a run which somebody works for. None is while they are
+// Whether one of `free_slots` is for a worker that would help a run which somebody works for. None is while they are
 // kept for callers who may come back, if somebody will soon look again: when the next of the run's short kernels ends.
-bool Scheduler::may_help(const Context& run, double gain_ns, int free_places) {
-    if (free_places <= 0) return false;
-    return gain_ns >= kWorthKeptPlaceNs || run.in_host >= run.workers || free_places > kept_places();
+bool Scheduler::may_help(const Context& run, double gain_ns, int free_slots) {
+    if (free_slots <= 0) return false;
+    return gain_ns >= kWorthReservedSlotNs || run.in_host >= run.workers || free_slots > reserved_slots();
 }
 
 // The run whose next task a worker takes: its own; else the first that has one, but among equals first one that nobody
@@ -160,7 +160,7 @@ Context* Scheduler::run_to_serve(const Worker& worker) {
         if (!can_start(*run, others)) continue;
         if (run->workers == 0) return run;
         if (first != nullptr || !run->program.tasks()[run->ready.front()].worth_sharing) continue;
-        if (may_help(*run, run->ready_ns / 2, most_places() - places_.used() + 1)) first = run;
+        if (may_help(*run, run->ready_ns / 2, max_slots() - slots_.used() + 1)) first = run;
     }
     return first;
 }
@@ -172,7 +172,7 @@ Op* Scheduler::pick(Worker& worker) {
         if (worker.own != nullptr && run != worker.own) continue;
         Op* const op = best_to_join(*run, kWorthSharingNs);
         if (op == nullptr) continue;
-        if (worker.own == nullptr && !may_help(*run, saved_ns(*op), most_places() - places_.used() + 1)) continue;
+        if (worker.own == nullptr && !may_help(*run, saved_ns(*op), max_slots() - slots_.used() + 1)) continue;
         ++op->workers;
         ++run->workers;
         return op;
@@ -242,10 +242,10 @@ void Scheduler::leave(Section& section, Op& op) {
             --op.workers;
         }
         if (op.workers > 0) return;
-        if (op.holds_lent) {
-            run.lent_free = true;
+        if (op.holds_lent_permit) {
+            run.lent_permit_free = true;
         } else {
-            --ops_;
+            --permits_used_;
         }
         --run.ops;
         end_op(op);
@@ -276,7 +276,7 @@ Op* Scheduler::after(Section& section, Worker& worker, Op& op) {
     const bool stays = worker.role != Role::blocking && !leaves && !must_yield(worker);
     Op* next = stays ? pick(worker) : nullptr;
     if (next == nullptr) {
-        give_back_place(worker);
+        release_slot(worker);
         become_idle(section, worker);
     }
     dispatch(section);
@@ -324,7 +324,7 @@ bool Scheduler::dispatch_join(Section& section, Context& run) {
 }
 
 void Scheduler::dispatch_blocking(Section& section) {
-    while (!blocking_queue_.empty() && blocking_ops_ < ops_cap_) {
+    while (!blocking_queue_.empty() && blocking_ops_ < permit_limit_) {
         const auto [run, task] = blocking_queue_.front();
         Worker* worker = nullptr;
         if (!idle_blocking_.empty()) {
@@ -347,12 +347,12 @@ Worker* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     if (must && is_crowded(run)) {
         if (Worker* const worker = worker_for_crowd()) return worker;
     }
-    Worker* const caller = run.caller->idle && has_place_for(*run.caller) ? run.caller : nullptr;
+    Worker* const caller = run.caller->idle && has_slot_for(*run.caller) ? run.caller : nullptr;
     if (caller != nullptr && (must || is_spinning(*caller))) return caller;
-    const int free_places = most_places() - places_.used();
-    const bool free_place = must ? free_places > 0 : may_help(run, gain_ns, free_places);
-    Worker* parked = caller != nullptr && (free_place || caller->borrows_slot) ? caller : nullptr;
-    if (free_place && (must || gain_ns >= kWorthCallingSpinnerNs)) {
+    const int free_slots = max_slots() - slots_.used();
+    const bool has_free_slot = must ? free_slots > 0 : may_help(run, gain_ns, free_slots);
+    Worker* parked = caller != nullptr && (has_free_slot || caller->borrows_slot) ? caller : nullptr;
+    if (has_free_slot && (must || gain_ns >= kWorthCallingSpinnerNs)) {
         Worker* const worker = idle_worker();
         if (worker != nullptr && is_spinning(*worker)) return worker;
         if (parked == nullptr) parked = worker;
@@ -362,10 +362,10 @@ Worker* Scheduler::choose(Section& section, Context& run, double gain_ns) {
         if (gain_ns >= kWorthCallingSpinnerNs) unpark_for_run(section, run);
         return nullptr;
     }
-    if (!free_place || gain_ns < kWorthCallingSpinnerNs) return nullptr;
+    if (!has_free_slot || gain_ns < kWorthCallingSpinnerNs) return nullptr;
     // Ops that are each too short to pay for a thread may do so together.
     if (gain_ns < kWorthStartingNs && !(left_to_share_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
-    if (has_workers_for(most_places() - 1)) return nullptr;
+    if (has_workers_for(max_slots() - 1)) return nullptr;
     return start_worker();
 }
 
@@ -382,15 +382,15 @@ Worker* Scheduler::idle_worker() const {
 
 // Whether the workers that there are, and strays, fill `places`: all of the team's in a crowd, else all but the one that
 // the run's caller takes.
-bool Scheduler::has_workers_for(int places) const {
-    return static_cast<int>(workers_.size()) + detached_places_ >= places;
+bool Scheduler::has_workers_for(int slots) const {
+    return static_cast<int>(workers_.size()) + detached_slots_ >= slots;
 }
 
 // Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
 // team of one place has no workers, and so no crowd.
 bool Scheduler::is_crowded(const Context& run) {
-    return places_cap_ > 1 && !run.nested && places_.used() < most_places() &&
-           static_cast<int>(runs_.size()) + kept_places() > places_cap_;
+    return slot_limit_ > 1 && !run.nested && slots_.used() < max_slots() &&
+           static_cast<int>(runs_.size()) + reserved_slots() > slot_limit_;
 }
 
 // In a crowd workers hold the places, and go from run to run. Else a caller whose run has ended would have to wake the
@@ -398,9 +398,9 @@ bool Scheduler::is_crowded(const Context& run) {
 // result would come a run late. Null if there is no thread for it: then callers do it after all.
 Worker* Scheduler::worker_for_crowd() {
     if (Worker* const idle = idle_worker()) return idle;
-    if (has_workers_for(most_places())) return nullptr;
+    if (has_workers_for(max_slots())) return nullptr;
     Worker* const worker = start_worker();
-    if (worker != nullptr) workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(most_places()));
+    if (worker != nullptr) workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(max_slots()));
     return worker;
 }
 
@@ -421,7 +421,7 @@ int Scheduler::unpark(Section& section, int most) {
 // How many workers more the run could have on places that are neither used nor kept, without those who spin already.
 int Scheduler::missing(const Context& run) {
     const Limits limits = limits_of(run);
-    return std::min(std::max(limits.intra_op, limits.inter_op), most_places()) - places_.used() - kept_places() - spinners_;
+    return std::min(std::max(limits.intra_op, limits.inter_op), max_slots()) - slots_.used() - reserved_slots() - spinners_;
 }
 
 // A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
@@ -438,7 +438,7 @@ void Scheduler::unpark_for_short_runs(Section& section, const Context& run) {
     forgone_ns_ += saved;
     if (forgone_ns_ < kWorthStartingNs) return;
     forgone_ns_ = 0;
-    if (unpark(section, 1) > 0 || has_workers_for(most_places() - 1)) return;
+    if (unpark(section, 1) > 0 || has_workers_for(max_slots() - 1)) return;
     if (Worker* const started = start_worker()) become_idle(section, *started);
 }
 

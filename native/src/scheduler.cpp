@@ -27,8 +27,8 @@ Limits asked_by(const Context& run) {
 struct LastRun {
     int team = 0;
     std::int64_t end_ns = 0;
-    std::int64_t return_ns = 0;  // who calls the next one within that is expected to do so again
-    bool is_place_kept = false;
+    std::int64_t reservation_ns = 0;  // who calls the next one within that is expected to do so again
+    bool is_slot_reserved = false;
 };
 
 LastRun& last_run() {
@@ -37,8 +37,8 @@ LastRun& last_run() {
 }
 
 // How long a place is kept for the caller of this run when it has ended.
-std::int64_t return_ns(const Context& run) {
-    return static_cast<std::int64_t>(std::clamp(kReturnPart * run.program.cost_ns(), kReturnNs, kLongestReturnNs));
+std::int64_t reservation_ns(const Context& run) {
+    return static_cast<std::int64_t>(std::clamp(kReservationPart * run.program.cost_ns(), kMinReservationNs, kMaxReservationNs));
 }
 
 int next_team_id() {
@@ -68,14 +68,14 @@ Limits Scheduler::limits_of(const Context& run) const {
 }
 
 void Scheduler::update_caps() {
-    places_cap_ = std::max(limits_.intra_op, limits_.inter_op);
-    ops_cap_ = limits_.inter_op;
+    slot_limit_ = std::max(limits_.intra_op, limits_.inter_op);
+    permit_limit_ = limits_.inter_op;
     for (const Context* run : runs_) {
         const Limits limits = limits_of(*run);
-        places_cap_ = std::max({places_cap_, limits.intra_op, limits.inter_op});
-        ops_cap_ = std::max(ops_cap_, limits.inter_op);
+        slot_limit_ = std::max({slot_limit_, limits.intra_op, limits.inter_op});
+        permit_limit_ = std::max(permit_limit_, limits.inter_op);
     }
-    workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(places_cap_ - 1));
+    workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(slot_limit_ - 1));
 }
 
 void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
@@ -123,7 +123,7 @@ void Scheduler::begin(Context& run, const Request& request, Worker& caller) {
     caller.own = &run;
     caller.traced_team = id_;
     caller.borrows_slot = false;
-    caller.place = -1;
+    caller.slot = -1;
     caller.holder = &caller;
     if (const Worker* outer = current_worker()) {
         run.nested = true;
@@ -134,8 +134,8 @@ void Scheduler::begin(Context& run, const Request& request, Worker& caller) {
             if (request.is_part && outer->scheduler == this) run.around = around;
         }
         if (outer->role != Role::blocking) {
-            caller.borrows_slot = run.lent_free = true;
-            caller.place = outer->place;
+            caller.borrows_slot = run.lent_permit_free = true;
+            caller.slot = outer->slot;
             caller.holder = outer->holder;
             caller.traced_team = outer->traced_team;
         }
@@ -147,8 +147,8 @@ void Scheduler::begin(Context& run, const Request& request, Worker& caller) {
 }
 
 void Scheduler::end(Section& section, Context& run, Worker& caller) {
-    give_back_place(caller);
-    if (!run.nested) last_run() = {id_, monotonic_ns(), return_ns(run), caller.comes_back};
+    release_slot(caller);
+    if (!run.nested) last_run() = {id_, monotonic_ns(), reservation_ns(run), caller.comes_back};
     std::erase(runs_, &run);
     run.caller = nullptr;
     caller.own = nullptr;
@@ -162,27 +162,27 @@ void Scheduler::end(Section& section, Context& run, Worker& caller) {
 void Scheduler::come_back(Worker& caller) {
     const LastRun& last = last_run();
     const std::int64_t away_ns = monotonic_ns() - last.end_ns;
-    caller.comes_back = last.team == id_ && away_ns < last.return_ns;
+    caller.comes_back = last.team == id_ && away_ns < last.reservation_ns;
     caller.comes_at_once = caller.comes_back && away_ns < spin_ns_.load(std::memory_order_relaxed);  // see spin_ns_
-    if (caller.comes_back && last.is_place_kept && !returns_.empty()) returns_.pop_front();
+    if (caller.comes_back && last.is_slot_reserved && !reservations_.empty()) reservations_.pop_front();
 }
 
 // Whether the run is one for its caller alone: because there is too little in it to share, within its limits.
 bool Scheduler::may_walk(const Context& run, const Worker& caller) const {
     if (run.program.has_blocking() && !run.nested) return false;
     if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
-    return has_token_for(run, working_beside(caller)) && (caller.place >= 0 || has_place_for(caller)) && !must_yield(caller);
+    return has_permit_for(run, working_beside(caller)) && (caller.slot >= 0 || has_slot_for(caller)) && !must_yield(caller);
 }
 
 // The fast path: the caller walks through the program's order, without the lock and without counters, on one place
 // and one op's token. Ends with the run finished, or enlisted to be shared from where the walk got to.
 void Scheduler::walk(Section& section, Context& run, Worker& caller) {
-    const bool lent = std::exchange(run.lent_free, false);
-    if (!lent) ++ops_;
+    const bool lent = std::exchange(run.lent_permit_free, false);
+    if (!lent) ++permits_used_;
     run.ops = 1;
     run.serial = true;
     run.turn_began_ns = monotonic_ns();
-    take_place(caller);
+    take_slot(caller);
     std::size_t done = 0;
     for (;;) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
@@ -190,32 +190,32 @@ void Scheduler::walk(Section& section, Context& run, Worker& caller) {
         section.unlock();
         done = walk_tasks(caller, run, done, epoch, until_ns);
         section.lock();
-        if (!lent) --ops_;
-        run.lent_free = lent;
+        if (!lent) --permits_used_;
+        run.lent_permit_free = lent;
         run.ops = 0;
         run.finished_tasks = done;
         if (done == run.program.order().size() || run.is_cancelled()) break;  // as above
         end_turn_if_over(run);
         if (!may_walk(run, caller)) break;
-        run.lent_free = false;
-        if (!lent) ++ops_;
+        run.lent_permit_free = false;
+        if (!lent) ++permits_used_;
         run.ops = 1;
     }
     run.serial = false;
     if (done < run.program.order().size() && !run.is_cancelled()) enlist(run, done);
     // Whoever shares the run from here on begins without a place.
-    give_back_place(caller);
+    release_slot(caller);
 }
 
 // The general path: the caller works on the run's ops, and others may too, until the run has finished.
 void Scheduler::share(Section& section, Context& run, Worker& caller) {
     if (run.finished) return;
     Op* op = nullptr;
-    if (!has_place_for(caller)) reclaim_slot(run);
-    if (has_place_for(caller) && !must_yield(caller)) {
-        take_place(caller);
+    if (!has_slot_for(caller)) reclaim_slot(run);
+    if (has_slot_for(caller) && !must_yield(caller)) {
+        take_slot(caller);
         op = pick(caller);
-        if (op == nullptr) give_back_place(caller);
+        if (op == nullptr) release_slot(caller);
     }
     if (op == nullptr) become_idle(section, caller);
     dispatch(section);
@@ -270,7 +270,7 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
     if (!run.abandoned) run.program.take_back_arena(run);
-    if (!run.nested && run.caller->comes_back) keep_place(return_ns(run));
+    if (!run.nested && run.caller->comes_back) reserve_slot(reservation_ns(run));
     if (run.caller->idle) dismiss(section, *run.caller);
 }
 
@@ -348,7 +348,7 @@ Status Scheduler::status() {
     status.workers = static_cast<int>(workers_.size());
     status.blocking = static_cast<int>(blocking_.size());
     status.abandoned = static_cast<int>(detached_.size());
-    status.places = places_.used();
+    status.slots = slots_.used();
     status.spinning = spinners_;
     status.runs = static_cast<int>(runs_.size());
     status.pin_fault = pin_fault_;

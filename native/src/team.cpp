@@ -14,8 +14,8 @@ namespace treadle {
 namespace {
 
 int checked(const char* what, int value) {
-    if (value >= 1 && value <= kMostThreads) return value;
-    throw std::invalid_argument(std::string("team: ") + what + " must be in 1.." + std::to_string(kMostThreads) +
+    if (value >= 1 && value <= kMaxThreads) return value;
+    throw std::invalid_argument(std::string("team: ") + what + " must be in 1.." + std::to_string(kMaxThreads) +
                                 ", got " + std::to_string(value));
 }
 

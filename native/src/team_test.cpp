@@ -70,7 +70,7 @@ TREADLE_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
 TREADLE_TEST(an_empty_program_runs) {
     Team team("t", {2, 2});
     Builder builder;
-    builder.slots.clear();
+    builder.buffers.clear();
     const auto program = builder.build();
     team.run(*program, {});
 }
@@ -278,7 +278,7 @@ TREADLE_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
     while (team.threads() < 2) team.run(*program, bound);  // a hang is a failure
     for (int i = 0; i < 2000; ++i) team.run(*program, bound);
     while (team.status().spinning > 0) std::this_thread::sleep_for(1ms);
-    CHECK_EQUAL(0, team.status().places);
+    CHECK_EQUAL(0, team.status().slots);
 }
 
 TREADLE_TEST(limits_that_cannot_be_are_refused) {
@@ -329,7 +329,7 @@ TREADLE_TEST(most_urgent_ready_tasks_start_first) {
         step.cost_ns = kCostly;
         builder.link(0, builder.add(std::move(step), (i * 7) % 20));
     }
-    builder.slots.clear();
+    builder.buffers.clear();
     const auto program = builder.build();
     team.run(*program, {});
     for (std::size_t i = 2; i < order.size(); ++i) CHECK((order[i - 1] * 7) % 20 > (order[i] * 7) % 20);
@@ -378,7 +378,7 @@ TREADLE_TEST(scratch_is_aligned_and_private_to_each_worker) {
             },
             {}, 16);
     }
-    builder.slots = {{SlotKind::arena, 0}};
+    builder.buffers = {{BufferKind::arena, 0}};
     const auto program = builder.build(1024);
     team.run(*program, {});
     CHECK_EQUAL(0, wrong.load());

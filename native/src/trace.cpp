@@ -96,7 +96,7 @@ void record(const Context& run, const Worker& worker, std::int64_t step, std::in
     const std::int64_t end_ns = monotonic_ns();
     Buffer& buffer = buffer_of_this_thread();
     const std::lock_guard lock(buffer.mutex);
-    buffer.events.push_back({run.program.id(), run.run_id, step, worker.traced_team, worker.place, buffer.thread,
+    buffer.events.push_back({run.program.id(), run.run_id, step, worker.traced_team, worker.slot, buffer.thread,
                              start_ns, end_ns, chunks});
 }
 

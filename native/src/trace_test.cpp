@@ -28,10 +28,10 @@ TREADLE_TEST_WORKERS(events_account_for_each_chunk_and_places_never_overlap) {
     std::map<std::int64_t, std::int64_t> busy_until;
     for (const Event& event : events) {
         CHECK_EQUAL(dag.program().id(), event.program);
-        CHECK(event.place >= 0 && event.place < workers);
-        CHECK(event.start_ns >= busy_until[event.place]);
+        CHECK(event.slot >= 0 && event.slot < workers);
+        CHECK(event.start_ns >= busy_until[event.slot]);
         CHECK(event.end_ns >= event.start_ns);
-        busy_until[event.place] = event.end_ns;
+        busy_until[event.slot] = event.end_ns;
         drawn[{event.run, event.step}] += event.chunks;
     }
     CHECK_EQUAL(2 * dag.program().steps().size(), drawn.size());

@@ -9,7 +9,7 @@ DEFAULT_SPIN_US: float
 COMPILER: str
 """What this module was compiled with."""
 
-MOST_THREADS: int
+MAX_THREADS: int
 """The largest limit a team takes."""
 
 class KernelFailure(RuntimeError):
@@ -64,7 +64,7 @@ class TeamStatus(TypedDict):
     workers: int
     blocking: int
     abandoned: int
-    places: int
+    slots: int
     spinning: int
     runs: int
     waiting: int
@@ -75,7 +75,7 @@ class Team:
     """Threads with two limits: workers inside one op, and ops in progress; callers included.
 
     Threads start when they first pay, and are named treadle-<name>-<i>. A child made by fork() gets fresh ones.
-    Raises ValueError for limits not in 1..MOST_THREADS.
+    Raises ValueError for limits not in 1..MAX_THREADS.
     """
 
     def __init__(self, name: str, intra_op: int, inter_op: int, spin_us: float = ...) -> None: ...
@@ -158,7 +158,7 @@ class Program:
         ],
         tasks: Sequence[tuple[int, int, float, bool]],
         successors: Sequence[Sequence[int]],
-        slots: Sequence[tuple[str, int]],
+        buffers: Sequence[tuple[str, int]],
         arena_bytes: int,
         scratch_bytes: int,
         max_workers: Sequence[int] = (),
@@ -214,20 +214,20 @@ class Program:
     def arenas(self) -> int:
         """Arenas that exist, idle and lent to runs."""
 
-class Loan:
+class Lease:
     """Memory of results, aligned to 64 bytes. It goes back to its shelf when nothing refers to it any more."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
-class Shelf:
+class BufferPool:
     """Lends pieces of memory of `size` bytes; what came back last is lent first. Any thread.
 
-    A piece that comes back while more than `most_idle` bytes lie on all shelves of the process has those freed that came back
+    A piece that comes back while more than `max_idle_bytes` bytes lie on all shelves of the process has those freed that came back
     first.
     """
 
-    def __init__(self, size: int, most_idle: int) -> None: ...
-    def lend(self) -> Loan:
+    def __init__(self, size: int, max_idle_bytes: int) -> None: ...
+    def acquire(self) -> Lease:
         """Memory of undefined content that nothing else refers to.
 
         Where the system has none, what lies on all shelves is freed first; MemoryError if that does not do.

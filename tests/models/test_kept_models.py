@@ -259,8 +259,8 @@ def test_sessions_of_one_model_share_their_constants(tmp_path: Path) -> None:
     compiled, found, again = treadle.Session(path), treadle.Session(path), treadle.Session(path)
 
     def constants(session: treadle.Session) -> list[int]:
-        slots = session._plans.all()[0].executable.layout.slots
-        return [address for kind, address in slots if kind == "constant"]
+        buffers = session._plans.all()[0].executable.layout.buffers
+        return [address for kind, address in buffers if kind == "constant"]
 
     assert constants(compiled) == constants(found) == constants(again) != []
     wanted = compiled.run(inputs)["y"]

@@ -202,6 +202,6 @@ def test_weights_of_any_alignment_are_read_rightly(tmp_path: Path) -> None:
         for model in (path, path.read_bytes()):
             session = treadle.Session(model)
             assert np.array_equal(session.run({"x": np.ones(1000, np.float32)})[y], np.arange(1000) + 1)
-            addresses = [slot for kind, slot in session._plans.all()[0].executable.layout.slots if kind == "constant"]
+            addresses = [address for kind, address in session._plans.all()[0].executable.layout.buffers if kind == "constant"]
             assert addresses
             assert all(address % 4 == 0 for address in addresses)

@@ -17,13 +17,13 @@ namespace treadle {
 // scheduler's lock on entering and leaving the op, as is reset(); where another runtime spreads an op, by its fork and join.
 class Chunks {
 public:
-    static constexpr int kMostParts = 16;
+    static constexpr int kMaxParts = 16;
     static constexpr std::int64_t kNone = -1;
 
     // reset() makes `count` chunks for up to `workers` workers. Nobody may be drawing.
     void reset(std::int64_t count, std::int64_t workers) {
         count_ = count;
-        parts_ = static_cast<int>(std::clamp<std::int64_t>(std::min(workers, count), 1, kMostParts));
+        parts_ = static_cast<int>(std::clamp<std::int64_t>(std::min(workers, count), 1, kMaxParts));
         for (int i = 0; i < parts_; ++i) {
             Part& part = part_[static_cast<std::size_t>(i)];
             part.next.store(count * i / parts_, std::memory_order_relaxed);
@@ -43,7 +43,7 @@ public:
     // Drawing is one worker's way through the parts: first that of its place, then those behind it.
     class Drawing {
     public:
-        Drawing(Chunks& chunks, int place) : chunks_(chunks), first_(std::max(place, 0) % chunks.parts_) {}
+        Drawing(Chunks& chunks, int slot) : chunks_(chunks), first_(std::max(slot, 0) % chunks.parts_) {}
 
         // draw() is the next chunk, or kNone when all have been drawn.
         std::int64_t draw() {
@@ -75,7 +75,7 @@ private:
 
     std::int64_t count_ = 1;
     int parts_ = 1;
-    std::array<Part, kMostParts> part_;
+    std::array<Part, kMaxParts> part_;
 };
 
 }  // namespace treadle

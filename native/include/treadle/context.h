@@ -27,7 +27,7 @@ struct Op {
     double cost_per_chunk = 0;
     int workers = 0;          // workers inside; the last to leave ends the op
     bool open = false;        // listed in Context::open: others may join
-    bool holds_lent = false;  // its token is the one lent by the enclosing op of a nested run
+    bool holds_lent_permit = false;  // its token is the one lent by the enclosing op of a nested run
     Chunks chunks;
 };
 
@@ -41,7 +41,7 @@ struct Context {
     // and `pointers` as they were left there.
     std::atomic<bool> arena_is_lent{false};
     Block arena;                  // while it is lent; see Program::lend_arena()
-    std::byte* placed_at = nullptr;  // the arena that `pointers` point into
+    std::byte* resolved_arena = nullptr;  // the arena that `pointers` point into
     std::vector<void*> pointers;  // of all steps, flat; those into the arena count once it is lent
     FpMode fp_mode = 0;
     std::uint64_t run_id = 0;
@@ -67,7 +67,7 @@ struct Context {
     int workers = 0;                      // workers inside its ops
     bool serial = false;                  // its caller walks Program::order() alone, holding one op's token
     bool nested = false;                  // called from inside a step
-    bool lent_free = false;               // the token of the enclosing op is there to be used
+    bool lent_permit_free = false;               // the token of the enclosing op is there to be used
     bool finished = false;                // its caller may go: nothing is in progress, or it has been abandoned
     std::exception_ptr failure;           // the first one
     int in_host = 0;                      // workers inside its host steps

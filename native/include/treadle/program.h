@@ -28,7 +28,7 @@ using Kernel = std::int32_t (*)(void* const* pointers, const std::int64_t* args,
 using HostCall = std::function<void(std::span<void* const> pointers)>;
 
 struct PointerSpec {
-    std::int64_t slot;
+    std::int64_t buffer;
     std::int64_t offset;  // bytes, >= 0
 };
 
@@ -49,10 +49,10 @@ struct TaskSpec {
     bool blocking;    // waits on something outside: runs on a thread of its own and takes no place
 };
 
-enum class SlotKind { arena, constant, bound };
+enum class BufferKind { arena, constant, bound };
 
-struct SlotSpec {
-    SlotKind kind;
+struct BufferSpec {
+    BufferKind kind;
     std::int64_t value;  // arena: byte offset; constant: address; bound: index into the addresses given to run()
 };
 
@@ -94,7 +94,7 @@ class Program {
 public:
     // Throws std::invalid_argument that says where, what was wanted and what came.
     Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
-            const std::vector<std::vector<std::int64_t>>& successors, const std::vector<SlotSpec>& slots,
+            const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
             std::int64_t arena_bytes, std::int64_t scratch_bytes);
     ~Program();
     Program(const Program&) = delete;
@@ -182,7 +182,7 @@ private:
     std::atomic<double> divisible_ns_{0};
     bool has_blocking_ = false;
 
-    std::vector<SlotSpec> slots_;
+    std::vector<BufferSpec> buffers_;
     std::vector<void*> constant_pointers_;
     std::vector<BoundPointer> bound_pointers_;
     std::vector<ArenaPointer> arena_pointers_;

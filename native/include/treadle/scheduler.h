@@ -18,7 +18,7 @@
 #include "treadle/engine.h"
 #include "treadle/worker.h"
 #include "treadle/mutex.h"
-#include "treadle/places.h"
+#include "treadle/slots.h"
 
 namespace treadle {
 
@@ -46,7 +46,7 @@ struct Status {
     int workers = 0;   // threads started and alive, callers excluded
     int blocking = 0;  // threads for blocking tasks, likewise
     int abandoned = 0; // threads in host steps of abandoned runs, which end with these
-    int places = 0;    // in use
+    int slots = 0;    // in use
     int spinning = 0;  // threads that are idle and not parked
     int runs = 0;      // in progress, waiting ones included
     int waiting = 0;   // runs that nobody works for
@@ -130,13 +130,13 @@ private:
     // schedule.cpp: who does what; all need the lock
     double shareable_ns(const Context& run) const;
     double left_to_share_ns(const Context& run) const;
-    int most_places() const;
+    int max_slots() const;
     int working() const;
     int working_beside(const Worker& worker) const;
-    bool has_token_for(const Context& run, int others_working) const;
+    bool has_permit_for(const Context& run, int others_working) const;
     bool can_start(const Context& run, int others_working) const;
     Op* start(Context& run, std::uint32_t task);
-    bool may_help(const Context& run, double gain_ns, int free_places);
+    bool may_help(const Context& run, double gain_ns, int free_slots);
     Context* run_to_serve(const Worker& worker);
     Op* pick(Worker& worker);
     Op* best_to_join(const Context& run, double worth) const;
@@ -153,7 +153,7 @@ private:
     void dispatch_blocking(Section& section);
     Worker* choose(Section& section, Context& run, double gain_ns);
     Worker* idle_worker() const;
-    bool has_workers_for(int places) const;
+    bool has_workers_for(int slots) const;
     bool is_crowded(const Context& run);
     Worker* worker_for_crowd();
     int unpark(Section& section, int most);
@@ -174,12 +174,12 @@ private:
     static void* thread_main(void* worker);
     void worker_loop(Worker& worker);
     Worker* acquire_caller();
-    bool has_place_for(const Worker& worker) const;
-    void keep_place(std::int64_t ns);
-    int kept_places();
-    void take_place(Worker& worker);
-    void give_back_place(Worker& worker);
-    bool may_spin(const Worker& worker, int places_used) const;
+    bool has_slot_for(const Worker& worker) const;
+    void reserve_slot(std::int64_t ns);
+    int reserved_slots();
+    void take_slot(Worker& worker);
+    void release_slot(Worker& worker);
+    bool may_spin(const Worker& worker, int slots_used) const;
     void become_idle(Section& section, Worker& worker);
     static void count_as_resting(const Worker& worker);
     static void count_as_running(const Worker& worker);
@@ -227,18 +227,18 @@ private:
     std::string thread_fault_;    // of the last worker that was to be started; empty if it could be
     std::int64_t retry_start_ns_ = 0;  // no worker is started before
     Limits limits_;
-    int places_cap_ = 1;  // of limits_ and what active runs ask for, the most
-    int ops_cap_ = 1;
-    Places places_;
-    int ops_ = 0;            // in progress, without those on lent tokens
+    int slot_limit_ = 1;  // of limits_ and what active runs ask for, the most
+    int permit_limit_ = 1;
+    Slots slots_;
+    int permits_used_ = 0;            // in progress, without those on lent tokens
     int blocking_ops_ = 0;
     int spinners_ = 0;       // idle workers that watch their word
-    int detached_places_ = 0;   // held by detached_
-    // Places whose holders rest, without stray ones but for the guests of strays, which end soon. Changed under the lock of
+    int detached_slots_ = 0;   // held by detached_
+    // Slots whose holders rest, without stray ones but for the guests of strays, which end soon. Changed under the lock of
     // the team that the holder waits in, and relaxed everywhere: who has added to it takes this team's lock next, in
     // dispatch_while_resting(), so what it allows is not missed; who sees it too late when it falls lets one more work for an op.
     std::atomic<int> resting_{0};
-    std::deque<std::int64_t> returns_;  // until when places are kept for callers whose runs have ended; earliest first
+    std::deque<std::int64_t> reservations_;  // until when places are kept for callers whose runs have ended; earliest first
     double forgone_ns_ = 0;  // what help would have saved runs that were too short to get it, since some last got it so
     bool closing_ = false;
     bool left_ = false;      // threads were left behind at the end of the process: there is nothing more to close

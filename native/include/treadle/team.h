@@ -15,7 +15,7 @@
 
 namespace treadle {
 
-inline constexpr int kMostThreads = 4096;
+inline constexpr int kMaxThreads = 4096;
 inline constexpr std::chrono::microseconds kDefaultSpin{50};
 
 // Team runs programs with at most `intra_op` workers inside one op and `inter_op` ops in progress. It starts threads

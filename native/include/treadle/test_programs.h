@@ -19,7 +19,7 @@ struct Builder {
     std::vector<StepSpec> steps;
     std::vector<TaskSpec> tasks;
     std::vector<std::vector<std::int64_t>> successors;
-    std::vector<SlotSpec> slots{{SlotKind::bound, 0}};
+    std::vector<BufferSpec> buffers{{BufferKind::bound, 0}};
 
     std::int64_t add(StepSpec step, double priority = 0, bool blocking = false) {
         const auto index = static_cast<std::int64_t>(steps.size());
@@ -46,7 +46,7 @@ struct Builder {
     }
     void link(std::int64_t from, std::int64_t to) { successors[static_cast<std::size_t>(from)].push_back(to); }
     std::unique_ptr<Program> build(std::int64_t scratch_bytes = 0) const {
-        return std::make_unique<Program>(steps, tasks, successors, slots, 64, scratch_bytes);
+        return std::make_unique<Program>(steps, tasks, successors, buffers, 64, scratch_bytes);
     }
 };
 
@@ -61,7 +61,7 @@ public:
     RandomDag(std::uint64_t seed, int count, int spin = 50, std::int64_t failing = -1) {
         std::mt19937_64 random(seed);
         Builder builder;
-        wanted_.resize(static_cast<std::size_t>(count) * kMostChunks);
+        wanted_.resize(static_cast<std::size_t>(count) * kMaxChunks);
         for (std::int64_t i = 0; i < count; ++i) {
             std::vector<std::int64_t> args{i, spin, 0};
             for (int k = 0; i > 0 && k < 3; ++k) {
@@ -69,7 +69,7 @@ public:
                 args.push_back(static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(i)));
                 ++args[2];
             }
-            const auto chunks = static_cast<std::int64_t>(1 + random() % kMostChunks);
+            const auto chunks = static_cast<std::int64_t>(1 + random() % kMaxChunks);
             const auto task = builder.add_kernel(i == failing ? &fail : &kernel, args, chunks, random() % 2 ? kCostly : 100,
                                                  static_cast<double>(random() % 100));
             for (std::size_t k = 3; k < args.size(); ++k) builder.link(args[k], task);
@@ -103,7 +103,7 @@ public:
 private:
     static std::int32_t fail(void* const*, const std::int64_t*, std::int64_t, void*) { return 7; }
 
-    static constexpr std::int64_t kMostChunks = 6;
+    static constexpr std::int64_t kMaxChunks = 6;
 
     static std::int32_t kernel(void* const* pointers, const std::int64_t* args, std::int64_t chunk, void*) {
         auto* const cells = static_cast<std::uint64_t*>(pointers[0]);
@@ -113,9 +113,9 @@ private:
             static_cast<void>(sink);
         }
         for (std::int64_t p = 0; p < args[2]; ++p) {
-            for (std::int64_t c = 0; c < kMostChunks; ++c) sum += cells[args[3 + p] * kMostChunks + c];
+            for (std::int64_t c = 0; c < kMaxChunks; ++c) sum += cells[args[3 + p] * kMaxChunks + c];
         }
-        cells[args[0] * kMostChunks + chunk] += sum;
+        cells[args[0] * kMaxChunks + chunk] += sum;
         return 0;
     }
 

@@ -17,7 +17,7 @@ struct Event {
     std::uint64_t run;
     std::int64_t step;
     std::int64_t team;
-    std::int64_t place;   // in the team: 0.. ; -1 - i for blocking thread i
+    std::int64_t slot;   // in the team: 0.. ; -1 - i for blocking thread i
     std::int64_t thread;  // of the operating system
     std::int64_t start_ns;
     std::int64_t end_ns;

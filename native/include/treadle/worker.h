@@ -45,7 +45,7 @@ struct Worker {
     bool borrows_slot = false;       // caller inside a step of another run: brings the place it holds, gives it up never
     bool comes_back = false;  // caller: called this run right after its last one
     bool comes_at_once = false;  // and so soon that a worker which is idle since then still spins
-    int place = -1;           // held while working; blocking threads have -1 - index
+    int slot = -1;           // held while working; blocking threads have -1 - index
     Worker* holder = this;    // whose place it is: for a guest that of the first worker around it which is none
     int traced_team = 0;      // team of `place`: not the scheduler's own for a guest
     // On a line of their own, as a spinning worker reads them all the time.

@@ -1,4 +1,4 @@
-"""Plan to Executable: kernels compiled, buffers turned into slots, Python functions bound to memory."""
+"""Plan to Executable: kernels compiled, buffers located, Python functions bound to memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
         plan.target,
         progress,
     )
-    slots, constants = _slots(plan)
+    buffers, constants = _buffers(plan)
     successors: list[list[int]] = [[] for _ in plan.tasks]
     for number, task in enumerate(plan.tasks):
         for other in task.after:
@@ -46,7 +46,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
             labels=[StepLabel(call.node, call.op) for call in plan.calls],
             tasks=[(task.first, task.count, task.priority, task.blocking) for task in plan.tasks],
             successors=successors,
-            slots=slots,
+            buffers=buffers,
             arena_bytes=plan.arena_bytes,
             scratch_bytes=plan.scratch_bytes,
             outputs=[Form(port.shape, port.dtype.numpy) for port in plan.outputs],
@@ -57,20 +57,20 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
     )
 
 
-def _slots(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
+def _buffers(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
     """The plan's buffers as the native core takes them, and the arrays that constants lie in."""
-    slots: list[tuple[str, int]] = []
+    buffers: list[tuple[str, int]] = []
     constants: list[Array] = []
     for buffer in plan.buffers:
         if buffer.data is not None:
             constants.append(np.ascontiguousarray(buffer.data))
-            slots.append(("constant", constants[-1].ctypes.data))
+            buffers.append(("constant", constants[-1].ctypes.data))
         elif buffer.home is Home.ARENA:
-            slots.append(("arena", buffer.position))
+            buffers.append(("arena", buffer.position))
         else:
             first = 0 if buffer.home is Home.INPUT else len(plan.inputs)
-            slots.append(("bound", first + buffer.position))
-    return slots, constants
+            buffers.append(("bound", first + buffer.position))
+    return buffers, constants
 
 
 def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:

@@ -51,7 +51,7 @@ _IRRELEVANT = (
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Held:
-    """What an executable holds on to: its kernels, and the constants in the order of its slots."""
+    """What an executable holds on to: its kernels, and the constants in the order of its buffers."""
 
     kernels: KernelSet
     arrays: Sequence[Array]
@@ -112,7 +112,7 @@ def record_of(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[s
     if any(step.body not in numbers for step in layout.steps):
         return None
     place = iter(places)
-    slots = [(kind, next(place) if kind == "constant" else value) for kind, value in layout.slots]
+    buffers = [(kind, next(place) if kind == "constant" else value) for kind, value in layout.buffers]
     sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Held) else []
     return {
         "inputs": [(one.name, _name(one.dtype), one.shape) for one in signature.inputs],
@@ -127,7 +127,7 @@ def record_of(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[s
         "nodes": image.nodes,
         "tasks": list(layout.tasks),
         "successors": list(layout.successors),
-        "slots": slots,
+        "buffers": buffers,
         "sizes": sizes,
         "arena": layout.arena_bytes,
         "scratch": layout.scratch_bytes,
@@ -169,7 +169,7 @@ def _read(key: str, file: int, target: Target) -> Image | None:
         memory = mapped(file, first, total)
         if zlib.crc32(memory.data) != checksum:
             return None
-        places = [value for kind, value in record["slots"] if kind == "constant"]
+        places = [value for kind, value in record["buffers"] if kind == "constant"]
         arrays = [memory[place : place + size] for place, size in zip(places, record["sizes"], strict=True)]
         held = ALIVE[key] = Held(kernels, arrays)
     return _restored(record, addresses, held, target)
@@ -190,13 +190,15 @@ def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, targ
     constants = iter(held.arrays)
     layout = Layout(
         steps=[
-            Step(addresses[number], [(slot, offset) for slot, offset in pointers], args, chunks, cost, caps)
+            Step(addresses[number], [(buffer, offset) for buffer, offset in pointers], args, chunks, cost, caps)
             for number, pointers, args, chunks, cost, caps in record["steps"]
         ],
         labels=[StepLabel(node, op) for node, op in record["labels"]],
         tasks=[(first, count, priority, blocking) for first, count, priority, blocking in record["tasks"]],
         successors=record["successors"],
-        slots=[(kind, _address(next(constants)) if kind == "constant" else value) for kind, value in record["slots"]],
+        buffers=[
+            (kind, _address(next(constants)) if kind == "constant" else value) for kind, value in record["buffers"]
+        ],
         arena_bytes=record["arena"],
         scratch_bytes=record["scratch"],
         outputs=[Form(tuple(shape), _dtype(name)) for name, shape in record["results"]],

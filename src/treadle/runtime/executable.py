@@ -34,7 +34,7 @@ ALONE_NS = 100_000.0
 class Step(NamedTuple):
     """One call: the address of a kernel or a Python function, and what it is given.
 
-    `pointers` are (slot, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns,
+    `pointers` are (buffer, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns,
     `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
     """
 
@@ -56,8 +56,8 @@ class Form(NamedTuple):
 class Layout(NamedTuple):
     """Everything that is fixed when a plan has become machine code.
 
-    `tasks` are (first step, number of steps, priority, blocking), `successors` those of each task, `slots` the
-    buffers as the native core takes them. `reasons` says what the status codes of kernels mean. `isa` names the
+    `tasks` are (first step, number of steps, priority, blocking), `successors` those of each task, `buffers` what
+    pointers count from, as the native core takes them. `reasons` says what the status codes of kernels mean. `isa` names the
     instruction set of the kernels ("" without kernels). `kept` is whatever must live as long as the code: compiled kernels and the arrays of
     constants.
     """
@@ -66,7 +66,7 @@ class Layout(NamedTuple):
     labels: Sequence[StepLabel]
     tasks: Sequence[tuple[int, int, float, bool]]
     successors: Sequence[Sequence[int]]
-    slots: Sequence[tuple[str, int]]
+    buffers: Sequence[tuple[str, int]]
     arena_bytes: int
     scratch_bytes: int
     outputs: Sequence[Form]
@@ -83,14 +83,14 @@ class Executable:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._outputs = Outputs(layout.outputs)
-        slots, offsets = _bound(layout, self._outputs.places)
+        buffers, offsets = _bound(layout, self._outputs.places)
         self._program = _native.Program(
             steps=[
                 (step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps
             ],
             tasks=layout.tasks,
             successors=layout.successors,
-            slots=slots,
+            buffers=buffers,
             arena_bytes=layout.arena_bytes,
             scratch_bytes=layout.scratch_bytes,
             max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
@@ -188,24 +188,24 @@ class Executable:
         )
 
 
-def _bound(layout: Layout, places: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:
-    """The slots of `layout` with the buffers that outputs lie in, at these `places`, in place of outputs; and how far
-    behind its beginning what is in each slot lies."""
-    inputs = 1 + max((value for kind, value in layout.slots if kind == "bound"), default=-1) - len(places)
-    slots, offsets = list(layout.slots), [0] * len(layout.slots)
-    for number, (kind, value) in enumerate(slots):
+def _bound(layout: Layout, locations: Sequence[tuple[int, int]]) -> tuple[list[tuple[str, int]], list[int]]:
+    """Returns the buffers of `layout` with outputs replaced by the bound memory at `locations`, and the byte offset of each
+    buffer's content in that memory."""
+    inputs = 1 + max((value for kind, value in layout.buffers if kind == "bound"), default=-1) - len(locations)
+    buffers, offsets = list(layout.buffers), [0] * len(layout.buffers)
+    for number, (kind, value) in enumerate(buffers):
         if kind == "bound" and value >= inputs:
-            buffer, offsets[number] = places[value - inputs]
-            slots[number] = (kind, inputs + buffer)
-    return slots, offsets
+            block, offsets[number] = locations[value - inputs]
+            buffers[number] = (kind, inputs + block)
+    return buffers, offsets
 
 
 def _moved(pointers: Sequence[tuple[int, int]], offsets: Sequence[int]) -> list[tuple[int, int]]:
-    return [(slot, at + offsets[slot]) for slot, at in pointers]
+    return [(buffer, at + offsets[buffer]) for buffer, at in pointers]
 
 
 class Alone:
-    """A Python function as the only task of a run: in a place like any other, or, `blocking`, in none."""
+    """A Python function as the only task of a run: on a slot like any other, or, if `blocking`, on none."""
 
     def __init__(self, label: StepLabel, *, blocking: bool = False) -> None:
         self._functions: dict[int, Callable[[], None]] = {}
@@ -215,7 +215,7 @@ class Alone:
             labels=[label],
             tasks=[(0, 1, 0.0, blocking)],
             successors=[[]],
-            slots=[("bound", 0)],
+            buffers=[("bound", 0)],
             arena_bytes=0,
             scratch_bytes=0,
             outputs=[],

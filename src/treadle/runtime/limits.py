@@ -11,7 +11,7 @@ from treadle import _native
 from treadle.errors import ThreadSettingError
 from treadle.runtime.topology import Topology
 
-MOST = _native.MOST_THREADS
+MOST = _native.MAX_THREADS
 
 VARIABLES = {
     "intra_op": ("TREADLE_INTRA_OP_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"),

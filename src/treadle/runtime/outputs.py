@@ -95,8 +95,8 @@ class Outputs:
             for block in blocks
             if block.size <= most and (block.size >= LEAST_BLOCK or len(block.numbers) >= MANY)
         ]
-        self._shelves = {size: _native.Shelf(size, most) for size in {block.size for block in lent}}
-        self._lend = [self._shelves[block.size].lend for block in lent]
+        self._pools = {size: _native.BufferPool(size, most) for size in {block.size for block in lent}}
+        self._acquire = [self._pools[block.size].acquire for block in lent]
         self._shapes = [(len(block.numbers), *block.form.shape) for block in lent]
         self._dtypes = [block.form.dtype for block in lent]
         self._starts = [0] * len(lent)
@@ -114,28 +114,28 @@ class Outputs:
     @property
     def all_fresh(self) -> bool:
         """Whether each is an array of its own, and so its own buffer."""
-        return not self._lend
+        return not self._acquire
 
     def make(self) -> tuple[list[Array], list[object]]:
         """An uninitialised contiguous array for each output, in memory that nothing else refers to, and the buffers that
         `places` counts from: (which, byte offset) of each output.
         """
-        if not self._lend:
+        if not self._acquire:
             arrays = [empty() for empty in self._empty]
             return arrays, cast("list[object]", arrays)
-        loans: list[Any] = [lend() for lend in self._lend]
+        leases: list[Any] = [acquire() for acquire in self._acquire]
         # The rows of one array over a block: NumPy makes those fastest.
         spans: Iterable[Iterable[Array]] = map(
-            cast(Any, np.ndarray), self._shapes, self._dtypes, loans, self._starts, self._strides
+            cast(Any, np.ndarray), self._shapes, self._dtypes, leases, self._starts, self._strides
         )
         arrays = [*chain.from_iterable(spans), *[empty() for empty in self._empty]]
-        buffers = [*loans, *arrays[len(arrays) - len(self._empty) :]]
+        buffers = [*leases, *arrays[len(arrays) - len(self._empty) :]]
         return arrays if self._in_order is None else list(self._in_order(arrays)), buffers
 
     def trim(self) -> None:
         """Free the memory that no array uses."""
-        for shelf in self._shelves.values():
-            shelf.clear()
+        for pool in self._pools.values():
+            pool.clear()
 
 
 def _sorted_by(numbers: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Array]] | None:

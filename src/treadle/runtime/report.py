@@ -30,7 +30,7 @@ def report(threads: Threads) -> dict[str, Any]:
     why, and the libraries loaded. topology: online, allowed, quota, quota_source, available, reason. cpu: model,
     features, and isa, the instruction sets of the kernels loaded at the moment (None if there are none). environment:
     the variables set that are read. build: version, compiler, python, backend and the library that it is. pools: for
-    each its name, limits and their sources, threads alive, places in use, runs in progress and waiting, and why a
+    each its name, limits and their sources, threads alive, slots in use, runs in progress and waiting, and why a
     worker could not be pinned or started (None if all could). threads: workers of this team. Raises ThreadSettingError if
     an environment variable cannot be used.
     """
@@ -67,7 +67,7 @@ def pool(threads: Threads) -> dict[str, Any]:
         "intra_source": settings.intra_source,
         "inter_source": settings.inter_source,
         "threads": status["workers"] + status["blocking"] + status["abandoned"],
-        "places": status["places"],
+        "slots": status["slots"],
         "spinning": status["spinning"],
         "runs": status["runs"],
         "waiting": status["waiting"],

@@ -190,7 +190,7 @@ class Threads:
                 "workers": 0,
                 "blocking": 0,
                 "abandoned": 0,
-                "places": 0,
+                "slots": 0,
                 "spinning": 0,
                 "runs": 0,
                 "waiting": 0,

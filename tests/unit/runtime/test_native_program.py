@@ -33,23 +33,23 @@ def step(function, pointers=(), cost_ns=1e6):
     return (function, list(pointers), [], 1, cost_ns)
 
 
-def build(steps, edges=(), slots=(), arena_bytes=0, *, blocking=False):
+def build(steps, edges=(), buffers=(), arena_bytes=0, *, blocking=False):
     successors = [[] for _ in steps]
     for before, after in edges:
         successors[before].append(after)
     tasks = [(i, 1, float(-i), blocking) for i in range(len(steps))]
-    return _native.Program(list(steps), tasks, successors, list(slots), arena_bytes, 0)
+    return _native.Program(list(steps), tasks, successors, list(buffers), arena_bytes, 0)
 
 
 def test_steps_get_the_addresses_of_their_buffers(team):
     """
-    Outputs first, then inputs, each with its offset; bound slots change from run to run.
+    Outputs first, then inputs, each with its offset; bound buffers change from run to run.
     """
     constant = np.arange(4.0)
     seen = []
     program = build(
         [step(seen.append, [(0, 16), (1, 8), (2, 0)])],
-        slots=[("arena", 64), ("constant", constant.ctypes.data), ("bound", 0)],
+        buffers=[("arena", 64), ("constant", constant.ctypes.data), ("bound", 0)],
         arena_bytes=128,
     )
     for address in (4096, 8192):
@@ -139,7 +139,7 @@ def test_many_threads_run_one_program(team):
     """
     results = np.zeros(8, np.int64)
     program = build([step(lambda at: ctypes.c_int64.from_address(at[0]).__setattr__("value", 1), [(0, 0)])],
-                    slots=[("bound", 0)])  # fmt: skip
+                    buffers=[("bound", 0)])  # fmt: skip
     callers = [threading.Thread(target=program.run, args=(team, [results[i:].ctypes.data])) for i in range(8)]
     for caller in callers:
         caller.start()
@@ -154,7 +154,7 @@ def test_many_threads_run_one_program(team):
 
 def test_a_step_may_run_another_program(team):
     """
-    Nested runs share the place of their caller.
+    Nested runs execute on the slot of their caller.
     """
     done = []
     inner = build([step(done.append), step(done.append)])
@@ -185,8 +185,8 @@ def test_blocking_tasks_wait_beside_the_team():
     [
         ({"steps": [(0, [], [], 1, 0.0)]}, "step 0: wanted either a non-null kernel address or a callable"),
         ({"steps": [(print, [], [], 2, 0.0)]}, "chunks must be 1, got 2"),
-        ({"steps": [(print, [(3, 0)], [], 1, 0.0)]}, "step 0, pointer 0: slot must be in 0..1"),
-        ({"slots": [("heap", 0)]}, "slot 0: kind must be 'arena', 'constant' or 'bound', got 'heap'"),
+        ({"steps": [(print, [(3, 0)], [], 1, 0.0)]}, "step 0, pointer 0: buffer must be in 0..1"),
+        ({"buffers": [("heap", 0)]}, "buffer 0: kind must be 'arena', 'constant' or 'bound', got 'heap'"),
         ({"successors": [[0]]}, "cycle"),
         ({"arena_bytes": -1}, "arena_bytes must be at least 0, got -1"),
     ],
@@ -199,7 +199,7 @@ def test_faulty_programs_are_refused(change, message):
         "steps": [(print, [], [], 1, 0.0)],
         "tasks": [(0, 1, 1.0, False)],
         "successors": [[]],
-        "slots": [("bound", 0)],
+        "buffers": [("bound", 0)],
         "arena_bytes": 0,
         "scratch_bytes": 0,
     }
@@ -211,10 +211,10 @@ def test_faulty_programs_are_refused(change, message):
 
 def test_a_wrong_number_of_addresses_is_refused(team):
     """
-    One address is wanted for each bound slot.
+    One address is wanted for each bound buffer.
     """
     with pytest.raises(ValueError, match="run: wanted 1 bound addresses, got 2"):
-        build([step(print)], slots=[("bound", 0)]).run(team, [1, 2])
+        build([step(print)], buffers=[("bound", 0)]).run(team, [1, 2])
 
 
 def test_callables_are_let_go_even_in_cycles():

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from tests.models import small
 
 import treadle
-from treadle._native import Shelf
+from treadle._native import BufferPool
 from treadle.errors import KernelError
 from treadle.runtime.outputs import MOST_BLOCK, MOST_TOGETHER, Block, in_blocks
 
@@ -251,17 +251,17 @@ def test_memory_of_a_run_that_fails_is_used_by_the_next() -> None:
     session = treadle.Session(failing())
     good, bad = np.arange(64), np.full(64, 64)
     session.run({"k": good})
-    kept = Shelf.idle_bytes()
+    kept = BufferPool.idle_bytes()
     assert kept >= 40 * 64 * 100 * 4
 
     for _ in range(3):
         with pytest.raises(KernelError, match="out of range"):
             session.run({"k": bad})
         gc.collect()
-        assert Shelf.idle_bytes() == kept
+        assert BufferPool.idle_bytes() == kept
     session.run({"k": good})
     session.trim()
-    assert Shelf.idle_bytes() == kept - 40 * 64 * 100 * 4
+    assert BufferPool.idle_bytes() == kept - 40 * 64 * 100 * 4
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="page faults are counted elsewhere")

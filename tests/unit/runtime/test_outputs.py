@@ -17,7 +17,7 @@ import pytest
 from tests.models import small
 
 import treadle
-from treadle._native import Shelf
+from treadle._native import BufferPool
 from treadle.errors import KnobError
 from treadle.runtime.outputs import LEAST_BYTES
 
@@ -172,7 +172,7 @@ def test_idle_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     results = [run(session, number) for number in range(20)]
     del results
 
-    assert Shelf.idle_bytes() <= 1 << 20
+    assert BufferPool.idle_bytes() <= 1 << 20
     session.trim()
 
 
@@ -182,10 +182,10 @@ def test_nothing_is_kept_where_that_is_asked_for(monkeypatch: pytest.MonkeyPatch
     """
     monkeypatch.setenv("TREADLE_OUTPUTS_MB", "0")
     gc.collect()
-    before = Shelf.idle_bytes()
+    before = BufferPool.idle_bytes()
     session = treadle.Session(model())
     assert run(session, 1).flags.owndata
-    assert Shelf.idle_bytes() == before
+    assert BufferPool.idle_bytes() == before
 
     monkeypatch.setenv("TREADLE_OUTPUTS_MB", "much")
     with pytest.raises(KnobError, match="TREADLE_OUTPUTS_MB"):
@@ -198,23 +198,23 @@ def test_memory_is_given_back_by_trim_and_with_the_session() -> None:
     """
     session = treadle.Session(model())
     gc.collect()
-    before = Shelf.idle_bytes()
+    before = BufferPool.idle_bytes()
     run(session, 1)
-    assert Shelf.idle_bytes() == before + BYTES
+    assert BufferPool.idle_bytes() == before + BYTES
     session.trim()
-    assert Shelf.idle_bytes() == before
+    assert BufferPool.idle_bytes() == before
 
     run(session, 1)
     late = run(session, 2)
     early = run(session, 3)
     del early
-    assert Shelf.idle_bytes() == before + BYTES
+    assert BufferPool.idle_bytes() == before + BYTES
     del session
     gc.collect()
-    assert Shelf.idle_bytes() == before
+    assert BufferPool.idle_bytes() == before
     assert (late == 2).all()
     del late
-    assert Shelf.idle_bytes() == before
+    assert BufferPool.idle_bytes() == before
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the size of processes can be limited on Linux only")
@@ -226,16 +226,16 @@ def test_idle_memory_is_given_up_where_the_system_has_no_more() -> None:
     text = (
         "import resource, numpy as np, treadle\n"
         "from pathlib import Path\n"
-        "from tests.unit.runtime.test_outputs import Shelf, model\n"
+        "from tests.unit.runtime.test_outputs import BufferPool, model\n"
         "feeds = [{'x': np.ones((rows << 10, 256), np.float32)} for rows in (96, 97, 400)]\n"
         "sessions = [treadle.Session(model()) for _ in feeds]\n"
         "for session, feed in zip(sessions, feeds): session.run(feed), session.trim()\n"
         "sessions[0].run(feeds[0])\n"
-        "assert Shelf.idle_bytes() == 96 << 20\n"
+        "assert BufferPool.idle_bytes() == 96 << 20\n"
         "has = 4096 * int(Path('/proc/self/statm').read_text().split()[0])\n"
         "resource.setrlimit(resource.RLIMIT_AS, (has + (50 << 20), -1))\n"
         "held = sessions[1].run(feeds[1])['y']\n"
-        "assert (held == 2).all() and Shelf.idle_bytes() == 0\n"
+        "assert (held == 2).all() and BufferPool.idle_bytes() == 0\n"
         "try: sessions[2].run(feeds[2])\n"
         "except treadle.errors.MemoryLimitError: print('refused')\n"
         "del held\n"
@@ -303,6 +303,6 @@ def test_many_middling_results_use_the_memory_of_earlier_ones() -> None:
             w.model({"x": (small.FLOAT, shape)}, {f"y{n}": (small.FLOAT, shape) for n in range(count)})
         )
         gc.collect()
-        before = Shelf.idle_bytes()
+        before = BufferPool.idle_bytes()
         session.run({"x": np.zeros(shape, np.float32)})
-        assert Shelf.idle_bytes() - before == kept * (64 << 10)
+        assert BufferPool.idle_bytes() - before == kept * (64 << 10)

@@ -95,7 +95,7 @@ def test_it_is_json():
 
 def test_pools_tell_what_they_are_doing():
     """
-    Name, limits, threads, places in use, runs in progress and waiting; a pool that is gone is not listed.
+    Name, limits, threads, slots in use, runs in progress and waiting; a pool that is gone is not listed.
     """
     pool = treadle.Pool("busy", intra_op=1, inter_op=1)
     go, inside = threading.Event(), threading.Event()
@@ -113,7 +113,7 @@ def test_pools_tell_what_they_are_doing():
 
     assert facts["busy"] == {
         "name": "busy", "intra_op": 1, "inter_op": 1, "intra_source": "Pool(intra_op=1)",
-        "inter_source": "Pool(inter_op=1)", "threads": 0, "places": 1, "spinning": 0, "runs": 3, "waiting": 2, "pin_fault": None,
+        "inter_source": "Pool(inter_op=1)", "threads": 0, "slots": 1, "spinning": 0, "runs": 3, "waiting": 2, "pin_fault": None,
         "thread_fault": None,
     }  # fmt: skip
     assert "main" in facts

@@ -167,7 +167,7 @@ def test_runs_end_while_their_tasks_go_on_in_other_threads(by, blocking):
     assert not task.ended.is_set()
     status = pool.threads.status()
     left = status["abandoned"]
-    assert (left, status["places"], status["runs"]) == (left, 0 if blocking else left, 0)
+    assert (left, status["slots"], status["runs"]) == (left, 0 if blocking else left, 0)
     assert left >= 1
     for _ in range(3):
         assert len(other.run(X)) == 4
@@ -183,7 +183,7 @@ def test_runs_end_while_their_tasks_go_on_in_other_threads(by, blocking):
     gc.collect()
     assert task.ended.is_set()
     assert array() is None
-    assert (pool.threads.status()["places"], pool.threads.status()["abandoned"]) == (0, 0)
+    assert (pool.threads.status()["slots"], pool.threads.status()["abandoned"]) == (0, 0)
     assert len(other.run(X)) == 4
 
 

@@ -1,4 +1,4 @@
-#include "treadle/shelf.h"
+#include "treadle/buffer_pool.h"
 
 #include <sys/mman.h>
 
@@ -19,7 +19,7 @@ constexpr std::size_t kWorthHugePages = std::size_t{4} << 20;
 
 // The idle pieces of all shelves: who came back first stands first.
 struct Idle {
-    std::list<Piece> pieces;
+    std::list<PooledBuffer> buffers;
     std::size_t bytes = 0;
 };
 
@@ -43,73 +43,73 @@ std::byte* allocate(std::size_t size) {
 
 }  // namespace
 
-Loan::~Loan() {
-    if (piece_.empty()) return;
-    if (const std::shared_ptr<Shelf> shelf = shelf_.lock()) shelf->keep(piece_);
+Lease::~Lease() {
+    if (buffer_.empty()) return;
+    if (const std::shared_ptr<BufferPool> pool = pool_.lock()) pool->put_back(buffer_);
 }
 
-std::shared_ptr<Shelf> Shelf::make(std::size_t size, std::size_t most_idle) {
-    return std::shared_ptr<Shelf>(new Shelf(size, most_idle));
+std::shared_ptr<BufferPool> BufferPool::make(std::size_t size, std::size_t max_idle_bytes) {
+    return std::shared_ptr<BufferPool>(new BufferPool(size, max_idle_bytes));
 }
 
-Shelf::~Shelf() { clear(); }
+BufferPool::~BufferPool() { clear(); }
 
-Loan Shelf::lend() {
-    std::list<Piece> piece;
+Lease BufferPool::acquire() {
+    std::list<PooledBuffer> buffer;
     {
         const std::lock_guard lock(context_mutex());
         if (!idle_.empty()) {
-            piece.splice(piece.begin(), idle().pieces, idle_.back());
+            buffer.splice(buffer.begin(), idle().buffers, idle_.back());
             idle_.pop_back();
             idle().bytes -= size_;
         }
     }
-    if (piece.empty()) {
-        piece.push_back({decltype(Piece::memory)(allocate(size_)), size_, this});
-        if (!piece.front().memory) {
-            std::list<Piece> freed;
+    if (buffer.empty()) {
+        buffer.push_back({decltype(PooledBuffer::memory)(allocate(size_)), size_, this});
+        if (!buffer.front().memory) {
+            std::list<PooledBuffer> freed;
             {
                 const std::lock_guard lock(context_mutex());
-                for (const Piece& each : idle().pieces) each.shelf->idle_.clear();
-                freed.swap(idle().pieces);
+                for (const PooledBuffer& each : idle().buffers) each.pool->idle_.clear();
+                freed.swap(idle().buffers);
                 idle().bytes = 0;
             }
             freed.clear();
-            piece.front().memory.reset(allocate(size_));
+            buffer.front().memory.reset(allocate(size_));
         }
-        if (!piece.front().memory) throw std::bad_alloc();
+        if (!buffer.front().memory) throw std::bad_alloc();
     }
-    return Loan(std::move(piece), weak_from_this());
+    return Lease(std::move(buffer), weak_from_this());
 }
 
-void Shelf::clear() {
-    std::list<Piece> freed;  // declared first, so freed after the lock
+void BufferPool::clear() {
+    std::list<PooledBuffer> freed;  // declared first, so freed after the lock
     const std::lock_guard lock(context_mutex());
-    for (const auto& each : idle_) freed.splice(freed.end(), idle().pieces, each);
+    for (const auto& each : idle_) freed.splice(freed.end(), idle().buffers, each);
     idle().bytes -= size_ * idle_.size();
     idle_.clear();
 }
 
-void Shelf::keep(std::list<Piece>& piece) noexcept {
-    std::list<Piece> freed;
+void BufferPool::put_back(std::list<PooledBuffer>& buffer) noexcept {
+    std::list<PooledBuffer> freed;
     const std::lock_guard lock(context_mutex());
     try {
-        idle_.push_back(piece.begin());
+        idle_.push_back(buffer.begin());
     } catch (const std::bad_alloc&) {
         return;  // then it is freed
     }
     Idle& all = idle();
-    all.pieces.splice(all.pieces.end(), piece);
+    all.buffers.splice(all.buffers.end(), buffer);
     all.bytes += size_;
-    while (all.bytes > most_idle_) {
-        Piece& first = all.pieces.front();
-        first.shelf->idle_.erase(first.shelf->idle_.begin());
+    while (all.bytes > max_idle_bytes_) {
+        PooledBuffer& first = all.buffers.front();
+        first.pool->idle_.erase(first.pool->idle_.begin());
         all.bytes -= first.size;
-        freed.splice(freed.end(), all.pieces, all.pieces.begin());
+        freed.splice(freed.end(), all.buffers, all.buffers.begin());
     }
 }
 
-std::size_t Shelf::idle_bytes() {
+std::size_t BufferPool::idle_bytes() {
     const std::lock_guard lock(context_mutex());
     return idle().bytes;
 }

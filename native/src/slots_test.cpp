@@ -1,0 +1,26 @@
+#include "treadle/slots.h"
+
+#include "treadle/check.h"
+
+namespace treadle {
+
+TREADLE_TEST(places_are_handed_out_lowest_first_unless_preferred) {
+    Slots slots;
+    CHECK_EQUAL(0, slots.take(0));
+    CHECK_EQUAL(1, slots.take(0));
+    CHECK_EQUAL(5, slots.take(5));
+    CHECK_EQUAL(2, slots.take(1));
+    slots.release(1);
+    CHECK_EQUAL(3, slots.used());
+    CHECK_EQUAL(1, slots.take(0));
+}
+
+TREADLE_TEST(places_go_beyond_one_word) {
+    Slots slots;
+    for (int i = 0; i < 200; ++i) CHECK_EQUAL(i, slots.take(0));
+    slots.release(130);
+    CHECK_EQUAL(130, slots.take(3));
+    CHECK_EQUAL(200, slots.used());
+}
+
+}  // namespace treadle
