@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle import _native, knobs
-from treadle.codegen.apart import found_or_compiled
-from treadle.codegen.digests import find_digest, keep_digest
-from treadle.codegen.image import Image, image_key
+from treadle.codegen.artifact import Artifact, artifact_key
+from treadle.codegen.file_digests import load_digest, store_digest
+from treadle.codegen.out_of_process import load_or_compile
 from treadle.codegen.target import detect
 from treadle.errors import InputError
 from treadle.frontends.origin import Origin, file_digest
@@ -35,7 +35,7 @@ from treadle.runtime.session import Runnable, SessionBase
 from treadle.runtime.signature import Form, dtype_of, shape_of, signature_of
 
 if TYPE_CHECKING:
-    from treadle.codegen.draft import Draft
+    from treadle.codegen.artifact_writer import ArtifactWriter
     from treadle.driver import Options
     from treadle.passes.base import Math, Precision
     from treadle.plan.plan import Plan
@@ -98,44 +98,44 @@ class Session(SessionBase):
         self._nodes: tuple[str, ...] | None = None
         self._origin = Origin(
             model,
-            find=find_digest,
-            keep=keep_digest,
+            find=load_digest,
+            keep=store_digest,
             example_inputs=example_inputs,
             dynamic_shapes=dynamic_shapes,
             inputs=inputs,
             outputs=outputs,
         )
         self._graph: Graph | None = None
-        self._draft: Draft | None = None
+        self._artifact_writer: ArtifactWriter | None = None
         self._means = _Means(detect(), math, precision, provider_for(matmul_provider), progress, pool)
         tuned = {} if settings is None else self._means.tuned(settings, model, self._origin)
         key = self._means.key(self._origin)
         self._kept = None if key is None else self._means.found(model, self._origin, key)
         source = self._origin.load() if self._kept is None else self._kept
-        signature = source.signature if isinstance(source, Image) else signature_of(source, objects=source is model)
+        signature = source.signature if isinstance(source, Artifact) else signature_of(source, objects=source is model)
         if not isinstance(source, Template):
-            self._nodes = source.nodes if isinstance(source, Image) else names_of(source)
+            self._nodes = source.nodes if isinstance(source, Artifact) else names_of(source)
         checked_caps(self._caps.get(), self._nodes, _AT_FIRST)
         compile_ = self._instantiate if isinstance(source, Template) else self._specialize
         super().__init__(signature, compile_, intra_op=intra_op, inter_op=inter_op, tuned=tuned, pool=pool)
         shapes = signature.fixed_shapes
         if shapes is None or isinstance(source, Template):
             return
-        if key is None or isinstance(source, Image) or source.files:
+        if key is None or isinstance(source, Artifact) or source.files:
             self._plans.get(shapes, signature.select(None))
         else:
             self._compile_and_keep(key, shapes)
 
     def _compile_and_keep(self, key: str, shapes: tuple[StaticShape, ...]) -> None:
         """Compile for the input `shapes`, and keep what came of it on disk under `key`."""
-        from treadle.codegen.draft import Draft
+        from treadle.codegen.artifact_writer import ArtifactWriter
         from treadle.driver import Compiled
 
-        with closing(Draft(key)) as self._draft:
+        with closing(ArtifactWriter(key)) as self._artifact_writer:
             runnable = self._plans.get(shapes, self._signature.select(None))
             if isinstance(runnable, Compiled) and self._origin.is_unchanged():
-                self._draft.keep(Image(self._signature, runnable.executable, self._nodes or ()))
-        self._draft = None
+                self._artifact_writer.store(Artifact(self._signature, runnable.executable, self._nodes or ()))
+        self._artifact_writer = None
 
     @property
     def graph(self) -> Graph:
@@ -188,7 +188,7 @@ class Session(SessionBase):
     def _compile(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
         from treadle.driver import compile_for
 
-        options = self._means.options(self._caps, self._draft)
+        options = self._means.options(self._caps, self._artifact_writer)
         return compile_for(self.graph, options, [shape_of(form) for form in forms], outputs)
 
     def _instantiate(self, forms: Sequence[Form], outputs: Sequence[str]) -> Runnable:
@@ -241,12 +241,12 @@ class _Means:
         """The name of the compiled form of what `origin` reads; None where none is kept."""
         if origin.digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
             return None
-        return image_key(origin.digest, self._settings, self.target)
+        return artifact_key(origin.digest, self._settings, self.target)
 
-    def found(self, model: Any, origin: Origin, key: str) -> Image | None:
+    def found(self, model: Any, origin: Origin, key: str) -> Artifact | None:
         """What is kept on disk under `key`; None where `model` is to be compiled in this process."""
         source = model if origin.path is None else origin.path
-        return found_or_compiled(source, key, self.target, self._settings, self.progress)
+        return load_or_compile(source, key, self.target, self._settings, self.progress)
 
     def tuned(self, settings: str | os.PathLike[str], model: Any, origin: Origin) -> dict[str, Setting]:
         """The limits that the file `settings` has for `model`, which `origin` reads, on this machine."""
@@ -260,7 +260,7 @@ class _Means:
         tuned.must_fit(file, digest, machine(self.target.isa, topology))
         return tuned.limits(f"Session(settings={file!r})", topology)
 
-    def options(self, caps: NodeCaps, draft: Draft | None = None) -> Options:
+    def options(self, caps: NodeCaps, artifact_writer: ArtifactWriter | None = None) -> Options:
         """The same for the driver."""
         from treadle.driver import Options
 
@@ -272,7 +272,7 @@ class _Means:
             precision=self.precision,
             provider=self.provider,
             caps=caps,
-            draft=draft,
+            artifact_writer=artifact_writer,
         )
 
     @property

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from treadle import _native, dtypes
+from treadle.codegen.artifact_writer import ArtifactWriter
 from treadle.codegen.assemble import assemble
 from treadle.codegen.build import Progress
-from treadle.codegen.draft import Draft
 from treadle.errors import RunError
 from treadle.graph.graph import Graph
 from treadle.graph.node import Node
@@ -55,8 +55,8 @@ class Options:
     provider: Provider | None = None
     caps: NodeCaps | None = None
     """Those on single nodes, which may change."""
-    draft: Draft | None = None
-    """The file to keep the compiled model in, if it is to be kept."""
+    artifact_writer: ArtifactWriter | None = None
+    """Writes the artifact of the compiled model, if one is wanted."""
     streamed_weights: bool | None = None
     """Whether no cache holds the model's weights from one run to the next; None: the compiled graph's constants decide."""
 
@@ -85,8 +85,8 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
     plan = make_plan(
         region.graph, options.target, options.math, options.provider, streamed_weights=options.streamed_weights
     )
-    if options.draft is not None and region.graph is graph:
-        options.draft.move_constants(plan)
+    if options.artifact_writer is not None and region.graph is graph:
+        options.artifact_writer.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))
     if options.caps is not None:
         options.caps.follow(compiled.executable)

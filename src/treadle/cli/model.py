@@ -136,8 +136,8 @@ def given_inputs(command: Command) -> Command:
 def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
     """An array for each input: from its .npy file, else random (seeded) of the form given or declared.
 
-    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files, LimitError
-    for shapes too large to fill.
+    Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files,
+    LimitError for shapes too large to fill.
     """
     known = {tensor.name for tensor in tensors}
     symbols = {dim for tensor in tensors for dim in tensor.shape or () if isinstance(dim, str)}

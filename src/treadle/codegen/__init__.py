@@ -1,1 +1,1 @@
-"""Plan to Executable: kernels emitted in the words of loops, compiled by LLVM, cached on disk."""
+"""Plan to Executable: emits kernels as LLVM IR, compiles and links them, and caches the results on disk."""

@@ -1,4 +1,4 @@
-"""Plan to Executable: kernels compiled, buffers located, Python functions bound to memory."""
+"""Builds the Executable of a plan: compiles kernels, maps buffers to pointers, wraps Python functions as steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from treadle.codegen.build import build_library
-from treadle.codegen.image import Held
+from treadle.codegen.artifact import Resources
+from treadle.codegen.build import build_kernels
 from treadle.errors import InternalError, RunError
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
@@ -26,11 +26,11 @@ Array = np.ndarray[Any, Any]
 
 
 def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> Executable:
-    """Compile what `plan` calls (or load it from the cache) and bind it to the native core.
+    """Compiles the kernels of `plan`, or loads them from the cache, and returns the plan as an executable.
 
     `progress(done, total)` is called while kernels are compiled.
     """
-    library = build_library(
+    library = build_kernels(
         [call.spec for call in plan.calls if call.spec is not None and call.spec.family != FAMILY],
         plan.target,
         progress,
@@ -52,13 +52,13 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
             outputs=[Form(port.shape, port.dtype.numpy) for port in plan.outputs],
             reasons=MESSAGES,
             isa=plan.target.isa,
-            kept=Held(library, constants),
+            kept=Resources(library, constants),
         )
     )
 
 
 def _buffers(plan: Plan) -> tuple[list[tuple[str, int]], list[Array]]:
-    """The plan's buffers as the native core takes them, and the arrays that constants lie in."""
+    """Returns the plan's buffers in the native core's form, and the arrays that hold the constants."""
     buffers: list[tuple[str, int]] = []
     constants: list[Array] = []
     for buffer in plan.buffers:
@@ -89,7 +89,7 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
 
 
 def python_step(call: Call) -> PythonStep:
-    """`call.function` as a step: addresses in, results written in place."""
+    """Wraps `call.function` as a step that gets addresses of operands and results and writes the results."""
     function = call.function
     if function is None:
         raise InternalError(f"call of {call.node!r} has neither a kernel nor a function")
@@ -114,7 +114,7 @@ def python_step(call: Call) -> PythonStep:
 
 
 def view(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array over memory that the runtime owns; valid only while the step that got it runs."""
+    """Returns an array over memory that the runtime owns. It is valid only while the step runs that got the address."""
     size = math.prod(shape) * dtype.itemsize
     if size == 0:
         return np.empty(shape, dtype)

@@ -1,8 +1,7 @@
-"""Compiled kernels kept on disk, so that a model that was loaded once is not compiled again.
+"""The cache folder: stores compiled kernels and models on disk, so that a later process does not compile them again.
 
-A cache folder is a way into every process that reads it: what lies in it is executed. So it must belong to
-the user and be closed to everybody else, and each file carries a hash of what it holds. Anything amiss with
-the folder means no cache and one warning; anything amiss with a file means that its kernel is compiled anew.
+Processes execute code from the folder. So it must belong to the user and be closed to all others, and each file carries
+a hash of its content. An unsafe folder is not used, with one warning; a damaged file counts as missing.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ MAGIC = b"treadle-kernel-1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _PARTIAL = ".partial"
 _SHARE = 4
-"""One file may take this part of the folder's limit."""
+"""One file may take a quarter of the folder's limit."""
 _PARTIAL_SECONDS = 3600
-"""How old a file must be to count as left behind by a process that died while it wrote."""
+"""An unfinished file of this age was left by a process that died while it wrote."""
 
 
 class KernelCache:
-    """An open cache folder. Many processes may use one at once: files appear whole, and equal names hold equal code."""
+    """An open cache folder. Many processes may use it at once: files appear complete, and one name has one content."""
 
     def __init__(self, folder: int, path: Path, max_bytes: int) -> None:
         self._folder = folder
@@ -42,14 +41,14 @@ class KernelCache:
         self._stored = False
 
     def load(self, key: str) -> bytes | None:
-        """The object code kept under `key`; None if there is none, or not as it was written."""
-        file = self._opened(key)
+        """Returns the content stored under `key`; None if there is none, or if the file is damaged."""
+        file = self._open(key)
         if file is None:
             return None
         try:
             with os.fdopen(file, "rb") as stream:
                 content = stream.read()
-                _used(stream.fileno())
+                _touch(stream.fileno())
         except OSError:
             return None
         start = len(MAGIC) + _DIGEST_BYTES
@@ -57,36 +56,36 @@ class KernelCache:
         return code if content[:start] == _header(key, code) else None
 
     def open(self, key: str) -> int | None:
-        """A descriptor of the file kept under `key`, which its reader checks; None if there is none."""
-        file = self._opened(key)
+        """Opens the file `key`, whose content the caller has to verify; None if there is none."""
+        file = self._open(key)
         if file is not None:
-            _used(file)
+            _touch(file)
         return file
 
-    def _opened(self, key: str) -> int | None:
+    def _open(self, key: str) -> int | None:
         try:
             return os.open(key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
         except OSError:
             return None
 
     def has(self, key: str) -> bool:
-        """Whether a file is kept under `key`."""
+        """True if there is a file `key`."""
         return os.access(key, os.F_OK, dir_fd=self._folder)
 
-    def may_grow(self) -> bool:
-        """Whether files can be made here: not on a file system that is only read."""
+    def is_writable(self) -> bool:
+        """True if files can be made in the folder."""
         return os.access(".", os.W_OK, dir_fd=self._folder)
 
     def has_room_for(self, size: int) -> bool:
-        """Whether a file of `size` bytes takes so little of the folder's limit that it does not drive all others out."""
+        """True if a file of `size` bytes takes at most the part of the folder's limit that one file may take."""
         return size <= self._max_bytes // _SHARE
 
     def store(self, key: str, code: bytes) -> None:
-        """Keep `code` under `key`, in place of what may be there. One warning if the folder cannot be written."""
+        """Stores `code` under `key`, replacing any previous file. Warns once if the folder cannot be written."""
         self.store_parts(key, (_header(key, code), code))
 
     def store_parts(self, key: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Keep `parts` behind each other as the file `key`, as `store` does."""
+        """Stores the concatenation of `parts` as the file `key`, as `store` does."""
         begun = self.begin(key)
         if begun is None:
             return
@@ -101,17 +100,17 @@ class KernelCache:
             self.finish(partial, key)
 
     def begin(self, key: str) -> tuple[int, str] | None:
-        """A new file to write and read: its descriptor, and the name for `finish` or `abandon`. None after a warning."""
+        """Creates an unfinished file. Returns its descriptor and name, or None after a warning."""
         partial = f"{key}.{os.getpid()}.{time.monotonic_ns()}{_PARTIAL}"
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             return os.open(partial, flags, 0o600, dir_fd=self._folder), partial
         except OSError as error:
-            self._tell(error)
+            self._warn_unwritable(error)
             return None
 
     def finish(self, partial: str, key: str) -> None:
-        """Keep the file that `begin` called `partial` under `key`, in place of what may be there."""
+        """Renames the unfinished file `partial` to `key`, replacing any previous file."""
         try:
             os.rename(partial, key, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         except OSError as error:
@@ -120,17 +119,17 @@ class KernelCache:
             self._stored = True
 
     def abandon(self, partial: str, error: OSError | None = None) -> None:
-        """Remove the file that `begin` called `partial`; with a warning if that is for an `error`."""
+        """Removes the unfinished file `partial`; warns if the reason is an `error`."""
         with suppress(OSError):
             os.unlink(partial, dir_fd=self._folder)
         if error is not None:
-            self._tell(error)
+            self._warn_unwritable(error)
 
-    def _tell(self, error: OSError) -> None:
+    def _warn_unwritable(self, error: OSError) -> None:
         _warn(f"compiled kernels cannot be kept in {self._path}: {error.strerror}")
 
     def trim(self) -> None:
-        """If anything was stored, drop the files not used for longest until the folder fits its limit."""
+        """After a store, removes the least recently used files until the folder fits its limit."""
         if not self._stored:
             return
         files: list[tuple[float, int, str]] = []
@@ -151,17 +150,17 @@ class KernelCache:
             excess -= size
 
 
-def _used(file: int) -> None:
-    """Let `trim` know that the file is in use; a folder on a file system that is only read needs no trimming."""
+def _touch(file: int) -> None:
+    """Marks the file as used now, for `trim`. Does nothing on a read-only file system."""
     with suppress(OSError):
         os.utime(file)
 
 
 @contextmanager
 def open_cache() -> Iterator[KernelCache | None]:
-    """The cache that the knobs TREADLE_CACHE and TREADLE_CACHE_MB ask for, trimmed at the end; None if there is none.
+    """Opens the cache that TREADLE_CACHE and TREADLE_CACHE_MB describe, trims it at the end. Yields None without one.
 
-    The folder is made if it is missing. Where it cannot be used safely, one warning says why.
+    Creates the folder if it is missing. If it cannot be used safely, warns once with the reason.
     """
     path = cache_folder()
     folder = None if path is None else _open_folder(path)
@@ -177,12 +176,12 @@ def open_cache() -> Iterator[KernelCache | None]:
 
 
 def cache_folder() -> Path | None:
-    """The folder that compiled kernels are kept in; None if TREADLE_CACHE is `off` or the user has no home."""
-    asked = knobs.get("TREADLE_CACHE")
-    if asked == "off":
+    """Returns the path of the cache folder; None if TREADLE_CACHE is `off` or the user has no home."""
+    setting = knobs.get("TREADLE_CACHE")
+    if setting == "off":
         return None
-    if asked is not None:
-        return Path(asked).expanduser()
+    if setting is not None:
+        return Path(setting).expanduser()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         return (base if base.is_absolute() else Path.home() / ".cache") / "treadle"
@@ -191,7 +190,7 @@ def cache_folder() -> Path | None:
 
 
 def _open_folder(path: Path) -> int | None:
-    """A descriptor of the folder, which is made with mode 0700 if missing; None, and one warning, if it is not safe."""
+    """Opens the folder, which it creates with mode 0700 if missing; None, and one warning, if it is not safe."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -215,7 +214,7 @@ def _open_folder(path: Path) -> int | None:
 
 @lru_cache(maxsize=64)
 def _warn(message: str) -> None:
-    """Warn of each fault once a process."""
+    """Warns of each fault once per process."""
     warnings.warn(f"{message}; set TREADLE_CACHE to another folder, or to `off`", RuntimeWarning, stacklevel=2)
 
 
@@ -224,14 +223,14 @@ def _header(key: str, code: bytes) -> bytes:
 
 
 def kernel_key(spec: KernelSpec, target: Target) -> str:
-    """A name for the kernel's code that changes with everything that the code depends on."""
+    """Returns the name of the kernel's code: a hash of everything that the code depends on."""
     parts = (str(spec), repr(target), __version__, generator_hash(), *compiler_version())
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
 def compiler_version() -> tuple[str, ...]:
-    """What tells one LLVM from another, without loading it: llvmlite's version and the size of its library."""
+    """Identifies LLVM without loading it, by llvmlite's version and the size of its library."""
     folder = Path(llvmlite.__file__).parent / "binding"
     sizes = [f"{file.name} {file.stat().st_size}" for file in sorted(folder.glob("*llvmlite.*"))]
     return (llvmlite.__version__, *sizes)
@@ -239,7 +238,7 @@ def compiler_version() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def generator_hash() -> str:
-    """A hash of the sources that turn specs into code."""
+    """Returns a hash of the sources that turn specs into code."""
     here = Path(__file__).parent
     total = hashlib.sha256()
     for source in (here / "jit.py", *sorted(here.glob("emit/*.py")), *sorted(here.glob("kernels/*.py"))):

@@ -1,6 +1,6 @@
-"""Kernels compiled by two threads: generators write IR here while LLVM compiles what they wrote before.
+"""Compiles kernels with two threads: the calling thread emits IR while a second one compiles what was emitted before.
 
-LLVM runs without the GIL, in one thread at a time: llvmlite has a lock around each call of it.
+LLVM runs without the GIL. More than two threads gain nothing, as llvmlite locks each call of LLVM.
 """
 
 from __future__ import annotations
@@ -16,82 +16,82 @@ from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
 from treadle.runtime import threads
 
-Done = Callable[[int, bytes], None]
+OnCompiled = Callable[[int, bytes], None]
 
 
-def compile_kernels(specs: Sequence[KernelSpec], target: Target, done: Done) -> None:
-    """Compile `specs` and tell of each, in order, by `done(number, object code)`, called in this thread.
+def compile_kernels(specs: Sequence[KernelSpec], target: Target, on_compiled: OnCompiled) -> None:
+    """Compiles `specs` and calls `on_compiled(number, object code)` for each, in order, in the calling thread.
 
-    A second thread lives as long as this runs, unless the settings of the process leave it one thread, or it can have no
-    more. Raises InternalError if a generator fails.
+    Starts a second thread for the duration of the call, if the thread limits of the process allow two and the system
+    can start one. Raises InternalError if a generator fails.
     """
-    helper = _start(target) if len(specs) > 1 and _may_have_two() else None
-    if helper is None:
+    second = _start_thread(target) if len(specs) > 1 and _allows_two_threads() else None
+    if second is None:
         for number, spec in enumerate(specs):
-            done(number, compile_ir(emit_ir(spec, target), target, effort_of(spec.family)))
+            on_compiled(number, compile_ir(emit_ir(spec, target), target, effort_of(spec.family)))
         return
-    with closing(helper):
+    with closing(second):
         finished = 0
         for spec in specs:
-            helper.give(spec, emit_ir(spec, target))
-            while (code := helper.take(wait=False)) is not None:
-                done(finished, code)
+            second.submit(spec, emit_ir(spec, target))
+            while (code := second.next_result(wait=False)) is not None:
+                on_compiled(finished, code)
                 finished += 1
         for number in range(finished, len(specs)):
-            code = helper.take(wait=True)
-            assert code is not None, "one answer a kernel"
-            done(number, code)
+            code = second.next_result(wait=True)
+            assert code is not None, "the thread returns one result for each kernel"
+            on_compiled(number, code)
 
 
-def _may_have_two() -> bool:
-    """Whether the process has set itself more than one thread."""
+def _allows_two_threads() -> bool:
+    """True if the thread limits of the process allow more than one thread."""
     settings = threads.get()
     return max(settings.intra_op, settings.inter_op) > 1
 
 
-def _start(target: Target) -> _Helper | None:
-    """A second thread; None where the system gives none."""
+def _start_thread(target: Target) -> _CompileThread | None:
+    """Starts the second thread; None if the system refuses one."""
     try:
-        return _Helper(target)
+        return _CompileThread(target)
     except RuntimeError:
         return None
 
 
-class _Helper:
-    """A thread that compiles IR, in the order in which it is given, until it is closed."""
+class _CompileThread:
+    """A thread that compiles IR in the order of submission, until it is closed."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._given: SimpleQueue[tuple[KernelSpec, str] | None] = SimpleQueue()
-        self._made: SimpleQueue[bytes | BaseException] = SimpleQueue()
-        self._left = False
+        self._submitted: SimpleQueue[tuple[KernelSpec, str] | None] = SimpleQueue()
+        self._results: SimpleQueue[bytes | BaseException] = SimpleQueue()
+        self._closed = False
         self._thread = Thread(target=self._run, name="treadle-compile", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread, after what it compiles at the moment."""
-        self._left = True
-        self._given.put(None)
+        """Ends the thread after the kernel in progress; kernels that are still queued are not compiled."""
+        self._closed = True
+        self._submitted.put(None)
         self._thread.join()
 
-    def give(self, spec: KernelSpec, text: str) -> None:
-        """Have the IR `text` of `spec` compiled."""
-        self._given.put((spec, text))
+    def submit(self, spec: KernelSpec, text: str) -> None:
+        """Queues the IR `text` of `spec`."""
+        self._submitted.put((spec, text))
 
-    def take(self, *, wait: bool) -> bytes | None:
-        """The next object code; None if it is not ready and `wait` is false. Raises what its compilation raised."""
+    def next_result(self, *, wait: bool) -> bytes | None:
+        """Returns the next object code, or None if it is not ready and `wait` is false. Raises the compile's error."""
         try:
-            made = self._made.get(block=wait)
+            result = self._results.get(block=wait)
         except Empty:
             return None
-        if isinstance(made, BaseException):
-            raise made
-        return made
+        if isinstance(result, BaseException):
+            raise result
+        return result
 
     def _run(self) -> None:
-        while (given := self._given.get()) is not None and not self._left:
-            spec, text = given
+        while (job := self._submitted.get()) is not None and not self._closed:
+            spec, text = job
             try:
-                self._made.put(compile_ir(text, self._target, effort_of(spec.family)))
-            except BaseException as error:  # noqa: BLE001 - raised by take
-                self._made.put(error)
+                self._results.put(compile_ir(text, self._target, effort_of(spec.family)))
+            except BaseException as error:  # noqa: BLE001 - next_result raises it in the calling thread
+                self._results.put(error)

@@ -1,4 +1,4 @@
-"""What CPU this is: LLVM is asked once, and the answer kept on disk, as loading LLVM takes longer than a model."""
+"""Stores LLVM's description of the CPU on disk, because loading LLVM takes longer than loading a compiled model."""
 
 from __future__ import annotations
 
@@ -9,64 +9,67 @@ from pathlib import Path
 
 from treadle import knobs
 from treadle.codegen.cache import compiler_version, open_cache
-from treadle.codegen.machine import Host, asked, parsed
-from treadle.codegen.residence import shed_llvm
+from treadle.codegen.llvm_host import Host, parse_host, query_llvm
+from treadle.codegen.resident_memory import release_llvm_code
 from treadle.runtime import interpreter
 
 _CPU_INFO = Path("/proc/cpuinfo")
-_TELLING = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU ", "Features")
-"""Lines of /proc/cpuinfo that tell one CPU from another, and not one moment from another."""
+_IDENTIFYING_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "CPU ", "Features")
+"""Prefixes of the lines of /proc/cpuinfo that identify a CPU and do not change while it runs."""
 
-_QUESTION = "from treadle.codegen.machine import asked; print(asked().text())"
+_QUERY_PROGRAM = "from treadle.codegen.llvm_host import query_llvm; print(query_llvm().text())"
 
 
 @lru_cache(maxsize=1)
 def host() -> Host:
-    """The machine that this process runs on."""
+    """Returns the description of the machine that this process runs on."""
     key = _key()
     if key is None:
-        return _asked_here()
+        return _query_here()
     with open_cache() as cache:
         if cache is None:
-            return _asked_here()
-        kept = cache.load(key)
-        if kept is not None:
-            return parsed(kept)
-        found = _asked_apart() or _asked_here()
-        cache.store(key, found.text().encode())
-        return found
+            return _query_here()
+        stored = cache.load(key)
+        if stored is not None:
+            return parse_host(stored)
+        description = _query_out_of_process() or _query_here()
+        cache.store(key, description.text().encode())
+        return description
 
 
-def _asked_apart() -> Host | None:
-    """What a process that ends then is told: what LLVM leaves in memory is a third of what a small model needs.
+def _query_out_of_process() -> Host | None:
+    """Queries LLVM in a child process, because LLVM's memory is a third of what a process with a small model needs.
 
-    None where LLVM is in memory already, and where no process should or can be started.
+    Returns None if LLVM is loaded already, or if no child may or can be started.
     """
     if "llvmlite.binding" in sys.modules or knobs.get("TREADLE_OUT_OF_PROCESS") == "off" or not interpreter.is_known():
         return None
     try:
-        with interpreter.start(_QUESTION, answers=True) as process:
+        with interpreter.start(_QUERY_PROGRAM, answers=True) as process:
             answer = process.communicate()[0]
-        return parsed(answer) if process.returncode == 0 else None
+        return parse_host(answer) if process.returncode == 0 else None
     except (OSError, ValueError):
         return None
 
 
-def _asked_here() -> Host:
-    found = asked()
-    shed_llvm()
-    return found
+def _query_here() -> Host:
+    description = query_llvm()
+    release_llvm_code()
+    return description
 
 
 def _key() -> str | None:
-    """A name that changes with the CPU and with LLVM; None where the system does not describe the CPU."""
+    """Returns the name under which the description is stored: a hash of the CPU's identity and LLVM's version.
+
+    Returns None where the system does not describe the CPU.
+    """
     try:
         with _CPU_INFO.open(encoding="utf-8", errors="replace") as file:
             lines = []
             for line in file:
                 if not line.strip():
                     break
-                if line.startswith(_TELLING):
+                if line.startswith(_IDENTIFYING_FIELDS):
                     lines.append(line)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""From kernel specs to addresses: emit, optimise, compile, link."""
+"""Kernel specs to addresses by LLVM: emits IR, optimises, compiles and links it."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from llvmlite import binding
 
 from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.kernels.table import KERNELS, Effort, effort_of
-from treadle.codegen.residence import shed_heap, shed_llvm
+from treadle.codegen.resident_memory import release_heap, release_llvm_code
 from treadle.errors import InternalError
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.target import Target
 
 _numbers = itertools.count()
 
-# Whoever forks waits for the call of LLVM that another thread is in: the child would find llvmlite's lock taken by a
-# thread that it does not have, and LLVM halfway.
-_llvm = binding.ffi.lib._lock  # noqa: SLF001 - its callbacks would leave a moment in which it is taken
+# A fork waits until no thread is inside LLVM. Otherwise the child would inherit llvmlite's lock taken by a thread that
+# the child does not have, and LLVM in the middle of a call.
+_llvm = binding.ffi.lib._lock  # noqa: SLF001 - llvmlite's own callbacks leave a moment in which the lock is taken
 os.register_at_fork(before=_llvm.__enter__, after_in_parent=_llvm.__exit__, after_in_child=_llvm.__exit__)
 
 
@@ -33,7 +33,7 @@ def _initialize() -> None:
 
 @lru_cache(maxsize=8)
 def target_machine(target: Target) -> binding.TargetMachine:
-    """LLVM's code generator for `target`."""
+    """Returns LLVM's code generator for `target`."""
     _initialize()
     return binding.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
@@ -47,19 +47,19 @@ def _engine() -> binding.LLJIT:
 
 
 def emit_ir(spec: KernelSpec, target: Target) -> str:
-    """The LLVM IR of the kernel, as its generator wrote it."""
+    """Returns the LLVM IR of the kernel before any optimisation."""
     k = Kernel(spec.symbol, target)
     KERNELS[spec.family](k, spec)
     return k.finish()
 
 
 def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
-    """Object code of the module `text`. Raises InternalError if LLVM rejects it.
+    """Compiles the IR `text` to object code. Raises InternalError if LLVM rejects it.
 
     `effort` is that of LLVM's optimiser: with "none" only the code generator's own passes run.
     """
     machine = target_machine(target)
-    with binding.create_context() as context:  # what a module leaves behind in LLVM goes with its context
+    with binding.create_context() as context:  # frees what modules leave in LLVM's global context
         try:
             module = binding.parse_assembly(text, context)
         except RuntimeError as error:
@@ -73,10 +73,10 @@ def compile_ir(text: str, target: Target, effort: Effort = "full") -> bytes:
             return bytes(machine.emit_object(module))
 
 
-def shed() -> None:
-    """Drop what LLVM takes while it does nothing."""
-    shed_llvm()
-    shed_heap()
+def release_memory() -> None:
+    """Releases the memory that LLVM keeps between compiles."""
+    release_llvm_code()
+    release_heap()
 
 
 def _invalid(text: str, error: RuntimeError) -> InternalError:
@@ -102,7 +102,7 @@ def _optimize(module: binding.ModuleRef, machine: binding.TargetMachine, effort:
 
 
 def compile_kernel(spec: KernelSpec, target: Target) -> bytes:
-    """Object code of the kernel, compiled anew."""
+    """Compiles the kernel to object code, without looking into the cache."""
     return compile_ir(emit_ir(spec, target), target, effort_of(spec.family))
 
 
@@ -110,16 +110,16 @@ class Library:
     """Kernels linked into this process. Their addresses are valid as long as the library lives."""
 
     def __init__(self, objects: Iterable[tuple[KernelSpec, bytes]]) -> None:
-        given = list(objects)
-        self._linked = Linked([(spec.symbol, code) for spec, code in given])
-        self.addresses: dict[KernelSpec, int] = {spec: self._linked.addresses[spec.symbol] for spec, _ in given}
+        pairs = list(objects)
+        self._linked = LlvmLinkedCode([(spec.symbol, code) for spec, code in pairs])
+        self.addresses: dict[KernelSpec, int] = {spec: self._linked.addresses[spec.symbol] for spec, _ in pairs}
 
 
-class Linked:
-    """Functions that LLVM linked into this process; `addresses` are valid as long as this lives."""
+class LlvmLinkedCode:
+    """Functions that LLVM linked into this process. `addresses` are valid as long as the object lives."""
 
     def __init__(self, objects: Sequence[tuple[str, bytes]]) -> None:
-        """Link each object, given with the name of the function that is wanted of it."""
+        """Links pairs of a function's name and the object that defines it."""
         builder = binding.JITLibraryBuilder()
         for name, code in objects:
             builder.add_object_img(code)

@@ -1,8 +1,8 @@
-"""Compiled kernels made ready to call without LLVM, which takes longer to load than most kernels take to link.
+"""Links compiled kernels without LLVM, which takes longer to load than most kernels take to link.
 
-Understands what kernels on x86-64 consist of: code and constants that refer to each other relative to their place, and
-calls of functions of the C library. Everything else is left to LLVM's linker (`jit.Library`). Source: System V ABI,
-AMD64 supplement, chapter 4 (relocation types); ELF-64 object file format 1.5.
+Supports what kernels on x86-64 consist of: position-independent code and constants, and calls of functions of the C
+library. LLVM links all other objects (`jit.LlvmLinkedCode`). Sources: System V ABI, AMD64 supplement, chapter 4
+(relocation types); ELF-64 object file format 1.5.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PROGBITS, _SYMTAB, _RELA, _NOBITS, _UNWIND = 1, 2, 4, 8, 0x70000001
 _WRITE, _ALLOC = 1, 2
 _PC32, _PLT32 = 2, 4
 _JUMP = b"\xff\x25\x00\x00\x00\x00"
-"""jmp *0(%rip): to the address that follows."""
+"""jmp *0(%rip): jumps to the address that is stored behind the instruction."""
 _STUB_BYTES = 16
 _ALIGNMENT = 64
 _MAX_BYTES = 1 << 28
 
 
 class LinkError(Exception):
-    """The object code holds something that is not understood here."""
+    """The object code holds something that this linker does not support."""
 
 
 class _Section(NamedTuple):
@@ -45,40 +45,40 @@ class _Section(NamedTuple):
     alignment: int
 
 
-class Code:
-    """Functions placed in executable memory; `addresses` are valid as long as this lives."""
+class LinkedCode:
+    """Functions in executable memory. `addresses` are valid as long as the object lives."""
 
     def __init__(self, objects: Sequence[tuple[str, bytes]]) -> None:
-        """Place each object, given with the name of the function that is wanted of it. Raises LinkError."""
+        """Links pairs of a function's name and the object that defines it. Raises LinkError."""
         if sys.platform != "linux":
             raise LinkError(f"made for ELF on Linux, not for {sys.platform}")
-        image = _Image()
-        places = {name: image.add(name, code) for name, code in objects}
-        content = image.finished()
+        linker = _Linker()
+        offsets = {name: linker.add(name, code) for name, code in objects}
+        content = linker.finish()
         self._memory = mmap.mmap(-1, max(len(content), 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._memory[: len(content)] = content
         base = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.mprotect(ctypes.c_void_p(base), ctypes.c_size_t(len(self._memory)), mmap.PROT_READ | mmap.PROT_EXEC):
             raise LinkError(f"no executable memory: errno {ctypes.get_errno()}")
-        self.addresses: dict[str, int] = {name: base + place for name, place in places.items()}
+        self.addresses: dict[str, int] = {name: base + offset for name, offset in offsets.items()}
 
 
-class _Image:
-    """Sections of objects behind each other, all references resolved but those to the C library."""
+class _Linker:
+    """Joins the sections of objects and resolves their references; those to the C library last."""
 
     def __init__(self) -> None:
         self._content = bytearray()
         self._calls: list[tuple[int, int, str]] = []
 
-    def add(self, wanted: str, code: bytes) -> int:
-        """Append an object; the offset of the function `wanted` in the image."""
+    def add(self, function: str, code: bytes) -> int:
+        """Appends an object and returns the offset of its function `function`."""
         try:
-            return self._add(wanted, code)
+            return self._add(function, code)
         except (struct.error, IndexError, ValueError) as error:
-            raise LinkError(f"{wanted}: no whole object: {error}") from None
+            raise LinkError(f"{function}: no whole object: {error}") from None
 
-    def _add(self, wanted: str, code: bytes) -> int:
+    def _add(self, function: str, code: bytes) -> int:
         sections = list(_sections(code))
         starts: dict[int, int] = {}
         for number, section in enumerate(sections):
@@ -91,9 +91,9 @@ class _Image:
             if section.kind == _RELA and section.info in starts:
                 self._resolve(section, code, starts, symbols, names)
         for name, _, _, home, value, _ in symbols:
-            if home in starts and _text(code, names + name) == wanted:
+            if home in starts and _text(code, names + name) == function:
                 return starts[home] + int(value)
-        raise LinkError(f"the object has no function {wanted}")
+        raise LinkError(f"the object has no function {function}")
 
     def _append(self, section: _Section, code: bytes) -> int:
         if section.flags & _WRITE or section.kind not in (_PROGBITS, _NOBITS) or section.alignment > _ALIGNMENT:
@@ -102,8 +102,8 @@ class _Image:
             raise LinkError("a section that reaches past the object's end")
         self._content.extend(bytes(-len(self._content) % _ALIGNMENT))
         start = len(self._content)
-        held = section.kind == _PROGBITS
-        self._content += code[section.offset : section.offset + section.size] if held else bytes(section.size)
+        in_file = section.kind == _PROGBITS
+        self._content += code[section.offset : section.offset + section.size] if in_file else bytes(section.size)
         return start
 
     def _resolve(
@@ -118,28 +118,28 @@ class _Image:
         for at in range(first, end, _RELOCATION.size):
             offset, info, addend = _RELOCATION.unpack_from(code, at)
             kind, (name, _, _, home, value, _) = info & 0xFFFFFFFF, symbols[info >> 32]
-            place = starts[relocations.info] + offset
+            location = starts[relocations.info] + offset
             if kind not in (_PC32, _PLT32):
                 raise LinkError(f"relocation type {kind}")
             if home in starts:
-                self._point(place, starts[home] + value + addend)
+                self._write_displacement(location, starts[home] + value + addend)
             elif home == 0:
-                self._calls.append((place, addend, _text(code, names + name)))
+                self._calls.append((location, addend, _text(code, names + name)))
             else:
                 raise LinkError(f"a reference to section {home}")
 
-    def _point(self, place: int, target: int) -> None:
-        struct.pack_into("<i", self._content, place, target - place)
+    def _write_displacement(self, location: int, target: int) -> None:
+        struct.pack_into("<i", self._content, location, target - location)
 
-    def finished(self) -> bytes:
-        """The image with a jump for each function of the C library. Raises LinkError for an unknown one."""
+    def finish(self) -> bytes:
+        """Appends a jump for each function of the C library and returns the code. Raises LinkError."""
         jumps: dict[str, int] = {}
-        for place, addend, name in self._calls:
+        for location, addend, name in self._calls:
             if name not in jumps:
                 self._content.extend(bytes(-len(self._content) % _STUB_BYTES))
                 jumps[name] = len(self._content)
                 self._content += (_JUMP + struct.pack("<Q", _address(name))).ljust(_STUB_BYTES, b"\0")
-            self._point(place, jumps[name] + addend)
+            self._write_displacement(location, jumps[name] + addend)
         return bytes(self._content)
 
 
@@ -159,11 +159,11 @@ def _text(code: bytes, at: int) -> str:
 
 
 def _address(name: str) -> int:
-    """Where a function of the C library is."""
+    """Returns the address of a function of the C library. Raises LinkError if there is none."""
     try:
-        found = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
+        address = ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value
     except AttributeError:
-        found = None
-    if found is None:
+        address = None
+    if address is None:
         raise LinkError(f"the C library has no function {name!r}")
-    return found
+    return address

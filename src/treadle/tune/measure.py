@@ -50,8 +50,8 @@ class Timings:
 class Schedule:
     """How long to measure: `rounds` that count, in each a turn of `seconds` for each of the limits.
 
-    A turn has at least `least` runs, of which the first does not count if there are more: another CPU may have to wake up.
-    After `enough` rounds none begins that would take the whole beyond `most` seconds.
+    A turn has at least `least` runs, of which the first does not count if there are more: another CPU may have to wake
+    up. After `enough` rounds none begins that would take the whole beyond `most` seconds.
     """
 
     rounds: int

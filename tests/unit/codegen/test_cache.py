@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def _counts(*specs: KernelSpec) -> tuple[int, int, int]:
     build._recent.clear()
-    built = build.build_library(specs, targets.detect())
+    built = build.build_kernels(specs, targets.detect())
     assert set(built.addresses) == set(specs)
     return built.compiled, built.loaded, built.shared
 
@@ -56,8 +56,8 @@ def test_kernels_in_use_are_shared() -> None:
     """
     A kernel that is linked already is neither compiled, nor read, nor linked again.
     """
-    first = build.build_library([_SPEC], targets.detect())
-    second = build.build_library([_SPEC, _OTHER], targets.detect())
+    first = build.build_kernels([_SPEC], targets.detect())
+    second = build.build_kernels([_SPEC, _OTHER], targets.detect())
     assert (second.compiled, second.shared) == (1, 1)
     assert first.addresses[_SPEC] == second.addresses[_SPEC]
 
@@ -66,9 +66,9 @@ def test_kernels_used_lately_are_shared() -> None:
     """
     What nobody uses any more stays linked for a while: sessions that come and go link nothing.
     """
-    address = build.build_library([_SPEC], targets.detect()).addresses[_SPEC]
+    address = build.build_kernels([_SPEC], targets.detect()).addresses[_SPEC]
     gc.collect()
-    again = build.build_library([_SPEC], targets.detect())
+    again = build.build_kernels([_SPEC], targets.detect())
 
     assert (again.shared, again.addresses[_SPEC]) == (1, address)
 
@@ -211,7 +211,7 @@ def test_threads_that_build_the_same_kernels_compile_them_once() -> None:
     """
     built: list[build.KernelSet] = []
     workers = [
-        threading.Thread(target=lambda: built.append(build.build_library([_SPEC, _OTHER], targets.detect())))
+        threading.Thread(target=lambda: built.append(build.build_kernels([_SPEC, _OTHER], targets.detect())))
         for _ in range(4)
     ]
     for worker in workers:
@@ -243,9 +243,9 @@ def test_progress_tells_of_kernels_that_are_compiled_only() -> None:
     Progress counts up to the number of kernels missing on disk, and is silent if there are none.
     """
     told: list[tuple[int, int]] = []
-    build.build_library([_SPEC], targets.detect())
+    build.build_kernels([_SPEC], targets.detect())
     gc.collect()
-    build.build_library([_SPEC, _OTHER], targets.detect(), lambda done, total: told.append((done, total)))
+    build.build_kernels([_SPEC, _OTHER], targets.detect(), lambda done, total: told.append((done, total)))
     assert told == [(0, 1), (1, 1)]
 
 
@@ -287,7 +287,7 @@ def test_objects_from_disk_run(folder: Path) -> None:
     The code that is read back is the code that was compiled.
     """
     target = targets.detect()
-    build.build_library([_SPEC], target)
+    build.build_kernels([_SPEC], target)
     with open_cache() as opened:
         assert opened is not None
         assert opened.load(kernel_key(_SPEC, target)) == jit.compile_kernel(_SPEC, target)

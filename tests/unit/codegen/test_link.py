@@ -11,7 +11,7 @@ import pytest
 
 from treadle.codegen import build, jit
 from treadle.codegen import target as targets
-from treadle.codegen.link import Code, LinkError
+from treadle.codegen.link import LinkedCode, LinkError
 from treadle.dtypes import f32
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.reorder import ReorderSpec
@@ -42,7 +42,7 @@ def test_functions_of_the_c_library_and_constants_are_reached() -> None:
     """
     A call out of the code and a reference within it both arrive.
     """
-    code = Code([("fills", compiled(_CALLS))])
+    code = LinkedCode([("fills", compiled(_CALLS))])
     memory = np.zeros(8, np.uint8)
 
     fills = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)(code.addresses["fills"])
@@ -58,7 +58,7 @@ def test_every_cut_of_an_object_is_refused() -> None:
     whole = jit.compile_kernel(_SPEC, targets.detect())
     for length in range(0, len(whole), 7):
         with pytest.raises(LinkError):
-            Code([(_SPEC.symbol, whole[:length])])
+            LinkedCode([(_SPEC.symbol, whole[:length])])
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_what_is_not_understood_is_refused(text: str, fault: str) -> None:
     Writable data, unknown functions and objects without the function are left to LLVM.
     """
     with pytest.raises(LinkError, match=fault):
-        Code([("f", compiled(text))])
+        LinkedCode([("f", compiled(text))])
 
 
 def test_llvm_links_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +88,7 @@ def test_llvm_links_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(objects: object) -> None:
         raise LinkError("refused")
 
-    monkeypatch.setattr(build, "Code", refuse)
+    monkeypatch.setattr(build, "LinkedCode", refuse)
     spec = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
     one = build.ObjectCode(str(spec), spec.symbol, jit.compile_kernel(spec, targets.detect()))
 
@@ -99,7 +99,7 @@ def test_code_cannot_be_written() -> None:
     """
     Memory that is executed is not writable.
     """
-    code = Code([(_SPEC.symbol, jit.compile_kernel(_SPEC, targets.detect()))])
+    code = LinkedCode([(_SPEC.symbol, jit.compile_kernel(_SPEC, targets.detect()))])
     address = code.addresses[_SPEC.symbol]
     spans = [line.split()[:2] for line in Path("/proc/self/maps").read_text().splitlines()]
     rights = [mode for span, mode in spans if int(span.split("-")[0], 16) <= address < int(span.split("-")[1], 16)]

@@ -75,8 +75,8 @@ def tune(
 ) -> None:
     """Find the thread settings that suit MODEL on this machine.
 
-    Measures the latency at every (intra_op, inter_op) that the CPUs available allow, by turns, and says which to set and
-    why; automatic stays unless another is better by more than noise. Outputs are compared, bit for bit.
+    Measures the latency at every (intra_op, inter_op) that the CPUs available allow, by turns, and says which to set
+    and why; automatic stays unless another is better by more than noise. Outputs are compared, bit for bit.
 
     Example: treadle tune resnet50.onnx --save resnet50.json
     """

@@ -1,4 +1,4 @@
-"""Large models are compiled by a process of their own."""
+"""A child process compiles large models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 import treadle
 from tests.models import small
-from treadle.codegen import apart, cache, host, image, machine
+from treadle.codegen import artifact, cache, host, llvm_host, out_of_process
 from treadle.compile import Restored
 from treadle.errors import ModelError
 from treadle.runtime import interpreter
@@ -26,10 +26,10 @@ Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of this test's own, which knows what CPU this is; sources count as they are now, for both processes."""
+    """A cache folder of this test's own that holds the CPU's description; both processes see the same sources."""
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("TREADLE_OUT_OF_PROCESS", raising=False)
-    image._sources.cache_clear()
+    artifact._source_hash.cache_clear()
     host.host.cache_clear()
     host.host()
     return tmp_path / "cache"
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
-    """The processes that were started, each with what was added to its environment."""
+    """The child processes, each with the variables that were added to its environment."""
     seen: Started = []
     start = interpreter.start
 
@@ -51,7 +51,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def large(tmp_path: Path, *, foreign: bool = False) -> tuple[Path, dict[str, np.ndarray]]:
-    """A model of more than a mebibyte as a file, and inputs for it; with an op that runs as a Python function if `foreign`."""
+    """A model of more than a mebibyte as a file, and inputs for it. `foreign` adds an op that is a Python function."""
     w = small.ModelWriter()
     y = w.op("Relu", w.op("MatMul", "x", w.random(640, 640)))
     outputs = {y: (small.FLOAT, [4, 640])}
@@ -67,7 +67,7 @@ def large(tmp_path: Path, *, foreign: bool = False) -> tuple[Path, dict[str, np.
 
 @pytest.fixture(params=["a file", "bytes"])
 def given(request: pytest.FixtureRequest) -> Any:
-    """What a session is made of: the path of a model, or its content."""
+    """Gives the path of a model, or its content, as the argument of a session."""
     return (lambda path: path) if request.param == "a file" else Path.read_bytes
 
 
@@ -75,11 +75,11 @@ def is_restored(session: treadle.Session) -> bool:
     return isinstance(session._plans.all()[0], Restored)
 
 
-def test_the_results_are_those_of_a_model_compiled_here(
+def test_results_equal_those_of_a_model_compiled_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started, given: Any
 ) -> None:
     """
-    Who compiles changes no bit; a small model is compiled here, and so is every one where the knob says so.
+    Both give the same bits. Small models, and all models where the knob is off, are compiled in process.
     """
     path, inputs = large(tmp_path)
     session = treadle.Session(given(path))
@@ -102,7 +102,7 @@ def test_the_results_are_those_of_a_model_compiled_here(
 
 def test_bytes_and_a_file_of_them_are_one_model(tmp_path: Path, started: Started) -> None:
     """
-    Compiled once for both; the file that the other process read the bytes from has gone.
+    They share one artifact, and the file from which the child read the bytes is removed.
     """
     path, inputs = large(tmp_path)
     first, second = treadle.Session(path.read_bytes()), treadle.Session(path)
@@ -114,11 +114,11 @@ def test_bytes_and_a_file_of_them_are_one_model(tmp_path: Path, started: Started
     assert all(np.array_equal(result, second.run(inputs)[name]) for name, result in first.run(inputs).items())
 
 
-def test_bytes_that_cannot_be_written_are_compiled_here(
+def test_bytes_that_cannot_be_written_are_compiled_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
     """
-    A full disk costs memory and no more: no process, and no descriptor left open.
+    On a full disk no child is started and no descriptor stays open.
     """
     path, inputs = large(tmp_path)
     content = path.read_bytes()
@@ -153,7 +153,7 @@ print(*sorted({{"llvmlite.binding", "onnx", "treadle.driver", "treadle.passes.pi
 @pytest.mark.parametrize("model", ["{path!r}", "pathlib.Path({path!r}).read_bytes()"])
 def test_the_first_load_needs_no_more_memory_than_a_later_one(tmp_path: Path, folder: Path, model: str) -> None:
     """
-    Neither LLVM nor onnx nor a pass is ever in the process that serves the model, not even to ask what CPU this is.
+    The process that serves the model never loads LLVM, onnx or a pass, not even to detect the CPU.
     """
     for each in folder.iterdir():
         each.unlink()
@@ -167,9 +167,9 @@ def test_the_first_load_needs_no_more_memory_than_a_later_one(tmp_path: Path, fo
     assert int(first[0]) < int(later[0]) + 3000, "KiB; what LLVM takes is 75,000"
 
 
-def test_what_is_never_kept_is_compiled_apart_once(tmp_path: Path, started: Started, given: Any) -> None:
+def test_a_model_without_artifact_is_compiled_out_of_process_once(tmp_path: Path, started: Started, given: Any) -> None:
     """
-    The process has compiled such a model in vain. Later sessions, of any process, start none.
+    The first compile stores no artifact. Later sessions, of any process, start no child.
     """
     path, inputs = large(tmp_path, foreign=True)
     first, second = treadle.Session(given(path)), treadle.Session(given(path))
@@ -180,11 +180,11 @@ def test_what_is_never_kept_is_compiled_apart_once(tmp_path: Path, started: Star
     assert all(np.isfinite(result).all() for result in second.run(inputs).values())
 
 
-def test_no_process_is_started_where_nothing_can_be_kept(
+def test_no_child_is_started_where_no_artifact_can_be_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
     """
-    Without a cache folder, with one too small or only to be read, and where sys.executable is no Python.
+    Without a cache folder, with a small or read-only one, and where sys.executable is not Python.
     """
     path, _ = large(tmp_path)
     monkeypatch.setenv("TREADLE_CACHE_MB", "3")
@@ -194,7 +194,7 @@ def test_no_process_is_started_where_nothing_can_be_kept(
         patch.setenv("TREADLE_CACHE", "off")
         assert not is_restored(treadle.Session(path))
     with monkeypatch.context() as patch:
-        patch.setattr(cache.KernelCache, "may_grow", lambda _: False)
+        patch.setattr(cache.KernelCache, "is_writable", lambda _: False)
         assert not is_restored(treadle.Session(path, math="exact"))
     with monkeypatch.context() as patch:
         patch.setattr(sys, "executable", "/usr/sbin/uwsgi")
@@ -204,11 +204,11 @@ def test_no_process_is_started_where_nothing_can_be_kept(
 
 
 @pytest.mark.parametrize("fault", ["cannot start", "is killed", "finds no treadle"])
-def test_where_the_process_fails_the_model_is_compiled_here(
+def test_if_the_child_fails_the_model_is_compiled_in_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, given: Any
 ) -> None:
     """
-    A system that allows no process, or kills it, costs memory and no more.
+    The session works where the system refuses to start the child, or kills it.
     """
     path, inputs = large(tmp_path)
     if fault == "cannot start":
@@ -217,7 +217,7 @@ def test_where_the_process_fails_the_model_is_compiled_here(
         text = {"is killed": "import os; os.kill(os.getpid(), 9)", "finds no treadle": "import treadle_of_nowhere"}[
             fault
         ]
-        monkeypatch.setattr(apart, "_PROGRAM", text)
+        monkeypatch.setattr(out_of_process, "_PROGRAM", text)
 
     session = treadle.Session(given(path))
 
@@ -226,9 +226,9 @@ def test_where_the_process_fails_the_model_is_compiled_here(
     assert is_restored(treadle.Session(given(path)))
 
 
-def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
+def test_a_faulty_model_raises_the_same_error(tmp_path: Path) -> None:
     """
-    A model that cannot be compiled is the caller's error, not that of a process nobody knows of.
+    A model that cannot be compiled raises ModelError in the caller, whichever process tried to compile it.
     """
     path, _ = large(tmp_path)
     path.write_bytes(path.read_bytes()[:-7])
@@ -237,12 +237,12 @@ def test_what_is_wrong_with_a_model_is_told_as_ever(tmp_path: Path) -> None:
         treadle.Session(path)
 
 
-def test_progress_is_told_across_processes(tmp_path: Path, started: Started, given: Any) -> None:
+def test_progress_crosses_processes(tmp_path: Path, started: Started, given: Any) -> None:
     """
-    The callback gets the kernels that the other process has compiled; what it raises ends that process.
+    The callback gets the count of kernels that the child has compiled; an exception of the callback ends the child.
     """
     path, _ = large(tmp_path)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
     def refuse(*_: int) -> None:
         raise ZeroDivisionError
@@ -251,13 +251,13 @@ def test_progress_is_told_across_processes(tmp_path: Path, started: Started, giv
         treadle.Session(given(path), progress=refuse)
     assert started[0][0].returncode == -signal.SIGKILL
 
-    assert is_restored(treadle.Session(given(path), progress=lambda done, total: told.append((done, total))))
-    assert told == [(done, told[-1][1]) for done in range(told[-1][1] + 1)]
+    assert is_restored(treadle.Session(given(path), progress=lambda done, total: reported.append((done, total))))
+    assert reported == [(done, reported[-1][1]) for done in range(reported[-1][1] + 1)]
 
 
-def test_the_process_has_the_threads_that_this_one_may_use(tmp_path: Path, started: Started) -> None:
+def test_the_child_has_the_thread_limits_of_the_parent(tmp_path: Path, started: Started) -> None:
     """
-    Settings made in the program reach it.
+    Limits that the program has set reach the child.
     """
     path, _ = large(tmp_path)
     with treadle.threads.limit(intra_op=1, inter_op=1):
@@ -267,11 +267,11 @@ def test_the_process_has_the_threads_that_this_one_may_use(tmp_path: Path, start
     assert (environment["TREADLE_INTRA_OP_THREADS"], environment["TREADLE_INTER_OP_THREADS"]) == ("1", "1")
 
 
-def test_the_cpu_is_described_alike_by_whoever_asks() -> None:
+def test_a_child_describes_the_cpu_as_this_process_does() -> None:
     """
-    LLVM in another process says the same of this machine.
+    LLVM returns the same description in both processes.
     """
-    code = f"import sys; {host._QUESTION}; assert 'numpy' not in sys.modules"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    code = f"import sys; {host._QUERY_PROGRAM}; assert 'numpy' not in sys.modules"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
 
-    assert host.host() == machine.asked() == machine.parsed(told)
+    assert host.host() == llvm_host.query_llvm() == llvm_host.parse_host(answer)

@@ -1,12 +1,12 @@
-"""Compiled models kept on disk: machine code, tasks and packed weights, ready to run without the model's file.
+"""Artifacts: compiled models on disk (machine code, tasks, packed weights), which run without the model's file.
 
-A file holds a header, the constants from the next page on, a huge one if they are large, a JSON record, and the kernels'
-object code. The constants are written before there is any code (`draft`):
+An artifact is one file:
 
     magic | SHA-256 of key, sizes, record and code | sizes | CRC-32 of the constants | ... | constants | record | code
 
-What is amiss in any part means that the file is not used. Nothing in it is evaluated but the kernels, which the folder's
-owner alone can have put there (`cache`).
+The constants begin at a page boundary (at that of a huge page if they are large); `artifact_writer` writes them before
+the kernels are compiled. The record is JSON, the code is the kernels' object files. A file with any damaged part is not
+used. Only the kernels are executed, and only the owner of the cache folder can have written them (see `cache`).
 """
 
 from __future__ import annotations
@@ -44,42 +44,43 @@ SIZES = struct.Struct("<QQQI")
 _HUGE_PAGE, _ALIGNMENT = 2 << 20, 64
 _BLOCK = 8 << 20
 _IRRELEVANT = (
-    "TREADLE_CACHE", "TREADLE_CACHE_MB", "TREADLE_OUT_OF_PROCESS", "TREADLE_PLAN_CACHE", "TREADLE_OUTPUTS_MB", "TREADLE_PARALLEL_BACKEND",
+    "TREADLE_CACHE", "TREADLE_CACHE_MB", "TREADLE_OUT_OF_PROCESS", "TREADLE_PLAN_CACHE", "TREADLE_OUTPUTS_MB",
+    "TREADLE_PARALLEL_BACKEND",
 )  # fmt: skip
-"""Knobs that do not change what a model is compiled to."""
+"""Knobs that do not change the compiled form of a model."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
-class Held:
-    """What an executable holds on to: its kernels, and the constants in the order of its buffers."""
+class Resources:
+    """What an executable owns: its kernels, and its constants in the order of its buffers."""
 
     kernels: KernelSet
     arrays: Sequence[Array]
 
     @property
     def bytes(self) -> tuple[int, int]:
-        """Bytes of constants and of machine code."""
+        """The bytes of the constants and of the machine code."""
         return sum(array.nbytes for array in self.arrays), sum(len(one.content) for one in self.kernels.objects)
 
 
-ALIVE: WeakValueDictionary[str, Held] = WeakValueDictionary()
-"""What executables of this process hold, by key: sessions of one model share their constants."""
+LIVE_RESOURCES: WeakValueDictionary[str, Resources] = WeakValueDictionary()
+"""The resources of this process's executables by key, so that sessions of one model share their constants."""
 
 
-def image_key(content: str, settings: Mapping[str, object], target: Target) -> str:
-    """The name of the compiled form of a model whose bytes hash to `content`.
+def artifact_key(content: str, settings: Mapping[str, object], target: Target) -> str:
+    """Returns the name of the artifact of a model whose bytes hash to `content`.
 
-    It changes with everything that the form depends on: `settings`, the target, knobs, treadle itself and its libraries.
+    The name covers everything that the artifact depends on: `settings`, the target, knobs, treadle and its libraries.
     """
     chosen = {name: knobs.get(name) for name in knobs.KNOBS if name not in _IRRELEVANT}
     parts = (content, sorted(settings.items()), target, sorted(chosen.items()), __version__, np.__version__)
-    text = "\n".join(map(repr, (*parts, _sources(), compiler_version())))
+    text = "\n".join(map(repr, (*parts, _source_hash(), compiler_version())))
     return hashlib.sha256(f"model\n{text}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=1)
-def _sources() -> str:
-    """A hash that changes when a file of treadle, or the version of onnx, is another one."""
+def _source_hash() -> str:
+    """Hashes the sizes and dates of treadle's files and the version of onnx."""
     total = hashlib.sha256()
     core = Path(_native.__file__).stat()
     total.update(f"{core.st_size} {core.st_mtime_ns}\n".encode())
@@ -97,23 +98,23 @@ def _sources() -> str:
     return total.hexdigest()
 
 
-class Image(NamedTuple):
-    """A compiled model: what its session takes and gives, what computes it, and the names of its nodes."""
+class Artifact(NamedTuple):
+    """A compiled model: its inputs and outputs, its executable, and the names of its nodes."""
 
     signature: Signature
     executable: Executable
     nodes: tuple[str, ...]
 
 
-def record_of(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[str, Any] | None:
-    """Everything but code and constants; None if a step is no kernel of `kernels`."""
-    signature, layout = image.signature, image.executable.layout
+def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) -> dict[str, Any] | None:
+    """Returns the JSON record: everything but code and constants. None if a step is not one of `kernels`."""
+    signature, layout = artifact.signature, artifact.executable.layout
     numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
     if any(step.body not in numbers for step in layout.steps):
         return None
-    place = iter(places)
-    buffers = [(kind, next(place) if kind == "constant" else value) for kind, value in layout.buffers]
-    sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Held) else []
+    offset = iter(offsets)
+    buffers = [(kind, next(offset) if kind == "constant" else value) for kind, value in layout.buffers]
+    sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Resources) else []
     return {
         "inputs": [(one.name, _name(one.dtype), one.shape) for one in signature.inputs],
         "outputs": [(one.name, _name(one.dtype), one.shape) for one in signature.outputs],
@@ -124,7 +125,7 @@ def record_of(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[s
             for step in layout.steps
         ],
         "labels": [(label.node, label.op) for label in layout.labels],
-        "nodes": image.nodes,
+        "nodes": artifact.nodes,
         "tasks": list(layout.tasks),
         "successors": list(layout.successors),
         "buffers": buffers,
@@ -134,8 +135,8 @@ def record_of(image: Image, kernels: KernelSet, places: Sequence[int]) -> dict[s
     }
 
 
-def find(key: str, target: Target) -> Image | None:
-    """What is kept under `key`; None if there is nothing, or not as it was written."""
+def load_artifact(key: str, target: Target) -> Artifact | None:
+    """Loads the artifact `key`; None if there is none, or if its file is damaged."""
     with open_cache() as cache:
         file = None if cache is None else cache.open(key)
         if file is None:
@@ -148,14 +149,14 @@ def find(key: str, target: Target) -> Image | None:
             os.close(file)
 
 
-def _read(key: str, file: int, target: Target) -> Image | None:
+def _read(key: str, file: int, target: Target) -> Artifact | None:
     fixed = len(MAGIC) + hashlib.sha256().digest_size
     start = os.pread(file, fixed + SIZES.size, 0)
     if len(start) < fixed + SIZES.size or not start.startswith(MAGIC):
         return None
     sizes = start[fixed:]
     head_bytes, code_bytes, total, checksum = SIZES.unpack(sizes)
-    first = first_constant(total)
+    first = constants_offset(total)
     if os.fstat(file).st_size != first + total + head_bytes + code_bytes:
         return None
     rest = os.pread(file, head_bytes + code_bytes, first + total)
@@ -164,19 +165,19 @@ def _read(key: str, file: int, target: Target) -> Image | None:
         return None
     record = json.loads(head)
     kernels, addresses = _kernels(record, code, target)
-    held = ALIVE.get(key)
-    if held is None:
-        memory = mapped(file, first, total)
+    resources = LIVE_RESOURCES.get(key)
+    if resources is None:
+        memory = map_file(file, first, total)
         if zlib.crc32(memory.data) != checksum:
             return None
-        places = [value for kind, value in record["buffers"] if kind == "constant"]
-        arrays = [memory[place : place + size] for place, size in zip(places, record["sizes"], strict=True)]
-        held = ALIVE[key] = Held(kernels, arrays)
-    return _restored(record, addresses, held, target)
+        offsets = [value for kind, value in record["buffers"] if kind == "constant"]
+        arrays = [memory[offset : offset + size] for offset, size in zip(offsets, record["sizes"], strict=True)]
+        resources = LIVE_RESOURCES[key] = Resources(kernels, arrays)
+    return _restore(record, addresses, resources, target)
 
 
 def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[KernelSet, list[int]]:
-    """The kernels of a record, linked, and the address of each."""
+    """Links the kernels of a record; returns them and their addresses."""
     objects, at = [], 0
     for spec, symbol, size in record["kernels"]:
         objects.append(ObjectCode(spec, symbol, code[at : at + size]))
@@ -186,8 +187,8 @@ def _kernels(record: dict[str, Any], code: bytes, target: Target) -> tuple[Kerne
     return kernels, [libraries[one.spec].addresses[one.spec] for one in objects]
 
 
-def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, target: Target) -> Image:
-    constants = iter(held.arrays)
+def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resources, target: Target) -> Artifact:
+    constants = iter(resources.arrays)
     layout = Layout(
         steps=[
             Step(addresses[number], [(buffer, offset) for buffer, offset in pointers], args, chunks, cost, caps)
@@ -204,48 +205,48 @@ def _restored(record: dict[str, Any], addresses: Sequence[int], held: Held, targ
         outputs=[Form(tuple(shape), _dtype(name)) for name, shape in record["results"]],
         reasons=MESSAGES,
         isa=target.isa,
-        kept=held,
+        kept=resources,
     )
     inputs, outputs = (
         tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])
         for side in ("inputs", "outputs")
     )
-    return Image(Signature(inputs, outputs), Executable(layout), tuple(record["nodes"]))
+    return Artifact(Signature(inputs, outputs), Executable(layout), tuple(record["nodes"]))
 
 
 def digest(key: str, *parts: bytes) -> bytes:
-    """SHA-256 of `parts` as they are kept under `key`: a file under another name is not taken for it."""
+    """Returns the SHA-256 of `key` and `parts`. The key is included, so that a renamed file is not accepted."""
     total = hashlib.sha256(key.encode())
     for part in parts:
         total.update(part)
     return total.digest()
 
 
-def places_of(arrays: Sequence[Array]) -> tuple[list[int], int]:
-    """Where each array begins when they lie behind each other, and the bytes of all."""
-    places, end = [], 0
+def offsets_of(arrays: Sequence[Array]) -> tuple[list[int], int]:
+    """Returns the offset of each array when they are stored one after another, aligned, and the size of the whole."""
+    offsets, end = [], 0
     for array in arrays:
-        places.append(end)
+        offsets.append(end)
         end += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-    return places, end
+    return offsets, end
 
 
-def stretched(arrays: Iterable[Array]) -> Iterator[bytes | memoryview]:
-    """The bytes of `arrays`, each up to the place of the next."""
+def padded(arrays: Iterable[Array]) -> Iterator[bytes | memoryview]:
+    """Yields the bytes of `arrays`, each followed by the padding that `offsets_of` assumes."""
     for array in arrays:
         yield array.reshape(-1).view(np.uint8).data
         yield bytes(-array.nbytes % _ALIGNMENT)
 
 
-def first_constant(total: int) -> int:
-    """Where `total` bytes of constants begin: at a page, a huge one if they fill any."""
+def constants_offset(total: int) -> int:
+    """Returns the file offset of `total` bytes of constants: a page boundary, that of a huge page if they fill one."""
     return _HUGE_PAGE if total >= _HUGE_PAGE else mmap.ALLOCATIONGRANULARITY
 
 
-def mapped(file: int, first: int, size: int) -> Array:
-    """The `size` bytes from `first` on, a multiple of the page size, left in the file: processes share its pages.
+def map_file(file: int, first: int, size: int) -> Array:
+    """Maps `size` bytes of the file from offset `first`, a multiple of the page size. Processes share the pages.
 
-    Files here are never written again, and removing one leaves those that use it what they have.
+    Files of the cache folder are never modified, and a file that is removed stays readable where it is mapped.
     """
     if size == 0:
         return np.empty(0, np.uint8)
@@ -256,7 +257,7 @@ def mapped(file: int, first: int, size: int) -> Array:
 
 
 def in_blocks(parts: Iterable[bytes | memoryview]) -> Iterator[memoryview]:
-    """`parts` behind each other, cut into blocks: written so, they lie in huge pages where the file system has any."""
+    """Joins `parts` and yields blocks of several huge pages each, so that file systems can use huge pages."""
     block, filled = bytearray(_BLOCK), 0
     for part in parts:
         rest = memoryview(part)

@@ -1,6 +1,6 @@
-"""Memory that compiling no longer needs, given back to the system: pages of LLVM's code, and what the C library keeps free.
+"""Returns memory to the system after a compile: the pages of LLVM's code, and freed memory that the C library keeps.
 
-Both stay otherwise until the process ends, which may be months after the one time it compiled.
+Without this both stay resident until the process ends, which may be months after it compiled.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 _MAPS = Path("/proc/self/maps")
 _DONTNEED = 4
-"""MADV_DONTNEED on Linux: pages of a file are dropped, and read again, from its cached copy, when they are needed."""
+"""MADV_DONTNEED on Linux: drops pages of a mapped file; the next access maps them again from the page cache."""
 
 
-def shed_code(library: str) -> None:
-    """Drop the pages of machine code of the loaded `library` (a path). Does nothing where the system is not Linux.
+def release_code(library: str) -> None:
+    """Drops the pages of machine code of the loaded `library` (a path). Does nothing on systems other than Linux.
 
-    Safe while the library runs: code that is executed is mapped again. Code is never written, so no change is lost.
+    Safe while the library runs: executing a dropped page maps it again, and no page of code was ever modified.
     """
     if sys.platform != "linux":
         return
@@ -28,15 +28,15 @@ def shed_code(library: str) -> None:
         _libc().madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), _DONTNEED)
 
 
-def shed_llvm() -> None:
-    """Drop the pages of LLVM's code: 50 MB, which come back as they are needed."""
+def release_llvm_code() -> None:
+    """Drops the pages of LLVM's code, some 50 MB. They are mapped again when LLVM runs."""
     from llvmlite import binding
 
-    shed_code(binding.ffi.lib._name)  # noqa: SLF001 - what ctypes calls the path of a library
+    release_code(binding.ffi.lib._name)  # noqa: SLF001 - what ctypes calls the path of a library
 
 
-def shed_heap() -> None:
-    """Give back the memory that was freed but that the C library keeps; nothing where it is not glibc."""
+def release_heap() -> None:
+    """Returns freed memory that glibc keeps to the system. Does nothing with another C library."""
     if sys.platform == "linux":
         with suppress(AttributeError):
             _libc().malloc_trim(ctypes.c_size_t(0))
@@ -49,7 +49,7 @@ def _libc() -> ctypes.CDLL:
 
 @lru_cache(maxsize=4)
 def _code_of(library: str) -> tuple[tuple[int, int], ...]:
-    """Where the code of `library` lies: (address, bytes). It stays there, as libraries are never unloaded here."""
+    """Returns (address, bytes) of each mapping of the code of `library`, which is never unloaded."""
     try:
         return tuple(_executable(_MAPS.read_text(), str(Path(library).resolve())))
     except OSError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.codegen import residence
+from treadle.codegen import resident_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -24,7 +24,7 @@ def resident():
 spec = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
 first = jit.compile_kernel(spec, targets.detect())
 before = resident()
-jit.shed()
+jit.release_memory()
 after = resident()
 print(before, after, jit.compile_kernel(spec, targets.detect()) == first)
 """
@@ -51,14 +51,14 @@ def test_only_code_of_the_library_itself_is_dropped() -> None:
 7000-9000 r-xp 00000000 fe:00 2    /lib/one.so.2
 a000-b000 rwxp 00000000 00:00 0
 """
-    assert list(residence._executable(maps, "/lib/one.so")) == [(0x2000, 0x3000)]
+    assert list(resident_memory._executable(maps, "/lib/one.so")) == [(0x2000, 0x3000)]
 
 
 def test_where_nothing_can_be_read_nothing_happens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
     Without /proc the memory stays as it is.
     """
-    monkeypatch.setattr(residence, "_MAPS", tmp_path / "none")
-    residence._code_of.cache_clear()
-    residence.shed_code("/lib/one.so")
-    residence._code_of.cache_clear()
+    monkeypatch.setattr(resident_memory, "_MAPS", tmp_path / "none")
+    resident_memory._code_of.cache_clear()
+    resident_memory.release_code("/lib/one.so")
+    resident_memory._code_of.cache_clear()

@@ -1,4 +1,4 @@
-"""Constants of a model that is being compiled: written to the file it will be kept in, and read from there."""
+"""The constants of a model that is being compiled are written to its artifact and read from there."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def _unfinished(folder: Path) -> list[str]:
     return [one.name for one in folder.iterdir() if one.name.endswith(".partial")]
 
 
-def test_a_session_that_compiled_reads_its_constants_from_the_kept_file(path: Path, folder: Path) -> None:
+def test_a_session_that_compiled_reads_its_constants_from_the_artifact(path: Path, folder: Path) -> None:
     """
-    Packed weights are not held in memory beside the file: plan and program read the very same bytes of it.
+    Packed weights are not in memory twice: plan and program read the same bytes of the file.
     """
     session = treadle.Session(path)
 
@@ -75,7 +75,7 @@ def test_a_session_that_compiled_reads_its_constants_from_the_kept_file(path: Pa
 
 def test_plans_for_other_outputs_share_the_constants_in_the_file(path: Path) -> None:
     """
-    A plan that is compiled later finds the packed weights that the first one moved to the file.
+    A plan that is compiled later uses the packed weights that the first one moved to the file.
     """
     session = treadle.Session(path)
     names = [output.name for output in session.outputs]
@@ -88,11 +88,11 @@ def test_plans_for_other_outputs_share_the_constants_in_the_file(path: Path) -> 
         assert {id(buffer.data) for buffer in plan.buffers if buffer.data is not None and buffer.size >= 4096} <= first
 
 
-def test_a_disk_that_is_full_costs_the_file_not_the_session(
+def test_on_a_full_disk_the_session_works_without_an_artifact(
     path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Constants that cannot be written stay in memory; nothing half-written is left, and one warning says why.
+    Constants that cannot be written stay in memory; the unfinished file is removed, and one warning says why.
     """
     inputs = small.inputs_for(onnx.load(path))
     wanted = treadle.Session(path, math="exact").run(inputs)
@@ -112,7 +112,7 @@ def test_a_disk_that_is_full_costs_the_file_not_the_session(
 
 def test_a_compilation_that_fails_leaves_no_file(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Whatever ends the compilation after the constants were written, the file goes.
+    An error after the constants were written removes the unfinished file.
     """
 
     def failing(*_: object) -> None:
