@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+from graphlib import TopologicalSorter
 
-from tests.packaging.sources import imports, modules
+import pytest
+
+from tests.packaging.sources import ROOT, dependencies, imports, modules
 
 LAYERS: list[set[str]] = [
     {"cli"},
@@ -59,6 +62,18 @@ def test_parts_import_only_lower_layers() -> None:
                 wrong.append(f"{module} imports {imported}")
 
     assert not wrong
+
+
+@pytest.mark.parametrize("folder", ["src/treadle", "benches"])
+def test_no_imports_close_a_circle(folder: str) -> None:
+    """
+    No module imports itself through others, neither when it is imported nor inside of its functions.
+    """
+    trees = dict(modules(ROOT / folder))
+    order = TopologicalSorter({module: dependencies(tree, trees) - {module} for module, tree in trees.items()})
+
+    assert len(trees) > 20
+    order.prepare()  # raises CycleError, which names a circle
 
 
 def test_every_part_has_a_layer() -> None:
