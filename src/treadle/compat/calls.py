@@ -1,15 +1,15 @@
-"""What facades know of calls by their signature, so that what leads to compiled code is done once for each."""
+"""What the caches of calls in facades share."""
 
 from __future__ import annotations
 
 from enum import Enum
 
-MULTIPLY = frozenset({"matmul", "einsum", "attention", "conv", "conv_transpose", "lstm", "gru", "rnn"})
-"""Ops that a provider of matrix products may run."""
+PROVIDER_OPS = frozenset({"matmul", "einsum", "attention", "conv", "conv_transpose", "lstm", "gru", "rnn"})
+"""Ops that a provider of matrix products may run, in whole or in part."""
 
 
-class Met(Enum):
-    """Calls that nothing is kept of."""
+class Uncached(Enum):
+    """Signatures of calls that are known, but have no cached compiled form."""
 
-    ONCE = "met once"
-    NEVER = "the result does not follow from the form and the elements alone"
+    ONCE = "called once so far"
+    NEVER = "the result depends on more than the signature and the elements of the tensors"

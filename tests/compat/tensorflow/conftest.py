@@ -9,7 +9,7 @@ import pytest
 import treadle
 import treadle.compat.tensorflow as tf
 from treadle.compat.tensorflow import devices
-from treadle.compat.tensorflow.threading import forget_first_session
+from treadle.compat.tensorflow.threading import reset_first_session
 
 
 @pytest.fixture(autouse=True)
@@ -17,7 +17,7 @@ def fresh() -> Iterator[None]:
     yield
     tf.compat.v1.enable_eager_execution()
     tf.compat.v1.reset_default_graph()
-    forget_first_session()
+    reset_first_session()
     devices.set_soft_device_placement(True)
     devices.set_logical_cpus(1)
     treadle.threads.set(intra_op=0, inter_op=0)

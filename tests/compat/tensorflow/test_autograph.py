@@ -11,7 +11,7 @@ import pytest
 
 import treadle.compat.tensorflow as tf
 import treadle.compat.tensorflow.compat.v1 as tf1
-from treadle.compat.tensorflow.autograph import converted
+from treadle.compat.tensorflow.autograph import convert
 
 OFFSET = 10.0
 
@@ -266,7 +266,7 @@ def test_ordinary_python_does_the_same_when_rewritten() -> None:
     """
     Every statement, closures that see later assignments, and names without a value.
     """
-    rewritten = converted(ordinary)
+    rewritten = convert(ordinary)
     assert rewritten is not ordinary
     for args, more in (((5,), {}), ((2, 1), {}), ((4,), {"z": 1, "k": 9}), ((1, 1), {"k": 101})):
         assert rewritten(*args, **more) == ordinary(*args, **more)

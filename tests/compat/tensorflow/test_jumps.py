@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import treadle.compat.tensorflow as tf
-from treadle.compat.tensorflow.autograph import converted
+from treadle.compat.tensorflow.autograph import convert
 
 
 def odd_sum(n):
@@ -174,7 +174,7 @@ def test_jumps_over_tensors_do_what_python_does(name: str) -> None:
         wanted = function(value)
         found = traced(tf.constant(value))
         np.testing.assert_allclose(np.asarray(tf.nest.flatten(found)), np.asarray(tf.nest.flatten(wanted)), rtol=1e-6)
-        assert tf.nest.flatten(converted(function)(value)) == tf.nest.flatten(wanted)
+        assert tf.nest.flatten(convert(function)(value)) == tf.nest.flatten(wanted)
     assert len({np.shape(value) for value in values}) == len(traced._traced)
 
 
@@ -245,5 +245,5 @@ def test_a_tensor_cannot_end_a_loop_over_an_endless_iterator() -> None:
         tf.function(endless)(tf.constant(1.0))
     with pytest.raises(tf.errors.OperatorNotAllowedInGraphError, match=r"tf\.cond in place of `if`"):
         tf.function(out_of_a_try)(tf.constant(1.0))
-    assert converted(out_of_a_try)(1) == out_of_a_try(1)
-    assert converted(endless)(3) == 3
+    assert convert(out_of_a_try)(1) == out_of_a_try(1)
+    assert convert(endless)(3) == 3

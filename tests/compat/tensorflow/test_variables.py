@@ -79,11 +79,11 @@ def test_a_function_may_run_an_assigning_program_inside_an_assigning_run() -> No
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
         v, outer = tf.Variable(0), tf.Variable(0)
         add = v.assign_add(1)
-        inside, go_on = threading.Event(), threading.Event()
+        inside, may_continue = threading.Event(), threading.Event()
 
         def nested() -> np.int32:
             inside.set()
-            assert go_on.wait(30), "the other run could not change the variable while this one was in progress"
+            assert may_continue.wait(30), "the other run could not change the variable while this one was in progress"
             return np.int32(session.run(add))
 
         both = outer.assign_add(tf.numpy_function(nested, [], tf.int32))
@@ -92,7 +92,7 @@ def test_a_function_may_run_an_assigning_program_inside_an_assigning_run() -> No
             run = pool.submit(session.run, both)
             assert inside.wait(30)
             assert session.run(add) == 1
-            go_on.set()
+            may_continue.set()
             assert run.result(30) == 2
 
 

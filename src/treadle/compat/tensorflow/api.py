@@ -1,4 +1,4 @@
-"""From a rule to a function that users call: arguments become tensors, and the op goes into a graph or runs."""
+"""Ops as users call them: arguments become tensors, and the op is added to a graph or runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treadle.compat.calls import Met
-from treadle.compat.tensorflow import context, eager, recall
+from treadle.compat.calls import Uncached
+from treadle.compat.tensorflow import context, eager, replay_cache
 from treadle.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.graph import Graph
@@ -25,13 +25,13 @@ SPELLINGS = {
     "keep_dims": "keepdims", "reduction_indices": "axis", "dim": "axis", "dimension": "axis", "squeeze_dims": "axis",
     "filter": "filters", "value": "input", "stride": "strides", "seq_axis": "axis",
 }  # fmt: skip
-"""Names of parameters in TensorFlow 1, accepted where the op has the newer one."""
+"""TensorFlow 1's names of parameters, accepted where the op has the newer one."""
 
-ALONE = {"concat": "values", "nn.embedding_lookup": "params"}
-"""Parameters of several tensors that may be one, which is not a list of its rows."""
+SINGLE_OR_LIST = {"concat": "values", "nn.embedding_lookup": "params"}
+"""Parameters that take a list of tensors, where a single tensor is not a list of its rows."""
 
-Part = tuple[str, int | None, Any]
-"""A parameter, how many tensors it takes (None: it is an attribute, -1: a tensor that is absent), its value or what it is."""
+Argument = tuple[str, int | None, Any]
+"""A parameter; the number of its tensors (None: an attribute, -1: an absent tensor); its value, or how its tensors are passed."""
 
 
 class Op:
@@ -45,48 +45,48 @@ class Op:
         self._kinds, self._variadic = self._parameters.kinds, self._parameters.variadic
         self.__signature__ = self._parameters.signature
         self.__name__ = name
-        self.__doc__ = rule.__doc__
+        self.__doc__ = _documentation(name, rule.__doc__, note)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result: a tensor, or a list of them. `name=` names the operation."""
+        """Return the result, a tensor or a list of tensors. `name=` names the operation."""
         name = kwargs.pop("name", None)
         if context.current_graph() is not None:
-            return self._apply(*self._planned(args, kwargs, name))
+            return self._execute(*self._bind(args, kwargs, name))
         arrays: list[Array] = []
-        form = recall.form_of(self.name, args, kwargs, arrays)
-        known = None if form is None else recall.CALLS.get(form)
-        if type(known) is recall.Call and known.fits():
-            return self._given(known.run(arrays), known.many)
-        if form is not None and known is not None and known is not Met.NEVER:
-            return self._given(*recall.learn(form, args, kwargs, arrays, self._executed))
-        result = self._apply(*self._planned(args, kwargs, name))
-        if form is not None and known is None:
-            recall.CALLS.put(form, Met.ONCE)
+        signature = replay_cache.signature_of(self.name, args, kwargs, arrays)
+        cached = None if signature is None else replay_cache.CACHE.get(signature)
+        if type(cached) is replay_cache.CachedCall and cached.fits():
+            return self._eager_results(cached.run(arrays), cached.many)
+        if signature is not None and cached is not None and cached is not Uncached.NEVER:
+            return self._eager_results(*replay_cache.call_and_cache(signature, args, kwargs, arrays, self._bound_call))
+        result = self._execute(*self._bind(args, kwargs, name))
+        if signature is not None and cached is None:
+            replay_cache.CACHE.put(signature, Uncached.ONCE)
         return result
 
-    def _planned(
+    def _bind(
         self, args: Sequence[Any], kwargs: dict[str, Any], name: str | None
-    ) -> tuple[tuple[Part, ...], list[tuple[str, Any]], str | None]:
-        """What the parameters are, the tensors among them with what they are for, and the name of the operation."""
+    ) -> tuple[tuple[Argument, ...], list[tuple[str, Any]], str | None]:
+        """Bind the arguments. Returns them by parameter, the tensors among them with their kinds, and the name of the operation."""
         for old, new in SPELLINGS.items() if kwargs else ():
             if old in kwargs and old not in self._kinds and new in self._kinds:
                 kwargs[new] = kwargs.pop(old)
         if len(args) > len(self._kinds) and self._variadic is None and isinstance(args[-1], str):
-            *args, name = args  # TensorFlow's last parameter is the name
+            *args, name = args  # the last parameter in TensorFlow is the name
         try:
             bound = self.__signature__.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{self.name}{self.__signature__}: {error}") from None
         bound.apply_defaults()
-        single = ALONE.get(self.name)
+        single = SINGLE_OR_LIST.get(self.name)
         if single is not None and not isinstance(bound.arguments[single], (list, tuple)):
             bound.arguments[single] = [bound.arguments[single]]
         hint = self._hint(bound.arguments)
         tensors: list[Any] = []
-        plan: list[Part] = []
+        plan: list[Argument] = []
         for parameter, value in bound.arguments.items():
             kind, several = self._kinds[parameter]
-            if kind is None and _only_a_run_tells(value):
+            if kind is None and _is_symbolic(value):
                 plan.append((parameter, 1, "attribute"))
                 tensors.append(("Shape", convert_to_tensor(value)))
             elif kind is None:
@@ -100,34 +100,34 @@ class Op:
                 tensors.extend((kind, convert_to_tensor(operand, dtype_hint=wanted)) for operand in operands)
         return tuple(plan), tensors, name
 
-    def _executed(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, eager.Emit, eager.Operands]:
-        """A call that is made eagerly, as eager.execute() takes it."""
-        plan, tensors, _ = self._planned(args, kwargs, None)
-        return self._executable(plan, tensors)
+    def _bound_call(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, eager.Emit, eager.Operands]:
+        """Bind the arguments of an eager call, and return the arguments of eager.execute()."""
+        plan, tensors, _ = self._bind(args, kwargs, None)
+        return self._call_of(plan, tensors)
 
-    def _executable(
-        self, plan: tuple[Part, ...], tensors: list[tuple[str, Any]]
+    def _call_of(
+        self, plan: tuple[Argument, ...], tensors: list[tuple[str, Any]]
     ) -> tuple[Any, eager.Emit, eager.Operands]:
         operands = [(np.asarray(tensor), kind == "Shape") for kind, tensor in tensors]
         return (self.name, plan), self._emitter(plan), operands
 
-    def _apply(self, plan: tuple[Part, ...], tensors: list[tuple[str, Any]], name: str | None) -> Any:
+    def _execute(self, plan: tuple[Argument, ...], tensors: list[tuple[str, Any]], name: str | None) -> Any:
         symbolic = [tensor for _, tensor in tensors if isinstance(tensor, Tensor)]
         graph = context.current_graph()
         if graph is None and not symbolic:
-            results, many = eager.execute(*self._executable(plan, tensors))
-            return self._given(results, many)
+            results, many = eager.execute(*self._call_of(plan, tensors))
+            return self._eager_results(results, many)
         emit = self._emitter(plan)
         graph = symbolic[0].graph if graph is None else graph
-        inputs = [t if isinstance(t, Tensor) else _in_graph(graph, t) for _, t in tensors]
+        inputs = [t if isinstance(t, Tensor) else _constant_of(graph, t) for _, t in tensors]
         attrs = _attrs(plan, inputs)
         kind = self.name.rpartition(".")[2].lstrip("_")
         op = graph.create_op(kind, inputs, emit, name or name_of(self.name, kind), attrs=attrs)
         op.call = (self.name, plan)
         many = op.attrs.get("list", False) or len(op.outputs) > 1
-        return self._formed(list(op.outputs)) if many or self.name in ("split", "unstack") else op.outputs[0]
+        return self._structured(list(op.outputs)) if many or self.name in ("split", "unstack") else op.outputs[0]
 
-    def _emitter(self, plan: tuple[Part, ...]) -> Callable[[Emitter, Sequence[Value]], Any]:
+    def _emitter(self, plan: tuple[Argument, ...]) -> Callable[[Emitter, Sequence[Value]], Any]:
         def emit(e: Emitter, values: Sequence[Value]) -> Any:
             rest = iter(values)
             variadic: list[Value] = []
@@ -151,9 +151,9 @@ class Op:
         return emit
 
     def _hint(self, arguments: dict[str, Any]) -> Any:
-        """The dtype that arrays and numbers among the operands take.
+        """Return the dtype for arrays and numbers among the operands.
 
-        That of the first tensor; without one, that of the first operand, or of a whole list of operands.
+        It is that of the first tensor; without tensors that of the first operand, or of a whole list of operands.
         """
         first: Any = None
         for parameter, value in arguments.items():
@@ -167,47 +167,58 @@ class Op:
         try:
             return None if first is None else array_of(first).dtype
         except (TypeError, ValueError):
-            return None  # told where it is converted
+            return None  # the conversion reports the error
 
-    def _given(self, results: Sequence[Array], many: bool) -> Any:
-        """Arrays as eager tensors: one, or `many` in the form in which TensorFlow returns them."""
-        return self._formed(list(map(EagerTensor, results))) if many else EagerTensor(results[0])
+    def _eager_results(self, results: Sequence[Array], many: bool) -> Any:
+        """Return arrays as eager tensors: one, or `many` in the structure that TensorFlow returns."""
+        return self._structured(list(map(EagerTensor, results))) if many else EagerTensor(results[0])
 
-    def _formed(self, results: list[Any]) -> Any:
-        """Several results in the form in which TensorFlow returns them."""
-        form = FORMS.get(self.name)
-        return results if form is None else form(*results)
+    def _structured(self, results: list[Any]) -> Any:
+        """Return several results in the structure that TensorFlow returns."""
+        result_type = RESULT_TYPES.get(self.name)
+        return results if result_type is None else result_type(*results)
+
+
+def _documentation(name: str, summary: str | None, note: str) -> str:
+    """Return the docstring of an op: what its rule says, and where TensorFlow documents it."""
+    public = name.rpartition(".")[2][:1] != "_"
+    texts = [
+        summary or "",
+        f"See tf.{name} in TensorFlow's documentation." if public else "",
+        f"Here: {note}." if note else "",
+    ]
+    return "\n\n".join(text for text in texts if text)
 
 
 class TopKV2(NamedTuple):
-    """What tf.math.top_k returns."""
+    """The results of tf.math.top_k."""
 
     values: Any
     indices: Any
 
 
-FORMS: dict[str, Callable[..., Any]] = {
+RESULT_TYPES: dict[str, Callable[..., Any]] = {
     "nn.top_k": TopKV2,
     "nn.moments": lambda *both: both,
     "nn.fused_batch_norm": lambda *three: three,
 }
-"""Ops whose results are not a list."""
+"""Ops with several results that are not a list."""
 
 
-def _only_a_run_tells(value: Any) -> bool:
-    """Whether a value of the graph stands where a Python value is expected."""
+def _is_symbolic(value: Any) -> bool:
+    """Return whether a tensor without a known value is passed where a Python value is expected."""
     if isinstance(value, (list, tuple)):
-        return any(_only_a_run_tells(item) for item in value)
+        return any(_is_symbolic(item) for item in value)
     return isinstance(value, Tensor) and constant_value(value) is None
 
 
 def attribute(value: Any, where: str) -> Any:
-    """An attribute as plain Python data that can be compared. Raises TypeError for what only a run can tell."""
+    """Return an attribute as plain Python data that can be compared. Raises TypeError for a tensor without a known value."""
     if isinstance(value, TensorLike):
-        known = constant_value(value)
-        if known is None:
+        cached = constant_value(value)
+        if cached is None:
             raise TypeError(f"{where}: wanted a value known while the graph is built, got {value!r}")
-        return attribute(known, where)
+        return attribute(cached, where)
     if isinstance(value, np.ndarray):
         return attribute(value.tolist(), where)
     if isinstance(value, np.generic):
@@ -219,8 +230,8 @@ def attribute(value: Any, where: str) -> Any:
     return value
 
 
-def _attrs(plan: tuple[Part, ...], inputs: Sequence[Tensor]) -> dict[str, Any]:
-    """The attributes of an operation; the tensor for one that a run tells."""
+def _attrs(plan: tuple[Argument, ...], inputs: Sequence[Tensor]) -> dict[str, Any]:
+    """Return the attributes of an operation. One that is known only when the graph runs is its tensor."""
     found: dict[str, Any] = {}
     place = 0
     for parameter, count, value in plan:
@@ -230,5 +241,5 @@ def _attrs(plan: tuple[Part, ...], inputs: Sequence[Tensor]) -> dict[str, Any]:
     return found
 
 
-def _in_graph(graph: Graph, tensor: EagerTensor) -> Tensor:
+def _constant_of(graph: Graph, tensor: EagerTensor) -> Tensor:
     return constant_in(graph, np.asarray(tensor))

@@ -8,7 +8,7 @@ from typing import Any
 from treadle.compat.tensorflow.convert import convert_to_tensor
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.errors import InvalidArgumentError
-from treadle.compat.tensorflow.python_ops import checked
+from treadle.compat.tensorflow.python_ops import check_op
 from treadle.compat.tensorflow.tensor import Tensor
 
 
@@ -26,7 +26,7 @@ def _must_hold(test: Any, data: Sequence[Any], message: str, name: str | None) -
             shown = " ".join(f"[{item}]" for item in (*texts, *arrays[1:]))
             raise InvalidArgumentError(None, None, f"{message}: {shown}" if shown else message)
 
-    return checked(check, [test, *tensors], name or "Assert")
+    return check_op(check, [test, *tensors], name or "Assert")
 
 
 def comparison(op: str, sign: str) -> Callable[..., Any]:

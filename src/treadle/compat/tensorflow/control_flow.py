@@ -14,12 +14,12 @@ from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.func_graph import Subgraph, effects_of
 from treadle.compat.tensorflow.graph import Operation, operation_of
-from treadle.compat.tensorflow.partial import common
+from treadle.compat.tensorflow.partial_shapes import common
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.stage import Function
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.frontends.tensorflow.list_loops import ListLoopState
 from treadle.ops.op import Array
 
@@ -84,16 +84,16 @@ def cond(
         taken = arrays[1 : 1 + count] if arrays[0].item() else arrays[1 + count :]
         return (yes if arrays[0].item() else no).run(run, (), taken)
 
-    forms = [placeholder_forms(a.dtype.core, common(a.shape, b.shape)) for a, b in zip(ours, theirs, strict=True)]
+    infos = [placeholder_infos(a.dtype.core, common(a.shape, b.shape)) for a, b in zip(ours, theirs, strict=True)]
     op = graph.create_op(
         "If",
         [test, *yes.captured, *no.captured],
         lambda e, v: e.python(op, v, choose),
         name or "cond",
-        outputs=forms,
+        outputs=infos,
         attrs=effects_of(yes, no),
     )
-    return _returned(yes.graph.structure, op)
+    return _structured_outputs(yes.graph.structure, op)
 
 
 def cond_v1(
@@ -171,7 +171,7 @@ def while_loop(
 ) -> Any:
     """Repeat loop_vars = body(*loop_vars) while cond(*loop_vars) holds; returns the last loop_vars."""
     if isinstance(maximum_iterations, Tensor) and constant_value(maximum_iterations) is None:
-        return _limited_loop(cond, body, loop_vars, shape_invariants, maximum_iterations, name)
+        return _loop_with_symbolic_limit(cond, body, loop_vars, shape_invariants, maximum_iterations, name)
     given = [convert_to_tensor(leaf) for leaf in nest.flatten(loop_vars)]
     limit = None if maximum_iterations is None else _number(maximum_iterations)
     graph = context.current_graph() or next((tensor.graph for tensor in given if isinstance(tensor, Tensor)), None)
@@ -182,62 +182,64 @@ def while_loop(
         for tensor in given
     ]
     shapes = [tensor.shape for tensor in first] if shape_invariants is None else _shapes(shape_invariants)
-    forms = [placeholder_forms(tensor.dtype.core, shape) for tensor, shape in zip(first, shapes, strict=True)]
-    parameters = [(form, f"loop_{number}") for number, form in enumerate(forms)]
+    infos = [placeholder_infos(tensor.dtype.core, shape) for tensor, shape in zip(first, shapes, strict=True)]
+    parameters = [(form, f"loop_{number}") for number, form in enumerate(infos)]
     test = Subgraph(graph, cond, parameters, loop_vars)
     step = Subgraph(graph, body, parameters, loop_vars)
-    _must_fit(step.graph.results, first, shapes)
-    repeat = _repeated(test, step, cond, limit)
+    _check_loop_results(step.graph.results, first, shapes)
+    repeat = _loop_function(test, step, cond, limit)
     op = graph.create_op(
         "While",
         [*first, *test.captured, *step.captured],
         lambda e, v: e.python(op, v, repeat),
         name or "while",
-        outputs=forms,
+        outputs=infos,
         attrs=effects_of(test, step),
     )
     return nest.pack_sequence_as(loop_vars, op.outputs)
 
 
-def _repeated(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
+def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
     """The loop: its variables come before what its test and its step read from outside.
 
     A test without effects is computed by the step before it, and items of lists are read and written by the loop.
     """
     count, tested = len(step.graph.results), len(test.captured)
     if not test.graph.effects():
-        step.go_on(cond)
+        step.append_test(cond)
     joined = len(step.graph.results) > count
     parts = step.split_from_lists(count)
 
-    def goes_on(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
+    def continues(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
         return (limit is None or done < limit) and bool(test.run(run, state, of_test)[0])
 
     def repeat(run: Run, arrays: list[Array]) -> list[Array]:
         state, of_test, of_step = arrays[:count], arrays[count : count + tested], arrays[count + tested :]
-        done, going = 0, goes_on(run, state, of_test, 0)
-        while going:
+        done, running = 0, continues(run, state, of_test, 0)
+        while running:
             made = step.run(run, state, of_step)
             state, done = made[:count], done + 1
-            going = bool(made[-1]) and done != limit if joined else goes_on(run, state, of_test, done)
+            running = bool(made[-1]) and done != limit if joined else continues(run, state, of_test, done)
         return state
 
     def repeat_over_lists(run: Run, arrays: list[Array]) -> list[Array]:
         assert parts is not None
         of_test = arrays[count : count + tested]
         state = ListLoopState(parts, [*arrays[:count], *arrays[count + tested :]])
-        done, going = 0, goes_on(run, state.arrays[:count], of_test, 0)
-        while going:
+        done, running = 0, continues(run, state.arrays[:count], of_test, 0)
+        while running:
             made = step.run_split(parts, run, state.operands())
             state.update(made)
             done += 1
-            going = bool(made[-1]) and done != limit if joined else goes_on(run, state.arrays[:count], of_test, done)
+            running = (
+                bool(made[-1]) and done != limit if joined else continues(run, state.arrays[:count], of_test, done)
+            )
         return state.final_arrays()[:count]
 
     return repeat if parts is None else repeat_over_lists
 
 
-def _limited_loop(
+def _loop_with_symbolic_limit(
     cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shapes: Any, most: Tensor, name: str | None
 ) -> Any:
     """while_loop with a number of iterations that a run tells: it counts them itself."""
@@ -266,7 +268,7 @@ def _eager_loop(cond: Callable[..., Any], body: Callable[..., Any], state: Any, 
     return state
 
 
-def _must_fit(results: Sequence[Tensor], first: Sequence[Tensor], shapes: Sequence[TensorShape]) -> None:
+def _check_loop_results(results: Sequence[Tensor], first: Sequence[Tensor], shapes: Sequence[TensorShape]) -> None:
     if len(results) != len(first):
         raise ValueError(f"The body returns {len(results)} tensors, but there are {len(first)} loop variables.")
     for result, start, shape in zip(results, first, shapes, strict=True):
@@ -285,7 +287,7 @@ def _shapes(structure: Any) -> list[TensorShape]:
     return [structure] if isinstance(structure, TensorShape) else [s for item in structure for s in _shapes(item)]
 
 
-def _returned(structure: Any, op: Operation) -> Any:
+def _structured_outputs(structure: Any, op: Operation) -> Any:
     """The outputs of `op` in the form in which the function returned them."""
     leaves = nest.flatten(structure)
     outputs = iter(op.outputs)

@@ -1,4 +1,4 @@
-"""What users pass, as tensors."""
+"""Conversion of arguments to tensors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from treadle.ops.op import Array, Info
 
 
 def array_of(value: Any, dtype: DType | None = None) -> Array:
-    """`value` as an array: Python floats are float32, ints int32; NumPy's values are converted to `dtype`.
+    """Return `value` as an array. Python floats become float32 and ints int32; NumPy values are converted to `dtype`.
 
-    Raises TypeError for a Python value that `dtype` cannot hold, ValueError for a tensor of another one and for what is
-    no tensor at all.
+    Raises TypeError for a Python value that `dtype` cannot hold, ValueError for a tensor of another dtype and for values that
+    cannot be tensors.
     """
     if isinstance(value, EagerTensor):
         array = np.asarray(value)
@@ -37,10 +37,10 @@ def array_of(value: Any, dtype: DType | None = None) -> Array:
     elif isinstance(value, (list, tuple)) and any(isinstance(item, EagerTensor) for item in value):
         array = np.stack([array_of(item) for item in value])
     elif isinstance(value, (np.ndarray, np.generic)):
-        array = _encoded(np.asarray(value))
+        array = _encode_text(np.asarray(value))
     else:
-        array = _natural(value, wide=dtype is not None and dtype.core is core.f64)
-        if dtype is not None and _loses(array, dtype):
+        array = _from_python(value, wide=dtype is not None and dtype.core is core.f64)
+        if dtype is not None and _loses_value(array, dtype):
             raise TypeError(f"Cannot convert {value!r} to a tensor of dtype {dtype.name}")
     if dtype is None or as_dtype(array.dtype) == dtype:
         return array
@@ -49,10 +49,10 @@ def array_of(value: Any, dtype: DType | None = None) -> Array:
     return array.astype(dtype.core.numpy)
 
 
-def _natural(value: Any, *, wide: bool) -> Array:
-    """Python numbers and text, which NumPy makes 64 bits wide, and floats stay if `wide`; arrays in lists keep their dtype.
+def _from_python(value: Any, *, wide: bool) -> Array:
+    """Return Python numbers and text as an array, of 32 bits where they fit, or floats of 64 bits if `wide`.
 
-    Raises ValueError for what is neither.
+    Arrays in lists keep their dtype. Raises ValueError for other values.
     """
     if value is None:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
@@ -63,7 +63,7 @@ def _natural(value: Any, *, wide: bool) -> Array:
     if len({isinstance(leaf, (bool, np.bool_)) for leaf in leaves}) > 1:
         raise ValueError(f"Cannot convert {value!r}, of mixed types, to a tensor")
     if any(isinstance(leaf, np.ndarray) for leaf in leaves):
-        return _encoded(array)
+        return _encode_text(array)
     if array.dtype == np.float64 and not (wide or (leaves and all(isinstance(leaf, np.float64) for leaf in leaves))):
         return array.astype(np.float32)
     if array.dtype == np.int64 and (not array.size or (array.min() >= -(1 << 31) and array.max() < 1 << 31)):
@@ -72,7 +72,7 @@ def _natural(value: Any, *, wide: bool) -> Array:
         raise ValueError(
             f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
         )
-    return _encoded(array)
+    return _encode_text(array)
 
 
 def _leaves(value: Any) -> Iterator[Any]:
@@ -83,8 +83,8 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _encoded(array: Array) -> Array:
-    """Text as bytes, which is what tensors of strings hold. Raises ValueError for an object that is neither."""
+def _encode_text(array: Array) -> Array:
+    """Return text as bytes, the elements of string tensors. Raises ValueError for other objects."""
     if array.dtype.kind not in "USO":
         return array
     texts = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
@@ -96,7 +96,7 @@ def _encoded(array: Array) -> Array:
     return found.reshape(array.shape)
 
 
-def _loses(array: Array, dtype: DType) -> bool:
+def _loses_value(array: Array, dtype: DType) -> bool:
     kind = array.dtype.kind
     if not array.size:
         return False
@@ -107,7 +107,7 @@ def _loses(array: Array, dtype: DType) -> bool:
 
 
 def constant_in(graph: Graph, array: Array, name: str | None = None) -> Tensor:
-    """A constant of `graph`."""
+    """Add a constant to `graph`."""
     info = Info(as_dtype(array.dtype).core, array.shape, array)
     return graph.create_op(
         "Const", (), lambda e, _: e.constant(array), name, outputs=[(info, info)], attrs={"value": array}
@@ -117,7 +117,23 @@ def constant_in(graph: Graph, array: Array, name: str | None = None) -> Tensor:
 def convert_to_tensor(
     value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None
 ) -> Tensor | EagerTensor:
-    """`value` as a tensor: of the current graph, or eager. Raises TypeError or ValueError if it cannot be one of `dtype`."""
+    """Convert a value to a tensor of the current graph, or to an eager tensor.
+
+    See tf.convert_to_tensor in TensorFlow's documentation.
+
+    Args:
+        value: a tensor, variable, array, number, text, or nested lists of these.
+        dtype: the element type. None: that of the value; Python floats become float32, ints int32.
+        dtype_hint: the element type for Python values, where `dtype` is None.
+        name: the name of the constant in a graph.
+
+    Returns:
+        A Tensor while a graph is current, else an EagerTensor. A Tensor is returned as it is.
+
+    Raises:
+        TypeError: a Python value that `dtype` cannot hold.
+        ValueError: a tensor of another dtype, or a value that cannot be a tensor.
+    """
     wanted = None if dtype is None else as_dtype(dtype)
     if hasattr(value, "read_value"):
         value = value.read_value()
@@ -143,7 +159,7 @@ def convert_to_tensor(
 
 
 def _first_tensor(value: Any) -> Any:
-    """The first tensor in nested lists, if `value` is such."""
+    """Return the first tensor in nested lists, else None."""
     if not isinstance(value, (list, tuple)):
         return None
     found = (item if isinstance(item, TensorLike) else _first_tensor(item) for item in value)
@@ -151,14 +167,29 @@ def _first_tensor(value: Any) -> Any:
 
 
 def frozen(array: Array) -> Array:
-    """A contiguous copy that nobody else can change."""
+    """Return a contiguous read-only copy."""
     copy = np.array(array, order="C")
     copy.flags.writeable = False
     return copy
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const") -> Tensor | EagerTensor:
-    """A constant; one number fills `shape`. NumPy values of another dtype are converted."""
+    """Create a constant tensor.
+
+    See tf.constant in TensorFlow's documentation.
+
+    Args:
+        value: a number, text, array, or nested lists of these.
+        dtype: the element type; NumPy values of another one are converted.
+        shape: the shape; one number fills it.
+        name: the name of the operation in a graph.
+
+    Returns:
+        A Tensor while a graph is current, else an EagerTensor.
+
+    Raises:
+        TypeError: a value that `dtype` cannot hold, or whose elements do not fill `shape`.
+    """
     array = array_of(value, None if dtype is None else as_dtype(dtype))
     if shape is not None:
         dims = TensorShape(shape).static()
@@ -170,5 +201,5 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether `value` is a tensor or a variable."""
+    """Return whether `value` is a tensor or a variable. See tf.is_tensor in TensorFlow's documentation."""
     return isinstance(value, TensorLike)

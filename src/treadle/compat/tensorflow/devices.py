@@ -1,4 +1,4 @@
-"""Devices: logical CPUs, which share the one team, and what becomes of those that are not there."""
+"""Devices: logical CPUs, all of which share one team of threads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.compat.tensorflow import context
-from treadle.compat.tensorflow.placement import DEVICE, checked, placed
+from treadle.compat.tensorflow.placement import DEVICE, canonical_device, resolve_device
 from treadle.compat.tensorflow.scopes import on_device
 
 
 @dataclass(frozen=True, slots=True)
 class LogicalDevice:
-    """A device that ops can be asked to run on."""
+    """A device that ops can be placed on. See tf.config.LogicalDevice in TensorFlow's documentation."""
 
     name: str
     device_type: str
@@ -21,7 +21,7 @@ class LogicalDevice:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalDevice:
-    """A device of the machine."""
+    """A device of the machine. See tf.config.PhysicalDevice in TensorFlow's documentation."""
 
     name: str
     device_type: str
@@ -37,37 +37,65 @@ _devices = _Devices()
 
 
 def device(name: Any) -> AbstractContextManager[None]:
-    """Ask for a device for the ops of the block: '/CPU:1'. Eager ops of a missing device fail without soft placement."""
-    asked = "" if name is None else str(name)
-    if asked and not DEVICE.match(asked):
-        raise ValueError(f"Unknown attribute is encountered while parsing the device spec: {asked!r}.")
+    """Request a device for the ops of the block.
+
+    See tf.device in TensorFlow's documentation. All devices are names for the same team of threads.
+
+    Args:
+        name: a device such as "/CPU:1", or None for no request.
+
+    Raises:
+        ValueError: a malformed name.
+        tf.errors.InvalidArgumentError: eagerly, a device that does not exist, without soft placement.
+    """
+    requested = "" if name is None else str(name)
+    if requested and not DEVICE.match(requested):
+        raise ValueError(f"Unknown attribute is encountered while parsing the device spec: {requested!r}.")
     if context.executing_eagerly():
-        checked(placed(asked), "of the block", soft=_devices.soft, cpus=_devices.cpus)
-    return on_device(asked)
+        resolve_device(canonical_device(requested), "of the block", soft=_devices.soft, cpus=_devices.cpus)
+    return on_device(requested)
 
 
 def set_soft_device_placement(enabled: bool) -> None:
-    """Whether an op whose device is missing runs on the first CPU (else it raises InvalidArgumentError)."""
+    """Set whether an op whose device does not exist runs on the first CPU.
+
+    See tf.config.set_soft_device_placement in TensorFlow's documentation.
+
+    Args:
+        enabled: False makes such ops raise tf.errors.InvalidArgumentError.
+    """
     _devices.soft = bool(enabled)
 
 
 def get_soft_device_placement() -> bool:
-    """Whether an op asked to be on a device that is not there runs on the CPU."""
+    """Return whether an op whose device does not exist runs on the first CPU. See tf.config.get_soft_device_placement."""
     return _devices.soft
 
 
 def set_logical_cpus(count: int) -> None:
-    """Let there be so many logical CPUs: names to place ops on; all share the one team of threads."""
+    """Set the number of logical CPUs. They are names only: all share one team of threads."""
     _devices.cpus = max(1, count)
 
 
 def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
-    """The logical devices, all of them CPUs."""
+    """Return the logical devices, all of them CPUs.
+
+    See tf.config.list_logical_devices in TensorFlow's documentation.
+
+    Args:
+        device_type: None for all devices; there are none but those of type "CPU".
+    """
     if device_type not in (None, "CPU"):
         return []
     return [LogicalDevice(f"/device:CPU:{number}", "CPU") for number in range(_devices.cpus)]
 
 
 def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
-    """The one physical CPU device."""
+    """Return the one physical CPU device.
+
+    See tf.config.list_physical_devices in TensorFlow's documentation.
+
+    Args:
+        device_type: None for all devices; there are none but those of type "CPU".
+    """
     return [PhysicalDevice("/physical_device:CPU:0", "CPU")] if device_type in (None, "CPU") else []

@@ -1,4 +1,4 @@
-"""Ops outside a graph: each is a small graph of its own, compiled once for its shapes, and run at once."""
+"""Eager ops: each is a graph of one op, compiled once for its shapes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from treadle import dtypes
-from treadle.compat.calls import MULTIPLY
-from treadle.compat.tensorflow.errors import InvalidArgumentError, python_cause, translated
+from treadle.compat.calls import PROVIDER_OPS
+from treadle.compat.tensorflow.errors import InvalidArgumentError, from_treadle_error, python_cause
 from treadle.compile import Session
 from treadle.errors import TreadleError
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
@@ -17,11 +17,11 @@ from treadle.lru import LRU
 from treadle.ops.op import Array
 from treadle.runtime import providers
 
-MOST_KEPT = 512
-"""How many compiled ops are kept."""
+CAPACITY = 512
+"""The number of compiled ops in the cache."""
 
 MOST_CONSTANT = 1024
-"""Shape-like operands of so many elements at most are constants of the compiled op."""
+"""The largest shape-like operand, in elements, that is compiled in as a constant."""
 
 Emit = Callable[[Emitter, Sequence[Value]], Any]
 Operands = Sequence[tuple[Array, bool]]
@@ -29,8 +29,12 @@ Operands = Sequence[tuple[Array, bool]]
 
 
 class Compiled(NamedTuple):
-    """A compiled op: the names of the operands that are not constants of it, those of its results, whether these are a
-    list, and who multiplies its matrices (None: it has none). `direct` is Session.prepared() for its operands."""
+    """A compiled op.
+
+    `inputs` names the operands that are not constants, `outputs` the results; `many` says whether these are a list.
+    `provider` is the provider of matrix products it was compiled for, None if it has none. `direct` runs it on a list of
+    operands (see Session.prepared).
+    """
 
     session: Session
     inputs: list[str]
@@ -40,20 +44,20 @@ class Compiled(NamedTuple):
     direct: Callable[[Sequence[Array]], list[Array]]
 
 
-_kept: LRU[Any, Compiled] = LRU(MOST_KEPT)
+_cache: LRU[Any, Compiled] = LRU(CAPACITY)
 
 
 def execute(op: Any, emit: Emit, operands: Operands) -> tuple[list[Array], bool]:
-    """The results of the op on `operands`, which nobody can change, and whether they are a list even if there is one.
+    """Run an op on `operands`, which are read-only. Returns the results, and whether they are a list.
 
-    Raises InvalidArgumentError if they do not fit it.
+    Raises InvalidArgumentError if the operands do not fit the op.
     """
     compiled, varying = prepare(op, emit, operands)
     return run(compiled, varying), compiled.many
 
 
 def run(compiled: Compiled, varying: Sequence[Array]) -> list[Array]:
-    """The results for operands that are not constants. Raises what execute() does."""
+    """Run a compiled op on the operands that are not constants. Raises what execute() raises."""
     try:
         found = compiled.session.run(dict(zip(compiled.inputs, varying, strict=True)))
     except (TreadleError, ValueError) as error:
@@ -65,14 +69,14 @@ def run(compiled: Compiled, varying: Sequence[Array]) -> list[Array]:
 
 
 def fail(error: TreadleError | ValueError) -> NoReturn:
-    """Raise what went wrong when an op was compiled or run, as one of TensorFlow's errors."""
+    """Raise an error of compiling or running an op as one of TensorFlow's errors."""
     if isinstance(error, TreadleError):
-        raise translated(error) from python_cause(error)
+        raise from_treadle_error(error) from python_cause(error)
     raise InvalidArgumentError(None, None, str(error)) from error
 
 
 def prepare(op: Any, emit: Emit, operands: Operands) -> tuple[Compiled, list[Array]]:
-    """The op, compiled for `operands`, and those of them that are not constants of it. Raises what execute() does."""
+    """Compile an op for `operands`. Returns it with the operands that are not constants. Raises what execute() raises."""
     arrays = [array for array, _ in operands]
     fixed = [shape_like and array.size <= MOST_CONSTANT for array, shape_like in operands]
     try:
@@ -86,15 +90,15 @@ def prepare(op: Any, emit: Emit, operands: Operands) -> tuple[Compiled, list[Arr
 
 def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool]) -> tuple[Compiled, list[Array]]:
     varying = [array for array, constant in zip(arrays, fixed, strict=True) if not constant]
-    forms = tuple(
+    signature = tuple(
         (array.dtype.str, array.shape, array.tobytes() if constant else None)
         for array, constant in zip(arrays, fixed, strict=True)
     )
     provider: str | None = providers.current().name
-    key = (op, forms, provider)
-    kept = _kept.get(key)
-    if kept is not None:
-        return kept, varying
+    key = (op, signature, provider)
+    cached = _cache.get(key)
+    if cached is not None:
+        return cached, varying
     graph = Graph("eager")
     emitter = Emitter(graph)
     emitter.name = op[0]
@@ -106,11 +110,11 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
     many = isinstance(found, (list, tuple))
     results = list(found) if many else [found]
     graph.outputs = list(dict.fromkeys(results))
-    if MULTIPLY.isdisjoint(node.op for node in graph.nodes):
+    if PROVIDER_OPS.isdisjoint(node.op for node in graph.nodes):
         provider = None
     session = Session(graph)
     inputs = [value.name for value in graph.inputs]
     direct = session.prepared(dict(zip(inputs, varying, strict=True)))
     compiled = Compiled(session, inputs, [value.name for value in results], many, provider, direct)
-    _kept.put(key, compiled)
+    _cache.put(key, compiled)
     return compiled, varying

@@ -126,20 +126,20 @@ _OF_TREADLE: tuple[tuple[type[core.TreadleError], type[OpError]], ...] = (
 )
 
 
-def kind_for(table: Any, error: BaseException) -> type[OpError]:
+def error_class(table: Any, error: BaseException) -> type[OpError]:
     """The first kind of `table` that `error` is of."""
     return next((kind for cause, kind in table if isinstance(error, cause)), UnknownError)
 
 
-def of_python(error: Exception, where: str = "") -> OpError:
+def from_python_error(error: Exception, where: str = "") -> OpError:
     """What a user's Python function raised, as TensorFlow would raise it. Chain it to `error`."""
     if isinstance(error, OpError):
         return type(error)(error.node_def, error.op, error.message)
     text = f"{type(error).__name__}: {error}"
-    return kind_for(_OF_PYTHON, error)(None, None, f"{where}: {text}" if where else text)
+    return error_class(_OF_PYTHON, error)(None, None, f"{where}: {text}" if where else text)
 
 
-def translated(error: core.TreadleError) -> OpError:
+def from_treadle_error(error: core.TreadleError) -> OpError:
     """`error` as TensorFlow would raise it. Chain it to what python_cause() finds."""
     if isinstance(error, core.RunTimeoutError):
         return DeadlineExceededError(None, None, f"Timed out waiting for notification: {error}")
@@ -150,12 +150,12 @@ def translated(error: core.TreadleError) -> OpError:
         if isinstance(cause, OpError):
             return type(cause)(cause.node_def, cause.op, cause.message)
         if isinstance(cause, core.TreadleError):
-            return kind_for(_OF_TREADLE, cause)(None, None, str(error))
-        return kind_for(_OF_PYTHON, cause)(None, None, f"{type(cause).__name__}: {cause}\n{error}")
-    return kind_for(_OF_TREADLE, error)(None, None, str(error))
+            return error_class(_OF_TREADLE, cause)(None, None, str(error))
+        return error_class(_OF_PYTHON, cause)(None, None, f"{type(cause).__name__}: {cause}\n{error}")
+    return error_class(_OF_TREADLE, error)(None, None, str(error))
 
 
-def unplaced(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """What `error` says, without the node that it is about: for messages that name the operation themselves."""
     return error.what if isinstance(error, core.TreadleError) else str(error)
 

@@ -9,8 +9,8 @@ from treadle.compat.tensorflow import context, nest
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.graph import Graph, Operation
-from treadle.compat.tensorflow.program import Program, closure, touched
-from treadle.compat.tensorflow.scopes import entered
+from treadle.compat.tensorflow.program import Program, accessed_variables, closure
+from treadle.compat.tensorflow.scopes import enter_graph
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import Tensor, constant_value
 from treadle.dtypes import string
@@ -30,12 +30,12 @@ class FuncGraph(Graph):
         self.results: list[Tensor] = []
         self.structure: Any = None
         self.seed = outer.seed if outer is not None else context.process_seed()
-        self.creates = False
-        self.created: list[Any] = []
+        self.may_create_variables = False
+        self.created_variables: list[Any] = []
 
-    def parameter(self, forms: tuple[Info, Info], name: str) -> Tensor:
+    def parameter(self, infos: tuple[Info, Info], name: str) -> Tensor:
         """A new input of the function."""
-        unknown = tuple(Info(form.dtype, form.shape) for form in forms)
+        unknown = tuple(Info(form.dtype, form.shape) for form in infos)
         return self.create_op("Placeholder", (), _unfed, name, outputs=[unknown]).outputs[0]  # type: ignore[list-item]
 
     def enter(self, tensor: Tensor) -> Tensor:
@@ -51,7 +51,7 @@ class FuncGraph(Graph):
         if known is not None:
             return constant_in(self, known)
         if outside not in self.captures:
-            self.captures[outside] = self.parameter(outside.forms, f"capture_{len(self.captures)}")
+            self.captures[outside] = self.parameter(outside.infos, f"capture_{len(self.captures)}")
         return self.captures[outside]
 
     def trace(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
@@ -91,7 +91,7 @@ def _tensor(leaf: Any) -> Tensor:
 def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
     """Attributes of an operation that runs them: the variables they read and change, and whether that may be any."""
     ops = [op for subgraph in subgraphs for op in subgraph.graph.get_operations()]
-    both = [touched(op) for op in ops]
+    both = [accessed_variables(op) for op in ops]
     return {
         "reads": tuple(dict.fromkeys(variable for reads, _ in both for variable in reads)),
         "writes": tuple(dict.fromkeys(variable for _, writes in both for variable in writes)),
@@ -106,8 +106,8 @@ class Subgraph:
         self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Any, str]], args: Any
     ) -> None:
         self.graph = FuncGraph(outer)
-        with entered(self.graph):
-            self.graph.parameters = [self.graph.parameter(forms, name) for forms, name in parameters]
+        with enter_graph(self.graph):
+            self.graph.parameters = [self.graph.parameter(infos, name) for infos, name in parameters]
         self._args = args
         self.graph.trace(function, *nest.pack_sequence_as(args, self.graph.parameters))
         self._program: Program | None = None
@@ -117,7 +117,7 @@ class Subgraph:
         """The tensors of the outer graph that it reads."""
         return list(self.graph.captures)
 
-    def go_on(self, test: Callable[..., Any]) -> None:
+    def append_test(self, test: Callable[..., Any]) -> None:
         """Compute one more result: `test` of the others, in the form in which the body returned them."""
         graph, results = self.graph, self.graph.results
         graph.trace(test, *nest.pack_sequence_as(self._args, results))

@@ -13,20 +13,20 @@ import numpy as np
 from treadle import forking
 from treadle.compat.signatures import float_part
 from treadle.compat.tensorflow import context, nest
-from treadle.compat.tensorflow.autograph import converted
+from treadle.compat.tensorflow.autograph import convert
 from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
-from treadle.compat.tensorflow.errors import python_cause, translated
+from treadle.compat.tensorflow.errors import from_treadle_error, python_cause
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.program import Program
 from treadle.compat.tensorflow.shape import TensorSpec
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import EAGER, Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.errors import TreadleError
 
 
 class _Process:
-    eagerly = False
+    run_eagerly = False
 
 
 _process = _Process()
@@ -34,12 +34,12 @@ _process = _Process()
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """Let every tf.function run as plain Python, op by op, to look for mistakes in it."""
-    _process.eagerly = bool(run_eagerly)
+    _process.run_eagerly = bool(run_eagerly)
 
 
 def functions_run_eagerly() -> bool:
     """Whether every tf.function runs as plain Python."""
-    return _process.eagerly
+    return _process.run_eagerly
 
 
 class ConcreteFunction:
@@ -49,7 +49,7 @@ class ConcreteFunction:
         self.graph = graph
         self.name = name
         self._program = program
-        self._kept: list[Any] = []  # what the key of the trace names by identity
+        self._referenced: list[Any] = []  # what the key of the trace names by identity
 
     @property
     def inputs(self) -> list[Tensor]:
@@ -84,9 +84,12 @@ class ConcreteFunction:
         try:
             found = self._program.run(dict(zip(self.graph.parameters, arrays, strict=True)), Run(EAGER))
         except TreadleError as error:
-            raise translated(error) from python_cause(error)
+            raise from_treadle_error(error) from python_cause(error)
         results = iter([EagerTensor(frozen(found[tensor])) for tensor in self.graph.results])
-        form = [None if leaf is None or _is_op(leaf) else next(results) for leaf in nest.flatten(self.graph.structure)]
+        form = [
+            None if leaf is None or _is_operation(leaf) else next(results)
+            for leaf in nest.flatten(self.graph.structure)
+        ]
         return nest.pack_sequence_as(self.graph.structure, form)
 
 
@@ -124,7 +127,7 @@ class Function:
             self._bound[key] = bound
         return self._bound[key]
 
-    def _first(self) -> tuple[Any, ...]:
+    def _self_argument(self) -> tuple[Any, ...]:
         """What comes before the arguments: the instance whose method it is."""
         return () if self._owner is None else (self._owner(),)
 
@@ -132,9 +135,9 @@ class Function:
         """The results, as eager tensors in the form in which the function returns them."""
         leaves = nest.flatten((args, kwargs))
         if context.current_graph() is not None or any(isinstance(leaf, Tensor) for leaf in leaves):
-            return self._staged()(*self._first(), *args, **kwargs)
-        if _process.eagerly:
-            return self.python_function(*self._first(), *args, **kwargs)
+            return self._traceable()(*self._self_argument(), *args, **kwargs)
+        if _process.run_eagerly:
+            return self.python_function(*self._self_argument(), *args, **kwargs)
         structure, given = self._arguments(args, kwargs)
         arrays = [np.asarray(leaf) for leaf in given if isinstance(leaf, EagerTensor)]
         return self._trace(structure, given).run(arrays)
@@ -167,32 +170,32 @@ class Function:
         leaves = nest.flatten_up_to(self.input_signature, args)
         return (self.input_signature, {}), [_cast(*pair) for pair in zip(leaves, specs, strict=True)]
 
-    def _staged(self) -> Callable[..., Any]:
+    def _traceable(self) -> Callable[..., Any]:
         """The function as it is traced."""
         with self._lock:
             if self._converted is None:
-                self._converted = converted(self.python_function) if self._autograph else self.python_function
+                self._converted = convert(self.python_function) if self._autograph else self.python_function
             return self._converted
 
     def _trace(self, structure: Any, leaves: list[Any]) -> ConcreteFunction:
         specs = leaves if self.input_signature is None else nest.flatten(self.input_signature)
-        key = (nest.form_of(structure), tuple(_key(leaf) for leaf in specs))
+        key = (nest.structure_of(structure), tuple(_key(leaf) for leaf in specs))
         with self._lock:
             if key not in self._traced:
-                found = self._traced_anew(structure, specs, creates=not self._traced)
-                if found.graph.created:
-                    found = self._traced_anew(structure, specs, creates=False)
-                found._kept = list(leaves)  # noqa: SLF001 - its own
+                found = self._trace_graph(structure, specs, may_create_variables=not self._traced)
+                if found.graph.created_variables:
+                    found = self._trace_graph(structure, specs, may_create_variables=False)
+                found._referenced = list(leaves)  # noqa: SLF001 - its own
                 self._traced[key] = found
             return self._traced[key]
 
-    def _traced_anew(self, structure: Any, specs: list[Any], *, creates: bool) -> ConcreteFunction:
+    def _trace_graph(self, structure: Any, specs: list[Any], *, may_create_variables: bool) -> ConcreteFunction:
         graph = FuncGraph(None)
-        graph.creates = creates
+        graph.may_create_variables = may_create_variables
         with graph.as_default():
             given = [
                 graph.parameter(
-                    placeholder_forms(leaf.dtype.core, leaf.shape), getattr(leaf, "name", None) or f"arg{number}"
+                    placeholder_infos(leaf.dtype.core, leaf.shape), getattr(leaf, "name", None) or f"arg{number}"
                 )
                 if isinstance(leaf, (EagerTensor, TensorSpec))
                 else leaf
@@ -201,7 +204,7 @@ class Function:
         graph.parameters = [leaf for leaf in given if isinstance(leaf, Tensor)]
         args, kwargs = nest.pack_sequence_as(structure, given)
         self._traces += 1
-        graph.trace(self._staged(), *self._first(), *args, **kwargs)
+        graph.trace(self._traceable(), *self._self_argument(), *args, **kwargs)
         return ConcreteFunction(graph, graph.program(effects=True), self._name)
 
 
@@ -225,7 +228,7 @@ def _cast(leaf: Any, spec: TensorSpec) -> Any:
     return tensor
 
 
-def _is_op(leaf: Any) -> bool:
+def _is_operation(leaf: Any) -> bool:
     return hasattr(leaf, "control_inputs")
 
 

@@ -35,19 +35,19 @@ def map_fn(
     rows = _Rows("map_fn", fn, elems)
     wanted = dtype if fn_output_signature is None else fn_output_signature
     form = elems if wanted is None else wanted
-    kinds = [tensor.dtype if wanted is None else _dtype_of(leaf) for tensor, leaf in _paired(rows.tensors, wanted)]
+    kinds = [tensor.dtype if wanted is None else _dtype_of(leaf) for tensor, leaf in _pairs(rows.tensors, wanted)]
     with rows.scope(name or "map"):
         outputs = [TensorArray(kind, rows.count, infer_shape=infer_shape) for kind in kinds]
         shapes = [leaf.shape if isinstance(leaf, TensorSpec) else TensorShape(None) for leaf in nest.flatten(form)]
 
         def step(place: Any, arrays: Sequence[TensorArray]) -> tuple[Any, list[TensorArray]]:
-            made = _leaves("map_fn", fn(rows.at(place)), form)
+            made = _leaves("map_fn", fn(rows.row(place)), form)
             if infer_shape:
                 shapes[:] = [leaf.shape.merge_with(shape) for leaf, shape in zip(made, shapes, strict=True)]
             return place + 1, [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
 
         _, outputs = while_loop(lambda place, _: place < rows.count, step, (convert_to_tensor(0), outputs))
-        return nest.pack_sequence_as(form, [rows.stacked(*pair) for pair in zip(outputs, shapes, strict=True)])
+        return nest.pack_sequence_as(form, [rows.stack(*pair) for pair in zip(outputs, shapes, strict=True)])
 
 
 def scan(
@@ -68,7 +68,7 @@ def scan(
     """
     rows = _Rows("scan", fn, elems)
     with rows.scope(name or "scan"):
-        start, first, place_of = rows.begun(initializer, reverse=reverse)
+        start, first, place_of = rows.start_fold(initializer, reverse=reverse)
         leaves = nest.flatten(first)
         outputs = [TensorArray(leaf.dtype, rows.count, infer_shape=infer_shape) for leaf in leaves]
         if start is not None:
@@ -76,13 +76,13 @@ def scan(
 
         def step(done: Any, state: Any, arrays: Sequence[TensorArray]) -> tuple[Any, Any, list[TensorArray]]:
             place = place_of(done)
-            made = _leaves("scan", fn(state, rows.at(place)), first)
+            made = _leaves("scan", fn(state, rows.row(place)), first)
             written = [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
             return done + 1, nest.pack_sequence_as(first, made), written
 
-        begun = convert_to_tensor(0 if start is None else 1)
-        _, _, outputs = while_loop(lambda done, *_: done < rows.count, step, (begun, first, outputs))
-        found = [rows.stacked(array, leaf.shape) for array, leaf in zip(outputs, leaves, strict=True)]
+        start_fold = convert_to_tensor(0 if start is None else 1)
+        _, _, outputs = while_loop(lambda done, *_: done < rows.count, step, (start_fold, first, outputs))
+        found = [rows.stack(array, leaf.shape) for array, leaf in zip(outputs, leaves, strict=True)]
         return nest.pack_sequence_as(first, found)
 
 
@@ -117,14 +117,14 @@ def _folded(
 ) -> Any:
     rows = _Rows(op, fn, elems)
     with rows.scope(name or op):
-        start, first, place_of = rows.begun(initializer, reverse=reverse)
+        start, first, place_of = rows.start_fold(initializer, reverse=reverse)
 
         def step(done: Any, state: Any) -> tuple[Any, Any]:
-            made = _leaves(op, fn(state, rows.at(place_of(done))), first)
+            made = _leaves(op, fn(state, rows.row(place_of(done))), first)
             return done + 1, nest.pack_sequence_as(first, made)
 
-        begun = convert_to_tensor(0 if start is None else 1)
-        return while_loop(lambda done, _: done < rows.count, step, (begun, first))[1]
+        start_fold = convert_to_tensor(0 if start is None else 1)
+        return while_loop(lambda done, _: done < rows.count, step, (start_fold, first))[1]
 
 
 class _Rows:
@@ -137,7 +137,7 @@ class _Rows:
         given = [elems] if self._form is None else nest.flatten(elems)
         self.tensors = [convert_to_tensor(item) for item in given]
         self._graph = context.current_graph() or next((t.graph for t in self.tensors if isinstance(t, Tensor)), None)
-        lengths = {tensor.shape[0] for tensor in self.tensors if _rank(tensor, op)} - {None}
+        lengths = {tensor.shape[0] for tensor in self.tensors if _has_known_rank(tensor, op)} - {None}
         if len(lengths) > 1:
             raise ValueError(f"{op}: tensors must have the same length along their first axis, got {sorted(lengths)}")
         self._length: int | None = next(iter(lengths), None)
@@ -160,20 +160,20 @@ class _Rows:
             self._arrays.append(array.unstack(tensor))
         return stack
 
-    def at(self, place: Any) -> Any:
+    def row(self, place: Any) -> Any:
         """The rows at one place, in the form of what was given."""
         found = [array.read(place) for array in self._arrays]
         return found[0] if self._form is None else nest.pack_sequence_as(self._form, found)
 
-    def begun(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:
+    def start_fold(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:
         """How a fold begins: where the row stands that is its first value (None: that is `initializer`), the value, and what
         tells the place of the next row from how many are done."""
         last = self.count - 1
         start = (last if reverse else convert_to_tensor(0)) if initializer is None else None
-        first = self.at(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
+        first = self.row(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
         return start, first, lambda done: last - done if reverse else done
 
-    def stacked(self, array: TensorArray, shape: TensorShape) -> Any:
+    def stack(self, array: TensorArray, shape: TensorShape) -> Any:
         """All of an array that has as many elements as there are rows, each of this shape as far as it is known."""
         found = array.shaped(shape).stack()
         if isinstance(found, Tensor):
@@ -181,13 +181,13 @@ class _Rows:
         return found
 
 
-def _rank(tensor: Any, op: str) -> bool:
+def _has_known_rank(tensor: Any, op: str) -> bool:
     if tensor.shape.rank == 0:
         raise ValueError(f"{op}: elements in elems must be 1+ dimensional Tensors, not scalars")
     return tensor.shape.rank is not None
 
 
-def _paired(tensors: Sequence[Any], wanted: Any) -> list[tuple[Any, Any]]:
+def _pairs(tensors: Sequence[Any], wanted: Any) -> list[tuple[Any, Any]]:
     if wanted is None:
         return [(tensor, None) for tensor in tensors]
     return [(tensors[0], leaf) for leaf in nest.flatten(wanted)]
@@ -199,6 +199,6 @@ def _dtype_of(leaf: Any) -> DType:
 
 def _leaves(op: str, found: Any, form: Any) -> list[Any]:
     """What fn returned, as tensors. Raises ValueError for another form than it must have."""
-    if nest.form_of(found) != nest.form_of(form):
+    if nest.structure_of(found) != nest.structure_of(form):
         raise ValueError(f"{op}: fn must return values of the form of {form!r}, got {found!r}")
     return [convert_to_tensor(leaf) for leaf in nest.flatten(found)]

@@ -10,10 +10,10 @@ from typing import Any
 from treadle import forking
 from treadle.compat.tensorflow.graph_export import graph_def_of
 from treadle.compat.tensorflow.op_types import type_of
-from treadle.compat.tensorflow.placement import placed
-from treadle.compat.tensorflow.scopes import current_device, default_session, entered, on_device
+from treadle.compat.tensorflow.placement import canonical_device
+from treadle.compat.tensorflow.scopes import current_device, default_session, enter_graph, on_device
+from treadle.compat.tensorflow.shape_inference import infer_outputs
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.compat.tensorflow.tensor_forms import tried
 from treadle.compat.tensorflow.tensor_like import TensorLike
 from treadle.frontends.tensorflow.messages import NodeDef
 from treadle.graph.value import Value
@@ -94,7 +94,7 @@ class Graph:
 
     def as_default(self) -> AbstractContextManager[Graph]:
         """Make this the graph that ops are added to, in this thread, while the block runs."""
-        return entered(self)
+        return enter_graph(self)
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
         """The operations as a GraphDef, for a file. Raises UnimplementedError, listing them, for ops that files cannot hold."""
@@ -239,9 +239,9 @@ class Graph:
             raise RuntimeError("Graph is finalized and cannot be modified.")
         op = Operation(self, kind, self.unique_name(name or kind), [self.enter(t) for t in inputs], emit, attrs or {})
         op.control_inputs = list(dict.fromkeys(other for group in self._control for other in group))
-        op.device = placed(current_device())
-        found = tried(op) if outputs is None else outputs
-        op.outputs = [Tensor(op, index, forms) for index, forms in enumerate(found)]
+        op.device = canonical_device(current_device())
+        found = infer_outputs(op) if outputs is None else outputs
+        op.outputs = [Tensor(op, index, infos) for index, infos in enumerate(found)]
         with self._lock:
             op.number = len(self._operations)
             self._operations.append(op)

@@ -8,13 +8,13 @@ from typing import Any
 
 from treadle.compat.tensorflow import context, control_flow
 from treadle.compat.tensorflow.convert import constant_in, convert_to_tensor
-from treadle.compat.tensorflow.errors import UnimplementedError, unplaced
+from treadle.compat.tensorflow.errors import UnimplementedError, message_of
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.placeholders import placeholder
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.dtypes import f32 as float32
 from treadle.errors import ModelError
 from treadle.frontends.faults import Fault, Faults
@@ -60,15 +60,15 @@ def import_graph_def(
         faults.raise_all(title)
         body = prepared(whole, library)
         with graph.as_default(), graph.name_scope("import" if name is None else name):
-            importer = _Importer(graph, library, body, _mapped(input_map, whole))
+            importer = _Importer(graph, library, body, _parse_input_map(input_map, whole))
             importer.run()
-            importer.name_gone(whole)
+            importer.name_replaced_nodes(whole)
     except (Fault, ModelError) as error:
         raise ValueError(f"import_graph_def: {error}") from error
     return None if return_elements is None else [importer.element(str(element)) for element in return_elements]
 
 
-def _mapped(input_map: Mapping[str, Any] | None, whole: Body) -> dict[Ref, Tensor]:
+def _parse_input_map(input_map: Mapping[str, Any] | None, whole: Body) -> dict[Ref, Tensor]:
     """What replaces tensors of the file. Raises ValueError for names that it does not have."""
     found: dict[Ref, Tensor] = {}
     for key, value in (input_map or {}).items():
@@ -90,7 +90,7 @@ class _Importer:
         self._body = body
         self._env: dict[Ref, Tensor] = dict(given)
         self._ops: dict[str, Operation] = {}
-        self._counts = _counted(body)
+        self._counts = _result_counts(body)
 
     def run(self, wanted: Sequence[Ref] | None = None) -> None:
         """Make all of them, or those that `wanted` depend on. Raises Fault or ValueError for nodes that cannot be used."""
@@ -101,7 +101,7 @@ class _Importer:
             if wanted is None and any(ref not in self._env for ref in node.inputs):
                 continue  # it is inside a loop of TensorFlow 1, which makes it
             inputs = [self._env[ref] if ref in self._env else self._missing(ref, node) for ref in node.inputs]
-            outputs = self._translate(node, inputs)
+            outputs = self._create(node, inputs)
             if outputs:
                 self._ops[node.name] = outputs[0].op
             for index, tensor in enumerate(outputs):
@@ -115,7 +115,7 @@ class _Importer:
         """The results of the body, if it is a function."""
         return [self._env[ref] for ref in self._body.results]
 
-    def name_gone(self, whole: Body) -> None:
+    def name_replaced_nodes(self, whole: Body) -> None:
         """Let nodes that were replaced, calls and branches of TensorFlow 1, be found under their names."""
         gone = [node for name, node in whole.nodes.items() if name not in self._body.nodes]
         for node in gone:
@@ -140,7 +140,7 @@ class _Importer:
     def _missing(self, ref: Ref, node: Node) -> Tensor:
         raise Fault(f"{node.place} reads {tensor_name(ref)!r}, which is no tensor")
 
-    def _translate(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
+    def _create(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         """The results of `node`."""
         if node.op in ("Placeholder", "PlaceholderV2"):
             return [placeholder(declared_dtype(node, 0), node.attr("shape"), node.name)]
@@ -153,26 +153,26 @@ class _Importer:
             return _COMPOUND[node.op](self, node, inputs)
         known = node.op in NODES
         count = self._counts.get(node.name, 1)
-        unknown = placeholder_forms(float32, TensorShape(None))
+        unknown = placeholder_infos(float32, TensorShape(None))
         op = self._graph.create_op(
             node.op,
             inputs,
-            _emit_of(node) if known else _absent(node),
+            _emitter_of(node) if known else _unsupported(node),
             node.name,
             outputs=None if known else [unknown] * count,
             attrs=dict(node.attrs),
         )
         for index in range(count if node.op in NODES else 0):
-            self._settle(op, index, node)
+            self._set_dtype(op, index, node)
         return op.outputs
 
-    def _settle(self, op: Operation, index: int, node: Node) -> None:
+    def _set_dtype(self, op: Operation, index: int, node: Node) -> None:
         """Let result `index` of `op` be there, of the element type that the node states."""
         dtype = declared_dtype(node, index)
         if index >= len(op.outputs):
-            op.outputs.append(Tensor(op, index, placeholder_forms(dtype, TensorShape(None))))
+            op.outputs.append(Tensor(op, index, placeholder_infos(dtype, TensorShape(None))))
         elif op.outputs[index].dtype.core != dtype:
-            op.outputs[index] = Tensor(op, index, placeholder_forms(dtype, op.outputs[index].shape))
+            op.outputs[index] = Tensor(op, index, placeholder_infos(dtype, op.outputs[index].shape))
 
     def branch(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
         yes, no = (self._function(node.function(name), inputs[1:]) for name in ("then_branch", "else_branch"))
@@ -184,8 +184,8 @@ class _Importer:
         known = [TensorShape(shapes[at] if at < len(shapes) else None) for at in range(len(inputs))]
         return _tensors(
             control_flow.while_loop(
-                lambda *state: self._called(test, state)[0],
-                lambda *state: self._called(step, state),
+                lambda *state: self._inline_call(test, state)[0],
+                lambda *state: self._inline_call(step, state),
                 inputs,
                 shape_invariants=known,
                 name=node.name,
@@ -199,8 +199,8 @@ class _Importer:
         test, step = frame_parts(node)
         anything = [TensorShape(None)] * count
         found = control_flow.while_loop(
-            lambda *state: self._part(*test, (*state, *inputs[count:]))[0],
-            lambda *state: self._part(*step, (*state, *inputs[count:])),
+            lambda *state: self._trace_part(*test, (*state, *inputs[count:]))[0],
+            lambda *state: self._trace_part(*step, (*state, *inputs[count:])),
             inputs[:count],
             shape_invariants=anything,
             name=node.name,
@@ -208,10 +208,10 @@ class _Importer:
         return _tensors(found)
 
     def branch_parts(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
-        no, yes = (partial(self._part, wanted, given, inputs[1:]) for wanted, given in branch_parts(node))
+        no, yes = (partial(self._trace_part, wanted, given, inputs[1:]) for wanted, given in branch_parts(node))
         return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
 
-    def _part(self, wanted: list[Ref], given: Mapping[Ref, None], values: Sequence[Tensor]) -> list[Tensor]:
+    def _trace_part(self, wanted: list[Ref], given: Mapping[Ref, None], values: Sequence[Tensor]) -> list[Tensor]:
         """A part of the body, made in the graph that is current: what is `wanted` of it where `given` have these values."""
         graph = context.get_default_graph()
         read = [graph.enter(tensor) for tensor in values]
@@ -221,17 +221,17 @@ class _Importer:
 
     def _function(self, name: str, inputs: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
         body = self._library.body(name)
-        return lambda: self._called(body, inputs)
+        return lambda: self._inline_call(body, inputs)
 
-    def _called(self, body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
+    def _inline_call(self, body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
         """The results of a function, made in the graph that is current."""
         graph = context.get_default_graph()
         ready = prepared(body, self._library)
         if len(ready.arguments) != len(inputs):
             raise Fault(f"a function takes {len(ready.arguments)} inputs, got {len(inputs)}")
         arguments = zip(ready.arguments, inputs, strict=True)
-        entered = graph.enter if isinstance(graph, FuncGraph) else lambda tensor: tensor
-        inner = _Importer(graph, self._library, ready, {(name, 0): entered(tensor) for name, tensor in arguments})
+        enter = graph.enter if isinstance(graph, FuncGraph) else lambda tensor: tensor
+        inner = _Importer(graph, self._library, ready, {(name, 0): enter(tensor) for name, tensor in arguments})
         inner.run()
         return inner.results()
 
@@ -240,7 +240,7 @@ def _tensors(found: Any) -> list[Tensor]:
     return [found] if isinstance(found, Tensor) else list(found)
 
 
-def _counted(body: Body) -> dict[str, int]:
+def _result_counts(body: Body) -> dict[str, int]:
     """How many results of each node are read."""
     counts: dict[str, int] = {}
     for name, index in (*(ref for node in body.nodes.values() for ref in node.inputs), *body.results):
@@ -248,7 +248,7 @@ def _counted(body: Body) -> dict[str, int]:
     return counts
 
 
-def _emit_of(node: Node) -> Callable[..., Any]:
+def _emitter_of(node: Node) -> Callable[..., Any]:
     """What makes the core nodes of `node`."""
 
     def emit(e: Any, values: Any) -> Any:
@@ -259,12 +259,12 @@ def _emit_of(node: Node) -> Callable[..., Any]:
         except NeedsShapeError:
             raise
         except OPERAND_ERRORS as error:
-            raise ValueError(unplaced(error)) from error
+            raise ValueError(message_of(error)) from error
 
     return emit
 
 
-def _absent(node: Node) -> Callable[..., Any]:
+def _unsupported(node: Node) -> Callable[..., Any]:
     """What stands for an op that treadle does not have, until a run needs it."""
 
     def emit(_e: Any, _values: Any) -> Any:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PRODUCER = 27
 """The version of TensorFlow's graphs whose defaults of attributes the forms have."""
 
-STANDS_FOR = {
+EQUIVALENTS = {
     "clip_by_value": "_clip_by_value", "divide": "truncatediv", "equal": "_equal", "mod": "floormod",
     "nn.embedding_lookup": "gather", "not_equal": "_not_equal", "truediv": "truncatediv",
 }  # fmt: skip
@@ -49,7 +49,7 @@ TYPES = {
 }  # fmt: skip
 """The attributes that say the element type of each input, `-` for none; T for the first input elsewhere."""
 
-NEEDS: dict[str, Callable[[dict[str, Any], Any], bool]] = {
+CONDITIONS: dict[str, Callable[[dict[str, Any], Any], bool]] = {
     "MirrorPad": lambda given, _: given["mode"] != "CONSTANT",
     "RealDiv": lambda _, dtype: dtype.is_floating,
     "Div": lambda _, __: False,
@@ -63,9 +63,9 @@ def graph_def_of(graph: Graph) -> Any:
     """The GraphDef of `graph`. Raises UnimplementedError that lists the operations which files cannot hold."""
     message = GraphDef()
     message.versions.producer = PRODUCER
-    strange = [f"{op.name!r} ({op.type})" for op in graph.get_operations() if not _write(message, op)]
-    if strange:
-        raise UnimplementedError(None, None, f"files of graphs cannot hold {', '.join(strange)}")
+    unsupported = [f"{op.name!r} ({op.type})" for op in graph.get_operations() if not _write(message, op)]
+    if unsupported:
+        raise UnimplementedError(None, None, f"files of graphs cannot hold {', '.join(unsupported)}")
     return message
 
 
@@ -90,28 +90,28 @@ def _write(message: Any, op: Operation) -> bool:
     if op.call is None and isinstance(NODES.get(op.kind), NodeRule) and op.kind not in STRUCTURE:
         _set(_node(message, op, op.kind, op.inputs), **op.attrs)
         return True
-    return op.call is not None and _called(message, op, *op.call)
+    return op.call is not None and _write_call(message, op, *op.call)
 
 
-def _called(message: Any, op: Operation, rule: str, plan: Any) -> bool:
+def _write_call(message: Any, op: Operation, rule: str, plan: Any) -> bool:
     """Add the nodes of an operation that a call of `rule` made."""
     tensors = iter(op.inputs)
-    given = {name: value if count is None else _taken(tensors, count) for name, count, value in plan}
+    given = {name: value if count is None else _take_tensors(tensors, count) for name, count, value in plan}
     if rule == "_index":
-        return _sliced(message, op, given)
+        return _write_slice(message, op, given)
     first = op.inputs[0] if op.inputs else op.outputs[0]
     if rule in ("divide", "truediv") and first.dtype.is_integer:
         return False
     given = {"indices" if (rule, name) == ("nn.embedding_lookup", "ids") else name: v for name, v in given.items()}
-    given = _completed(rule, given, first)
-    for kind, form in _forms(STANDS_FOR.get(rule, rule), first.shape.rank or 0):
-        if _fits(form, given) and (kind not in NEEDS or NEEDS[kind](given, first.dtype)):
-            _write_form(message, op, kind, form, given)
+    given = _with_defaults(rule, given, first)
+    for kind, node_rule in _candidates(EQUIVALENTS.get(rule, rule), first.shape.rank or 0):
+        if _fits(node_rule, given) and (kind not in CONDITIONS or CONDITIONS[kind](given, first.dtype)):
+            _write_rule(message, op, kind, node_rule, given)
             return True
     return False
 
 
-def _completed(rule: str, given: dict[str, Any], first: Tensor) -> dict[str, Any]:
+def _with_defaults(rule: str, given: dict[str, Any], first: Tensor) -> dict[str, Any]:
     """`given` with what a call may leave out, and files may not."""
     given = {name: value for name, value in given.items() if value is not None}
     if rule.startswith("reduce_") and "axis" not in given and first.shape.rank is not None:
@@ -126,31 +126,35 @@ def _completed(rule: str, given: dict[str, Any], first: Tensor) -> dict[str, Any
     return given
 
 
-def _taken(tensors: Iterator[Tensor], count: int) -> list[Tensor] | None:
+def _take_tensors(tensors: Iterator[Tensor], count: int) -> list[Tensor] | None:
     return [next(tensors) for _ in range(count)] if count > 0 else None
 
 
-def _forms(rule: str, rank: int) -> list[tuple[str, NodeRule]]:
-    forms = [(kind, form) for kind, form in NODES.items() if isinstance(form, NodeRule) and form.rule == rule]
-    found = [(kind, form) for kind, form in forms if form.rank in (None, rank)]
+def _candidates(rule: str, rank: int) -> list[tuple[str, NodeRule]]:
+    forms = [
+        (kind, node_rule)
+        for kind, node_rule in NODES.items()
+        if isinstance(node_rule, NodeRule) and node_rule.rule == rule
+    ]
+    found = [(kind, node_rule) for kind, node_rule in forms if node_rule.rank in (None, rank)]
     return sorted(found, key=lambda item: (item[0] not in PREFERRED, item[1].rank is None))
 
 
-def _fits(form: NodeRule, given: dict[str, Any]) -> bool:
-    """Whether `form` can say all that was given: the rest must be what the rule takes if nothing is said."""
-    inputs = [name.lstrip("*") for name in form.inputs.split()]
+def _fits(node_rule: NodeRule, given: dict[str, Any]) -> bool:
+    """Whether `node_rule` can say all that was given: the rest must be what the rule takes if nothing is said."""
+    inputs = [name.lstrip("*") for name in node_rule.inputs.split()]
     if any(name not in given for name in inputs):
         return False
-    parameters = PARAMETERS[form.rule].signature.parameters
-    said = {*inputs, *form.reads().values(), *form.fixed}
+    parameters = PARAMETERS[node_rule.rule].signature.parameters
+    said = {*inputs, *node_rule.reads().values(), *node_rule.fixed}
     return all(
         name in said or name not in parameters or value == parameters[name].default for name, value in given.items()
     )
 
 
-def _write_form(message: Any, op: Operation, kind: str, form: NodeRule, given: dict[str, Any]) -> None:
+def _write_rule(message: Any, op: Operation, kind: str, node_rule: NodeRule, given: dict[str, Any]) -> None:
     groups: list[list[tuple[Tensor | str, DType]]] = []
-    for text in form.inputs.split():
+    for text in node_rule.inputs.split():
         value = given[text.lstrip("*")]
         known = isinstance(value, list)
         groups.append([(t, t.dtype.core) for t in value] if known else [_constant(message, op, text, value)])
@@ -158,12 +162,12 @@ def _write_form(message: Any, op: Operation, kind: str, form: NodeRule, given: d
     for attribute, group in zip(TYPES.get(kind, "T").split(), groups, strict=False):
         if attribute != "-":
             _set(node, **{attribute: group[0][1]})
-    if "*" in form.inputs:
+    if "*" in node_rule.inputs:
         _set(node, N=max(map(len, groups)))
     if kind == "SplitV":
         _set(node, num_split=len(op.outputs))
-    parameters = PARAMETERS[form.rule]
-    for name, parameter in form.reads().items():
+    parameters = PARAMETERS[node_rule.rule]
+    for name, parameter in node_rule.reads().items():
         value = given.get(parameter)
         if value is None or isinstance(value, list):
             continue
@@ -186,7 +190,7 @@ def _set_attribute(node: Any, name: str, value: Any, rank: int, given: dict[str,
         _set(node, **{name: list(value) if isinstance(value, tuple) else value})
 
 
-def _sliced(message: Any, op: Operation, given: dict[str, Any]) -> bool:
+def _write_slice(message: Any, op: Operation, given: dict[str, Any]) -> bool:
     """tensor[...] as a StridedSlice; False where a bound is known only when the graph runs."""
     tensor, bounds = given["tensor"][0], [constant_value(bound) for bound in given["bounds"]]
     if any(bound is None for bound in bounds):

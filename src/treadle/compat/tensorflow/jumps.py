@@ -78,14 +78,14 @@ class Lowering:
             value = node.value or ast.Constant(value=None)
             keep = _at(ast.Assign([named(VALUE, store=True)], value), node)
             return [keep, _set(RETURNED, to=True, at=node)], {RETURNED}
-        if isinstance(node, LOOPS) and not _stays(node):
+        if isinstance(node, LOOPS) and not _jumps_out_of_try(node):
             return self._loop(node, loop, inside=inside)
         if isinstance(node, ast.If):
             node.body, flags = self._block(node.body, loop, inside=inside)
             node.orelse, more = self._block(node.orelse, loop, inside=inside)
             return [node], flags | more
         if isinstance(node, ast.With):
-            node.body, flags = self._block(node.body, loop, inside=inside or _returns_midway(node))
+            node.body, flags = self._block(node.body, loop, inside=inside or _returns_early(node))
             return [node], flags
         return [node], set()
 
@@ -107,35 +107,37 @@ class Lowering:
         if otherwise and stops:
             otherwise = [_at(ast.If(_none_of(stops), otherwise, []), otherwise[0])]
         left = flags - {own.broke, own.skipped}
-        if isinstance(node, ast.While) and _always(node) and left and own.broke not in flags and not inside:
+        if isinstance(node, ast.While) and _is_infinite(node) and left and own.broke not in flags and not inside:
             self.returns = True  # nothing but the return ends it
             return [*before, node, _at(ast.Return(named(VALUE)), node)], set()
         return [*before, node, *otherwise], left | more
 
 
-def _always(node: ast.While) -> bool:
+def _is_infinite(node: ast.While) -> bool:
     test = node.test
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     return isinstance(parts[-1], ast.Constant) and bool(parts[-1].value)
 
 
-def _own(node: ast.AST) -> Iterator[ast.AST]:
+def _descendants(node: ast.AST) -> Iterator[ast.AST]:
     """What is inside a node, but not inside functions and classes there."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, SCOPES):
-            yield from _own(child)
+            yield from _descendants(child)
 
 
-def _stays(node: ast.AST) -> bool:
+def _jumps_out_of_try(node: ast.AST) -> bool:
     """Whether a loop is left by a jump out of a `try`."""
-    tries = (inner for inner in _own(node) if isinstance(inner, (ast.Try, ast.TryStar)))
-    return any(isinstance(jump, (ast.Break, ast.Continue, ast.Return)) for inner in tries for jump in _own(inner))
+    tries = (inner for inner in _descendants(node) if isinstance(inner, (ast.Try, ast.TryStar)))
+    return any(
+        isinstance(jump, (ast.Break, ast.Continue, ast.Return)) for inner in tries for jump in _descendants(inner)
+    )
 
 
-def _returns_midway(node: ast.With) -> bool:
+def _returns_early(node: ast.With) -> bool:
     """Whether a `with` has a `return` that is not simply its last statement."""
-    found = [inner for inner in _own(node) if isinstance(inner, ast.Return)]
+    found = [inner for inner in _descendants(node) if isinstance(inner, ast.Return)]
     return bool(found) and found != [node.body[-1]]
 
 

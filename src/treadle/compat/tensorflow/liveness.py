@@ -20,18 +20,18 @@ Live = frozenset[str]
 _NOTHING: Live = frozenset()
 
 
-def own(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+def own_nodes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
     """These nodes and those inside them, but not what is inside functions, classes and comprehensions of their own."""
     for node in nodes:
         yield node
         if not isinstance(node, (*SCOPES, *_COMPREHENSIONS)):
-            yield from own(list(ast.iter_child_nodes(node)))
+            yield from own_nodes(list(ast.iter_child_nodes(node)))
 
 
 def assigned(nodes: Sequence[ast.AST]) -> list[str]:
     """The names that statements assign to or delete, in their order."""
     found: dict[str, None] = {}
-    for node in own(nodes):
+    for node in own_nodes(nodes):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             found[node.id] = None
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)) or (isinstance(node, ast.ExceptHandler) and node.name):
@@ -44,7 +44,7 @@ def assigned(nodes: Sequence[ast.AST]) -> list[str]:
 def mark(body: Sequence[ast.stmt]) -> None:
     """Tell each `if` and loop of a function, as `treadle_live`, which names are read behind it or by its next step."""
     _Flow().block(body, _NOTHING)
-    _mark_kept(body, _NOTHING)
+    _mark_closures(body, _NOTHING)
 
 
 @dataclass(slots=True)
@@ -101,11 +101,11 @@ class _Flow:
             (self.block(each.body, last) - {each.name or ""}) | _reads_of([each.type] if each.type else [])
             for each in node.handlers
         ]
-        behind = self.block(node.orelse, last)
+        after_body = self.block(node.orelse, last)
         self.caught = self.caught.union(*handled)
-        entered = self.block(node.body, behind)
+        before = self.block(node.body, after_body)
         self.caught = around
-        return entered
+        return before
 
 
 def _set_by(node: ast.stmt) -> Live:
@@ -145,17 +145,17 @@ def _free(scope: ast.AST) -> Live:
     return (_reads_of(body) - given - set(assigned(body))) | _reads_of(outside)
 
 
-def _mark_kept(statements: Sequence[ast.stmt], kept: Live) -> Live:
+def _mark_closures(statements: Sequence[ast.stmt], kept: Live) -> Live:
     """Add what functions read that were made before a statement, which may be called behind it; returns it all."""
     for node in statements:
         if isinstance(node, LOOPS):
-            kept |= _of_functions(node)
+            kept |= _closure_reads(node)
         if isinstance(node, (ast.If, *LOOPS)):
             node.treadle_live |= kept  # type: ignore[union-attr]
         if not isinstance(node, SCOPES):
             for block in _blocks(node):
-                _mark_kept(block, kept)
-        kept |= _of_functions(node)
+                _mark_closures(block, kept)
+        kept |= _closure_reads(node)
     return kept
 
 
@@ -167,5 +167,5 @@ def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield handler.body
 
 
-def _of_functions(node: ast.AST) -> Live:
-    return _NOTHING.union(*(_free(inner) for inner in own([node]) if isinstance(inner, SCOPES)))
+def _closure_reads(node: ast.AST) -> Live:
+    return _NOTHING.union(*(_free(inner) for inner in own_nodes([node]) if isinstance(inner, SCOPES)))

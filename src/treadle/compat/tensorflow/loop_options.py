@@ -28,7 +28,7 @@ _local = _Local()
 
 
 @contextmanager
-def asked() -> Iterator[LoopOptions]:
+def collect_options() -> Iterator[LoopOptions]:
     """What the body of a loop that is traced in the block asks for."""
     _local.loops.append(LoopOptions())
     try:

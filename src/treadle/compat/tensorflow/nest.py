@@ -13,7 +13,7 @@ class Composite:
         """The tensors it is made of."""
         raise NotImplementedError
 
-    def of_parts(self, parts: Sequence[Any]) -> Any:
+    def with_parts(self, parts: Sequence[Any]) -> Any:
         """The same with other tensors."""
         raise NotImplementedError
 
@@ -39,13 +39,13 @@ def flatten_up_to(shallow: Any, structure: Any) -> list[Any]:
     return [leaf for key in keys for leaf in flatten_up_to(shallow[key], structure[key])]
 
 
-def form_of(structure: Any) -> Any:
+def structure_of(structure: Any) -> Any:
     """What `structure` is without its leaves, as something to compare."""
     if isinstance(structure, Mapping):
         keys = _keys(structure)
-        return type(structure), tuple(keys), tuple(form_of(structure[key]) for key in keys)
+        return type(structure), tuple(keys), tuple(structure_of(structure[key]) for key in keys)
     if isinstance(structure, (list, tuple)):
-        return type(structure), tuple(map(form_of, structure))
+        return type(structure), tuple(map(structure_of, structure))
     return None
 
 
@@ -63,7 +63,7 @@ def is_nested(structure: Any) -> bool:
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
     """Raises ValueError or TypeError if two structures are not of one form."""
-    one, two = form_of(nest1), form_of(nest2)
+    one, two = structure_of(nest1), structure_of(nest2)
     if one == two or (not check_types and len(flatten(nest1)) == len(flatten(nest2))):
         return
     raise ValueError(f"The two structures don't have the same nested structure: {nest1!r} and {nest2!r}")
@@ -76,7 +76,7 @@ def pack_sequence_as(structure: Any, leaves: Sequence[Any]) -> Any:
 
 def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
     if isinstance(structure, Composite):
-        return structure.of_parts([next(leaves) for _ in structure.parts()])
+        return structure.with_parts([next(leaves) for _ in structure.parts()])
     if isinstance(structure, Mapping):
         found = {key: _pack(structure[key], leaves) for key in _keys(structure)}
         return type(structure)((key, found[key]) for key in structure)  # type: ignore[call-arg]

@@ -1,4 +1,4 @@
-"""What TensorFlow calls the operations of the facade's ops: their type, and their name where none is given."""
+"""TensorFlow's types and default names of the operations that ops of the facade add to graphs."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ TYPES: dict[str, tuple[str, str]] = {
     **{f"{prefix}{name.lower()}": (name, name) for name in _TYPES.split() for prefix in ("", "nn.")},
     **{rule: (text.split()[0], text.split()[-1]) for rule, text in _OTHERS.items()},
 }
-"""Rule -> (type, name). An op that TensorFlow spells out of several has the type of the last of them."""
+"""Type and default name by rule. An op that TensorFlow composes of several has the type of the last of them."""
 
 
 def type_of(rule: str, kind: str) -> str:
-    """The type of an operation that a call of `rule` made."""
+    """Return the type of an operation that a call of `rule` added."""
     return TYPES.get(rule, (kind, kind))[0]
 
 
 def name_of(rule: str, kind: str) -> str:
-    """Its name where none is given."""
+    """Return the default name of an operation that a call of `rule` added."""
     return TYPES.get(rule, (kind, kind))[1]

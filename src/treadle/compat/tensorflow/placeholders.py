@@ -11,8 +11,8 @@ from treadle.compat.tensorflow.convert import convert_to_tensor
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.errors import InvalidArgumentError
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
@@ -30,7 +30,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
         )
 
     op = graph.create_op(
-        "Placeholder", (), emit, name, outputs=[placeholder_forms(kind.core, dims)], attrs={"dtype": kind}
+        "Placeholder", (), emit, name, outputs=[placeholder_infos(kind.core, dims)], attrs={"dtype": kind}
     )
     return op.outputs[0]
 
@@ -47,7 +47,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
             else input
         )
     assert isinstance(source, Tensor)
-    forms = placeholder_forms(source.dtype.core, TensorShape(shape))
+    infos = placeholder_infos(source.dtype.core, TensorShape(shape))
     return graph.create_op(
-        "PlaceholderWithDefault", [source], lambda e, values: e.add("identity", values[0]), name, outputs=[forms]
+        "PlaceholderWithDefault", [source], lambda e, values: e.add("identity", values[0]), name, outputs=[infos]
     ).outputs[0]

@@ -11,26 +11,26 @@ DEVICE = re.compile(
 )
 
 
-def full_name(number: int) -> str:
-    """The name of the logical CPU `number`."""
+def cpu_name(number: int) -> str:
+    """Return the name of the logical CPU `number`."""
     return f"/job:localhost/replica:0/task:0/device:CPU:{number}"
 
 
-def placed(asked: str) -> str:
-    """The full name of the device `asked` for; "" for none. A device that may be missing is judged by checked()."""
-    found = DEVICE.match(asked)
-    if not asked or found is None or found["kind"].upper() != "CPU":
-        return asked
+def canonical_device(requested: str) -> str:
+    """Return the full name of a CPU. Other names are returned unchanged; resolve_device() checks them."""
+    found = DEVICE.match(requested)
+    if not requested or found is None or found["kind"].upper() != "CPU":
+        return requested
     number = found["number"]
-    return full_name(0 if number in (None, "*") else int(number))
+    return cpu_name(0 if number in (None, "*") else int(number))
 
 
-def checked(device: str, name: str, *, soft: bool, cpus: int) -> str:
-    """Where the op `name` runs that was asked for on `device`.
+def resolve_device(device: str, name: str, *, soft: bool, cpus: int) -> str:
+    """Return the device that runs the op `name`, for which `device` was requested.
 
-    With `soft` placement a missing device becomes the first CPU. Raises InvalidArgumentError without.
+    With `soft` placement the first CPU replaces a missing device. Raises InvalidArgumentError otherwise.
     """
-    there = [full_name(number) for number in range(cpus)]
+    there = [cpu_name(number) for number in range(cpus)]
     if not device or device in there:
         return device or there[0]
     if soft:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from treadle import forking
-from treadle.compat.tensorflow.errors import InvalidArgumentError, unplaced
+from treadle.compat.tensorflow.errors import InvalidArgumentError, message_of
 from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.state import RUNS, Run
@@ -87,7 +87,7 @@ class Program:
         self.ops = list(ops)
         self.given = tuple(dict.fromkeys(given))
         self.wanted = tuple(dict.fromkeys(wanted))
-        self._asked = tuple(wanted)
+        self._outputs = tuple(wanted)
         self._direct: Direct | None = None
         self.fixed = fixed
         self.variables = list(dict.fromkeys(op.attrs["variable"] for op in ops if "variable" in op.attrs))
@@ -112,10 +112,10 @@ class Program:
             return [made[place] if place >= 0 else arrays[-1 - place] for place in direct.outputs]
         given = dict(zip(self.given, arrays, strict=True))
         found = self.run(given, run.nested())
-        self._direct = self._directly(given)
-        return [found[tensor] for tensor in self._asked]
+        self._direct = self._direct_for(given)
+        return [found[tensor] for tensor in self._outputs]
 
-    def _directly(self, arrays: dict[Tensor, Array]) -> Direct | None:
+    def _direct_for(self, arrays: dict[Tensor, Array]) -> Direct | None:
         """The only stage for such arrays; None if there are several, or if it needs more than the arrays."""
         if self.fixed or self.variables:
             return None
@@ -130,7 +130,7 @@ class Program:
             tuple(array.shape for array in arrays.values()),
             stage.session,
             tuple(given.get(tensor.name, -1) for tensor in stage.session.inputs),
-            tuple(places[tensor] for tensor in self._asked),
+            tuple(places[tensor] for tensor in self._outputs),
         )
 
     def _run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
@@ -222,7 +222,9 @@ class Program:
                 later.add(op)
                 continue
             except (ShapeError, ValueError) as error:
-                raise InvalidArgumentError(None, op, f"{unplaced(error)}\n\t [[node {op.name} ({op.type})]]") from error
+                raise InvalidArgumentError(
+                    None, op, f"{message_of(error)}\n\t [[node {op.name} ({op.type})]]"
+                ) from error
             results = found if isinstance(found, (list, tuple)) else [] if found is None else [found]
             fresh = {t: value for t, value in zip(op.outputs, results, strict=False) if t not in values}
             values.update(fresh)
@@ -241,19 +243,19 @@ class Deferred:
 
     def add(self, op: Operation) -> None:
         """Leave `op` for later."""
-        reads, writes = touched(op)
+        reads, writes = accessed_variables(op)
         self.ops[op] = None
         self._reads |= reads
         self._writes |= writes
 
     def concerns(self, op: Operation) -> bool:
         """Whether `op` must wait for one of them."""
-        reads, writes = touched(op)
+        reads, writes = accessed_variables(op)
         in_turn = bool(self._writes & (reads | writes)) or bool(self._reads & writes)
         return in_turn or any(other in self.ops for other in op.control_inputs)
 
 
-def touched(op: Operation) -> tuple[set[Any], set[Any]]:
+def accessed_variables(op: Operation) -> tuple[set[Any], set[Any]]:
     """The variables that `op` reads, and those that it changes."""
     reads, writes = set(op.attrs.get("reads", ())), set(op.attrs.get("writes", ()))
     if "variable" in op.attrs:

@@ -12,12 +12,12 @@ import numpy as np
 from treadle.compat.tensorflow import context
 from treadle.compat.tensorflow.convert import array_of, constant_in, convert_to_tensor, frozen
 from treadle.compat.tensorflow.dtypes import as_dtype
-from treadle.compat.tensorflow.errors import of_python
-from treadle.compat.tensorflow.scopes import eagerly
+from treadle.compat.tensorflow.errors import from_python_error
+from treadle.compat.tensorflow.scopes import eager_scope
 from treadle.compat.tensorflow.shape import TensorSpec
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.ops.op import Array
 from treadle.runtime.python_ops.executor import called
 
@@ -93,7 +93,7 @@ class Typed:
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
         """The results. Raises what the function raises, ValueError and TypeError for results that are not as said."""
-        with eagerly():
+        with eager_scope():
             found = self.function(arrays)
             listed = isinstance(found, (list, tuple)) and (self.several or not self.types)
             results = (list(found) if listed else [found]) if self.types else []
@@ -124,16 +124,16 @@ def _python(
         try:
             found = [EagerTensor(frozen(array)) for array in typed(arrays)]
         except Exception as error:
-            raise of_python(error, kind) from error
+            raise from_python_error(error, kind) from error
         return found if several else found[0] if found else None
     inputs = [tensor if isinstance(tensor, Tensor) else constant_in(graph, np.asarray(tensor)) for tensor in tensors]
-    forms = [placeholder_forms(spec.dtype.core, spec.shape) for spec in specs]
+    infos = [placeholder_infos(spec.dtype.core, spec.shape) for spec in specs]
     op = graph.create_op(
         kind,
         inputs,
         lambda e, values: e.python(op, values, call),
         name or kind,
-        outputs=forms,
+        outputs=infos,
         attrs={"opaque": movable},
     )
     return list(op.outputs) if several and types else op.outputs[0] if types else op
@@ -163,7 +163,7 @@ def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = 
     return _python("Print", show, tensors, None, "print")
 
 
-def checked(check: Callable[[Sequence[Array]], None], tensors: Sequence[Any], name: str) -> Any:
+def check_op(check: Callable[[Sequence[Array]], None], tensors: Sequence[Any], name: str) -> Any:
     """`check` of the arrays of tensors, which raises if they are wrong: now, or as an operation of the graph."""
     return _python("Assert", check, tensors, None, name)
 

@@ -14,11 +14,11 @@ from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import as_dtype
 from treadle.compat.tensorflow.graph import Operation
-from treadle.compat.tensorflow.partial import numbers
+from treadle.compat.tensorflow.partial_shapes import numbers
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import EAGER, Store
 from treadle.compat.tensorflow.tensor import EagerTensor
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.ops.op import Array
 
 
@@ -50,7 +50,7 @@ def set_seed(seed: int | None) -> None:
         EAGER.generators.clear()
 
 
-def _combined(graph_seed: int | None, seed: int | None, name: str) -> int | None:
+def _combined_seed(graph_seed: int | None, seed: int | None, name: str) -> int | None:
     """The seed of an op: None where neither is given; without its own, its name tells it from others."""
     if graph_seed is None and seed is None:
         return None
@@ -68,10 +68,10 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
 
     def emit(e: Any, values: Any) -> Any:
         dims = tuple(e.numbers(values[0]))
-        return e.python(op, (), lambda run, __: [_drawn(run.store, op, seed, draw, dims)], dims)
+        return e.python(op, (), lambda run, __: [_draw(run.store, op, seed, draw, dims)], dims)
 
-    forms = placeholder_forms(element, TensorShape(numbers(where)))
-    op = where.graph.create_op(kind, [where], emit, name, outputs=[forms], attrs={"seed": seed})
+    infos = placeholder_infos(element, TensorShape(numbers(where)))
+    op = where.graph.create_op(kind, [where], emit, name, outputs=[infos], attrs={"seed": seed})
     return op.outputs[0]
 
 
@@ -79,15 +79,19 @@ def _eager_generator(kind: str, seed: int | None) -> np.random.Generator:
     """A new one for an op without a seed; one with a seed goes on with its numbers at the next call."""
     if seed is None:
         _eager.count += 1
-        return np.random.Generator(np.random.Philox(_combined(context.process_seed(), None, f"{kind}_{_eager.count}")))
+        return np.random.Generator(
+            np.random.Philox(_combined_seed(context.process_seed(), None, f"{kind}_{_eager.count}"))
+        )
     key = kind, seed
     if key not in _eager.generators:
-        _eager.generators[key] = np.random.Generator(np.random.Philox(_combined(context.process_seed(), seed, kind)))
+        _eager.generators[key] = np.random.Generator(
+            np.random.Philox(_combined_seed(context.process_seed(), seed, kind))
+        )
     return _eager.generators[key]
 
 
-def _drawn(store: Store, op: Operation, seed: int | None, draw: Callable[..., Array], dims: tuple[int, ...]) -> Array:
-    generator = store.generator(op, _combined(op.graph.seed, seed, op.name))
+def _draw(store: Store, op: Operation, seed: int | None, draw: Callable[..., Array], dims: tuple[int, ...]) -> Array:
+    generator = store.generator(op, _combined_seed(op.graph.seed, seed, op.name))
     with store.drawing:
         return draw(generator, dims)
 

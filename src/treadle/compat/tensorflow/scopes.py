@@ -23,7 +23,7 @@ CURRENT = _Scopes()
 
 
 @contextmanager
-def entered(graph: Graph) -> Iterator[Graph]:
+def enter_graph(graph: Graph) -> Iterator[Graph]:
     """Make `graph` the current one of this thread while the block runs."""
     CURRENT.graphs.append(graph)
     try:
@@ -33,7 +33,7 @@ def entered(graph: Graph) -> Iterator[Graph]:
 
 
 @contextmanager
-def eagerly() -> Iterator[None]:
+def eager_scope() -> Iterator[None]:
     """Compute the ops of this thread at once while the block runs, even inside a graph's block."""
     CURRENT.graphs.append(None)
     try:

@@ -14,14 +14,14 @@ from treadle import forking
 from treadle.compat.tensorflow import context, devices, nest, placement
 from treadle.compat.tensorflow.config import NO_TRACE, ConfigProto, RunMetadata, RunOptions
 from treadle.compat.tensorflow.convert import array_of
-from treadle.compat.tensorflow.errors import InvalidArgumentError, OpError, python_cause, translated
+from treadle.compat.tensorflow.errors import InvalidArgumentError, OpError, from_treadle_error, python_cause
 from treadle.compat.tensorflow.graph import Graph, Operation
 from treadle.compat.tensorflow.program import Program, closure
 from treadle.compat.tensorflow.scopes import CURRENT
 from treadle.compat.tensorflow.state import Run, Store
-from treadle.compat.tensorflow.step_stats import recorded
+from treadle.compat.tensorflow.step_stats import record_step_stats
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
-from treadle.compat.tensorflow.threading import adopt, pools_of
+from treadle.compat.tensorflow.threading import apply_config, session_pools
 from treadle.compat.tensorflow.variable import Variable
 from treadle.errors import TreadleError
 from treadle.ops.op import Array
@@ -46,15 +46,15 @@ class Session:
         if config is not None and not isinstance(config, ConfigProto):
             raise TypeError(f'Argument `config` must be a tf.ConfigProto, but got "{type(config).__name__}"')
         self._config = ConfigProto() if config is None else config
-        self._pools: list[Pool] = pools_of(self._config)
+        self._pools: list[Pool] = session_pools(self._config)
         if not self._pools:
-            adopt(self._config)
+            apply_config(self._config)
         self._cpus = max(1, self._config.device_count.get("CPU", 1))
         if "CPU" in self._config.device_count:
             devices.set_logical_cpus(self._cpus)
-        self._holds_mode = graph is None and context.current_graph() is None
+        self._holds_graph_mode = graph is None and context.current_graph() is None
         self.graph = context.get_default_graph() if graph is None else graph
-        if self._holds_mode:
+        if self._holds_graph_mode:
             context.session_opened()
         self.store = Store()
         self._programs: dict[Any, Program] = {}
@@ -82,11 +82,11 @@ class Session:
             raise TypeError(f"options: wanted tf.compat.v1.RunOptions, got {how!r}")
         if not self.graph.get_operations():
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
-        leaves = [self._resolved(leaf) for leaf in nest.flatten(fetches)]
+        leaves = [self._resolve_fetch(leaf) for leaf in nest.flatten(fetches)]
         if feed_dict is not None and not isinstance(feed_dict, Mapping):
             raise TypeError(f"feed_dict: wanted a dictionary of tensors and values, got {type(feed_dict).__name__}")
         feeds = {
-            self._fed(part): each
+            self._resolve_feed(part): each
             for key, value in (feed_dict or {}).items()
             for part, each in (zip(key, value, strict=True) if isinstance(key, tuple) else ((key, value),))
         }
@@ -94,11 +94,11 @@ class Session:
         traced = how.trace_level != NO_TRACE and run_metadata is not None
         try:
             program = self._program(leaves, tuple(feeds))
-            with recorded(run_metadata) if traced and run_metadata is not None else _untraced():
-                found = program.run({tensor: arrays[tensor] for tensor in program.given}, self._run(how))
+            with record_step_stats(run_metadata) if traced and run_metadata is not None else _untraced():
+                found = program.run({tensor: arrays[tensor] for tensor in program.given}, self._new_run(how))
         except TreadleError as error:
-            raise self._at_fault(translated(error), str(error)) from python_cause(error)
-        return nest.pack_sequence_as(fetches, [result(leaf, found) for leaf in leaves])
+            raise self._with_operation(from_treadle_error(error), str(error)) from python_cause(error)
+        return nest.pack_sequence_as(fetches, [fetched_value(leaf, found) for leaf in leaves])
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = (), accept_options: bool = False) -> Any:
         """A function of values for `feed_list` that runs `fetches`; with `accept_options` also of options and run_metadata."""
@@ -111,7 +111,7 @@ class Session:
 
         return call
 
-    def _at_fault(self, error: OpError, text: str) -> OpError:
+    def _with_operation(self, error: OpError, text: str) -> OpError:
         """`error` with the operation at fault, if `text` names one."""
         found = _NODE.search(text)
         if error.op is None and found is not None:
@@ -122,7 +122,7 @@ class Session:
                 pass  # a part of an operation
         return error
 
-    def _run(self, how: RunOptions) -> Run:
+    def _new_run(self, how: RunOptions) -> Run:
         milliseconds = how.timeout_in_ms or self._config.operation_timeout_in_ms
         timeout = milliseconds / 1000 if milliseconds > 0 else None
         number = how.inter_op_thread_pool
@@ -134,7 +134,7 @@ class Session:
             raise InvalidArgumentError(None, None, f"Invalid inter_op_thread_pool: {number}")
         return Run(self.store, 1 if negative else None, self._pools[number] if self._pools else None, timeout)
 
-    def _resolved(self, leaf: Any) -> Any:
+    def _resolve_fetch(self, leaf: Any) -> Any:
         if isinstance(leaf, str):
             try:
                 return self.graph.as_graph_element(leaf)
@@ -155,9 +155,9 @@ class Session:
             raise ValueError(f"Fetch argument {leaf!r} is not an element of this session's graph.")
         return leaf
 
-    def _fed(self, key: Any) -> Tensor:
+    def _resolve_feed(self, key: Any) -> Tensor:
         try:
-            found = self._resolved(key)
+            found = self._resolve_fetch(key)
         except (TypeError, ValueError) as error:
             raise TypeError(f"Cannot interpret feed_dict key as Tensor: {error}") from None
         if not isinstance(found, Tensor):
@@ -171,22 +171,22 @@ class Session:
             if found is None:
                 wanted = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
                 ops = closure(wanted, [leaf for leaf in leaves if isinstance(leaf, Operation)], fed)
-                self._place(ops)
+                self._place_ops(ops)
                 read = {tensor for op in ops for tensor in op.inputs} | set(wanted)
                 found = self._programs[key] = Program(ops, [tensor for tensor in fed if tensor in read], wanted)
             return found
 
-    def _place(self, ops: list[Operation]) -> None:
+    def _place_ops(self, ops: list[Operation]) -> None:
         soft = self._config.allow_soft_placement
         for op in ops:
-            device = placement.checked(op.device, op.name, soft=soft, cpus=self._cpus)
+            device = placement.resolve_device(op.device, op.name, soft=soft, cpus=self._cpus)
             if self._config.log_device_placement and op not in self._placed:
                 self._placed.add(op)
                 sys.stderr.write(f"{op.name}: ({op.type}): {device}\n")
 
     def list_devices(self) -> list[devices.LogicalDevice]:
         """The session's logical CPUs."""
-        return [devices.LogicalDevice(placement.full_name(number), "CPU") for number in range(self._cpus)]
+        return [devices.LogicalDevice(placement.cpu_name(number), "CPU") for number in range(self._cpus)]
 
     def as_default(self) -> AbstractContextManager[Session]:
         """Make it the default session, and its graph the default one, while the block runs."""
@@ -197,7 +197,7 @@ class Session:
         if self._closed:
             return
         self._closed = True
-        if self._holds_mode:
+        if self._holds_graph_mode:
             context.session_closed()
         self._programs.clear()
         self.store = Store()
@@ -253,7 +253,7 @@ def fed_array(tensor: Tensor, value: Any) -> Array:
     """A fed value as an array of the tensor's dtype. Raises TypeError or ValueError if it does not fit."""
     if isinstance(value, Tensor):
         raise TypeError("The value of a feed cannot be a tf.Tensor object; run it first and feed the result.")
-    if isinstance(value, int) and tensor.dtype.is_integer and not _holds(tensor.dtype.core.numpy, value):
+    if isinstance(value, int) and tensor.dtype.is_integer and not _fits_dtype(tensor.dtype.core.numpy, value):
         raise TypeError(
             f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {tensor.dtype!r}. Try "
             "explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
@@ -269,12 +269,12 @@ def fed_array(tensor: Tensor, value: Any) -> Array:
     return array
 
 
-def _holds(dtype: Any, number: int) -> bool:
+def _fits_dtype(dtype: Any, number: int) -> bool:
     limits = np.iinfo(dtype)
     return bool(limits.min <= number <= limits.max)
 
 
-def result(leaf: Any, found: dict[Tensor, Array]) -> Any:
+def fetched_value(leaf: Any, found: dict[Tensor, Array]) -> Any:
     """What a fetch gives: None for an operation, a NumPy scalar or array for a tensor."""
     if isinstance(leaf, Operation):
         return None

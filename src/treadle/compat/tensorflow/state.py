@@ -1,4 +1,4 @@
-"""The state of sessions, and what one run carries with it."""
+"""The state of sessions, and the state of a run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Values of variables, and random generators, of one session (or of eager execution)."""
+    """The values of variables, and the random generators, of one session or of eager execution."""
 
     def __init__(self) -> None:
         self.values: weakref.WeakKeyDictionary[Any, Array] = weakref.WeakKeyDictionary()
@@ -33,14 +33,14 @@ class Store:
         self._finding = forking.lock()
 
     def assign(self, variable: Any, value: Array) -> None:
-        """Give `variable` the value, which nobody changes any more."""
+        """Set the value of `variable` to an array that is not written to again."""
         with self._lock_of(variable):
             self.values[variable] = value
 
     def add(self, variable: Any, delta: Array, sign: int) -> Array:
-        """Add `delta` to the value of `variable`, or subtract it; no other change comes between. Returns the new value.
+        """Add `delta` to the value of `variable`, or subtract it, atomically. Returns the new value.
 
-        Raises FailedPreconditionError if it has none.
+        Raises FailedPreconditionError if the variable has no value.
         """
         with self._lock_of(variable):
             held = self.read(variable)
@@ -50,7 +50,7 @@ class Store:
             return found
 
     def read(self, variable: Any) -> Array:
-        """The value of `variable`. Raises FailedPreconditionError if it has none."""
+        """Return the value of `variable`. Raises FailedPreconditionError if it has none."""
         return value_in(self.values, variable)
 
     def _lock_of(self, variable: Any) -> threading.RLock:
@@ -61,7 +61,7 @@ class Store:
             return found
 
     def generator(self, key: Operation, seed: int | None) -> np.random.Generator:
-        """The generator of an op: its numbers go on from run to run, and start again with a new session."""
+        """Return the generator of an op. It continues from run to run and starts again in a new session."""
         with self.drawing:
             if key not in self.generators:
                 self.generators[key] = np.random.Generator(np.random.Philox(seed))
@@ -69,7 +69,7 @@ class Store:
 
 
 def value_in(values: Mapping[Any, Array | None], variable: Any) -> Array:
-    """The value of `variable` among `values`. Raises FailedPreconditionError if it has none."""
+    """Return the value of `variable` in `values`. Raises FailedPreconditionError if it has none."""
     held = values.get(variable)
     if held is None:
         raise FailedPreconditionError(
@@ -83,7 +83,7 @@ def value_in(values: Mapping[Any, Array | None], variable: Any) -> Array:
 
 @dataclass(slots=True)
 class Run:
-    """One run: its state, limits, and results of Python functions whose shapes nobody knew before."""
+    """A run: its state and limits, and the results of Python functions whose shapes were unknown before."""
 
     store: Store
     inter_op: int | None = None
@@ -98,20 +98,20 @@ class Run:
         self.deadline = None if self.timeout is None else time.monotonic() + self.timeout
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of treadle.Session.run. Raises RunTimeoutError if the time is over."""
+        """Return the arguments of treadle.Session.run. Raises RunTimeoutError after the deadline."""
         left = None if self.deadline is None else self.deadline - time.monotonic()
         if left is not None and left <= 0:
             raise RunTimeoutError(f"the run did not end within {self.timeout:g} s")
         return {"inter_op": self.inter_op, "pool": self.pool, "timeout": left}
 
     def nested(self) -> Run:
-        """A run inside this one, with its own results."""
+        """Return a run inside this one, with results of its own."""
         return Run(self.store, self.inter_op, self.pool, None if self.deadline is None else self.arguments()["timeout"])
 
 
 _numbers = itertools.count(1)
 RUNS: dict[int, Run] = {}
-"""The runs under way, by number: how Python functions inside a graph find the run that they are part of."""
+"""The runs in progress, by number. Python functions inside a graph look up their run here."""
 
 EAGER = Store()
 """The state of eager execution."""

@@ -1,4 +1,4 @@
-"""RunMetadata.step_stats, made of treadle's trace events."""
+"""RunMetadata.step_stats, from treadle's trace events."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from treadle.compat.tensorflow.config import DeviceStepStats, NodeExecStats, RunMetadata
-from treadle.compat.tensorflow.placement import full_name
+from treadle.compat.tensorflow.placement import cpu_name
 from treadle.tracing.record import Event, record
 
 
 @contextmanager
-def recorded(metadata: RunMetadata) -> Iterator[None]:
-    """Record the block and put what ran into `metadata`. One recording at a time in a process."""
+def record_step_stats(metadata: RunMetadata) -> Iterator[None]:
+    """Record the block into `metadata`. There can be one recording at a time in a process."""
     with record() as recording:
         yield
     epoch = time.time_ns() - time.monotonic_ns()
     stats = [node_stats(event, epoch) for event in recording.events]
-    metadata.step_stats.dev_stats = [DeviceStepStats(full_name(0), stats)]
+    metadata.step_stats.dev_stats = [DeviceStepStats(cpu_name(0), stats)]
 
 
 def node_stats(event: Event, epoch: int) -> NodeExecStats:
-    """One event; `epoch` is the wall clock minus the monotonic one, in ns."""
+    """Return the statistics of an event. `epoch` is the wall clock minus the monotonic clock, in ns."""
     length, began = event.end - event.start, event.start + epoch
     elapsed = length // 1000
     return NodeExecStats(

@@ -1,4 +1,4 @@
-"""Every op of the facade: where users find it. What it does is in `frontends.tensorflow`, where frozen graphs use it too."""
+"""The ops of the facade and their public names. Their rules are in `frontends.tensorflow`, which frozen graphs use too."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ ALSO: dict[str, tuple[str, ...]] = {
     "identity": ("stop_gradient",),
     "divide": ("math.divide", "realdiv"),
 }
-"""Other names of the ops."""
+"""Further public names of ops."""
 
 
 def names(op: Op) -> tuple[str, ...]:
-    """Everything that `op` is called, its own name first."""
+    """Return all public names of `op`, its own name first."""
     return (op.name, *ALSO.get(op.name, ()))

@@ -1,4 +1,4 @@
-"""Tensors: symbolic ones of a graph, and eager ones that hold an array."""
+"""Tensors: symbolic ones, which belong to a graph, and eager ones, which hold an array."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
 from treadle.compat.tensorflow.scopes import default_session
 from treadle.compat.tensorflow.shape import TensorShape
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor_like import TensorLike
 from treadle.ops.op import Info
 
@@ -23,13 +23,16 @@ Array = np.ndarray[Any, Any]
 
 
 class Tensor(TensorLike):
-    """Result number `index` of an Operation. `forms` is what is known of it with unknown sizes set in two ways."""
+    """A result of an operation in a graph. See tf.Tensor in TensorFlow's documentation.
 
-    def __init__(self, op: Operation, index: int, forms: tuple[Info, Info]) -> None:
+    `infos` is what is known of it, with each of two sizes in place of unknown ones (see `shape_inference`).
+    """
+
+    def __init__(self, op: Operation, index: int, infos: tuple[Info, Info]) -> None:
         self.op = op
         self.value_index = index
-        self.forms = forms
-        self._shape = _common(forms)
+        self.infos = infos
+        self._shape = _common_shape(infos)
 
     @property
     def graph(self) -> Graph:
@@ -42,7 +45,7 @@ class Tensor(TensorLike):
 
     @property
     def dtype(self) -> DType:
-        return as_dtype(self.forms[0].dtype)
+        return as_dtype(self.infos[0].dtype)
 
     @property
     def device(self) -> str:
@@ -53,16 +56,32 @@ class Tensor(TensorLike):
         return self._shape
 
     def set_shape(self, shape: Any) -> None:
-        """Promise that every run gives this shape. Raises ValueError if it contradicts what is known."""
+        """Declare the shape that every run gives.
+
+        Args:
+            shape: dimensions, with None for unknown ones.
+
+        Raises:
+            ValueError: it contradicts the known shape.
+        """
         self._shape = self._shape.merge_with(shape)
-        self.forms = placeholder_forms(self.dtype.core, self._shape)
+        self.infos = placeholder_infos(self.dtype.core, self._shape)
 
     def consumers(self) -> list[Operation]:
-        """The operations that read this tensor."""
+        """Return the operations that read this tensor."""
         return [op for op in self.graph.get_operations() if any(value is self for value in op.inputs)]
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Its value in `session`, or in the default session."""
+        """Return its value in a session, as a NumPy array.
+
+        Args:
+            feed_dict: values for placeholders and other tensors, as for Session.run.
+            session: the Session; None for the default one.
+
+        Raises:
+            ValueError: there is no default session.
+            tf.errors.OpError: as Session.run.
+        """
         return default_session(session).run(self, feed_dict)
 
     def __bool__(self) -> bool:
@@ -91,20 +110,20 @@ class Tensor(TensorLike):
         return f'Tensor("{self.name}"{shape}, dtype={self.dtype.name})'
 
 
-def _common(forms: tuple[Info, Info]) -> TensorShape:
-    a, b = (form.shape for form in forms)
+def _common_shape(infos: tuple[Info, Info]) -> TensorShape:
+    a, b = (form.shape for form in infos)
     if a is None or b is None or len(a) != len(b):
         return TensorShape(None)
     return TensorShape([x if x == y else None for x, y in zip(a, b, strict=True)])
 
 
 def text_of(value: Any) -> str:
-    """An array as Python writes it, a number without its type."""
+    """Return an array as Python writes it, a scalar without its type."""
     return repr(value) if isinstance(value, np.ndarray | bytes) else str(value)
 
 
 class EagerTensor(TensorLike):
-    """A tensor that has its value: the array `held`, which nobody writes into."""
+    """A tensor with a value: the array `held`, which is never written to. See tf.Tensor in TensorFlow's documentation."""
 
     def __init__(self, array: Array) -> None:
         self.held = array
@@ -126,7 +145,7 @@ class EagerTensor(TensorLike):
         return self.held.ndim
 
     def numpy(self) -> Any:
-        """A NumPy array; a NumPy scalar for rank 0."""
+        """Return a copy as a NumPy array; for rank 0 a NumPy scalar."""
         return self.held.copy() if self.held.ndim else self.held[()]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -167,10 +186,13 @@ EagerTensor.__hash__ = None  # type: ignore[assignment]
 
 
 def constant_value(tensor: Any) -> Array | None:
-    """The value of a tensor that is known while the graph is built, else None."""
+    """Return the value of a tensor that is known while the graph is built, else None.
+
+    See tf.get_static_value in TensorFlow's documentation.
+    """
     if isinstance(tensor, EagerTensor):
         return np.asarray(tensor)
     if isinstance(tensor, Tensor):
-        a, b = (form.value for form in tensor.forms)
+        a, b = (form.value for form in tensor.infos)
         return a if a is not None and b is not None and np.array_equal(a, b) else None
     return None

@@ -14,8 +14,8 @@ from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.errors import MisfitError, OutOfRangeError
 from treadle.compat.tensorflow.graph import Graph
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.dtypes import i32, string
 from treadle.errors import KernelError
 from treadle.frontends.tensorflow.list_ops import parts, rows
@@ -71,7 +71,9 @@ class TensorArray(nest.Composite):
             self._held = TensorList(self._dtype.core, self._shape.dims, items, clears=clears, grows=self._grows)
         else:
             count = _index(size)
-            self._flow = self._made("TensorListReserve", [self._dims(graph), count], name or "TensorArrayV2", graph)
+            self._flow = self._add_op(
+                "TensorListReserve", [self._dims_constant(graph), count], name or "TensorArrayV2", graph
+            )
 
     @property
     def dtype(self) -> DType:
@@ -102,108 +104,121 @@ class TensorArray(nest.Composite):
         """The tensors it is made of: the flow, in a graph."""
         return [] if self._flow is None else [self._flow]
 
-    def of_parts(self, parts: Sequence[Any]) -> TensorArray:
+    def with_parts(self, parts: Sequence[Any]) -> TensorArray:
         """The same array with other tensors in place of `parts()`."""
-        return self._with(parts[0]) if parts else self
+        return self._with_flow(parts[0]) if parts else self
 
     def shaped(self, shape: TensorShape) -> TensorArray:
         """The array, whose elements have this shape."""
-        return self if self._flow is None else self._with(self._flow, shape.merge_with(self._shape))
+        return self if self._flow is None else self._with_flow(self._flow, shape.merge_with(self._shape))
 
     def identity(self) -> TensorArray:
         """The array itself; an op of its own in a graph."""
-        return self if self._flow is None else self._with(call("identity", self._flow))
+        return self if self._flow is None else self._with_flow(call("identity", self._flow))
 
     def size(self, name: str | None = None) -> Any:
         """The number of elements, i32[]."""
         if self._held is not None:
             return convert_to_tensor(len(self._held.items))
-        forms = (Info(i32, ()), Info(i32, ()))
-        return self._made("TensorListLength", [self._flow], name or "TensorArrayV2Size", forms=forms)
+        infos = (Info(i32, ()), Info(i32, ()))
+        return self._add_op("TensorListLength", [self._flow], name or "TensorArrayV2Size", infos=infos)
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with `value` at `index`."""
-        element = self._element(value)
+        element = self._as_element(value)
         if self._held is not None:
-            return self._eagerly(lambda held: held.set(self._inside(int(index), "write to"), _array(element)))
-        shape = self._fitted(element.shape)
+            return self._change_eagerly(
+                lambda held: held.set(self._checked_index(int(index), "write to"), _array(element))
+            )
+        shape = self._merged_shape(element.shape)
         how = {"resize_if_index_out_of_bounds": self._grows}
-        flow = self._made(
+        flow = self._add_op(
             "TensorListSetItem", [self._flow, _index(index), element], name or "TensorArrayV2Write", attrs=how
         )
-        return self._with(flow, shape)
+        return self._with_flow(flow, shape)
 
     def read(self, index: Any, name: str | None = None) -> Any:
         """The element at `index`."""
         if self._held is not None:
-            return self._result(lambda held: held.get(self._inside(int(index), "read from")))
-        forms = placeholder_forms(self._dtype.core, self._shape)
-        reads = [self._flow, _index(index), self._dims()]
-        return self._made("TensorListGetItem", reads, name or "TensorArrayV2Read", forms=forms)
+            return self._read_eagerly(lambda held: held.get(self._checked_index(int(index), "read from")))
+        infos = placeholder_infos(self._dtype.core, self._shape)
+        reads = [self._flow, _index(index), self._dims_constant()]
+        return self._add_op("TensorListGetItem", reads, name or "TensorArrayV2Read", infos=infos)
 
     def stack(self, name: str | None = None) -> Any:
         """All elements, one beside the other along a new first axis."""
         if self._held is not None:
             if not self._held.items and not self._shape.is_fully_defined():
                 return EagerTensor(frozen(np.zeros(0, self._dtype.core.numpy)))
-            return self._result(lambda held: held.stacked_items(range(len(held.items))))
+            return self._read_eagerly(lambda held: held.stacked_items(range(len(held.items))))
         count = None if self._grows or self._count is None else int(self._count)
         shape = TensorShape(None if self._shape.dims is None else [count, *self._shape.dims])
-        forms = placeholder_forms(self._dtype.core, shape)
+        infos = placeholder_infos(self._dtype.core, shape)
         attrs = {"num_elements": -1 if count is None else count}
-        return self._made(
-            "TensorListStack", [self._flow, self._dims()], name or "TensorArrayV2Stack", forms=forms, attrs=attrs
+        return self._add_op(
+            "TensorListStack",
+            [self._flow, self._dims_constant()],
+            name or "TensorArrayV2Stack",
+            infos=infos,
+            attrs=attrs,
         )
 
     def gather(self, indices: Any, name: str | None = None) -> Any:
         """The elements at `indices`, along a new first axis."""
         if self._held is not None:
             places = [
-                self._inside(int(place), "read from") for place in np.asarray(convert_to_tensor(indices)).reshape(-1)
+                self._checked_index(int(place), "read from")
+                for place in np.asarray(convert_to_tensor(indices)).reshape(-1)
             ]
-            return self._result(lambda held: held.stacked_items(places))
+            return self._read_eagerly(lambda held: held.stacked_items(places))
         chosen = convert_to_tensor(indices)
         count = chosen.shape[0] if chosen.shape.rank == 1 else None
         shape = TensorShape(None if self._shape.dims is None else [count, *self._shape.dims])
-        forms = placeholder_forms(self._dtype.core, shape)
-        reads = [self._flow, _index(chosen), self._dims()]
-        return self._made("TensorListGather", reads, name or "TensorArrayV2Gather", forms=forms)
+        infos = placeholder_infos(self._dtype.core, shape)
+        reads = [self._flow, _index(chosen), self._dims_constant()]
+        return self._add_op("TensorListGather", reads, name or "TensorArrayV2Gather", infos=infos)
 
     def concat(self, name: str | None = None) -> Any:
         """All elements one behind the other along their first axis, whose lengths may differ."""
         if self._held is not None:
-            return self._result(lambda held: held.concatenated()[0])
+            return self._read_eagerly(lambda held: held.concatenated()[0])
         rest = TensorShape([None]).concatenate(self._shape[1:])
         graph = self._graph()
-        reads = [self._flow, self._dims(graph, rest), constant_in(graph, np.zeros(0, np.int64))]
-        forms = placeholder_forms(self._dtype.core, rest)
-        return self._made("TensorListConcatV2", reads, name or "TensorArrayV2Concat", forms=forms, also=True)
+        reads = [self._flow, self._dims_constant(graph, rest), constant_in(graph, np.zeros(0, np.int64))]
+        infos = placeholder_infos(self._dtype.core, rest)
+        return self._add_op("TensorListConcatV2", reads, name or "TensorArrayV2Concat", infos=infos, also=True)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
         """An array of what lies along the first axis of `value`."""
-        tensor = self._element(value)
+        tensor = self._as_element(value)
         if self._held is not None:
-            return self._eagerly(lambda held: self._refill(held, rows(_array(tensor))))
-        shape = self._fitted(tensor.shape[1:])
-        flow = self._made("TensorListFromTensor", [tensor, self._dims(None, shape)], name or "TensorArrayUnstack")
-        return self._with(flow, shape)
+            return self._change_eagerly(lambda held: self._refill(held, rows(_array(tensor))))
+        shape = self._merged_shape(tensor.shape[1:])
+        flow = self._add_op(
+            "TensorListFromTensor", [tensor, self._dims_constant(None, shape)], name or "TensorArrayUnstack"
+        )
+        return self._with_flow(flow, shape)
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
         """The array with the rows of `value` at `indices`."""
-        tensor = self._element(value)
+        tensor = self._as_element(value)
         if self._held is not None:
-            return self._eagerly(lambda held: self._place(held, np.asarray(indices).reshape(-1), rows(_array(tensor))))
-        shape = self._fitted(tensor.shape[1:])
+            return self._change_eagerly(
+                lambda held: self._write_items(held, np.asarray(indices).reshape(-1), rows(_array(tensor)))
+            )
+        shape = self._merged_shape(tensor.shape[1:])
         reads = [self._flow, tensor, _index(indices)]
-        return self._with(self._made("TensorListScatterIntoExistingList", reads, name or "TensorArrayV2Scatter"), shape)
+        return self._with_flow(
+            self._add_op("TensorListScatterIntoExistingList", reads, name or "TensorArrayV2Scatter"), shape
+        )
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
         """An array of the parts of `value` that are `lengths` long."""
-        tensor, sizes = self._element(value), call("cast", lengths, "int64")
+        tensor, sizes = self._as_element(value), call("cast", lengths, "int64")
         if self._held is not None:
-            return self._eagerly(lambda held: self._refill(held, [*parts(_array(tensor), _array(sizes))]))
-        flow = self._made("TensorListSplit", [tensor, self._dims(), sizes], name or "TensorArrayV2Split")
-        return self._with(flow)
+            return self._change_eagerly(lambda held: self._refill(held, [*parts(_array(tensor), _array(sizes))]))
+        flow = self._add_op("TensorListSplit", [tensor, self._dims_constant(), sizes], name or "TensorArrayV2Split")
+        return self._with_flow(flow)
 
     def close(self, name: str | None = None) -> Any:
         """Nothing: memory goes when nobody refers to it any more."""
@@ -217,45 +232,45 @@ class TensorArray(nest.Composite):
         assert self._flow is not None
         return context.current_graph() or self._flow.graph
 
-    def _dims(self, graph: Graph | None = None, shape: TensorShape | None = None) -> Tensor:
+    def _dims_constant(self, graph: Graph | None = None, shape: TensorShape | None = None) -> Tensor:
         """The element shape as a constant of the graph; -1 is unknown."""
         dims = (self._shape if shape is None else shape).dims
         numbers = -1 if dims is None else [-1 if dim is None else dim for dim in dims]
         return constant_in(graph or self._graph(), np.array(numbers, np.int32))
 
-    def _made(
+    def _add_op(
         self,
         kind: str,
         inputs: Sequence[Any],
         name: str,
         graph: Graph | None = None,
         *,
-        forms: tuple[Info, Info] = _LIST,
+        infos: tuple[Info, Info] = _LIST,
         attrs: dict[str, Any] | None = None,
         also: bool = False,
     ) -> Tensor:
         """The first result of a new op on the array's list; `also` says whether there is another one, of lengths."""
         where = graph or self._graph()
         stated = {"element_dtype": self._dtype.core, **(attrs or {})}
-        more = [placeholder_forms(as_dtype("int64").core, TensorShape([None]))] if also else []
+        more = [placeholder_infos(as_dtype("int64").core, TensorShape([None]))] if also else []
         tensors = [item if isinstance(item, Tensor) else constant_in(where, np.asarray(item)) for item in inputs]
         op = where.create_op(
             kind,
             tensors,
             lambda e, values: LISTS[kind].emit(e, Node(e.name, kind, [], [], stated), values),
             name,
-            outputs=[forms, *more],
+            outputs=[infos, *more],
             attrs=stated,
         )
         return op.outputs[0]
 
-    def _with(self, flow: Tensor, shape: TensorShape | None = None) -> TensorArray:
+    def _with_flow(self, flow: Tensor, shape: TensorShape | None = None) -> TensorArray:
         made = TensorArray(self._dtype, flow=flow, dynamic_size=self._grows, infer_shape=self._infers)
         made._shape = self._shape if shape is None or not self._infers else shape
         made._count = self._count
         return made
 
-    def _element(self, value: Any) -> Any:
+    def _as_element(self, value: Any) -> Any:
         """`value` as a tensor. Raises InvalidArgumentError for another dtype."""
         tensor = convert_to_tensor(value, dtype_hint=self._dtype)
         if tensor.dtype != self._dtype:
@@ -266,13 +281,13 @@ class TensorArray(nest.Composite):
             )
         return tensor
 
-    def _fitted(self, shape: TensorShape) -> TensorShape:
+    def _merged_shape(self, shape: TensorShape) -> TensorShape:
         """The element shape with what an element of `shape` adds to it. Raises ValueError if it does not fit."""
         if not self._shape.is_compatible_with(shape):
             raise ValueError(f"Inconsistent shapes: saw {shape} but expected {self._shape}")
         return self._shape.merge_with(shape) if self._infers else self._shape
 
-    def _inside(self, index: int, doing: str) -> int:
+    def _checked_index(self, index: int, doing: str) -> int:
         """`index`, which the array has or will have. Raises OutOfRangeError."""
         assert self._held is not None
         count = len(self._held.items)
@@ -283,10 +298,10 @@ class TensorArray(nest.Composite):
             raise OutOfRangeError(None, None, f"Tried to {doing} index {index} but {why}: {count}")
         return index
 
-    def _place(self, held: TensorList, places: Array, items: Sequence[Array | None]) -> None:
+    def _write_items(self, held: TensorList, places: Array, items: Sequence[Array | None]) -> None:
         for place, item in zip(places.tolist(), items, strict=True):
             assert item is not None
-            held.set(self._inside(place, "write to"), item)
+            held.set(self._checked_index(place, "write to"), item)
 
     def _refill(self, held: TensorList, items: Sequence[Array | None]) -> None:
         if len(items) > len(held.items) and not self._grows:
@@ -296,22 +311,22 @@ class TensorArray(nest.Composite):
             assert item is not None
             held.push(item)
 
-    def _eagerly(self, change: Callable[[TensorList], Any]) -> TensorArray:
+    def _change_eagerly(self, change: Callable[[TensorList], Any]) -> TensorArray:
         """The array, changed."""
         assert self._held is not None
-        _told(change, self._held)
+        _call_list(change, self._held)
         if self._infers:
             written = next((item for item in self._held.items.to_list() if item is not None), None)
             self._shape = self._shape if written is None else self._shape.merge_with(written.shape)
             self._held.dims = self._shape.dims
         return self
 
-    def _result(self, read: Callable[[TensorList], Array]) -> EagerTensor:
+    def _read_eagerly(self, read: Callable[[TensorList], Array]) -> EagerTensor:
         assert self._held is not None
-        return EagerTensor(frozen(_told(read, self._held)))
+        return EagerTensor(frozen(_call_list(read, self._held)))
 
 
-def _told(function: Callable[[TensorList], Any], held: TensorList) -> Any:
+def _call_list(function: Callable[[TensorList], Any], held: TensorList) -> Any:
     """What `function` gives. Raises InvalidArgumentError, which is a ValueError too, for what the list cannot do."""
     try:
         return function(held)

@@ -17,7 +17,7 @@ class Reference:
     held: Any
 
     def deref(self) -> Any:
-        """The tensor or variable."""
+        """Return the tensor or variable."""
         return self.held
 
     def __eq__(self, other: object) -> bool:
@@ -28,7 +28,7 @@ class Reference:
 
 
 class TensorLike:
-    """What tensors and variables share: operators, indexing, how NumPy must treat them."""
+    """The common base of tensors and variables: operators, indexing, and conversion rules for NumPy."""
 
     __array_priority__ = 100
 
@@ -37,14 +37,14 @@ class TensorLike:
         raise NotImplementedError
 
     def get_shape(self) -> TensorShape:
-        """The same as `shape`."""
+        """Return `shape`."""
         return self.shape
 
     def __getitem__(self, key: Any) -> Any:
         return indexed(self, key)
 
     def ref(self) -> Reference:
-        """Something that can be a key: equal for the same tensor or variable only."""
+        """Return a hashable reference, equal only to references to the same tensor or variable."""
         return Reference(self)
 
     def __len__(self) -> int:
@@ -87,7 +87,7 @@ for _method, _op in (_OPERATORS | _COMPARISONS).items():
 
 
 def indexed(tensor: TensorLike, key: Any) -> Any:
-    """`tensor[key]`: numbers, slices, None, an Ellipsis, scalar tensors, or one boolean tensor."""
+    """Return `tensor[key]`: numbers, slices, None, an Ellipsis, scalar tensors, or one boolean tensor."""
     key = tuple(key) if isinstance(key, list) else key
     dtype = getattr(key, "dtype", None)
     if dtype is not None and getattr(key, "shape", None) is not None and (dtype == "bool" or len(key.shape)):

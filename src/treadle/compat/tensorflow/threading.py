@@ -53,7 +53,7 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
     _numbers.inter = num_threads
 
 
-def adopt(config: ConfigProto) -> None:
+def apply_config(config: ConfigProto) -> None:
     """Let the process have the numbers of a session's config, if it is the first; else warn once that they do not count."""
     intra, inter = config.intra_op_parallelism_threads, max(0, config.inter_op_parallelism_threads)
     with _lock:
@@ -82,7 +82,7 @@ def _set(intra: int, inter: int) -> None:
     _numbers.intra, _numbers.inter = intra or _numbers.intra, inter or _numbers.inter
 
 
-def pools_of(config: ConfigProto) -> list[Pool]:
+def session_pools(config: ConfigProto) -> list[Pool]:
     """The pools that a session with this config has for itself or shares by name; none: it uses the process's.
 
     Raises InvalidArgumentError for impossible numbers, or a name that has another number already.
@@ -103,7 +103,7 @@ def _pool(threads: int, name: str) -> Pool:
         return Pool(inter_op=threads)
     pool = Pool(name)
     try:
-        return Pool(name, inter_op=threads) if pool in _shared else _first(pool, threads)
+        return Pool(name, inter_op=threads) if pool in _shared else _configure_shared(pool, threads)
     except ThreadSettingError:
         raise InvalidArgumentError(
             None,
@@ -116,13 +116,13 @@ def _pool(threads: int, name: str) -> Pool:
 _shared: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
-def _first(pool: Pool, threads: int) -> Pool:
+def _configure_shared(pool: Pool, threads: int) -> Pool:
     pool.set(inter_op=threads)
     _shared.add(pool)
     return pool
 
 
-def forget_first_session() -> None:
+def reset_first_session() -> None:
     """Let the next session be the first again."""
     _numbers.first = _numbers.warned = False
     _numbers.intra = _numbers.inter = 0

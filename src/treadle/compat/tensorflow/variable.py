@@ -12,11 +12,11 @@ from treadle.compat.tensorflow.convert import convert_to_tensor, frozen
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.dtypes import DType, as_dtype
 from treadle.compat.tensorflow.graph import Graph, Operation
-from treadle.compat.tensorflow.scopes import default_session, eagerly
+from treadle.compat.tensorflow.scopes import default_session, eager_scope
 from treadle.compat.tensorflow.shape import TensorShape
+from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import EAGER
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor, constant_value, text_of
-from treadle.compat.tensorflow.tensor_forms import placeholder_forms
 from treadle.compat.tensorflow.tensor_like import TensorLike
 
 GLOBAL = "variables"
@@ -48,7 +48,7 @@ class Variable(TensorLike):
         graph = context.current_graph()
         wanted = as_dtype(dtype) if dtype is not None else None
         if graph is not None and getattr(graph, "eager_variables", False):
-            self._make_once(graph, initial_value, trainable, dtype, name, shape)
+            self._create_while_tracing(graph, initial_value, trainable, dtype, name, shape)
             return
         self.op_name = (name or "Variable") if graph is None else graph.unique_name(name or "Variable")
         value = initial_value() if callable(initial_value) else initial_value
@@ -70,20 +70,22 @@ class Variable(TensorLike):
             for key in keys:
                 first.graph.add_to_collection(key, self)
 
-    def _make_once(self, graph: Any, first: Any, trainable: bool, dtype: Any, name: str | None, shape: Any) -> None:
+    def _create_while_tracing(
+        self, graph: Any, first: Any, trainable: bool, dtype: Any, name: str | None, shape: Any
+    ) -> None:
         """Make it an eager variable while a tf.function is traced for the first time. Raises ValueError later on."""
-        if not graph.creates:
+        if not graph.may_create_variables:
             raise ValueError(
                 "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is "
                 "only created once (keep it in an attribute), or created outside tf.function."
             )
-        graph.created.append(self)
+        graph.created_variables.append(self)
         known = constant_value(first) if isinstance(first, Tensor) else first
         if known is None:
             raise ValueError(
                 "a variable made in a tf.function wanted a first value that does not depend on its arguments"
             )
-        with eagerly():
+        with eager_scope():
             Variable.__init__(self, known, trainable, dtype, name, shape)
 
     @property
@@ -129,7 +131,7 @@ class Variable(TensorLike):
             (),
             lambda e, _: e.read(op, self),
             f"{self.op_name}/read",
-            outputs=[placeholder_forms(self._dtype.core, self._shape)],
+            outputs=[placeholder_infos(self._dtype.core, self._shape)],
             attrs={"variable": self},
         )
         return op.outputs[0]
@@ -138,21 +140,21 @@ class Variable(TensorLike):
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
         """Give it another value, returned."""
-        return self._change("Assign", value)
+        return self._update("Assign", value)
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Add `delta`."""
-        return self._change("AssignAdd", delta)
+        return self._update("AssignAdd", delta)
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtract `delta`."""
-        return self._change("AssignSub", delta)
+        return self._update("AssignSub", delta)
 
-    def _change(self, kind: str, value: Any) -> Any:
+    def _update(self, kind: str, value: Any) -> Any:
         given = convert_to_tensor(value, self._dtype)
         if not self._shape.is_compatible_with(given.shape if kind == "Assign" else None):
             raise ValueError(f"Cannot assign to {self.name} of shape {self._shape} a value of shape {given.shape}")
@@ -171,8 +173,8 @@ class Variable(TensorLike):
             return e.add_to(op, self, values[0], SIGNS[kind])
 
         graph = context.current_graph() or value.graph
-        forms = placeholder_forms(self._dtype.core, self._shape)
-        op = graph.create_op(kind, [value], emit, f"{self.op_name}/{kind}", outputs=[forms], attrs={"variable": self})
+        infos = placeholder_infos(self._dtype.core, self._shape)
+        op = graph.create_op(kind, [value], emit, f"{self.op_name}/{kind}", outputs=[infos], attrs={"variable": self})
         return op.outputs[0]
 
     def eval(self, session: Any = None) -> Any:

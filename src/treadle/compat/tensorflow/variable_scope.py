@@ -54,7 +54,7 @@ def variable_scope(
     if own is None and not name_or_scope:
         if default_name is None:
             raise ValueError("If default_name is None then name_or_scope is required")
-        name_or_scope = _unused(graph, outer, default_name)
+        name_or_scope = _unique_scope(graph, outer, default_name)
     full = own.name if own is not None else f"{outer.name}/{name_or_scope}" if outer.name else str(name_or_scope)
     shared = reuse or (own.reuse if own is not None else None) or outer.reuse
     scope = VariableScope(full, shared, initializer or (own.initializer if own is not None else outer.initializer))
@@ -69,7 +69,7 @@ def variable_scope(
         graph.scopes.pop()
 
 
-def _unused(graph: Graph, outer: VariableScope, name: str) -> str:
+def _unique_scope(graph: Graph, outer: VariableScope, name: str) -> str:
     taken = graph.collections.setdefault("_variable_scopes", [])
     found, count = name, 0
     while (full := f"{outer.name}/{found}") in taken:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
-from treadle.compat.calls import Met
+from treadle.compat.calls import Uncached
 from treadle.compat.torch.recording import Recording
 from treadle.compat.torch.replay import Replay, UnfitError
 from treadle.compat.torch.signatures import aliases, described
@@ -24,7 +24,7 @@ MOST_CALLS = 4096
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_CALLS: LRU[Any, Replay | Met] = LRU(MOST_CALLS)
+_CALLS: LRU[Any, Replay | Uncached] = LRU(MOST_CALLS)
 """By function and form."""
 
 
@@ -64,7 +64,7 @@ def _met(
     tensors: list[Tensor],
 ) -> Any:
     """The result of a call that has no replay, or none that fits any more."""
-    if _CALLS.get(form) is Met.NEVER:
+    if _CALLS.get(form) is Uncached.NEVER:
         return _recorded(function, name, args, kwargs, Recording())
     recording = Recording(watch=True)
     result = _recorded(function, name, args, kwargs, recording)
@@ -83,10 +83,10 @@ def _recorded(
 
 
 def _keep(form: tuple[Any, ...], recording: Recording, tensors: list[Tensor], result: Any) -> None:
-    known: Replay | Met = Met.NEVER
+    known: Replay | Uncached = Uncached.NEVER
     if not recording.spoilt and len(recording.ran) < 2:
         try:
             known = Replay(recording.ran[0] if recording.ran else None, tensors, {}, result)
         except UnfitError:
-            known = Met.NEVER
+            known = Uncached.NEVER
     _CALLS.put(form, known)

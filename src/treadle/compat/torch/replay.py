@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.compat.calls import MULTIPLY
+from treadle.compat.calls import PROVIDER_OPS
 from treadle.compat.signatures import map_structure
 from treadle.compat.torch import bounds
 from treadle.compat.torch.dtypes import dtype
@@ -90,7 +90,7 @@ class Replay:
             type(each) is int and arguments[each].is_contiguous() for each in self._fed
         )
         self._run = None if session is None or ran is None else session.prepared(ran.feed())
-        self._provider = providers.current().name if ran is not None and MULTIPLY & ran.ops else None
+        self._provider = providers.current().name if ran is not None and PROVIDER_OPS & ran.ops else None
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """The result for `tensors` of the form of the arguments; NotImplemented if it takes another recording by now."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treadle import dtypes
-from treadle.compat.tensorflow.errors import MisfitError, unplaced
-from treadle.compat.tensorflow.partial import CAREFUL, partial_shape
+from treadle.compat.tensorflow.errors import MisfitError, message_of
+from treadle.compat.tensorflow.partial_shapes import RULE_PREFERRED, partial_shape
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.errors import KernelError, LimitError, ShapeError
 from treadle.frontends.tensorflow.emitter import SIZES, Emitter, NeedsShapeError
@@ -26,7 +26,7 @@ _OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
 """What the errors of operands of a wrong element type say."""
 
 
-def placeholder_forms(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, Info]:
+def placeholder_infos(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, Info]:
     """What is known of a tensor of this dtype and (partly known) shape, for either of SIZES."""
     if shape.dims is None:
         return (Info(dtype, None),) * 2
@@ -34,16 +34,16 @@ def placeholder_forms(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, In
     return Info(dtype, first), Info(dtype, second)
 
 
-def tried(op: Operation) -> list[tuple[Info, Info]]:
+def infer_outputs(op: Operation) -> list[tuple[Info, Info]]:
     """What is known of the outputs of `op`. Raises ValueError if its operands do not fit."""
-    both = [(tensor.forms[0], tensor.forms[1]) for tensor in op.inputs]
-    first = _try(op, [a for a, _ in both])
+    both = [(tensor.infos[0], tensor.infos[1]) for tensor in op.inputs]
+    first = _infer(op, [a for a, _ in both])
     same = all(a.shape == b.shape and _same(a.value, b.value) for a, b in both)
-    second = first if same else _try(op, [b for _, b in both])
+    second = first if same else _infer(op, [b for _, b in both])
     found = list(zip(first, second, strict=True))
     unknown = first[0].shape is None or second[0].shape is None if first else False
-    if unknown or (op.kind in CAREFUL and not op.inputs[0].shape.is_fully_defined()):
-        found[0] = placeholder_forms(first[0].dtype, partial_shape(op))
+    if unknown or (op.kind in RULE_PREFERRED and not op.inputs[0].shape.is_fully_defined()):
+        found[0] = placeholder_infos(first[0].dtype, partial_shape(op))
     return found
 
 
@@ -51,26 +51,26 @@ def _same(a: Array | None, b: Array | None) -> bool:
     return a is b or (a is not None and b is not None and a.shape == b.shape and bool((a == b).all()))
 
 
-def _try(op: Operation, infos: Sequence[Info]) -> list[Info]:
+def _infer(op: Operation, infos: Sequence[Info]) -> list[Info]:
     try:
         return _outputs(op, infos)
     except (NeedsShapeError, LimitError):
         pass
     except (ShapeError, KernelError, ValueError) as error:
         if all(tensor.shape.is_fully_defined() for tensor in op.inputs):
-            message = f"{op.name}: {unplaced(error)}"
+            message = f"{op.name}: {message_of(error)}"
             if _OF_DTYPES.search(message):
                 raise TypeError(message) from None
             raise MisfitError(None, op, message) from None
     for rank, numbers in product(range(6), (None, (1,), (), (1, 2))):
         try:
-            return [Info(info.dtype, None) for info in _outputs(op, [_guess(info, rank, numbers) for info in infos])]
+            return [Info(info.dtype, None) for info in _outputs(op, [_assumed(info, rank, numbers) for info in infos])]
         except (NeedsShapeError, LimitError, ShapeError, KernelError, ValueError, TypeError):
             continue
     return [Info(op.inputs[0].dtype.core if op.inputs else dtypes.f32, None)]
 
 
-def _guess(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
+def _assumed(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
     """A tensor that `info` may be: of this rank if its own is unknown; integers without a value are ones of a shape."""
     if numbers is not None and info.dtype.is_integer and info.value is None:
         return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))

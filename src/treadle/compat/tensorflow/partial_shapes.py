@@ -35,7 +35,7 @@ def numbers(tensor: Tensor) -> Dims:
 
 def integers(tensor: Tensor) -> Dims:
     """The elements of `tensor`, as far as they are known; None if not even their number is."""
-    a, b = (form.value for form in tensor.forms)
+    a, b = (form.value for form in tensor.infos)
     if a is not None and b is not None and a.shape == b.shape:
         return [int(x) if x == y else None for x, y in zip(a.reshape(-1), b.reshape(-1), strict=True)]
     dims = tensor.shape.dims
@@ -242,5 +242,5 @@ RULES: dict[str, Callable[[Any], Dims]] = {
 }
 """Kinds of operations, and the shape of their (first) result."""
 
-CAREFUL = ("index", "squeeze")
+RULE_PREFERRED = ("index", "squeeze")
 """Kinds whose results may be smaller than tried out where a size is unknown: their rule is believed instead."""

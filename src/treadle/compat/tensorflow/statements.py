@@ -9,25 +9,25 @@ from functools import partial
 from typing import Any
 
 from treadle.compat.tensorflow import context, control_flow, nest
-from treadle.compat.tensorflow.agreement import (
+from treadle.compat.tensorflow.assertions import Assert
+from treadle.compat.tensorflow.control_checks import (
     BRANCHES,
     Names,
-    condition_of,
-    must_be_given,
-    must_be_initialized,
-    must_go_on,
-    must_match,
-    tensors_of,
+    as_condition,
+    as_tensors,
+    check_branches,
+    check_given,
+    check_initialized,
+    check_iteration,
     undefined,
 )
-from treadle.compat.tensorflow.assertions import Assert
 from treadle.compat.tensorflow.convert import convert_to_tensor
 from treadle.compat.tensorflow.dispatch import call
 from treadle.compat.tensorflow.errors import OperatorNotAllowedInGraphError
 from treadle.compat.tensorflow.expressions import both
 from treadle.compat.tensorflow.func_graph import FuncGraph
 from treadle.compat.tensorflow.jumps import VALUE
-from treadle.compat.tensorflow.loop_options import LoopOptions, asked, invariant
+from treadle.compat.tensorflow.loop_options import LoopOptions, collect_options, invariant
 from treadle.compat.tensorflow.shape import TensorShape
 from treadle.compat.tensorflow.tensor import Tensor
 
@@ -43,11 +43,11 @@ def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], na
     Raises ValueError for a name that has no value behind one of the branches, TypeError for one whose values cannot be
     tensors of one structure and dtype.
     """
-    condition = condition_of(test, "if statement", names.where)
+    condition = as_condition(test, "if statement", names.where)
     if not isinstance(condition, Tensor):
         return then(*state) if condition else other(*state)
-    made = _returns_in_one(then, other, names, state)
-    state = _with(state, list(made), [None] * len(made))
+    made = _placeholder_returns(then, other, names, state)
+    state = _replace_at(state, list(made), [None] * len(made))
     kept = [at for at, live in enumerate(names.live) if live and made.get(at, live) is not None]
     kept.sort(key=names.texts.__getitem__)
     main: list[Any] = []
@@ -55,20 +55,20 @@ def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], na
     def way(branch: Callable[..., Values], text: str) -> Callable[[], list[Any]]:
         def run() -> list[Any]:
             found = branch(*state)
-            values = [_or_made(found[at], made.get(at)) for at in kept]
+            values = [_or_placeholder(found[at], made.get(at)) for at in kept]
             for at, value in zip(kept, values, strict=True):
-                must_be_given(names, at, value, text)
+                check_given(names, at, value, text)
             for at, first, value in zip(kept, main, values, strict=False):
-                must_match(names.where, names.texts[at], first, value)
+                check_branches(names.where, names.texts[at], first, value)
             main.extend(values)
-            return [tensors_of(names, at, value, "if") for at, value in zip(kept, values, strict=True)]
+            return [as_tensors(names, at, value, "if") for at, value in zip(kept, values, strict=True)]
 
         return run
 
-    return _with(state, kept, control_flow.cond(condition, way(then, BRANCHES[0]), way(other, BRANCHES[1])))
+    return _replace_at(state, kept, control_flow.cond(condition, way(then, BRANCHES[0]), way(other, BRANCHES[1])))
 
 
-def _returns_in_one(
+def _placeholder_returns(
     then: Callable[..., Values], other: Callable[..., Values], names: Names, state: Values
 ) -> dict[int, Like | None]:
     """What stands for the value of a `return` in a loop on the way that does not return: nothing reads it.
@@ -86,7 +86,7 @@ def _returns_in_one(
     return found
 
 
-def _or_made(value: Any, like: Like | None) -> Any:
+def _or_placeholder(value: Any, like: Like | None) -> Any:
     return like() if like is not None and (value is None or value is undefined) else value
 
 
@@ -140,7 +140,7 @@ def returned_if(
 
     Raises ValueError if it returns a value on one way only, TypeError for values of two structures or dtypes.
     """
-    condition = condition_of(test, "if statement", where)
+    condition = as_condition(test, "if statement", where)
     if not isinstance(condition, Tensor):
         return then(False, *state) if condition else other(False, *state)
     given: list[Any] = []
@@ -150,7 +150,7 @@ def returned_if(
             found = branch(True, *state)
             given.append(found)
             if len(given) == len(BRANCHES):
-                _must_return_alike(where, name, *given)
+                _check_returns(where, name, *given)
             return found
 
         return run
@@ -158,14 +158,14 @@ def returned_if(
     return control_flow.cond(condition, way(then), way(other))
 
 
-def _must_return_alike(where: str, name: str, main: Any, other: Any) -> None:
+def _check_returns(where: str, name: str, main: Any, other: Any) -> None:
     for value, branch in zip((main, other), BRANCHES, strict=True):
         if name == RESULT and value is None and main is not other:
             raise ValueError(
                 f"{where}: the {branch} branch must also have a return statement: "
                 "with an `if` over a tensor a function returns a value from both branches, or from none"
             )
-    must_match(where, name, main, other)
+    check_branches(where, name, main, other)
 
 
 def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any], name: str, where: str) -> Any:
@@ -176,7 +176,7 @@ def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any], name: s
 def initialized(staged: bool, branch: str, names: Names, values: Values) -> None:
     """Raises ValueError if a name that is read behind an `if` has no value behind a branch, and the graph has both."""
     for at, value in enumerate(values if staged else ()):
-        must_be_initialized(names, at, value, branch)
+        check_initialized(names, at, value, branch)
 
 
 def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, state: Values) -> Values:
@@ -185,27 +185,27 @@ def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, 
     Raises ValueError for a name without a value that a step reads, TypeError for one whose values cannot be tensors of
     one structure and dtype. A run raises InvalidArgumentError if a name has no value because the loop made no step.
     """
-    condition = condition_of(test(*state), "while loop", names.where)
+    condition = as_condition(test(*state), "while loop", names.where)
     while not isinstance(condition, Tensor):
         if not condition:
             return state
         state = body(*state)
-        condition = condition_of(test(*state), "while loop", names.where)
-    with asked() as options:
-        begun = _begun(body, names, state, options)
+        condition = as_condition(test(*state), "while loop", names.where)
+    with collect_options() as options:
+        begun = _with_initial_values(body, names, state, options)
     kept = [at for at, live in enumerate(names.live) if live and begun[at] is not undefined and begun[at] is not None]
     made = [names.texts[at] for at in kept if begun[at] is not state[at] and names.texts[at] != VALUE]
-    first = [tensors_of(names, at, begun[at], "while") for at in kept]
+    first = [as_tensors(names, at, begun[at], "while") for at in kept]
     shapes = [[invariant(value, options) for value in nest.flatten(begun[at])] for at in kept]
 
     def step(_: Any, values: list[Any]) -> tuple[Any, list[Any]]:
-        with asked():
-            found = body(*_with(begun, kept, values))
+        with collect_options():
+            found = body(*_replace_at(begun, kept, values))
         rows = zip(kept, first, shapes, strict=True)
-        return [True] * bool(made), [must_go_on(names, at, one, found[at], own) for at, one, own in rows]
+        return [True] * bool(made), [check_iteration(names, at, one, found[at], own) for at, one, own in rows]
 
     stepped, found = control_flow.while_loop(
-        lambda _, now: test(*_with(begun, kept, now)),
+        lambda _, now: test(*_replace_at(begun, kept, now)),
         step,
         ([False] * bool(made), first),
         [*([TensorShape(())] * bool(made)), *(shape for own in shapes for shape in own)],
@@ -215,10 +215,10 @@ def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, 
         fault = f"loop must iterate at least once to initialize {', '.join(made)}: {names.where}"
         with control_flow.control_dependencies([Assert(stepped[0], [fault])]):
             found = nest.map_structure(lambda tensor: call("identity", tensor), found)
-    return _with(begun, kept, found)
+    return _replace_at(begun, kept, found)
 
 
-def _begun(body: Callable[..., Values], names: Names, state: Values, options: LoopOptions) -> Values:
+def _with_initial_values(body: Callable[..., Values], names: Names, state: Values, options: LoopOptions) -> Values:
     """`state` with zeros for the names that only the body gives a value.
 
     The body is traced to learn what they are, if there are any, and which shapes it says may change. Raises ValueError
@@ -236,20 +236,20 @@ def _begun(body: Callable[..., Values], names: Names, state: Values, options: Lo
         if not own:
             raise
         why = f"; the loop itself cannot define it: {type(error).__name__}: {error}"
-        raise _without_value(names, own[0], state, why) from error
+        raise _undefined_error(names, own[0], state, why) from error
     made = list(state)
     for at, like in likes.items():
         if like is not None:
             made[at] = like()
             options.shapes += zip(nest.flatten(made[at]), like.shapes, strict=True)
         elif at in own:
-            raise _without_value(names, at, state, f"; the loop makes it {type(found[at])}, not a {ALLOWED_IN_LOOPS}")
+            raise _undefined_error(names, at, state, f"; the loop makes it {type(found[at])}, not a {ALLOWED_IN_LOOPS}")
         else:
             made[at] = found[at]
     return tuple(made)
 
 
-def _without_value(names: Names, at: int, state: Values, why: str) -> ValueError:
+def _undefined_error(names: Names, at: int, state: Values, why: str) -> ValueError:
     must = "must be defined" if state[at] is undefined else "is not allowed to be None"
     return ValueError(f"{names.where}: '{names.texts[at]}' {must} before the loop{why}")
 
@@ -269,10 +269,10 @@ def for_(
     """
     items = source.read_value() if hasattr(source, "read_value") else source
     if not isinstance(items, Tensor):
-        return _unrolled(items, body, goes_on, names, state)
+        return _unrolled_for(items, body, goes_on, names, state)
     if items.op.kind == "range" and target in names.texts and state[names.texts.index(target)] is undefined:
         start = items.op.inputs[0] if len(items.op.inputs) > 1 else call("zeros", [], items.dtype)
-        state = _with(state, [names.texts.index(target)], [start])
+        state = _replace_at(state, [names.texts.index(target)], [start])
     if items.shape.rank and items.shape[0] == 0:
         return state
     count = call("_index", call("shape", items), [0], (("at", 0),))
@@ -285,7 +285,7 @@ def for_(
     return found[1:]
 
 
-def _unrolled(
+def _unrolled_for(
     items: Any, body: Callable[..., Values], goes_on: Callable[..., Any], names: Names, state: Values
 ) -> Values:
     """The loop over a Python value, one item after the other."""
@@ -295,7 +295,7 @@ def _unrolled(
             state = if_(going, partial(body, item), lambda *now: now, names, state)
         else:
             state = body(item, *state)
-        going = condition_of(goes_on(*state), "for loop", names.where)
+        going = as_condition(goes_on(*state), "for loop", names.where)
         if isinstance(going, Tensor) and not hasattr(items, "__len__"):
             raise OperatorNotAllowedInGraphError(
                 f"{names.where}: a tensor decides whether this `for` goes on, but over {type(items).__name__!r} "
@@ -306,7 +306,7 @@ def _unrolled(
     return state
 
 
-def _with(state: Values, kept: Sequence[int], values: Sequence[Any]) -> Values:
+def _replace_at(state: Values, kept: Sequence[int], values: Sequence[Any]) -> Values:
     """`state` with other values at the places `kept`."""
     new = dict(zip(kept, values, strict=True))
     return tuple(new.get(at, value) for at, value in enumerate(state))

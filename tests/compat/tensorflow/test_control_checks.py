@@ -149,7 +149,7 @@ def test_ways_that_differ_are_errors_at_tracing_in_the_words_of_tensorflow(name:
     They name the variable, file and function, and what each way gives.
     """
     function, kind, fault = CASES[name]
-    with pytest.raises(kind, match=rf"test_agreement\.py, {function.__name__}, line \d+: .*{fault}"):
+    with pytest.raises(kind, match=rf"test_control_checks\.py, {function.__name__}, line \d+: .*{fault}"):
         tf.function(function).get_concrete_function(tf.TensorSpec([], tf.float32))
 
 

@@ -10,51 +10,55 @@ from treadle.compat.tensorflow.liveness import SCOPES
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Targets:
     """Attributes and items that statements assign to, by their source."""
 
     all: tuple[str, ...]
 
     @staticmethod
-    def of(nodes: Sequence[ast.AST], names: Sequence[str]) -> Places:
+    def of(nodes: Sequence[ast.AST], names: Sequence[str]) -> Targets:
         """Those of `nodes`: of names (with attributes and constant keys) that the nodes, which assign to `names`, leave alone."""
-        found = [ast.unparse(node) for node in _stored(nodes) if _steady(node, frozenset(names))]
-        return Places(tuple(dict.fromkeys(found)))
+        found = [ast.unparse(node) for node in _assigned_nodes(nodes) if _is_constant_path(node, frozenset(names))]
+        return Targets(tuple(dict.fromkeys(found)))
 
     @property
     def names(self) -> list[str]:
         """The names that stand for their values in what helpers take and return."""
-        return [f"__treadle_place{number}" for number in range(len(self.all))]
+        return [f"__treadle_target{number}" for number in range(len(self.all))]
 
     def set(self) -> list[ast.stmt]:
         """Give each place its value, or take away what it has."""
         return [
             stated
-            for place, name in zip(self.all, self.names, strict=True)
+            for target, name in zip(self.all, self.names, strict=True)
             for stated in ast.parse(
-                f"if {name} is not __treadle_undefined: {place} = {name}\n"
-                f"elif __treadle_value_of(lambda: {place}) is not __treadle_undefined: del {place}"
+                f"if {name} is not __treadle_undefined: {target} = {name}\n"
+                f"elif __treadle_value_or_undefined(lambda: {target}) is not __treadle_undefined: del {target}"
             ).body
         ]
 
     def values(self, names: Sequence[str]) -> ast.expr:
         """The values of names and places, `undefined` for those that have none."""
-        reads = ", ".join(f"__treadle_value_of(lambda: {place})" for place in (*names, *self.all))
+        reads = ", ".join(f"__treadle_value_or_undefined(lambda: {target})" for target in (*names, *self.all))
         return ast.parse(f"({reads},)" if reads else "()", mode="eval").body
 
 
-def _stored(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
+def _assigned_nodes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
     for node in nodes:
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
             yield node
         if not isinstance(node, SCOPES):
-            yield from _stored(list(ast.iter_child_nodes(node)))
+            yield from _assigned_nodes(list(ast.iter_child_nodes(node)))
 
 
-def _steady(node: ast.AST, changed: frozenset[str]) -> bool:
+def _is_constant_path(node: ast.AST, changed: frozenset[str]) -> bool:
     """Whether a place is the same one all along."""
     if isinstance(node, ast.Name):
         return node.id not in changed
     if isinstance(node, ast.Attribute):
-        return _steady(node.value, changed)
-    return isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and _steady(node.value, changed)
+        return _is_constant_path(node.value, changed)
+    return (
+        isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and _is_constant_path(node.value, changed)
+    )

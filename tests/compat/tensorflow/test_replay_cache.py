@@ -13,8 +13,8 @@ import pytest
 
 import treadle
 import treadle.compat.tensorflow as tf
-from treadle.compat.calls import Met
-from treadle.compat.tensorflow import eager, recall
+from treadle.compat.calls import Uncached
+from treadle.compat.tensorflow import eager, replay_cache
 from treadle.compat.tensorflow.api import Op
 from treadle.lru import LRU
 from treadle.tracing.record import record
@@ -22,20 +22,20 @@ from treadle.tracing.record import record
 
 @pytest.fixture(autouse=True)
 def nothing_met(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recall, "CALLS", LRU(recall.MOST_CALLS))
+    monkeypatch.setattr(replay_cache, "CACHE", LRU(replay_cache.CAPACITY))
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The ops of which the arguments were looked at in full, one name a time."""
     names: list[str] = []
-    whole = Op._planned
+    whole = Op._bind
 
     def noted(self: Op, *given: Any) -> Any:
         names.append(self.name)
         return whole(self, *given)
 
-    monkeypatch.setattr(Op, "_planned", noted)
+    monkeypatch.setattr(Op, "_bind", noted)
     return names
 
 
@@ -86,7 +86,7 @@ def test_the_third_call_of_a_form_goes_straight_to_the_compiled_op(
     found.extend(bits(call(x)) for x in inputs[2:])
     assert planned == []
 
-    monkeypatch.setattr(recall, "form_of", lambda *_: None)
+    monkeypatch.setattr(replay_cache, "signature_of", lambda *_: None)
     assert found == [bits(call(x)) for x in inputs]
 
 
@@ -224,22 +224,24 @@ def test_a_call_that_no_form_tells_goes_the_long_way() -> None:
     """
     for _ in range(3):
         tf.add(np.ones(3, np.float32), 1.0)
-        tf.reduce_sum([1.0] * (recall.MOST_PARTS + 1))
-        tf.equal("a" * (recall.MOST_PARTS + 1), "b")
-    assert len(recall.CALLS) == 0
+        tf.reduce_sum([1.0] * (replay_cache.MAX_PARTS + 1))
+        tf.equal("a" * (replay_cache.MAX_PARTS + 1), "b")
+    assert len(replay_cache.CACHE) == 0
 
 
 def test_no_more_calls_are_known_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """
     However many numbers stand beside a tensor; a call made between all of them stays known.
     """
-    monkeypatch.setattr(recall, "CALLS", LRU(20))
+    monkeypatch.setattr(replay_cache, "CACHE", LRU(20))
     x = tf.constant([1.0, 2.0])
     for number in range(100):
         assert bits(x + number) == bits(tf.constant([1.0 + number, 2.0 + number]))
         tf.square(x)
-        assert len(recall.CALLS) <= 20
-    assert isinstance(recall.CALLS.get(recall.form_of("square", (x,), {}, [])), recall.Call)
+        assert len(replay_cache.CACHE) <= 20
+    assert isinstance(
+        replay_cache.CACHE.get(replay_cache.signature_of("square", (x,), {}, [])), replay_cache.CachedCall
+    )
 
 
 def test_another_provider_of_matrix_products_is_used_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,10 +254,10 @@ def test_another_provider_of_matrix_products_is_used_at_once(monkeypatch: pytest
     for op, args in calls.items():
         for _ in range(2):
             getattr(tf, op)(*args)
-        known[op] = recall.CALLS.get(recall.form_of(op, args, {}, []))
-    assert all(isinstance(call, recall.Call) and call.fits() for call in known.values())
-    chosen = recall.providers.Choice("another", "test")
-    monkeypatch.setattr(recall.providers, "current", lambda: chosen)
+        known[op] = replay_cache.CACHE.get(replay_cache.signature_of(op, args, {}, []))
+    assert all(isinstance(call, replay_cache.CachedCall) and call.fits() for call in known.values())
+    chosen = replay_cache.providers.Choice("another", "test")
+    monkeypatch.setattr(replay_cache.providers, "current", lambda: chosen)
     assert not known["matmul"].fits()
     assert known["add"].fits()
 
@@ -321,7 +323,7 @@ def test_what_is_met_once_is_not_learnt() -> None:
     """
     x = tf.constant([1.0, 2.0])
     tf.square(x)
-    form = recall.form_of("square", (x,), {}, [])
-    assert recall.CALLS.get(form) is Met.ONCE
+    form = replay_cache.signature_of("square", (x,), {}, [])
+    assert replay_cache.CACHE.get(form) is Uncached.ONCE
     tf.square(x)
-    assert isinstance(recall.CALLS.get(form), recall.Call)
+    assert isinstance(replay_cache.CACHE.get(form), replay_cache.CachedCall)

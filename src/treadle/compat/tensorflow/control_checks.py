@@ -24,7 +24,7 @@ class Undefined:
 undefined = Undefined()
 
 
-def value_of(read: Callable[[], Any]) -> Any:
+def value_or_undefined(read: Callable[[], Any]) -> Any:
     """What a name or a place stands for."""
     try:
         return read()
@@ -43,7 +43,7 @@ class Names:
     """Whether it is a loop that calls set_loop_options."""
 
 
-def tensors_of(names: Names, at: int, value: Any, statement: str) -> Any:
+def as_tensors(names: Names, at: int, value: Any, statement: str) -> Any:
     """`value` of name `at` with tensors for its leaves. Raises TypeError if they cannot be."""
     try:
         return nest.pack_sequence_as(value, [convert_to_tensor(leaf) for leaf in nest.flatten(value)])
@@ -54,23 +54,23 @@ def tensors_of(names: Names, at: int, value: Any, statement: str) -> Any:
         ) from error
 
 
-def must_be_initialized(names: Names, at: int, value: Any, branch: str) -> None:
+def check_initialized(names: Names, at: int, value: Any, branch: str) -> None:
     """Raises ValueError if name `at` has no value behind a branch of an `if`."""
     if value is undefined:
         raise ValueError(f"{names.where}: '{names.texts[at]}' must also be initialized in the {branch} branch")
 
 
-def must_be_given(names: Names, at: int, value: Any, branch: str) -> None:
+def check_given(names: Names, at: int, value: Any, branch: str) -> None:
     """Raises ValueError if name `at` has no value behind a branch of an `if`, or None."""
-    must_be_initialized(names, at, value, branch)
+    check_initialized(names, at, value, branch)
     if any(leaf is None for leaf in nest.flatten(value)):
         raise ValueError(f"{names.where}: '{names.texts[at]}' is None at the end of the {branch} branch.")
 
 
-def must_match(where: str, name: str, main: Any, other: Any) -> None:
+def check_branches(where: str, name: str, main: Any, other: Any) -> None:
     """Raises ValueError or TypeError if the values of `name` behind the branches of an `if` cannot be one's."""
     ours, theirs = nest.flatten(main), nest.flatten(other)
-    if nest.form_of(main) != nest.form_of(other) or len(ours) != len(theirs):
+    if nest.structure_of(main) != nest.structure_of(other) or len(ours) != len(theirs):
         raise TypeError(
             f"{where}: '{name}' must have the same nested structure in the main and else branches, "
             f"got {main!r} and {other!r}"
@@ -94,7 +94,7 @@ def _dtype(leaf: Any) -> Any:
         return None
 
 
-def must_go_on(names: Names, at: int, first: Any, after: Any, shapes: list[TensorShape]) -> Any:
+def check_iteration(names: Names, at: int, first: Any, after: Any, shapes: list[TensorShape]) -> Any:
     """`after` as tensors: what a step of a loop leaves of name `at`, which came into it as `first`, with these shapes.
 
     Raises ValueError or TypeError if the next step cannot take it.
@@ -104,9 +104,9 @@ def must_go_on(names: Names, at: int, first: Any, after: Any, shapes: list[Tenso
         raise ValueError(f"{name} has no value at the end of the iteration.")
     if any(leaf is None for leaf in nest.flatten(after)):
         raise ValueError(f"{name} is None at the end of the iteration.")
-    found = tensors_of(names, at, after, "while")
+    found = as_tensors(names, at, after, "while")
     ours, theirs = nest.flatten(first), nest.flatten(found)
-    if nest.form_of(first) != nest.form_of(after) or len(ours) != len(theirs):
+    if nest.structure_of(first) != nest.structure_of(after) or len(ours) != len(theirs):
         raise TypeError(
             f"{name} does not have the same nested structure after one iteration: {first!r} became {after!r}"
         )
@@ -131,17 +131,17 @@ def _fits(shape: TensorShape, wanted: TensorShape) -> bool:
     return len(sizes) == len(known) and all(b is None or a == b for a, b in zip(sizes, known, strict=True))
 
 
-def condition_of(test: Any, statement: str, where: str) -> Any:
+def as_condition(test: Any, statement: str, where: str) -> Any:
     """A tensor for a condition of the graph, else its truth. Raises ValueError for a tensor that is no bool scalar."""
     value = test.read_value() if hasattr(test, "read_value") else test
     if not isinstance(value, Tensor):
         return bool(value)
     known = [size for size in value.shape.dims or () if size is not None]
-    asked = f"{where}: condition of {statement} expected to be `tf.bool` scalar, got {value!r}"
+    problem = f"{where}: condition of {statement} expected to be `tf.bool` scalar, got {value!r}"
     if value.dtype.name != "bool":
-        raise ValueError(f"{asked}; to use as boolean Tensor, use `tf.cast`; to check for None, use `is not None`")
+        raise ValueError(f"{problem}; to use as boolean Tensor, use `tf.cast`; to check for None, use `is not None`")
     if any(size > 1 for size in known):
         raise ValueError(
-            f"{asked}; reduce it with tf.reduce_all or tf.reduce_any; to check for None, use `is not None`"
+            f"{problem}; reduce it with tf.reduce_all or tf.reduce_any; to check for None, use `is not None`"
         )
     return value
