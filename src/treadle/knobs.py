@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from treadle.errors import KnobError
+from treadle.optimisations import OPTIMISATIONS
 
 
 class Knob(NamedTuple):
@@ -39,6 +40,13 @@ def _whole(least: int) -> Callable[[str], int]:
         return int(text)
 
     return parse
+
+
+def _names(text: str) -> frozenset[str]:
+    names = frozenset(name.strip() for name in text.split(","))
+    if not names <= OPTIMISATIONS.keys():
+        raise ValueError(text)
+    return names
 
 
 def _folder(text: str) -> str:
@@ -70,6 +78,8 @@ KNOBS: dict[str, Knob] = {
              "Compile large models out of process: a child writes the artifact into that folder and ends."),
         Knob("TREADLE_DEBUG", 0, _whole(0), "0 or more",
              "1: verify the graph after every pass; 2: also print graphs that changed to stderr."),
+        Knob("TREADLE_DISABLE", None, _names, "names of `treadle.optimisations` by comma",
+             "Leave these optimisations out, to measure what each brings or to narrow a fault down."),
         Knob("TREADLE_PARALLEL_BACKEND", "native", _one_of("native", "openmp", "tbb"), "native, openmp or tbb",
              "What runs the loops inside ops; fixed by the first run."),
         Knob("TREADLE_MATMUL_PROVIDER", "treadle", _one_of("treadle", "openblas", "mkl", "onednn"),
@@ -97,3 +107,9 @@ def get(name: str) -> Any:
         raise KnobError(
             f"environment variable {name}: wanted {knob.wanted}, got {text!r}; correct it or unset it ({knob.doc})"
         ) from None
+
+
+def is_enabled(optimisation: str) -> bool:
+    """Returns False if TREADLE_DISABLE names the optimisation."""
+    assert optimisation in OPTIMISATIONS, optimisation
+    return optimisation not in (get("TREADLE_DISABLE") or ())

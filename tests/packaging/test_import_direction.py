@@ -21,7 +21,7 @@ LAYERS: list[set[str]] = [
     {"graph", "tracing"},
     {"lru"},
     {"knobs", "forking", "provider"},
-    {"dtypes"},
+    {"dtypes", "optimisations"},
     {"errors"},
 ]
 """From top to bottom. A module imports its own part and parts of lower layers, nothing beside or above."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import nbytes
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec, UntypedSpec
@@ -41,6 +42,8 @@ _BYTES_WORTH_NS = 0.85
 
 def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
     """Have calls (in topological order) ask for the large constants that later ones read. What they compute stays."""
+    if not is_enabled("prefetch"):
+        return
     for number, call in enumerate(calls):
         if call.spec is None or call.spec.family not in READERS:
             continue

@@ -49,10 +49,13 @@ class Manager:
             ) from error
 
     def run(self, graph: Graph, steps: Steps) -> bool:
-        """Run each pass once; True if any changed the graph."""
+        """Run each pass that is not disabled once; True if any changed the graph."""
         debug = knobs.get("TREADLE_DEBUG")
+        disabled = knobs.get("TREADLE_DISABLE") or ()
         changed_any = False
         for step, _ in steps:
+            if step.name in disabled:
+                continue
             start = time.perf_counter()
             changed = step.run(graph, self.context)
             record = self.records.setdefault(step.name, PassRecord(step.name))

@@ -7,6 +7,7 @@ import numpy as np
 from treadle.graph.expr import Expr
 from treadle.graph.node import Node
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.ops.elementwise import evaluate_expr
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import CALL_NS, LowerContext, cut
@@ -30,7 +31,12 @@ def lower_byte_table(
     if len(results) != 1 or results[0].dtype not in BYTES or len(operands) != 1 or operands[0].dtype not in BYTES:
         return None
     each = _PERMUTED_NS if ctx.target.has_byte_permutes else _LOADED_NS
-    if elements < _LEAST_ELEMENTS or may_fail(expr) or element_ns(expr, ctx.target) <= each:
+    if (
+        not is_enabled("byte_table")
+        or elements < _LEAST_ELEMENTS
+        or may_fail(expr)
+        or element_ns(expr, ctx.target) <= each
+    ):
         return None
     numbers = np.arange(256, dtype=np.uint8).view(operands[0].known_dtype.numpy)
     with np.errstate(all="ignore"):

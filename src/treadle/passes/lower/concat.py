@@ -6,6 +6,7 @@ from treadle.graph.layout import physical_shape
 from treadle.graph.node import Node
 from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.copy import Axis, copy_call
 from treadle.plan.call import Call
@@ -23,7 +24,7 @@ def image_stride(value: Value, ctx: LowerContext, *, alone: bool) -> int:
     That is in the middle of another value where the only reader joins channels, which then calls nothing for `value`,
     unless `value` has to lie `alone`.
     """
-    if alone or not _may_live_in(value, ctx):
+    if alone or not is_enabled("concat_in_place") or not _may_live_in(value, ctx):
         return _image_elements(value)
     (node,) = value.users
     if node.op != "concat" or not _joins_blocks(node):

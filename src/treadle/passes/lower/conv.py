@@ -6,6 +6,7 @@ from treadle.dtypes import bf16, f32, f64, i8
 from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
+from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.conv_blocked import lower_direct
@@ -66,7 +67,7 @@ def blocked_output(node: Node, target: Target) -> Blocked | None:
     quads = weights.dtype == i8
     lanes = target.lanes(f32 if quads else weights.known_dtype)
     if _is_narrow(shape, lanes):
-        if shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
+        if not is_enabled("depthwise") or shape.group_channels != shape.group_outputs or lanes % shape.group_channels:
             return None
         tile = depthwise_tile(shape, target.registers)
     else:
@@ -109,7 +110,7 @@ def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -
     """
     shape = ConvShape.of(node) if node.op == "conv" and not node.attrs.get("exact") else None
     usual = shape is not None and shape.dilations == (1, 1) and shape.groups == 1
-    if math != "fast" or not usual or shape is None:
+    if math != "fast" or not is_enabled("winograd") or not usual or shape is None:
         return False
     return choose_cut(shape, target, streamed=streamed, pairs=True) is not None
 
@@ -117,7 +118,7 @@ def prefers_winograd(node: Node, target: Target, math: str, *, streamed: bool) -
 def takes_bytes(node: Node, target: Target) -> bool:
     """Whether a kernel multiplies the 8-bit factors of a `conv` node as they are, in quads."""
     shape = ConvShape.of(node)
-    if shape is None or node.operand(1).dtype != i8 or bias_of(node) is not None:
+    if not is_enabled("vnni") or shape is None or node.operand(1).dtype != i8 or bias_of(node) is not None:
         return False
     if _is_narrow(shape, target.lanes(f32)) and shape.group_channels * elements(shape.kernel) > _EXACT_TAPS:
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treadle.graph.node import Node
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import BYTES_PER_NS, USEFUL_CHUNKS, LowerContext, nbytes, wanted_chunks
 from treadle.passes.lower.conv_blocked_cut import CACHE_BYTES_PER_NS
 from treadle.passes.lower.conv_shape import ConvShape
@@ -39,7 +40,7 @@ def lower_pooled(node: Node, shape: ConvShape, conv: Call, ctx: LowerContext) ->
 
     None if something else reads that, or where two calls are faster.
     """
-    if not ctx.graph.has_one_use(node.output):
+    if not is_enabled("conv_pool") or not ctx.graph.has_one_use(node.output):
         return None
     (reader,) = node.output.users
     pools = lower_max_pool(reader, ctx) if reader.op == "max_pool" else None

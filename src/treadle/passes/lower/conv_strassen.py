@@ -7,6 +7,7 @@ from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.conv_epilogue import EpilogueOperands, epilogue_operands
 from treadle.passes.lower.conv_shape import ConvShape
@@ -22,7 +23,7 @@ def lower_strassen(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call
 
     Strassen's algorithm rounds differently from a sum of products, so it is for math="fast" only.
     """
-    if ctx.math != "fast" or not is_strassen(node, shape):
+    if ctx.math != "fast" or not is_enabled("strassen_conv") or not is_strassen(node, shape):
         return None
     cut = choose_cut(shape, ctx.target)
     return None if cut is None else strassen_calls(node, shape, cut, ctx)

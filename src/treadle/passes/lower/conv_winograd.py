@@ -10,6 +10,7 @@ from treadle.graph.layout import Blocked
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import Array, LowerContext
 from treadle.passes.lower.conv_epilogue import EpilogueOperands, epilogue_operands
 from treadle.passes.lower.conv_shape import ConvShape
@@ -26,7 +27,7 @@ def lower_winograd(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call
 
     Winograd rounds differently from a sum of products, so it is for math="fast" only.
     """
-    if ctx.math != "fast" or not is_winograd(node, shape):
+    if ctx.math != "fast" or not is_enabled("winograd") or not is_winograd(node, shape):
         return None
     cut = choose_cut(shape, ctx.target, streamed=ctx.streamed_weights, pairs=node.operand(0).dtype == bf16)
     return None if cut is None else winograd_calls(node, shape, cut, ctx)

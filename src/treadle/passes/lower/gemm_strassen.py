@@ -7,6 +7,7 @@ import numpy as np
 from treadle.dtypes import DType, f32
 from treadle.graph.node import Node
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
 from treadle.passes.lower.gemm_operands import Operands
 from treadle.passes.lower.gemm_right import matrices_of
@@ -25,7 +26,13 @@ def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dty
     batch, as positions of one text are; the rows of a single matrix may be samples that have nothing to do with each
     other.
     """
-    takes = ctx.math == "fast" and dtype == f32 and product.b.value.is_constant and not product.batch
+    takes = (
+        ctx.math == "fast"
+        and is_enabled("strassen_product")
+        and dtype == f32
+        and product.b.value.is_constant
+        and not product.batch
+    )
     shape = product.a.value.static_shape
     if not takes or product.a.value is not node.operand(0) or product.a.column != 1 or len(shape) < 3:
         return None

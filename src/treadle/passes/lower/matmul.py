@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from treadle.dtypes import DType, bf16, f32, f64, i8, i32, i64, u32, u64
 from treadle.graph.node import Node
+from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from treadle.passes.lower.conv_tiles import sum_registers
@@ -49,7 +50,8 @@ def pairs_of(node: Node) -> Operands | None:
 
 def quads_of(node: Node) -> Operands | None:
     """Likewise the product of bytes and constant signed bytes, of which quads are multiplied."""
-    return _grouped(node, 4) if node.operand(1).dtype == i8 and node.operand(0).dtype in BYTES else None
+    takes = is_enabled("vnni") and node.operand(1).dtype == i8 and node.operand(0).dtype in BYTES
+    return _grouped(node, 4) if takes else None
 
 
 def _grouped(node: Node, each: int) -> Operands | None:

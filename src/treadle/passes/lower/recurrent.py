@@ -10,6 +10,7 @@ import numpy as np
 from treadle.dtypes import DType, f32, f64
 from treadle.graph.node import Node
 from treadle.graph.value import Value
+from treadle.knobs import is_enabled
 from treadle.passes.lower.base import CALL_NS, Array, LowerContext, cut
 from treadle.passes.lower.gemm_tiles import Tile, cut_rows
 from treadle.plan.call import Call
@@ -94,7 +95,7 @@ def lower_rnn(node: Node, ctx: LowerContext) -> list[Call] | None:
 def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     x, r = node.operand(0), node.operand(1)
     dtype = x.known_dtype
-    if dtype not in (f32, f64) or not r.is_constant:
+    if not is_enabled("recurrent") or dtype not in (f32, f64) or not r.is_constant:
         return None
     time, batch, directions, _ = x.static_shape
     hidden = r.static_shape[2]
