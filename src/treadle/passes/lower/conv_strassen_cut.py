@@ -1,7 +1,7 @@
 """How a pointwise convolution by Strassen's algorithm is cut into tiles, register blocks and chunks, and what it costs.
 
 Costs are in vector multiply-adds: direct convolution at its limit costs the number of its products. The
-constants were fitted to measured layers: see docs/adr/0009-strassen.md.
+constants were fitted to measured layers: see docs/measurements/strassen-convolutions.md.
 """
 
 from __future__ import annotations

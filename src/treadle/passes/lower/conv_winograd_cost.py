@@ -1,7 +1,7 @@
 """What a Winograd convolution costs, cut in one way or another, and when it pays.
 
 Costs are in vector multiply-adds: direct convolution at its limit costs the number of its products. The
-constants were fitted to measured layers: see docs/adr/0003-winograd.md.
+constants were fitted to measured layers: see docs/measurements/winograd.md.
 """
 
 from __future__ import annotations

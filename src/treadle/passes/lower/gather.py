@@ -29,7 +29,7 @@ def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[in
     """What to ask for of each of the rows of x, of `row` bytes, that indices pick, and how many rows ahead.
 
     (cache lines that the `together` bytes that are read at once may lie in, rows); no lines where x fits into L2.
-    Measured, docs/adr/0013: rows of 64 bytes to 3 kB from L3 and from memory, 1 to 256 rows ahead.
+    Measured, docs/adr/0013-embedding-bags.md: rows of 64 bytes to 3 kB from L3 and from memory, 1 to 256 rows ahead.
     """
     lines = -(-together // LINE) + (row % LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
     return min(lines, _MOST_LINES), min(max(_AHEAD_BYTES // row, 1), _MOST_AHEAD)

@@ -1,6 +1,6 @@
 """How a matrix product by Strassen's algorithm is cut into tiles, parts of the depth and chunks, and what it costs.
 
-Costs are in vector multiply-adds. The constants were fitted to measured products: see docs/adr/0018-strassen-products.md.
+Costs are in vector multiply-adds. The constants were fitted to measured products: see docs/measurements/strassen-products.md.
 """
 
 from __future__ import annotations
