@@ -44,7 +44,10 @@ def shares(session: Any, *, first: bool) -> dict[str, float]:
 
     After a `first` load also `intermediates`, the size of an arena in which no two values shared memory; this compiles.
     """
-    layout = session._plans.all()[0].executable.layout
+    from treadle.compile import runner_of
+
+    compiled: Any = runner_of(session).plans.all()[0]
+    layout = compiled.executable.layout
     constants, code = layout.kept.bytes
     found = {"constants": constants * 1e-6, "arena": layout.arena_bytes * 1e-6, "code": code * 1e-6}
     if first:

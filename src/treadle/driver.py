@@ -32,8 +32,9 @@ from treadle.provider import Provider
 from treadle.runtime.caps import NodeCaps
 from treadle.runtime.control import PLAIN, Request
 from treadle.runtime.executable import Alone, Executable
+from treadle.runtime.plans import Runnable
 from treadle.runtime.python_calls import call_for
-from treadle.runtime.session import Runnable, SessionBase
+from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -49,8 +50,8 @@ class Options:
     target: Target
     math: Math = "fast"
     progress: Progress | None = None
-    nested: Callable[[Any], SessionBase] | None = None
-    """Makes the sessions that bodies of branches and loops run in."""
+    nested: Callable[[Any], Runner] | None = None
+    """Returns the runner of the body of a branch or loop."""
     precision: Precision = "f32"
     provider: Provider | None = None
     caps: NodeCaps | None = None
@@ -101,7 +102,7 @@ def bind_bodies(graph: Graph, options: Options) -> None:
     for node in graph.nodes:
         function = node.attrs.get("function")
         if isinstance(function, Nested) and options.nested is not None:
-            function.bind([options.nested(template).run_listed_part for template in function.templates])
+            function.bind([options.nested(template).run_nested for template in function.templates])
 
 
 @dataclass(frozen=True, slots=True)

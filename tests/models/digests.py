@@ -18,6 +18,7 @@ from tests.ops.case import graph_of
 from tests.ops.suite import CASES
 from treadle import _native
 from treadle.codegen.target import detect
+from treadle.compile import runner_of
 from treadle.driver import Options, compile_specialized
 from treadle.runtime import executable, threads
 from treadle.runtime.control import Request
@@ -48,7 +49,7 @@ def model(name: str) -> Run:
     proto = small.MODELS[name]()
     session = treadle.Session(proto)
     arrays = list(small.inputs_for(proto).values())
-    (plan,) = session._plans.all() or [session._plans.get(tuple(a.shape for a in arrays), ("y",))]
+    (plan,) = runner_of(session).plans.all() or [runner_of(session).plans.get(tuple(a.shape for a in arrays), ("y",))]
     return lambda team, intra, inter: digest(plan.run(arrays, team, Request(intra, inter)))
 
 

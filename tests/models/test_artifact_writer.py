@@ -14,8 +14,9 @@ import pytest
 import treadle
 from tests.models import small
 from treadle import driver
-from treadle.compile import Restored
+from treadle.compile import runner_of
 from treadle.errors import InternalError
+from treadle.model_compiler import Restored
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +49,7 @@ def _owner(array: Any) -> Any:
 
 
 def _constants(session: treadle.Session) -> list[Any]:
-    (runnable,) = session._plans.all()
+    (runnable,) = runner_of(session).plans.all()
     return list(runnable.executable.layout.kept.arrays)  # type: ignore[attr-defined]
 
 
@@ -70,7 +71,7 @@ def test_a_session_that_compiled_reads_its_constants_from_the_artifact(path: Pat
         id(buffer.data) for buffer in plan.buffers if buffer.data is not None
     }
     assert _unfinished(folder) == []
-    assert isinstance(treadle.Session(path)._plans.all()[0], Restored)
+    assert isinstance(runner_of(treadle.Session(path)).plans.all()[0], Restored)
 
 
 def test_plans_for_other_outputs_share_the_constants_in_the_file(path: Path) -> None:

@@ -16,9 +16,10 @@ import pytest
 
 import treadle
 from tests.models import small
-from treadle.compile import Restored
+from treadle.compile import runner_of
 from treadle.errors import ModelError
 from treadle.frontends import origin
+from treadle.model_compiler import Restored
 
 STATIC = ("branches", "convolutional")
 
@@ -32,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def is_restored(session: treadle.Session) -> bool:
-    return isinstance(session._plans.all()[0], Restored)
+    return isinstance(runner_of(session).plans.all()[0], Restored)
 
 
 def saved(tmp_path: Path, name: str = "branches", **how: int) -> tuple[Path, dict[str, np.ndarray]]:
@@ -259,7 +260,7 @@ def test_sessions_of_one_model_share_their_constants(tmp_path: Path) -> None:
     compiled, found, again = treadle.Session(path), treadle.Session(path), treadle.Session(path)
 
     def constants(session: treadle.Session) -> list[int]:
-        buffers = session._plans.all()[0].executable.layout.buffers
+        buffers = runner_of(session).plans.all()[0].executable.layout.buffers
         return [address for kind, address in buffers if kind == "constant"]
 
     assert constants(compiled) == constants(found) == constants(again) != []

@@ -14,6 +14,7 @@ import pytest
 
 import treadle
 from tests.models import small
+from treadle.compile import runner_of
 from treadle.errors import ModelError
 
 WIDTH = 512
@@ -202,6 +203,10 @@ def test_weights_of_any_alignment_are_read_rightly(tmp_path: Path) -> None:
         for model in (path, path.read_bytes()):
             session = treadle.Session(model)
             assert np.array_equal(session.run({"x": np.ones(1000, np.float32)})[y], np.arange(1000) + 1)
-            addresses = [address for kind, address in session._plans.all()[0].executable.layout.buffers if kind == "constant"]
+            addresses = [
+                address
+                for kind, address in runner_of(session).plans.all()[0].executable.layout.buffers
+                if kind == "constant"
+            ]
             assert addresses
             assert all(address % 4 == 0 for address in addresses)

@@ -17,8 +17,9 @@ import pytest
 import treadle
 from tests.models import small
 from treadle.codegen import artifact, cache, host, llvm_host, out_of_process
-from treadle.compile import Restored
+from treadle.compile import runner_of
 from treadle.errors import ModelError
+from treadle.model_compiler import Restored
 from treadle.runtime import interpreter
 
 Started = list[tuple[subprocess.Popen[bytes], dict[str, str]]]
@@ -72,7 +73,7 @@ def given(request: pytest.FixtureRequest) -> Any:
 
 
 def is_restored(session: treadle.Session) -> bool:
-    return isinstance(session._plans.all()[0], Restored)
+    return isinstance(runner_of(session).plans.all()[0], Restored)
 
 
 def test_results_equal_those_of_a_model_compiled_in_process(

@@ -15,6 +15,7 @@ from tests.packaging.sources import ROOT
 from treadle import errors, knobs
 from treadle.cli.main import treadle_command
 from treadle.runtime.report import VARIABLES
+from treadle.runtime.run_options import RunOptions
 
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
 CALL = re.compile(r"`?treadle\.((?:threads\.)?[A-Za-z_]+)\(([^()]*)\)")
@@ -112,8 +113,13 @@ def test_the_guide_has_one_picture_and_answers_which_number_to_pick() -> None:
 
 
 def arguments(*functions: object) -> Iterable[str]:
-    """The names of the arguments of these functions."""
-    return (name for function in functions for name in inspect.signature(function).parameters if name != "self")
+    """The names of the arguments of these functions; `**options` are those of a run."""
+    for function in functions:
+        for name, parameter in inspect.signature(function).parameters.items():
+            if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+                yield from RunOptions.__optional_keys__
+            elif name != "self":
+                yield name
 
 
 PUBLIC = {

@@ -14,6 +14,7 @@ LAYERS: list[set[str]] = [
     {"tune"},
     {"compat"},
     {"compile"},
+    {"model_compiler"},
     {"driver"},
     {"frontends", "passes", "codegen"},
     {"ops"},

@@ -16,9 +16,9 @@ import numpy as np
 
 import treadle
 from treadle import dtypes
-from treadle.compile import Progress
 from treadle.errors import InputError, LimitError
 from treadle.graph.shape import elements
+from treadle.model_compiler import Progress
 from treadle.runtime.signature import Tensor
 
 Array = np.ndarray[Any, Any]

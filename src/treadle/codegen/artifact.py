@@ -34,7 +34,7 @@ from treadle.codegen.cache import compiler_version, open_cache
 from treadle.plan.status import MESSAGES
 from treadle.plan.target import Target
 from treadle.runtime.executable import Executable, Form, Layout, Step
-from treadle.runtime.signature import Signature, Tensor
+from treadle.runtime.signature import Interface, Tensor
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -101,14 +101,14 @@ def _source_hash() -> str:
 class Artifact(NamedTuple):
     """A compiled model: its inputs and outputs, its executable, and the names of its nodes."""
 
-    signature: Signature
+    interface: Interface
     executable: Executable
     nodes: tuple[str, ...]
 
 
 def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) -> dict[str, Any] | None:
     """Returns the JSON record: everything but code and constants. None if a step is not one of `kernels`."""
-    signature, layout = artifact.signature, artifact.executable.layout
+    interface, layout = artifact.interface, artifact.executable.layout
     numbers: dict[object, int] = {address: number for number, address in enumerate(kernels.addresses.values())}
     if any(step.body not in numbers for step in layout.steps):
         return None
@@ -116,8 +116,8 @@ def record_of(artifact: Artifact, kernels: KernelSet, offsets: Sequence[int]) ->
     buffers = [(kind, next(offset) if kind == "constant" else value) for kind, value in layout.buffers]
     sizes = [array.nbytes for array in layout.kept.arrays] if isinstance(layout.kept, Resources) else []
     return {
-        "inputs": [(one.name, _name(one.dtype), one.shape) for one in signature.inputs],
-        "outputs": [(one.name, _name(one.dtype), one.shape) for one in signature.outputs],
+        "inputs": [(one.name, _name(one.dtype), one.shape) for one in interface.inputs],
+        "outputs": [(one.name, _name(one.dtype), one.shape) for one in interface.outputs],
         "results": [(_name(form.dtype), form.shape) for form in layout.outputs],
         "kernels": [(one.spec, one.symbol, len(one.content)) for one in kernels.objects],
         "steps": [
@@ -211,7 +211,7 @@ def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resour
         tuple(Tensor(name, _dtype(dtype), tuple(shape)) for name, dtype, shape in record[side])
         for side in ("inputs", "outputs")
     )
-    return Artifact(Signature(inputs, outputs), Executable(layout), tuple(record["nodes"]))
+    return Artifact(Interface(inputs, outputs), Executable(layout), tuple(record["nodes"]))
 
 
 def digest(key: str, *parts: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What a session takes and gives, and the checking of what it is given."""
+"""The declared inputs and outputs of a session, and the signatures of the arrays that it is given."""
 
 from __future__ import annotations
 
@@ -19,16 +19,20 @@ from treadle.graph.value import Value
 from treadle.runtime.text import text_of
 
 Array = np.ndarray[Any, Any]
-Form = StaticShape | tuple[np.dtype[Any], StaticShape]
-"""What a plan hangs on of one input: its shape, and its dtype where none is declared."""
+InputSignature = StaticShape | tuple[np.dtype[Any], StaticShape]
+"""The part of an input that a plan depends on: its shape, and its dtype where none is declared."""
+CallSignature = tuple[InputSignature, ...]
+"""The signature of all inputs, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """A named input or output of a session.
 
-    `dtype` is None where any will do (a TorchScript file does not say). `shape` holds a number or the name of a symbol
-    for each axis; None where even the rank is unknown.
+    Attributes:
+        name: The name, by which `run` takes and returns it.
+        dtype: The element type; None if any will do (a TorchScript file does not say).
+        shape: A size, or the name of an open dimension, for each axis; None if even the rank is unknown.
     """
 
     name: str
@@ -40,10 +44,10 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """The inputs and outputs of a session.
+class Interface:
+    """The declared inputs and outputs of a session.
 
-    Tensors of strings hold text; where `objects` is true they may hold any Python object, and are not looked at.
+    Tensors of strings hold text. If `objects` is true they may hold any Python object, and are not checked.
     """
 
     inputs: tuple[Tensor, ...]
@@ -52,15 +56,15 @@ class Signature:
 
     @property
     def fixed_shapes(self) -> tuple[StaticShape, ...] | None:
-        """The shapes of the inputs if all of them are numbers."""
+        """The shapes of the inputs if no dimension is open, else None."""
         shapes = [tensor.shape for tensor in self.inputs]
         fixed = tuple(shape for shape in shapes if shape is not None and is_static(shape))
         return fixed if len(fixed) == len(shapes) else None
 
     def arrays(self, given: Mapping[str, Any]) -> list[Array]:
-        """The arrays of `given` in the order of the inputs, contiguous and in the machine's byte order.
+        """Return the arrays of `given` in the order of the inputs, contiguous and in the machine's byte order.
 
-        Raises InputError that lists every missing, unknown or unfitting input.
+        Raises InputError that lists every input that is missing, unknown or does not fit.
         """
         if not isinstance(given, Mapping):
             raise InputError(
@@ -89,19 +93,19 @@ class Signature:
             raise InputError("\n".join(faults))
         return arrays
 
-    def familiar(self, arrays: Sequence[Array]) -> Familiar:
-        """Those that are like `arrays`, which fit."""
-        return Familiar(self.inputs, arrays, objects=self.objects)
+    def cached_signature(self, arrays: Sequence[Array]) -> CachedSignature:
+        """Return the signature of `arrays`, which were checked."""
+        return CachedSignature(self.inputs, arrays, objects=self.objects)
 
-    def forms(self, arrays: Sequence[Array]) -> tuple[Form, ...]:
-        """What a plan for `arrays` hangs on: their shapes, and the dtypes of those whose dtype is not declared."""
+    def signature(self, arrays: Sequence[Array]) -> CallSignature:
+        """Return the shapes of `arrays`, and the dtypes of those whose dtype is not declared: a plan depends on them."""
         return tuple(
             array.shape if tensor.dtype is not None else (array.dtype, array.shape)
             for tensor, array in zip(self.inputs, arrays, strict=True)
         )
 
     def select(self, wanted: Sequence[str] | None) -> tuple[str, ...]:
-        """The names of the outputs asked for: all of them for None. Raises InputError for unknown names."""
+        """Return the names of the outputs to compute, all for None. Raises InputError for unknown names."""
         if wanted is None:
             return tuple(tensor.name for tensor in self.outputs)
         if isinstance(wanted, str):
@@ -117,8 +121,8 @@ class Signature:
         return tuple(dict.fromkeys(wanted))
 
 
-def signature_of(graph: Graph | Template, *, objects: bool = False) -> Signature:
-    """What a session of `graph` takes and gives."""
+def interface_of(graph: Graph | Template, *, objects: bool = False) -> Interface:
+    """Return the inputs and outputs of a session of `graph`."""
 
     def tensor(value: Value) -> Tensor:
         if value.dtype is None and isinstance(graph, Template):
@@ -126,34 +130,35 @@ def signature_of(graph: Graph | Template, *, objects: bool = False) -> Signature
         dtype = value.dtype if value.dtype is not None else dtypes.f32
         return Tensor(value.name, dtype.numpy, value.shape)
 
-    return Signature(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects)
+    return Interface(tuple(map(tensor, graph.inputs)), tuple(map(tensor, graph.outputs)), objects)
 
 
-def shape_of(form: Form) -> StaticShape:
-    """The shape of an input of that form."""
-    return form[1] if form and isinstance(form[0], np.dtype) else form
+def shape_of(signature: InputSignature) -> StaticShape:
+    """Return the shape of an input with this signature."""
+    return signature[1] if signature and isinstance(signature[0], np.dtype) else signature
 
 
-def dtype_of(form: Form, value: Value) -> DType:
-    """The dtype of an input of that form, which is declared as `value`."""
-    return dtypes.from_numpy(form[0]) if form and isinstance(form[0], np.dtype) else value.known_dtype
+def dtype_of(signature: InputSignature, value: Value) -> DType:
+    """Return the dtype of an input with this signature, which is declared as `value`."""
+    return dtypes.from_numpy(signature[0]) if signature and isinstance(signature[0], np.dtype) else value.known_dtype
 
 
-class Familiar:
-    """Arrays that were found to fit: what is just like them fits, without a closer look."""
+class CachedSignature:
+    """The signature of arrays that were checked: arrays with an equal one need no check."""
 
-    __slots__ = ("_closer", "_forms")
+    __slots__ = ("_must_check", "_tensors")
 
     def __init__(self, inputs: Sequence[Tensor], arrays: Sequence[Array], *, objects: bool = False) -> None:
-        self._closer = not objects and any(array.dtype.hasobject for array in arrays)  # text is text in its elements
-        self._forms = [(tensor.name, array.dtype, array.shape) for tensor, array in zip(inputs, arrays, strict=True)]
+        # Elements of a tensor of strings are checked one by one.
+        self._must_check = not objects and any(array.dtype.hasobject for array in arrays)
+        self._tensors = [(tensor.name, array.dtype, array.shape) for tensor, array in zip(inputs, arrays, strict=True)]
 
     def arrays(self, given: object) -> list[Array] | None:
-        """The arrays of `given` in the order of the inputs, or None if it needs the closer look."""
-        if type(given) is not dict or len(given) != len(self._forms) or self._closer:
+        """Return the arrays of `given` in the order of the inputs, or None if they must be checked."""
+        if type(given) is not dict or len(given) != len(self._tensors) or self._must_check:
             return None
         arrays = []
-        for name, dtype, shape in self._forms:
+        for name, dtype, shape in self._tensors:
             array = given.get(name)
             if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
                 return None
@@ -162,11 +167,11 @@ class Familiar:
             arrays.append(array)
         return arrays
 
-    def fits(self, arrays: Sequence[Array]) -> bool:
-        """Whether arrays in the order of the inputs need no closer look."""
-        if len(arrays) != len(self._forms):
+    def matches(self, arrays: Sequence[Array]) -> bool:
+        """True if arrays in the order of the inputs need no check."""
+        if len(arrays) != len(self._tensors):
             return False
-        for array, (_, dtype, shape) in zip(arrays, self._forms, strict=True):
+        for array, (_, dtype, shape) in zip(arrays, self._tensors, strict=True):
             if type(array) is not np.ndarray or array.shape != shape or not array.flags.c_contiguous:
                 return False
             if array.dtype is not dtype and array.dtype != dtype:  # NumPy may have several objects for one dtype
@@ -175,15 +180,15 @@ class Familiar:
 
 
 def names(tensors: Sequence[Tensor]) -> str:
-    """The quoted names of `tensors`, for messages."""
+    """Return the quoted names of `tensors`, for messages."""
     return ", ".join(repr(tensor.name) for tensor in tensors) or "none"
 
 
 def fit(given: Any, tensor: Tensor) -> Array:
-    """`given` as a C-contiguous array that fits `tensor`. Raises InputError if it does not.
+    """Return `given` as a C-contiguous array. Raises InputError if it does not fit `tensor`.
 
-    An array must have the declared dtype: nothing is converted in silence. Python numbers and lists have
-    no dtype of their own and take the declared one if it is of their kind and has their range.
+    An array must have the declared dtype: nothing is converted silently. Python numbers and lists have no dtype of their
+    own; they take the declared one if it is of their kind and has their range.
     """
     where = f"input {tensor.name!r}"
     if tensor.dtype is None:
@@ -207,7 +212,7 @@ def fit(given: Any, tensor: Tensor) -> Array:
 
 
 def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
-    """`given`, which must have a dtype of its own, as a C-contiguous array that fits `tensor`."""
+    """Return `given`, which must have a dtype of its own, as a C-contiguous array that fits `tensor`."""
     if not (isinstance(given, np.ndarray | np.generic) or hasattr(given, "__array__")):
         raise InputError(f"{where}: wanted an array (its dtype is not declared), got {type(given).__name__}")
     array = plain(given, where)
@@ -222,12 +227,12 @@ def of_any_dtype(given: Any, tensor: Tensor, where: str) -> Array:
 
 
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """`dtype` in the machine's byte order; those whose elements are of any length (kind "T") have none."""
+    """Return `dtype` in the machine's byte order; strings of variable width (kind "T") have no byte order."""
     return dtype if dtype.kind == "T" else dtype.newbyteorder("=")
 
 
 def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
-    """`array` in `dtype` and C-contiguous, copied if need be. Raises MemoryLimitError if there is no memory for that."""
+    """Return `array` in `dtype` and C-contiguous, a copy if need be. Raises MemoryLimitError if the copy finds no memory."""
     try:
         return np.ascontiguousarray(array, dtype).reshape(array.shape)
     except MemoryError as error:
@@ -237,7 +242,7 @@ def dense(array: Array, dtype: np.dtype[Any], where: str) -> Array:
 
 
 def plain(given: Any, where: str) -> Array:
-    """What has a dtype of its own as an array of NumPy's. Raises InputError if it gives none, or has masked elements."""
+    """Return an array-like object as a NumPy array. Raises InputError if it is none, or has masked elements."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(
             f"{where}: wanted an array, got one with masked elements; say what they are with .filled(value)"
@@ -249,7 +254,7 @@ def plain(given: Any, where: str) -> Array:
 
 
 def from_python(given: Any, wanted: DType, where: str) -> Array:
-    """Numbers or nested lists as an array of the `wanted` dtype."""
+    """Return numbers or nested lists as an array of the `wanted` dtype. Raises InputError if they do not fit it."""
     if given is None or (isinstance(given, str | bytes | os.PathLike | Mapping) and wanted is not dtypes.string):
         kind = "strings" if wanted is dtypes.string else wanted.numpy
         raise InputError(f"{where}: wanted an array of {kind}, got {type(given).__name__}")
@@ -270,7 +275,7 @@ def from_python(given: Any, wanted: DType, where: str) -> Array:
 
 
 def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
-    """Raise InputError unless `got` has the rank and the fixed dimensions of `wanted`."""
+    """Raise InputError unless `got` has the rank and the known dimensions of `wanted`."""
     if len(got) != len(wanted):
         raise InputError(f"{where}: wanted rank {len(wanted)} {text(wanted)}, got rank {len(got)} {text(got)}")
     for axis, (dim, size) in enumerate(zip(wanted, got, strict=True)):
@@ -279,7 +284,7 @@ def check_shape(got: StaticShape, wanted: Shape, where: str) -> None:
 
 
 def bind_symbols(tensor: Tensor, shape: StaticShape, symbols: dict[str, tuple[int, str]]) -> None:
-    """Give `tensor`'s symbols their sizes. Raises InputError if an earlier input gave another size."""
+    """Enter the sizes of `tensor`'s open dimensions in `symbols`. Raises InputError if an earlier input has another size."""
     for axis, (dim, size) in enumerate(zip(tensor.shape or (), shape, strict=False)):
         if isinstance(dim, str):
             first, owner = symbols.setdefault(dim, (size, tensor.name))

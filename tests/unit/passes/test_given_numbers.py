@@ -11,6 +11,7 @@ from tests.kernel_runner import lower_graph, run_graph
 import treadle
 from treadle import dtypes
 from treadle.codegen import target as targets
+from treadle.compile import runner_of
 from treadle.dtypes import DType
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
@@ -91,7 +92,7 @@ def test_sessions_that_differ_by_a_number_compile_one_kernel(monkeypatch: pytest
     """
     monkeypatch.setenv("TREADLE_CACHE", "off")
     sessions = [treadle.Session(_graph(_scaled(dtypes.f32, 2.1 + 0.1 * number, 0.3), (64,))) for number in range(4)]
-    sets = [session._plans.all()[0].executable.layout.kept.kernels for session in sessions]  # type: ignore[attr-defined]
+    sets = [runner_of(session).plans.all()[0].executable.layout.kept.kernels for session in sessions]  # type: ignore[attr-defined]
     assert [one.compiled for one in sets[1:]] == [0, 0, 0]
     x = np.arange(64, dtype=np.float32)
     outputs = [session.run({"x": x})["y"] for session in sessions]

@@ -15,8 +15,9 @@ from tests.models import small
 from tests.unit.runtime.slow_models import X, python_tasks
 
 import treadle
-from treadle.compile import Restored, names_of
+from treadle.compile import runner_of
 from treadle.errors import ThreadSettingError
+from treadle.model_compiler import Restored, names_of
 from treadle.runtime.caps import checked_caps, in_force
 
 SETTLED_NS = 30_000_000
@@ -241,7 +242,7 @@ def test_caps_reach_a_model_that_is_kept_in_its_compiled_form(tmp_path):
     path.write_bytes(model.SerializeToString())
     treadle.Session(path)
     session = treadle.Session(path, node_intra_op={"product1": 1})
-    assert isinstance(session._plans.all()[0], Restored)
+    assert isinstance(runner_of(session).plans.all()[0], Restored)
     path.unlink()
     treadle.threads.set(intra_op=3, inter_op=1)
 

@@ -7,8 +7,9 @@ import pytest
 from tests.models import small
 
 import treadle
+from treadle.compile import runner_of
 from treadle.errors import InputError
-from treadle.runtime.session import Plans
+from treadle.runtime.plans import Plans
 
 
 def feed(rows: int) -> dict[str, np.ndarray]:
@@ -74,7 +75,7 @@ def test_a_run_tells_which_plan_is_used_all_the_time(monkeypatch: pytest.MonkeyP
         s.run_async(feed(rows)).result()
         s.run(feed(3))
 
-    assert s._last.plan in s._plans.all()
+    assert runner_of(s).recent.plan in runner_of(s).plans.all()
 
 
 def test_shapes_that_cannot_be_compiled_leave_nothing() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import treadle
 from treadle import dtypes
+from treadle.compile import runner_of
 from treadle.errors import InputError
 from treadle.graph.graph import Graph
 
@@ -25,7 +26,7 @@ def test_what_was_prepared_computes_as_run_does() -> None:
     """
     made = session()
     a, b = np.random.default_rng(0).random((4, 3), np.float32), np.ones(3, np.float32)
-    run = made.prepared({"b": b, "a": a})
+    run = runner_of(made).prepare({"b": b, "a": a})
     for scale in (1, 2):
         wanted = list(made.run({"a": a * scale, "b": b}).values())
         found = run([a * scale, b])
@@ -38,7 +39,7 @@ def test_arrays_that_do_not_fit_are_refused_when_a_run_is_prepared() -> None:
     As run refuses them.
     """
     with pytest.raises(InputError, match="axis 1 must be 3"):
-        session().prepared({"a": np.ones((4, 2), np.float32), "b": np.ones(3, np.float32)})
+        runner_of(session()).prepare({"a": np.ones((4, 2), np.float32), "b": np.ones(3, np.float32)})
 
 
 def test_a_run_goes_from_addresses_to_addresses() -> None:
@@ -47,7 +48,7 @@ def test_a_run_goes_from_addresses_to_addresses() -> None:
     """
     made = session()
     a, b = np.random.default_rng(0).random((4, 3), np.float32), np.ones(3, np.float32)
-    run = made.prepared_at({"a": a, "b": b})
+    run = runner_of(made).prepare_at({"a": a, "b": b})
     assert run is not None
     into = np.zeros((2, 6, 3), np.float32)
     run([a.ctypes.data, b.ctypes.data, into[0, 1].ctypes.data, into[1, 1].ctypes.data], (a, b, into))
@@ -61,4 +62,4 @@ def test_outputs_in_lent_memory_have_no_addresses_of_their_own() -> None:
     """
     Large ones share blocks, in memory of earlier ones.
     """
-    assert session().prepared_at({"a": np.ones((40_000, 3), np.float32), "b": np.ones(3, np.float32)}) is None
+    assert runner_of(session()).prepare_at({"a": np.ones((40_000, 3), np.float32), "b": np.ones(3, np.float32)}) is None

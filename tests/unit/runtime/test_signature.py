@@ -4,23 +4,23 @@ import numpy as np
 import pytest
 
 from treadle.errors import InputError
-from treadle.runtime.signature import Familiar, Signature, Tensor
+from treadle.runtime.signature import CachedSignature, Interface, Tensor
 
 F32 = np.dtype(np.float32)
-SIGNATURE = Signature((Tensor("a", F32, ("n", 3)), Tensor("b", F32, (2,))), ())
+INTERFACE = Interface((Tensor("a", F32, ("n", 3)), Tensor("b", F32, (2,))), ())
 A, B = np.ones((4, 3), np.float32), np.ones(2, np.float32)
 
 
 @pytest.fixture
-def familiar() -> Familiar:
-    return Familiar(SIGNATURE.inputs, SIGNATURE.arrays({"a": A, "b": B}))
+def cached() -> CachedSignature:
+    return CachedSignature(INTERFACE.inputs, INTERFACE.arrays({"a": A, "b": B}))
 
 
-def test_the_same_kind_of_arrays_is_taken_as_it_is(familiar: Familiar) -> None:
+def test_the_same_kind_of_arrays_is_taken_as_it_is(cached: CachedSignature) -> None:
     """
     They come in the order of the inputs, not copied, whatever the order of the mapping.
     """
-    found = familiar.arrays({"b": B, "a": A})
+    found = cached.arrays({"b": B, "a": A})
 
     assert found is not None
     assert found[0] is A
@@ -44,18 +44,18 @@ def test_the_same_kind_of_arrays_is_taken_as_it_is(familiar: Familiar) -> None:
     ],
     ids=str,
 )
-def test_whatever_differs_gets_a_closer_look(familiar: Familiar, given: object) -> None:
+def test_whatever_differs_gets_a_closer_look(cached: CachedSignature, given: object) -> None:
     """
     Another name, number, shape, dtype, byte order, memory order or kind of object is left to the full check.
     """
-    assert familiar.arrays(given) is None
+    assert cached.arrays(given) is None
 
 
 def test_lists_of_text_and_bytes_are_strings() -> None:
     """
     Bytes are UTF-8, beside str too.
     """
-    signature = Signature((Tensor("x", np.dtype(object), (2,)),), ())
+    signature = Interface((Tensor("x", np.dtype(object), (2,)),), ())
 
     (array,) = signature.arrays({"x": ["a", b"caf\xc3\xa9"]})
 
@@ -66,7 +66,7 @@ def test_an_element_that_is_no_text_is_named() -> None:
     """
     By its place.
     """
-    signature = Signature((Tensor("x", np.dtype(object), (2,)),), ())
+    signature = Interface((Tensor("x", np.dtype(object), (2,)),), ())
 
     with pytest.raises(InputError, match=r"wanted strings .*, got int at \[1\]"):
         signature.arrays({"x": ["a", 1]})

@@ -6,6 +6,7 @@ import pytest
 from tests.models import small
 
 from treadle import Session
+from treadle.compile import runner_of
 from treadle.tune.choose import AUTOMATIC, Choice, beside, choose, hopeless
 from treadle.tune.measure import Timings
 from treadle.tune.space import Limits, grid
@@ -107,7 +108,7 @@ def test_work_beside_the_longest_path_is_that_of_independent_ops(model, independ
     A chain has none, whether it was compiled now or found on disk.
     """
     for _ in range(2):
-        layout = Session(model.SerializeToString()).layout_for(small.inputs_for(model))
+        layout = runner_of(Session(model.SerializeToString())).layout_for(small.inputs_for(model))
 
         assert layout is not None
         assert (beside(layout) > 0.1) == independent
@@ -120,4 +121,4 @@ def test_a_graph_in_several_parts_has_no_one_layout() -> None:
     """
     model = small.data_dependent()
 
-    assert Session(model).layout_for(small.inputs_for(model)) is None
+    assert runner_of(Session(model)).layout_for(small.inputs_for(model)) is None

@@ -20,6 +20,7 @@ from treadle.cli.model import (
 )
 from treadle.cli.output import check_writable, duration, number, print_json, table
 from treadle.codegen.target import detect
+from treadle.compile import runner_of
 from treadle.errors import InputError
 from treadle.frontends.origin import file_digest
 from treadle.runtime.threads import process
@@ -91,7 +92,7 @@ def tune(
         digest = _digest_to_save(model) if save else ""
         tried = grid(available.intra_op)
         same, timings = _measured(lambda limits: session.run(feed, **limits._asdict()), tried, seconds)
-        layout = session.layout_for(feed)
+        layout = runner_of(session).layout_for(feed)
         choice = choose(timings, available.intra_op, None if layout is None else beside(layout))
         clients = _throughputs(session, feed, available.intra_op, seconds) if with_clients else []
     report = _report(model, timings, tried, choice) | {

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from treadle.compile import Session
+from treadle.compile import Session, runner_of
 from treadle.frontends.torch.dtypes import CORE
 
 _guards: Any = torch._C._dynamo.guards
@@ -57,7 +57,7 @@ def direct(
     """What runs `session` for tensors like these, which gave these arrays and results; None where it cannot."""
     if not _HAS_ALL or not all(map(_is_plain, (*tensors, *results))):
         return None
-    fill = session.prepared_at(arrays)
+    fill = runner_of(session).prepare_at(arrays)
     return None if fill is None else Direct(fill, tensors, results)
 
 

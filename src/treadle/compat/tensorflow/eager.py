@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, NoReturn
 from treadle import dtypes
 from treadle.compat.calls import PROVIDER_OPS
 from treadle.compat.tensorflow.errors import InvalidArgumentError, from_treadle_error, python_cause
-from treadle.compile import Session
+from treadle.compile import Session, runner_of
 from treadle.errors import TreadleError
 from treadle.frontends.tensorflow.emitter import Emitter, NeedsShapeError
 from treadle.graph.graph import Graph
@@ -33,7 +33,7 @@ class Compiled(NamedTuple):
 
     `inputs` names the operands that are not constants, `outputs` the results; `many` says whether these are a list.
     `provider` is the provider of matrix products it was compiled for, None if it has none. `direct` runs it on a list of
-    operands (see Session.prepared).
+    operands (see Runner.prepare).
     """
 
     session: Session
@@ -114,7 +114,7 @@ def _compiled(op: Any, emit: Emit, arrays: Sequence[Array], fixed: Sequence[bool
         provider = None
     session = Session(graph)
     inputs = [value.name for value in graph.inputs]
-    direct = session.prepared(dict(zip(inputs, varying, strict=True)))
+    direct = runner_of(session).prepare(dict(zip(inputs, varying, strict=True)))
     compiled = Compiled(session, inputs, [value.name for value in results], many, provider, direct)
     _cache.put(key, compiled)
     return compiled, varying

@@ -18,13 +18,14 @@ from treadle.compat.tensorflow.graph import Operation
 from treadle.compat.tensorflow.stage import StageEmitter
 from treadle.compat.tensorflow.state import RUNS, Run
 from treadle.compat.tensorflow.tensor import Tensor
-from treadle.compile import Session
+from treadle.compile import Session, runner_of
 from treadle.errors import ShapeError
 from treadle.frontends.tensorflow.emitter import NeedsShapeError
 from treadle.graph.shape import is_static
 from treadle.graph.value import Value
 from treadle.lru import LRU
 from treadle.ops.op import Array
+from treadle.runtime.runner import Runner
 
 Held = dict[Any, Array | None]
 """The values of variables when a stage begins; None for those that have none."""
@@ -69,7 +70,7 @@ class Direct:
     """
 
     shapes: tuple[tuple[int, ...], ...]
-    session: Session
+    runner: Runner
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -106,7 +107,7 @@ class Program:
         """As `run`, as a part of the run around it: from arrays in the order of what is given to those of what is wanted."""
         direct = self._direct
         if direct is not None and direct.shapes == tuple([array.shape for array in arrays]):
-            made = direct.session.run_listed_part(
+            made = direct.runner.run_nested(
                 [arrays[place] if place >= 0 else np.array(run.number, np.int64) for place in direct.inputs]
             )
             return [made[place] if place >= 0 else arrays[-1 - place] for place in direct.outputs]
@@ -128,7 +129,7 @@ class Program:
         places.update((tensor, -1 - place) for place, tensor in enumerate(self.given))
         return Direct(
             tuple(array.shape for array in arrays.values()),
-            stage.session,
+            runner_of(stage.session),
             tuple(given.get(tensor.name, -1) for tensor in stage.session.inputs),
             tuple(places[tensor] for tensor in self._outputs),
         )

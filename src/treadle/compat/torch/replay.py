@@ -15,6 +15,7 @@ from treadle.compat.torch import bounds
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.recording import Ran
 from treadle.compat.torch.tensor import Tensor
+from treadle.compile import runner_of
 from treadle.errors import KernelError
 from treadle.ops.op import Array
 from treadle.runtime import providers
@@ -89,7 +90,7 @@ class Replay:
         self._plainly = not self._written and all(
             type(each) is int and arguments[each].is_contiguous() for each in self._fed
         )
-        self._run = None if session is None or ran is None else session.prepared(ran.feed())
+        self._run = None if session is None or ran is None else runner_of(session).prepare(ran.feed())
         self._provider = providers.current().name if ran is not None and PROVIDER_OPS & ran.ops else None
 
     def run(self, tensors: Sequence[Tensor]) -> Any:

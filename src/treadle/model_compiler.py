@@ -1,0 +1,242 @@
+"""The private half of a session that compiles its model, or reads the artifact of an earlier compile.
+
+Modules that compile are imported when something has to be compiled: a model with an artifact on disk is ready before
+they would be.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treadle import _native, knobs
+from treadle.codegen.artifact import Artifact, artifact_key
+from treadle.codegen.out_of_process import load_or_compile
+from treadle.errors import InputError
+from treadle.frontends.origin import Origin, file_digest
+from treadle.graph.graph import Graph
+from treadle.graph.template import Template
+from treadle.runtime.caps import NodeCaps, checked_caps, in_force
+from treadle.runtime.control import PLAIN, Request
+from treadle.runtime.executable import Executable
+from treadle.runtime.limits import Setting
+from treadle.runtime.plans import Plans, Runnable
+from treadle.runtime.runner import Runner
+from treadle.runtime.signature import CallSignature, Interface, dtype_of, interface_of, shape_of
+from treadle.runtime.topology import Topology
+
+if TYPE_CHECKING:
+    from treadle.codegen.artifact_writer import ArtifactWriter
+    from treadle.driver import Options
+    from treadle.passes.base import Math, Precision
+    from treadle.plan.plan import Plan
+    from treadle.plan.target import Target
+    from treadle.provider import Provider
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int], None]
+"""(kernels done, kernels in all), called while kernels are compiled."""
+
+AT_CONSTRUCTION = "Session(node_intra_op=)"
+"""The source of caps that a session is made with, for messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompileSettings:
+    """How a session compiles: the target, the arithmetic, and the provider of matrix products (None: treadle).
+
+    `nested` returns the runner of a branch's or loop's body.
+    """
+
+    target: Target
+    math: Math
+    precision: Precision
+    provider: Provider | None
+    progress: Progress | None
+    nested: Callable[[Any], Runner]
+
+    def artifact_key(self, origin: Origin) -> str | None:
+        """Return the artifact's name in the cache folder; None if such a model has no artifact."""
+        if origin.digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
+            return None
+        return artifact_key(origin.digest, self._arithmetic, self.target)
+
+    def find_artifact(self, model: Any, origin: Origin, key: str) -> Artifact | None:
+        """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
+        source = model if origin.path is None else origin.path
+        return load_or_compile(source, key, self.target, self._arithmetic, self.progress)
+
+    def options(self, caps: NodeCaps, artifact_writer: ArtifactWriter | None = None) -> Options:
+        """Return the driver's options."""
+        from treadle.driver import Options
+
+        return Options(
+            target=self.target,
+            math=self.math,
+            progress=self.progress,
+            nested=self.nested,
+            precision=self.precision,
+            provider=self.provider,
+            caps=caps,
+            artifact_writer=artifact_writer,
+        )
+
+    @property
+    def _arithmetic(self) -> dict[str, str]:
+        return {"math": self.math, "precision": self.precision}
+
+
+def tuned_limits(
+    settings: str | os.PathLike[str], model: Any, origin: Origin, target: Target, topology: Topology
+) -> dict[str, Setting]:
+    """Return the limits in the file `settings` for `model` on this machine.
+
+    Raises SettingsFileError if the file is damaged, or of another model or machine; ModelError if the model cannot be read.
+    """
+    from treadle.runtime.tuned import machine, read_tuned
+
+    tuned, file = read_tuned(settings), os.fsdecode(settings)
+    digest = origin.digest or file_digest(model)
+    if digest is None:
+        origin.load()  # raises if the model cannot be read
+    tuned.must_fit(file, digest, machine(target.isa, topology))
+    return tuned.limits(f"Session(settings={file!r})", topology)
+
+
+class ModelCompiler:
+    """Compiles one model for the signatures and outputs of its session's runs.
+
+    It refers neither to the session nor to its plans, which refer to it.
+    """
+
+    def __init__(self, model: Any, origin: Origin, settings: CompileSettings, caps: NodeCaps) -> None:
+        """Find the model's artifact, or read the model. Raises ModelError if it cannot be used."""
+        self._origin = origin
+        self._settings = settings
+        self._caps = caps
+        self._graph: Graph | None = None
+        self._artifact_writer: ArtifactWriter | None = None
+        key = settings.artifact_key(origin)
+        self._artifact = None if key is None else settings.find_artifact(model, origin, key)
+        source = origin.load() if self._artifact is None else self._artifact
+        self._is_template = isinstance(source, Template)
+        self._new_artifact = key if isinstance(source, Graph) and not source.files else None
+        self.interface: Interface
+        """The inputs and outputs of the model."""
+        self.nodes: tuple[str, ...] | None
+        """The names of the nodes; None until the model has a graph."""
+        if isinstance(source, Artifact):
+            self.interface, self.nodes = source.interface, source.nodes
+        else:
+            self.interface = interface_of(source, objects=source is model)
+            self.nodes = None if isinstance(source, Template) else names_of(source)
+        checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
+
+    @property
+    def graph(self) -> Graph:
+        """The model's graph; of a template, the one built last. Raises InputError if none was built."""
+        if self._graph is None:
+            source = self._origin.load()
+            if isinstance(source, Template):
+                raise InputError(
+                    "the model has no graph before it meets inputs: its dtypes and shapes follow from theirs"
+                )
+            self._graph = source
+        return self._graph
+
+    def compile_declared(self, plans: Plans) -> None:
+        """Have `plans` compile the model if its inputs have no open dimension; write its artifact if there is none."""
+        shapes = self.interface.fixed_shapes
+        if shapes is None or self._is_template:
+            return
+        outputs = self.interface.select(None)
+        if self._new_artifact is None:
+            plans.get(shapes, outputs)
+            return
+        from treadle.codegen.artifact_writer import ArtifactWriter
+        from treadle.driver import Compiled
+
+        with closing(ArtifactWriter(self._new_artifact)) as self._artifact_writer:
+            runnable = plans.get(shapes, outputs)
+            if isinstance(runnable, Compiled) and self._origin.is_unchanged():
+                self._artifact_writer.store(Artifact(self.interface, runnable.executable, self.nodes or ()))
+        self._artifact_writer = None
+
+    def compile(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
+        """Return what computes `outputs` for inputs of this signature: the artifact once, else a fresh compile."""
+        if self._is_template:
+            return self._compile_template(signature, outputs)
+        artifact, self._artifact = self._artifact, None
+        if artifact is None:
+            return self._compile_graph(signature, outputs)
+        self._caps.follow(artifact.executable)
+        return Restored(artifact.executable, partial(self._compile_graph, signature, outputs))
+
+    def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
+        from treadle.driver import compile_for
+
+        options = self._settings.options(self._caps, self._artifact_writer)
+        return compile_for(self.graph, options, [shape_of(each) for each in signature], outputs)
+
+    def _compile_template(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
+        from treadle.driver import compile_for
+
+        template = self._origin.load()
+        assert isinstance(template, Template)
+        inputs = [
+            (dtype_of(each, value), shape_of(each)) for value, each in zip(template.inputs, signature, strict=True)
+        ]
+        self._graph = graph = template.build(inputs)
+        self.nodes = names_of(graph)
+        checked_caps(self._caps.get(), self.nodes, AT_CONSTRUCTION)
+        return compile_for(graph, self._settings.options(self._caps), [shape for _, shape in inputs], outputs)
+
+    def plans_of(self, runnables: Sequence[Runnable]) -> list[Plan]:
+        """Return the plans of `runnables`, first stage first, with the caps in force."""
+        plans = [plan for runnable in runnables for plan in plans_of(runnable)]
+        caps = self._caps.get()
+        return [
+            replace(plan, calls=[replace(call, caps=in_force(call.caps, caps)) for call in plan.calls])
+            for plan in plans
+        ]
+
+
+@dataclass(slots=True)
+class Restored:
+    """An executable from disk. `compile_` compiles the model in this process, to show its plan."""
+
+    executable: Executable
+    compile_: Callable[[], Runnable]
+    _compiled: Runnable | None = None
+
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+        """Run the executable."""
+        return self.executable.run(inputs, team, request)
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        self.executable.trim()
+
+    def compiled(self) -> Runnable:
+        """Return the same, compiled in this process."""
+        if self._compiled is None:
+            self._compiled = self.compile_()
+        return self._compiled
+
+
+def plans_of(runnable: Runnable) -> list[Plan]:
+    """Return the plans of one compile, first stage first."""
+    from treadle import driver
+
+    return driver.plans_of(runnable.compiled() if isinstance(runnable, Restored) else runnable)
+
+
+def names_of(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the nodes."""
+    return tuple(node.name for node in graph.nodes)

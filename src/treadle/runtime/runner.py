@@ -1,0 +1,160 @@
+"""The private half of a session: from a run's arguments to its plan, and from there to a team."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from treadle import _native, knobs
+from treadle.runtime.control import PART, CancelToken, Request
+from treadle.runtime.plans import Compile, Plans, Runnable
+from treadle.runtime.pool import threads_of
+from treadle.runtime.run_options import RunOptions, check_names, request_of
+from treadle.runtime.signature import CachedSignature, Interface
+from treadle.runtime.threads import Threads
+
+if TYPE_CHECKING:
+    from treadle.runtime.executable import Executable, Layout
+    from treadle.runtime.futures import RunFuture
+
+Array = np.ndarray[Any, Any]
+
+
+class RecentRun(NamedTuple):
+    """The last run of a session: its `outputs` argument, the outputs' names, its signature, and its plan.
+
+    A run with the same `outputs` and a matching signature uses the plan at once.
+    """
+
+    outputs: list[str] | None
+    names: tuple[str, ...]
+    signature: CachedSignature
+    plan: Runnable
+
+
+class Runner:
+    """Runs a model: checks the arrays, finds the plan for their signature, and runs it on a team.
+
+    Sessions, facades and the command line use it; threads may share it. It does not refer to the session, so plans that
+    call Python functions keep no cycle alive.
+    """
+
+    def __init__(self, interface: Interface, compile_: Compile, threads: Threads, common: _native.RunLimits) -> None:
+        self.interface = interface
+        self.threads = threads
+        self.plans = Plans(compile_, knobs.get("TREADLE_PLAN_CACHE"))
+        self.request = Request(common=common)
+        self.recent: RecentRun | None = None
+
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, threads: Threads, request: Request
+    ) -> dict[str, Array]:
+        """Return the named `outputs` (all for None) for `inputs`, computed on the team of `threads`."""
+        recent = self.recent
+        try:
+            same = recent is not None and (outputs is None or type(outputs) is list) and outputs == recent.outputs
+        except Exception:  # noqa: BLE001 - a value without a truth when compared is no name: select() raises
+            same = False
+        if same and recent is not None:
+            arrays = recent.signature.arrays(inputs)
+            if arrays is not None:
+                return dict(zip(recent.names, recent.plan.run(arrays, threads.team(), request), strict=True))
+        names = self.interface.select(outputs)
+        arrays = self.interface.arrays(inputs)
+        signature = self.interface.signature(arrays)
+        plan = self.plans.get(signature, names)
+        self.plans.hot = (signature, names)
+        argument = None if outputs is None else list(outputs)
+        self.recent = RecentRun(argument, names, self.interface.cached_signature(arrays), plan)
+        return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
+
+    def run_with(
+        self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, options: RunOptions
+    ) -> dict[str, Array]:
+        """Return what run() does, with the options of `Session.run`."""
+        check_names(options, "Session.run")
+        request = request_of(options, self.request)
+        return self.run(inputs, outputs, self._threads_for(options, "run"), request)
+
+    def run_async(self, inputs: Mapping[str, Any], outputs: Sequence[str] | None, options: RunOptions) -> RunFuture:
+        """Start a run in the background and return its future."""
+        from treadle.runtime.futures import RunFuture
+
+        check_names(options, "Session.run_async")
+        token = options.get("cancel")
+        if token is None:
+            token = options["cancel"] = CancelToken()
+        own = _native.RunLimits()
+        request = request_of(options, self.request, own)
+        threads = self._threads_for(options, "run_async")
+        arrays, names = self.interface.arrays(inputs), self.interface.select(outputs)
+        background = threads.background()
+        future = RunFuture(token, background, own, threads)
+        slots = max(threads.team().limits)
+        background.submit(future, request, lambda: self._run_arrays(arrays, names, threads, request), slots)
+        return future
+
+    def _threads_for(self, options: RunOptions, function: str) -> Threads:
+        pool = options.get("pool")
+        return self.threads if pool is None else threads_of(pool, f"{function}(pool=)")
+
+    def _run_arrays(
+        self, arrays: list[Array], names: tuple[str, ...], threads: Threads, request: Request
+    ) -> dict[str, Array]:
+        plan = self.plans.get(self.interface.signature(arrays), names)
+        return dict(zip(names, plan.run(arrays, threads.team(), request), strict=True))
+
+    def run_nested(self, arrays: Sequence[Array]) -> list[Array]:
+        """Return all outputs, in their order, for `arrays` in the order of the inputs.
+
+        It is a part of the run around the calling step: on that run's team, within its limits.
+        """
+        recent = self.recent
+        if recent is not None and recent.outputs is None and recent.signature.matches(arrays):
+            return recent.plan.run(arrays, self.threads.team(), PART)
+        names = (tensor.name for tensor in self.interface.inputs)
+        return list(self.run(dict(zip(names, arrays, strict=True)), None, self.threads, PART).values())
+
+    def prepare(self, inputs: Mapping[str, Any]) -> Callable[[Sequence[Array]], list[Array]]:
+        """Return a function from arrays in the order of the inputs to all outputs in their order.
+
+        Its arrays must have the shapes of `inputs`, be C-contiguous and of the declared dtypes; it does not check them.
+        Raises InputError if `inputs` do not fit.
+        """
+        plan = self.plan_for(inputs)
+        return lambda arrays: plan.run(arrays, self.threads.team(), self.request)
+
+    def prepare_at(self, inputs: Mapping[str, Any]) -> Callable[[list[int], object], None] | None:
+        """Return as prepare() does a function of addresses: of the inputs, then of the outputs to write.
+
+        Its second argument is an object to keep alive meanwhile. None for a plan of several stages, and for one whose
+        outputs lie in shared blocks.
+        """
+        executable = self._executable_for(inputs)
+        if executable is None or not executable.takes_addresses:
+            return None
+        run_at, team, request, layout = executable.run_at, self.threads.team, self.request, executable.layout
+        return lambda addresses, keep: run_at(addresses, team(), request, (keep, layout))
+
+    def plan_for(self, inputs: Mapping[str, Any]) -> Runnable:
+        """Return the plan that computes all outputs from `inputs`; compile it if there is none."""
+        return self.plans.get(self.interface.signature(self.interface.arrays(inputs)), self.interface.select(None))
+
+    def layout_for(self, inputs: Mapping[str, Any]) -> Layout | None:
+        """Return the layout of the plan for `inputs`; None for a plan of several stages."""
+        executable = self._executable_for(inputs)
+        return None if executable is None else executable.layout
+
+    def _executable_for(self, inputs: Mapping[str, Any]) -> Executable | None:
+        executable: Executable | None = getattr(self.plan_for(inputs), "executable", None)
+        return executable
+
+    def trim(self) -> None:
+        """Free the memory that no run uses at the moment."""
+        plans, recent = self.plans.all(), self.recent
+        if recent is not None and recent.plan not in plans:  # dropped, but the next run may use it
+            plans.append(recent.plan)
+        for plan in plans:
+            plan.trim()
