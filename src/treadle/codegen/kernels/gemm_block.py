@@ -15,10 +15,8 @@ from treadle.codegen.emit.types import I8
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.codegen.emit.vnni import load_vnni_left, vnni_dot, vnni_right
 from treadle.dtypes import DType
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
-
-UNROLL = 4
-"""Steps of the depth in one turn of the loop."""
 
 _ROWS_A_POINTER = 3
 """Rows p, p + stride and p + 2 * stride are addressed by one register for p and one for the stride."""

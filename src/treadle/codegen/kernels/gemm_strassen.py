@@ -19,10 +19,11 @@ from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.types import I8, I64
 from treadle.codegen.emit.vectors import constant
 from treadle.codegen.kernels.conv_strassen_sums import left_sums, results
-from treadle.codegen.kernels.gemm_block import UNROLL, Ahead, Factors, RegisterBlock
+from treadle.codegen.kernels.gemm_block import Ahead, Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_rows import RowBlocks
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
 
 SUM_ARGS = (

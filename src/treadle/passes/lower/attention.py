@@ -12,8 +12,8 @@ from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.register_block import UNROLL
 
-_UNROLL = 4
 _POWER_NS = 5.0
 """Time of the softmax of one vector of scores."""
 
@@ -92,8 +92,8 @@ def _spec(
         whole_tiles=whole_queries and products.width % lanes == 0,
         unit_depth=products.k.column == 1,
         unit_column=products.v.column == 1,
-        whole_depth=depth % _UNROLL == 0,
-        whole_keys=(products.keys // 2 if products.pairs else products.keys) % _UNROLL == 0,
+        whole_depth=depth % UNROLL == 0,
+        whole_keys=(products.keys // 2 if products.pairs else products.keys) % UNROLL == 0,
         batch_rank=len(products.batch),
         safe=bool(node.attrs.get("safe")),
         epilogue=node.attrs.get("epilogue"),

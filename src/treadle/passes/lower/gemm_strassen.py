@@ -12,9 +12,9 @@ from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
 from treadle.passes.lower.gemm_operands import Operands
 from treadle.passes.lower.gemm_right import matrices_of
 from treadle.passes.lower.gemm_strassen_cut import PRODUCTS, Cut, choose_cut, cost
-from treadle.passes.lower.gemm_tiles import UNROLL
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from treadle.passes.lower.base import BYTES_PER_NS, MAX_CHUNKS
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
 
 MAX_ROWS = 9
@@ -18,9 +19,6 @@ _BUSY = 12
 _SHORT = 128
 _UNEVEN = 1.03
 """What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
-
-UNROLL = 4
-"""Steps of the depth in one turn of a block's loop."""
 
 _MOST_SHARERS = 16
 """Where more blocks than this use a panel, the first one's wait for it counts little."""

@@ -13,10 +13,11 @@ from treadle.passes.lower.conv_tiles import sum_registers
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
 from treadle.passes.lower.gemm_strassen import lower_strassen_product
-from treadle.passes.lower.gemm_tiles import UNROLL, Grid, Tile, choose_grid, choose_part, choose_tile, panels_ahead
+from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, panels_ahead
 from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import Target
 
 _DTYPES = (f32, f64, i32, i64, u32, u64)
