@@ -18,7 +18,7 @@ from treadle.ops.table import OPS
 from treadle.passes.lower.base import LowerContext, nbytes
 from treadle.passes.lower.table import LOWERINGS
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.copy_bytes import CopyBytesArgs, CopyBytesSpec
 from treadle.plan.target import Target
 from treadle.provider import Provider
 
@@ -131,8 +131,8 @@ def copy_call(ctx: LowerContext, source: Value, target: Value) -> Call:
         op="copy",
         writes=(target,),
         reads=(source,),
-        spec=KernelSpec.of("copy_bytes"),
-        args=(size, per_chunk),
+        spec=CopyBytesSpec(),
+        args=CopyBytesArgs(bytes=size, bytes_per_chunk=per_chunk),
         chunks=max(1, -(-size // per_chunk)),
         cost=ctx.flops_ns(0.0, 2 * size),
         traffic=2 * size,

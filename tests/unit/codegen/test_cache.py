@@ -16,9 +16,10 @@ from treadle.codegen import target as targets
 from treadle.codegen.cache import KernelCache, cache_folder, generator_hash, kernel_key, open_cache
 from treadle.dtypes import f32, f64
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.copy_bytes import CopyBytesSpec
 from treadle.plan.kernels.reorder import ReorderSpec
 
-_SPEC = KernelSpec.of("copy_bytes")
+_SPEC = CopyBytesSpec()
 _OTHER = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
 
 

@@ -14,10 +14,11 @@ from treadle.codegen.kernels import table
 from treadle.dtypes import f32
 from treadle.errors import InternalError
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.copy_bytes import CopyBytesSpec
 from treadle.plan.kernels.reorder import ReorderSpec
 
 _SPECS = [
-    KernelSpec.of("copy_bytes"),
+    CopyBytesSpec(),
     *(ReorderSpec(dtype=f32, block=4, side=4, to_blocked=way) for way in (True, False)),
 ]
 

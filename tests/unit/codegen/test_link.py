@@ -13,14 +13,14 @@ from treadle.codegen import build, jit
 from treadle.codegen import target as targets
 from treadle.codegen.link import LinkedCode, LinkError
 from treadle.dtypes import f32
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.copy_bytes import CopyBytesSpec
 from treadle.plan.kernels.reorder import ReorderSpec
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not targets.detect().triple.startswith("x86_64"), reason="links for x86-64 Linux only"
 )
 
-_SPEC = KernelSpec.of("copy_bytes")
+_SPEC = CopyBytesSpec()
 _CALLS = """
 declare i8* @memset(i8*, i32, i64)
 @numbers = private constant [4 x i64] [i64 3, i64 5, i64 7, i64 11]

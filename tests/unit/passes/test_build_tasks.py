@@ -8,9 +8,9 @@ from treadle.dtypes import f32
 from treadle.graph.graph import Graph
 from treadle.passes.build_tasks import build_tasks
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.copy_bytes import CopyBytesSpec
 
-SPEC = KernelSpec.of("copy_bytes")
+SPEC = CopyBytesSpec()
 
 
 def calls(costs: list[float]) -> list[Call]:

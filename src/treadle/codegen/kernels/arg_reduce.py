@@ -12,7 +12,7 @@ from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.types import I32, I64, lanes_of
 from treadle.codegen.emit.vectors import splat
 from treadle.dtypes import DType, i64
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.arg_reduce import ArgReduceArgs, ArgReduceSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,14 @@ class _Order:
         return b.or_(self.strictly(new[0], old[0]), b.and_(equal, nearer))
 
 
-def emit_arg_reduce(k: Kernel, spec: KernelSpec) -> None:
-    """y[o, i] = the position j (i64) of the extreme element of x[o, :, i]. A unit is an o.
-
-    args: units, units a chunk, length of the axis, inner length.
-    params: dtype, largest, last, single (inner length is 1).
-    """
-    dtype: DType = spec["dtype"]
-    order = _Order(k, dtype, spec["largest"], spec["last"])
+def emit_arg_reduce(k: Kernel, spec: ArgReduceSpec) -> None:
+    """y[o, i] = the position j (i64) of the extreme element of x[o, :, i]. A unit is an o."""
+    args = k.args(ArgReduceArgs[ir.Value], spec)
+    dtype, size, inner = spec.dtype, args.size, args.inner
+    order = _Order(k, dtype, spec.largest, spec.last)
     lanes = k.target.lanes(dtype) if dtype.size >= 4 else 1
-    units, per_chunk, size, inner = (k.arg(i) for i in range(4))
-    begin, end = k.chunk_range(units, per_chunk)
-    if spec["single"]:
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
+    if spec.single:
         with loop(k, begin, end, name="row") as row:
             store(k, _in_row(k, order, k.mul(row.index, size), size, lanes), k.pointer(0), row.index, i64)
         return

@@ -12,14 +12,15 @@ from treadle.codegen.emit.vectors import like
 from treadle.codegen.kernels.expr import load_value, store_value
 from treadle.codegen.kernels.fold import each_vector
 from treadle.dtypes import u8
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.byte_table import ByteTableArgs, ByteTableSpec
 
 _LANES = 64
 
 
-def emit_byte_table(k: Kernel, _spec: KernelSpec) -> None:
-    """out[i] = table[x[i]], bytes without a sign. Pointers: out, x, table. Args: elements, elements per chunk."""
-    begin, end = k.chunk_range(k.arg(0), k.arg(1))
+def emit_byte_table(k: Kernel, spec: ByteTableSpec) -> None:
+    """out[i] = table[x[i]], bytes without a sign."""
+    args = k.args(ByteTableArgs[ir.Value], spec)
+    begin, end = k.chunk_range(args.elements, args.elements_per_chunk)
     if not k.target.has_byte_permutes:
         with loop(k, begin, end, name="byte") as turn:
             number = k.b.zext(load(k, k.pointer(1), turn.index, u8), I64)

@@ -19,50 +19,39 @@ from treadle.codegen.emit.rows import copy_row, fill_row, word
 from treadle.codegen.emit.tiles import move_edge, move_tile
 from treadle.codegen.emit.vectors import take
 from treadle.dtypes import DType
-from treadle.plan.kernel_spec import KernelSpec
-
-_FIRST_AXIS = 8
-"""The number of the first argument that describes an axis."""
+from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
 
 
-def _axes(k: Kernel, rank: int) -> tuple[list[Index], list[Index], list[Index]]:
-    """Sizes, target strides and source strides of the outer axes."""
-    sizes, targets, sources = ([k.arg(_FIRST_AXIS + part * rank + i) for i in range(rank)] for part in range(3))
-    return sizes, targets, sources
-
-
-def _place(k: Kernel, at: Sequence[Index], strides: Sequence[Index], start: Index) -> Index:
+def _offset(k: Kernel, at: Sequence[Index], strides: Sequence[Index], start: Index) -> Index:
+    """start + the sum of coordinate * stride."""
     for coordinate, stride in zip(at, strides, strict=True):
         start = k.add(start, k.mul(coordinate, stride))
     return start
 
 
-def emit_copy_rows(k: Kernel, spec: KernelSpec) -> None:
+def emit_copy_rows(k: Kernel, spec: CopyRowsSpec) -> None:
     """target[offset + sum(i * t) + j] = source[offset' + sum(i * s) + j * step], for rows of j.
 
-    A unit is a row. args: units, units a chunk, the row's length, how much of it a unit does at most, by
-    how much the length falls from one place on the last outer axis to the next, step, the two offsets;
-    then sizes, target strides and source strides of the `rank` >= 1 outer axes. All in elements.
-    params: size (bytes an element), rank, step (1, 0, 2 to 4, -1; None: the argument counts).
+    A unit is a row. The length of rows falls by `fall` from one coordinate on the last outer axis to the next.
     """
-    dtype, rank, step = word(spec["size"]), spec["rank"], spec["step"]
-    units, per_chunk, length, most, fall, any_step, target_start, source_start = (k.arg(i) for i in range(_FIRST_AXIS))
-    sizes, targets, sources = _axes(k, rank)
-    begin, end = k.chunk_range(units, per_chunk)
+    dtype, step = word(spec.size), spec.step
+    args = k.args(CopyRowsArgs[ir.Value], spec)
+    sizes, targets, sources = args.sizes, args.target_strides, args.source_strides
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with segments(k, begin, end, sizes[-1]) as (outer, first, last):
         at = coordinates(k, outer, sizes[:-1])
-        target_base = _place(k, at, targets[:-1], target_start)
-        source_base = _place(k, at, sources[:-1], source_start)
+        target_base = _offset(k, at, targets[:-1], args.target_start)
+        source_base = _offset(k, at, sources[:-1], args.source_start)
         with loop(k, first, last, name="row") as row:
             target = k.at(k.pointer(0), k.add(target_base, k.mul(row.index, targets[-1])), dtype)
             source = k.at(k.pointer(1), k.add(source_base, k.mul(row.index, sources[-1])), dtype)
-            count = k.min(k.sub(length, k.mul(row.index, fall)), most)
+            count = k.min(k.sub(args.length, k.mul(row.index, args.fall)), args.most)
             if step == 1:
                 copy_row(k, target, source, count, dtype)
             elif step == 0:
                 fill_row(k, target, load(k, source, 0, dtype), count, dtype)
             else:
-                _pick_row(k, target, source, count, dtype, any_step if step is None else step)
+                _pick_row(k, target, source, count, dtype, args.step if step is None else step)
 
 
 def _pick_row(k: Kernel, target: ir.Value, source: ir.Value, count: Index, dtype: DType, step: Index) -> None:
@@ -84,25 +73,22 @@ def _pick_row(k: Kernel, target: ir.Value, source: ir.Value, count: Index, dtype
         store(k, load(k, source, k.mul(turn.index, step), dtype), target, turn.index, dtype)
 
 
-def emit_copy_tiles(k: Kernel, spec: KernelSpec) -> None:
+def emit_copy_tiles(k: Kernel, spec: CopyTilesSpec) -> None:
     """target[offset + sum(i * t) + b * tb + a] = source[offset' + sum(i * s) + a * sa + b], by square tiles.
 
-    A unit is `group` tiles side by side along b: the source is read in runs of several cache lines. args: units, units a chunk, the ranges of a and of b, sa, tb, the two offsets; then
-    sizes, target strides and source strides of the `rank` outer axes. params: size (bytes an element), rank.
+    A unit is `group` tiles side by side along b: the source is read in runs of several cache lines.
     """
-    dtype, rank, side, group = word(spec["size"]), spec["rank"], spec["side"], spec["group"]
-    units, per_chunk, size_a, size_b, source_a, target_b, target_start, source_start = (
-        k.arg(i) for i in range(_FIRST_AXIS)
-    )
-    sizes, targets, sources = _axes(k, rank)
+    dtype, side, group = word(spec.size), spec.side, spec.group
+    args = k.args(CopyTilesArgs[ir.Value], spec)
+    size_a, size_b, source_a, target_b = args.size_a, args.size_b, args.source_a, args.target_b
     tiles_a = k.max(k.div(k.add(size_a, side - 1), side), 1)
     groups_b = k.max(k.div(k.add(size_b, side * group - 1), side * group), 1)
-    begin, end = k.chunk_range(units, per_chunk)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with segments(k, begin, end, tiles_a) as (outer, first, last):
-        at = coordinates(k, k.div(outer, groups_b), sizes)
+        at = coordinates(k, k.div(outer, groups_b), args.sizes)
         group_begin = k.mul(k.rem(outer, groups_b), side * group)
-        target_base = _place(k, at, targets, target_start)
-        source_base = _place(k, at, sources, source_start)
+        target_base = _offset(k, at, args.target_strides, args.target_start)
+        source_base = _offset(k, at, args.source_strides, args.source_start)
         group_end = k.min(size_b, k.add(group_begin, side * group))
         with loop(k, first, last, name="tile") as tile, loop(k, group_begin, group_end, side, name="b") as place:
             a, b = k.mul(tile.index, side), place.index

@@ -13,86 +13,67 @@ from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.expr import emit_expr, given_values, load_value, store_value
 from treadle.codegen.kernels.fold import each_vector
 from treadle.graph.expr import Expr
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.elementwise import ElementwiseArgs, ElementwiseSpec, FlatElementwiseArgs, FlatElementwiseSpec
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """What all rows of one kernel share.
+    """What all rows of one kernel share: its parameters, and the values of its `given` steps in every lane."""
 
-    `steady` says of each operand whether it is one value a row, `given` are numbers of the program that the call brings.
-    """
-
-    expr: Expr
-    lanes: int
-    unroll: int
-    steady: tuple[bool, ...]
+    spec: FlatElementwiseSpec
     given: list[ir.Value]
 
 
-def emit_elementwise_flat(k: Kernel, spec: KernelSpec) -> None:
-    """Output and operands of one shape, or operands of one element.
-
-    Params: expr, lanes, unroll, steady. Pointers: results, operands. Args: elements, elements per chunk, the given numbers.
-    """
-    shared = _shared(k, spec, 2)
-    begin, end = k.chunk_range(k.arg(0), k.arg(1))
-    results, operands = _pointers(k, shared)
+def emit_elementwise_flat(k: Kernel, spec: FlatElementwiseSpec) -> None:
+    """results[i] = expr(operands[i]); operands of one element are the same for every i."""
+    args = k.args(FlatElementwiseArgs[ir.Value], spec)
+    shared = _Loop(spec, given_values(k, spec.expr, args.given, spec.lanes))
+    begin, end = k.chunk_range(args.elements, args.elements_per_chunk)
+    results, operands = _pointers(k, spec.expr)
     _emit_row(k, shared, results, operands, begin, end)
 
 
-def emit_elementwise(k: Kernel, spec: KernelSpec) -> None:
-    """Nested loops: `rank` outer dimensions, then rows, then the elements of a row.
-
-    A unit of work is some rows of one outer position, or a piece of one row.
-    Params: expr, lanes, unroll, steady, rank. Pointers: results, operands. Args: units, units per chunk,
-    elements a row, elements a piece, pieces a row, rows, rows a unit, units of rows, the outer sizes;
-    then the strides (in elements, of the outer dimensions and of the rows) of the results and of each operand; then the
-    given numbers.
-    """
-    rank = spec["rank"]
-    shared = _shared(k, spec, 8 + rank + (1 + len(spec["expr"].operands)) * (rank + 1))
-    results, operands = _pointers(k, shared)
-    begin, end = k.chunk_range(k.arg(0), k.arg(1))
+def emit_elementwise(k: Kernel, spec: ElementwiseSpec) -> None:
+    """Nested loops: `rank` outer dimensions, then rows, then the elements of a row."""
+    args = k.args(ElementwiseArgs[ir.Value], spec)
+    expr, rank = spec.expr, spec.rank
+    shared = _Loop(spec, given_values(k, expr, args.given, spec.lanes))
+    results, operands = _pointers(k, expr)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, begin, end, name="unit") as unit:
-        piece, rest = k.rem(unit.index, k.arg(4)), k.div(unit.index, k.arg(4))
-        block, rest = k.rem(rest, k.arg(7)), k.div(rest, k.arg(7))
+        piece, rest = k.rem(unit.index, args.pieces), k.div(unit.index, args.pieces)
+        block, rest = k.rem(rest, args.row_blocks), k.div(rest, args.row_blocks)
         position: list[Index] = [0] * rank
         for axis in reversed(range(rank)):
-            size = k.arg(8 + axis)
+            size = args.sizes[axis]
             position[axis], rest = (rest, 0) if axis == 0 else (k.rem(rest, size), k.div(rest, size))
-        first = k.mul(block, k.arg(6))
-        last = k.min(k.add(first, k.arg(6)), k.arg(5))
-        start = k.mul(piece, k.arg(3))
-        stop = k.min(k.add(start, k.arg(3)), k.arg(2))
-        strides = [[k.arg(8 + rank + number * (rank + 1) + axis) for axis in range(rank + 1)] for number in
-                   range(1 + len(operands))]  # fmt: skip
-        bases = [_offset(k, position, stride[:-1]) for stride in strides]
+        first = k.mul(block, args.rows_per_unit)
+        last = k.min(k.add(first, args.rows_per_unit), args.rows)
+        start = k.mul(piece, args.piece)
+        stop = k.min(k.add(start, args.piece), args.row)
+        bases = [_offset(k, position, strides[:-1]) for strides in args.strides]
         with loop(k, first, last, name="row") as row:
-            places = [k.add(base, k.mul(row.index, stride[-1])) for base, stride in zip(bases, strides, strict=True)]
-            dtypes = [shared.expr.dtype(number) for number in shared.expr.results]
+            offsets = [
+                k.add(base, k.mul(row.index, strides[-1])) for base, strides in zip(bases, args.strides, strict=True)
+            ]
+            dtypes = [expr.dtype(number) for number in expr.results]
             _emit_row(
                 k,
                 shared,
-                [k.at(pointer, places[0], dtype) for pointer, dtype in zip(results, dtypes, strict=True)],
+                [k.at(pointer, offsets[0], dtype) for pointer, dtype in zip(results, dtypes, strict=True)],
                 [
-                    k.at(pointer, place, dtype)
-                    for pointer, place, dtype in zip(operands, places[1:], shared.expr.operands, strict=True)
+                    k.at(pointer, offset, dtype)
+                    for pointer, offset, dtype in zip(operands, offsets[1:], expr.operands, strict=True)
                 ],
                 start,
                 stop,
             )
 
 
-def _shared(k: Kernel, spec: KernelSpec, given: int) -> _Loop:
-    """The loop of `spec`; arguments from number `given` on are its numbers."""
-    expr, lanes = spec["expr"], spec["lanes"]
-    return _Loop(expr, lanes, spec["unroll"], spec["steady"], given_values(k, expr, given, lanes))
-
-
-def _pointers(k: Kernel, shared: _Loop) -> tuple[list[ir.Value], list[ir.Value]]:
-    results = len(shared.expr.results)
-    operands = len(shared.expr.operands)
+def _pointers(k: Kernel, expr: Expr) -> tuple[list[ir.Value], list[ir.Value]]:
+    """Those of the results and those of the operands."""
+    results = len(expr.results)
+    operands = len(expr.operands)
     return [k.pointer(i) for i in range(results)], [k.pointer(results + i) for i in range(operands)]
 
 
@@ -107,10 +88,11 @@ def _emit_row(
     k: Kernel, shared: _Loop, results: list[ir.Value], operands: list[ir.Value], start: Index, stop: Index
 ) -> None:
     """results[i] = expr(operands[i]) for start <= i < stop"""
-    expr, lanes = shared.expr, shared.lanes
+    spec = shared.spec
+    expr, lanes = spec.expr, spec.lanes
     fixed = {
         number: _splat_value(k, operands[number], expr, number, lanes)
-        for number, steady in enumerate(shared.steady)
+        for number, steady in enumerate(spec.steady)
         if steady
     }
 
@@ -123,7 +105,7 @@ def _emit_row(
         for number, pointer, value in zip(expr.results, results, computed, strict=True):
             store_value(k, value, pointer, index, expr.dtype(number), mask)
 
-    each_vector(k, block, start, stop, lanes, shared.unroll)
+    each_vector(k, block, start, stop, lanes, spec.unroll)
 
 
 def _splat_value(k: Kernel, pointer: ir.Value, expr: Expr, number: int, lanes: int) -> ir.Value:

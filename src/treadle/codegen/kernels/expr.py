@@ -41,11 +41,10 @@ def emit_expr(
     return [values[number] for number in expr.results]
 
 
-def given_values(k: Kernel, expr: Expr, first: int, lanes: int) -> list[ir.Value]:
-    """What `expr` is given by the call: arguments from number `first` on hold the bits, each is wanted in every lane."""
+def given_values(k: Kernel, expr: Expr, given: Sequence[ir.Value], lanes: int) -> list[ir.Value]:
+    """The numbers of the `given` steps of `expr`, each in every lane; arguments `given` hold their bits."""
     values: list[ir.Value] = []
-    for step in (step for step in expr.steps if step.op == "given"):
-        bits = k.arg(first + len(values))
+    for step, bits in zip((step for step in expr.steps if step.op == "given"), given, strict=True):
         narrow = k.b.trunc(bits, ir.IntType(8 * step.dtype.size)) if step.dtype.size < 8 else bits
         values.append(splat(k, k.b.bitcast(narrow, scalar(step.dtype)) if step.dtype.is_float else narrow, lanes))
     return values

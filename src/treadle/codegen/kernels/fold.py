@@ -16,13 +16,10 @@ from treadle.codegen.emit.scalar_ops import extreme
 from treadle.codegen.emit.types import lanes_of, vector
 from treadle.codegen.emit.vectors import constant, take
 from treadle.dtypes import DType, f32, f64
+from treadle.plan.kernels.reduce import FOLDED_ROWS, FOLDED_VECTORS
 
-UNROLL = 4
-BLOCK = 128
-"""Vectors folded in f32 before the total moves to f64."""
-
-ROWS = 32
-"""Rows folded in f32 before the totals move to f64."""
+_UNROLL = 4
+"""Vectors that are folded side by side."""
 
 Read = Callable[[Index, ir.Value | None], ir.Value]
 """(index, mask of the lanes to read or None) -> a vector"""
@@ -82,9 +79,9 @@ def reader(k: Kernel, base: ir.Value, dtype: DType, lanes: int, folded: DType) -
 def fold_vectors(k: Kernel, fold: Fold, read: Read, start: Index, stop: Index, lanes: int) -> ir.Value:
     """The elements of [start, stop) folded into one vector, always in the same order."""
     neutral = fold.neutral(lanes)
-    step = lanes * UNROLL
+    step = lanes * _UNROLL
     whole = k.add(start, k.mul(k.div(k.sub(stop, start), step), step))
-    with loop(k, start, whole, step, carry=[neutral] * UNROLL, name="fold") as main:
+    with loop(k, start, whole, step, carry=[neutral] * _UNROLL, name="fold") as main:
         main.next(
             *(
                 fold.join(k, total, read(k.add(main.index, lanes * number), None))
@@ -130,8 +127,8 @@ def fold_row(
     if not long or wide == fold.dtype:
         return fold.across(k, fold_vectors(k, fold, read, start, stop, lanes)), fold.dtype
     outer = Fold(fold.how, wide)
-    with loop(k, start, stop, BLOCK * lanes, carry=[outer.neutral(lanes)], name="block") as block:
-        end = k.min(k.add(block.index, BLOCK * lanes), stop)
+    with loop(k, start, stop, FOLDED_VECTORS * lanes, carry=[outer.neutral(lanes)], name="block") as block:
+        end = k.min(k.add(block.index, FOLDED_VECTORS * lanes), stop)
         total = fold_vectors(k, fold, read, block.index, end, lanes)
         block.next(outer.join(k, block.carry[0], convert(k, total, fold.dtype, wide)))
     return outer.across(k, block.carry[0]), wide
@@ -164,8 +161,8 @@ def fold_columns(
     first, last = rows
     if wide == fold:
         return fold_rows(k, fold, parts(first, last), lanes, vectors), fold.dtype
-    with loop(k, first, last, ROWS, carry=[wide.neutral(lanes)] * vectors, name="block") as block:
-        end = k.min(k.add(block.index, ROWS), last)
+    with loop(k, first, last, FOLDED_ROWS, carry=[wide.neutral(lanes)] * vectors, name="block") as block:
+        end = k.min(k.add(block.index, FOLDED_ROWS), last)
         totals = fold_rows(k, fold, parts(block.index, end), lanes, vectors)
         block.next(
             *(

@@ -14,82 +14,80 @@ from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.fold import Fold, Rows, fold_columns
 from treadle.codegen.kernels.gather import Table
 from treadle.codegen.kernels.reduce import store_result
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.gather_reduce import GatherReduceArgs, GatherReduceSpec
 
 
-def emit_gather_reduce(k: Kernel, spec: KernelSpec) -> None:
+def emit_gather_reduce(k: Kernel, spec: GatherReduceSpec) -> None:
     """y[o, p, i, :] = the rows x[indices[o, j, i], :] for every j of piece p, times weights[o, j, i] if there are any, folded.
 
-    Every element is folded in the order of j, as by `emit_reduce_columns`. A unit is a row of y. A row is done `vectors`
-    at a time; the last ones overlap those before. While one row is added, that which is needed `ahead` rows later is
-    asked for.
-
-    Params: how, source, folded, result, lanes, long, mean (as of `emit_reduce_columns`), wide (indices are i64), weighted,
-    flat (there is one piece and one i), vectors, lines (of the cache to ask for ahead; maybe none). Pointers: y, x,
-    indices, weights.
-    Args: units, units a chunk, j in all, j a piece, pieces, the count that a mean divides by, numbers of i, elements
-    of a row >= lanes, rows of x, j of all o, ahead.
+    Every element is folded in the order of j, as by `emit_reduce_columns`. A unit is a row of y. A row is folded `vectors`
+    vectors at a time; the last ones overlap those before. While one row is folded, the row `distance` later is prefetched.
     """
-    n, piece, pieces, inner, length = k.arg(2), k.arg(3), k.arg(4), k.arg(6), k.arg(7)
-    if spec["flat"]:
-        piece, pieces, inner = n, 1, 1
-    lanes, vectors = spec["lanes"], spec["vectors"]
-    begin, end = k.chunk_range(k.arg(0), k.arg(1))
-    fold = Fold(spec["how"], spec["folded"])
+    args = k.args(GatherReduceArgs[ir.Value], spec)
+    n, length = args.n, args.length
+    piece: Index = n if spec.flat else args.piece
+    pieces: Index = 1 if spec.flat else args.pieces
+    inner: Index = 1 if spec.flat else args.inner
+    lanes, vectors = spec.lanes, spec.vectors
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
+    fold = Fold(spec.how, spec.folded)
     with loop(k, begin, end, name="bag") as bag:
         rest = k.div(bag.index, inner)
         first = k.mul(k.rem(rest, pieces), piece)
         rows = first, k.min(k.add(first, piece), n)
         before = k.mul(k.div(rest, pieces), n)
         with loop(k, 0, length, lanes * vectors, name="tile") as tile:
-            places = [k.min(k.add(tile.index, number * lanes), k.sub(length, lanes)) for number in range(vectors)]
-            picked = _Bag(k, spec, before, inner, k.rem(bag.index, inner), places)
-            totals, dtype = fold_columns(k, fold, picked.parts, rows, lanes, vectors, long=spec["long"])
-            for place, total in zip(places, totals, strict=True):
-                store_result(k, spec, total, dtype, k.add(k.mul(bag.index, length), place), None)
+            offsets = [k.min(k.add(tile.index, number * lanes), k.sub(length, lanes)) for number in range(vectors)]
+            picked = _Bag(k, spec, args, before, inner, k.rem(bag.index, inner), offsets)
+            totals, dtype = fold_columns(k, fold, picked.parts, rows, lanes, vectors, long=spec.long)
+            for offset, total in zip(offsets, totals, strict=True):
+                store_result(k, spec, args.count, total, dtype, k.add(k.mul(bag.index, length), offset), None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Bag:
-    """The rows of one bag: row j has index number (`before` + j) * `inner` + `place`. Of each the vectors at `places`."""
+    """The rows of one bag: row j has index number (`before` + j) * `inner` + `position`. Of each row the vectors at `offsets`
+    are read."""
 
     k: Kernel
-    spec: KernelSpec
+    spec: GatherReduceSpec
+    args: GatherReduceArgs[ir.Value]
     before: Index
     inner: Index
-    place: Index
-    places: list[Index]
+    position: Index
+    offsets: list[Index]
 
     @property
     def table(self) -> Table:
-        k = self.k
-        return Table(k.pointer(1), k.pointer(2), self.spec["wide"], k.arg(8), k.arg(7), self.spec["source"])
+        """The rows of x."""
+        k, spec, args = self.k, self.spec, self.args
+        return Table(k.pointer(1), k.pointer(2), spec.wide, args.size, args.length, spec.source)
 
     def parts(self, first: Index, last: Index) -> list[Rows]:
-        """The rows [first, last): those that have a row `ahead` of them, and the others."""
+        """The rows [first, last) in two parts: those whose row `distance` later exists, and the others."""
         k = self.k
-        if not self.spec["lines"]:
+        if not self.spec.lines:
             return [(first, last, self.row)]
-        turn = k.sub(k.sub(k.arg(9), k.arg(10)), self.before)
+        turn = k.sub(k.sub(self.args.total, self.args.distance), self.before)
         turn = k.max(first, k.min(turn, last))
-        return [(first, turn, self.row_and_ahead), (turn, last, self.row)]
+        return [(first, turn, self.row_and_prefetch), (turn, last, self.row)]
 
-    def row_and_ahead(self, number: Index) -> list[ir.Value]:
-        """Row `number`, asking for that which is needed `ahead` rows later."""
+    def row_and_prefetch(self, number: Index) -> list[ir.Value]:
+        """Row `number`; prefetches the row that is folded `distance` rows later."""
         k = self.k
-        self.table.prefetch(k, self._at(k.add(number, k.arg(10))), self.spec["lines"], self.places[0])
+        self.table.prefetch(k, self._at(k.add(number, self.args.distance)), self.spec.lines, self.offsets[0])
         return self.row(number)
 
     def row(self, number: Index) -> list[ir.Value]:
         """Row `number`."""
-        k, dtype, lanes = self.k, self.spec["source"], self.spec["lanes"]
+        k, dtype, lanes = self.k, self.spec.source, self.spec.lanes
         at, table = self._at(number), self.table
         start = table.start(k, at)
-        values = [load(k, table.x, k.add(start, place), dtype, lanes) for place in self.places]
-        if self.spec["weighted"]:
+        values = [load(k, table.x, k.add(start, offset), dtype, lanes) for offset in self.offsets]
+        if self.spec.weighted:
             weight = splat(k, load(k, k.pointer(3), at, dtype), lanes)
             values = [k.b.fmul(value, weight) if dtype.is_float else k.b.mul(value, weight) for value in values]
-        return [convert(k, value, dtype, self.spec["folded"]) for value in values]
+        return [convert(k, value, dtype, self.spec.folded) for value in values]
 
     def _at(self, number: Index) -> Index:
-        return self.k.add(self.k.mul(self.k.add(self.before, number), self.inner), self.place)
+        return self.k.add(self.k.mul(self.k.add(self.before, number), self.inner), self.position)

@@ -14,25 +14,22 @@ from treadle.codegen.emit.ranges import coordinates, segments
 from treadle.codegen.emit.rows import copy_row, fill_row, word
 from treadle.codegen.emit.types import I64
 from treadle.dtypes import DType, i64
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.lookup import LookupArgs, LookupSpec
 
 
-def emit_lookup(k: Kernel, spec: KernelSpec) -> None:
+def emit_lookup(k: Kernel, spec: LookupSpec) -> None:
     """y[i0, ..., i(r-1), :] = x[t0[i0] + ... + t(r-1)[i(r-1)] + :], or `value` where an entry is negative.
 
-    A unit is a row of y: all of its last table axis, each place a run of elements. The middle of a row, a
-    range of that axis in which the places follow each other in x, is copied as one run.
-    Pointers: y, x, the tables one after another (i64, in elements), value. args: units, units a chunk,
-    length of a run, begin and end of the middle; then the `rank` >= 1 sizes. params: size (bytes), rank,
-    single (runs of one element).
+    A unit is a row of y: all of its last table axis, each entry of which stands for a run of elements. The middle of a
+    row, a range of that axis whose runs follow each other in x, is copied as one run.
     """
-    units, per_chunk, run, low, high = (k.arg(i) for i in range(5))
-    sizes = [k.arg(5 + i) for i in range(spec["rank"])]
+    args = k.args(LookupArgs[ir.Value], spec)
+    run, low, high, sizes = args.run, args.low, args.high, args.sizes
     y, x, entries, value = (k.pointer(i) for i in range(4))
-    begin, end = k.chunk_range(units, per_chunk)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     tables = _Tables.of(k, entries, sizes)
-    dtype = word(spec["size"])
-    rows = _Rows(k, tables, y, x, load(k, value, 0, dtype), run, dtype, spec["single"])
+    dtype = word(spec.size)
+    rows = _Rows(k, tables, y, x, load(k, value, 0, dtype), run, dtype, spec.single)
     inner = sizes[-2] if len(sizes) > 1 else 1
     with segments(k, begin, end, inner) as (outer, first, last):
         at = coordinates(k, outer, sizes[:-2])

@@ -11,7 +11,13 @@ from treadle.codegen.emit.ranges import coordinates
 from treadle.codegen.emit.rows import copy_row
 from treadle.codegen.kernels.gather import checked_index, row_of
 from treadle.dtypes import DType
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.scatter import (
+    ScatterElementsArgs,
+    ScatterElementsSpec,
+    ScatterNdArgs,
+    ScatterNdSpec,
+    ScatterSpec,
+)
 
 
 def _combined(k: Kernel, old: ir.Value, new: ir.Value, dtype: DType, reduction: str) -> ir.Value:
@@ -29,8 +35,9 @@ def _combined(k: Kernel, old: ir.Value, new: ir.Value, dtype: DType, reduction: 
     return b.select(kept, old, new)
 
 
-def _put(k: Kernel, spec: KernelSpec, target: Index, source: Index) -> None:
-    dtype, reduction = spec["dtype"], spec["reduction"]
+def _put(k: Kernel, spec: ScatterSpec, target: Index, source: Index) -> None:
+    """y[target] = updates[source], or both combined."""
+    dtype, reduction = spec.dtype, spec.reduction
     y, updates = k.pointer(0), k.pointer(3)
     new = load(k, updates, source, dtype)
     if reduction != "none":
@@ -38,40 +45,30 @@ def _put(k: Kernel, spec: KernelSpec, target: Index, source: Index) -> None:
     store(k, new, y, target, dtype)
 
 
-def emit_scatter_elements(k: Kernel, spec: KernelSpec) -> None:
-    """y[i with coordinate `axis` replaced by indices[i]] = updates[i] or both combined, i in row-major order.
-
-    There is one chunk. args: rows of indices, length of the axis in y, stride of the axis in y; then the
-    shape of indices and the strides of y (that of the axis counts as 0).
-    Pointers: y, y again, indices, updates. params: dtype, wide, rank >= 1, reduction.
-    """
-    rank = spec["rank"]
-    rows, size, stride = (k.arg(i) for i in range(3))
-    shape, strides = ([k.arg(3 + part * rank + i) for i in range(rank)] for part in range(2))
-    with loop(k, 0, rows, name="row") as row:
+def emit_scatter_elements(k: Kernel, spec: ScatterElementsSpec) -> None:
+    """y[i with coordinate `axis` replaced by indices[i]] = updates[i] or both combined, i in row-major order."""
+    args = k.args(ScatterElementsArgs[ir.Value], spec)
+    shape, strides = args.shape, args.strides
+    with loop(k, 0, args.rows, name="row") as row:
         base: Index = 0
         for coordinate, step in zip(coordinates(k, row.index, shape[:-1]), strides, strict=False):
             base = k.add(base, k.mul(coordinate, step))
         with loop(k, 0, shape[-1], name="element") as element:
             source = k.add(k.mul(row.index, shape[-1]), element.index)
-            index = checked_index(k, k.pointer(2), source, spec["wide"], size)
-            place = k.add(k.add(base, k.mul(element.index, strides[-1])), k.mul(index, stride))
-            _put(k, spec, place, source)
+            index = checked_index(k, k.pointer(2), source, spec.wide, args.size)
+            target = k.add(k.add(base, k.mul(element.index, strides[-1])), k.mul(index, args.stride))
+            _put(k, spec, target, source)
 
 
-def emit_scatter_nd(k: Kernel, spec: KernelSpec) -> None:
-    """y[indices[j, 0], ..., indices[j, depth - 1], :] = updates[j, :] or both combined, for one j after another.
-
-    There is one chunk. args: number of rows j, length of a row; then lengths and strides of the addressed
-    axes. Pointers: y, y again, indices, updates. params: dtype, wide, depth, reduction.
-    """
-    dtype, depth = spec["dtype"], spec["depth"]
-    rows, length = k.arg(0), k.arg(1)
-    with loop(k, 0, rows, name="row") as row:
-        place = row_of(k, k.pointer(2), k.mul(row.index, depth), depth, spec["wide"], 2)
+def emit_scatter_nd(k: Kernel, spec: ScatterNdSpec) -> None:
+    """y[indices[j, 0], ..., indices[j, depth - 1], :] = updates[j, :] or both combined, for one j after another."""
+    args = k.args(ScatterNdArgs[ir.Value], spec)
+    dtype, length = spec.dtype, args.length
+    with loop(k, 0, args.rows, name="row") as row:
+        target = row_of(k, k.pointer(2), k.mul(row.index, spec.depth), spec.wide, args.sizes, args.strides)
         source = k.mul(row.index, length)
-        if spec["reduction"] == "none":
-            copy_row(k, k.at(k.pointer(0), place, dtype), k.at(k.pointer(3), source, dtype), length, dtype)
+        if spec.reduction == "none":
+            copy_row(k, k.at(k.pointer(0), target, dtype), k.at(k.pointer(3), source, dtype), length, dtype)
         else:
             with loop(k, 0, length, name="element") as element:
-                _put(k, spec, k.add(place, element.index), k.add(source, element.index))
+                _put(k, spec, k.add(target, element.index), k.add(source, element.index))

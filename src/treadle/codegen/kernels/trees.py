@@ -10,28 +10,27 @@ from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.types import I1, I64
 from treadle.codegen.emit.vectors import constant
 from treadle.dtypes import DType, i32
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.trees import TreesArgs, TreesSpec
 
 
-def emit_trees(k: Kernel, spec: KernelSpec) -> None:
+def emit_trees(k: Kernel, spec: TreesSpec) -> None:
     """y[r, :] = the weights of the leaves that x[r, :] ends in, added tree by tree. A unit is a row.
 
-    Each tree takes as many steps as its deepest leaf wants: a leaf follows itself, so that steps of several rows
-    are in flight at once. args: units, units a chunk, features, targets, trees.
-    Pointers: y, x, nodes, thresholds, firsts, ids, weights, roots (see ops/trees). params: dtype (of x), sum (of y),
-    missing (NaN follows the first child of some nodes).
+    Every row takes as many steps through a tree as the deepest leaf is below the root: a leaf is its own child. So the
+    steps of several rows are in flight at once.
     """
-    units, per_chunk, features, targets, trees = (k.arg(i) for i in range(5))
+    args = k.args(TreesArgs[ir.Value], spec)
+    targets = args.targets
     y, roots = k.pointer(0), k.pointer(7)
-    begin, end = k.chunk_range(units, per_chunk)
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, k.mul(begin, targets), k.mul(end, targets), name="clear") as place:
-        store(k, constant(spec["sum"], 0), y, place.index, spec["sum"])
-    with loop(k, 0, trees, name="tree") as tree:
+        store(k, constant(spec.sum, 0), y, place.index, spec.sum)
+    with loop(k, 0, args.trees, name="tree") as tree:
         root = _number(k, roots, k.mul(tree.index, 2))
         depth = _number(k, roots, k.add(k.mul(tree.index, 2), 1))
         with loop(k, begin, end, name="row") as row:
-            leaf = _leaf(k, spec, k.mul(row.index, features), root, depth)
-            _add_weights(k, spec["sum"], k.mul(row.index, targets), leaf)
+            leaf = _leaf(k, spec, k.mul(row.index, args.features), root, depth)
+            _add_weights(k, spec.sum, k.mul(row.index, targets), leaf)
 
 
 def _number(k: Kernel, base: ir.Value, index: Index) -> ir.Value:
@@ -39,9 +38,9 @@ def _number(k: Kernel, base: ir.Value, index: Index) -> ir.Value:
     return k.b.sext(load(k, base, index, i32), I64)
 
 
-def _leaf(k: Kernel, spec: KernelSpec, row: Index, root: ir.Value, depth: ir.Value) -> ir.Value:
+def _leaf(k: Kernel, spec: TreesSpec, row: Index, root: ir.Value, depth: ir.Value) -> ir.Value:
     """The node that the features from `row` on lead to in `depth` steps from `root`."""
-    dtype: DType = spec["dtype"]
+    dtype = spec.dtype
     x, nodes, thresholds = (k.pointer(i) for i in range(1, 4))
     with loop(k, 0, depth, carry=[root], name="step") as step:
         at = step.carry[0]
@@ -49,7 +48,7 @@ def _leaf(k: Kernel, spec: KernelSpec, row: Index, root: ir.Value, depth: ir.Val
         packed = _number(k, nodes, fields)
         value = load(k, x, k.add(row, k.b.ashr(packed, I64(1))), dtype)
         first = k.b.fcmp_ordered("<=", value, load(k, thresholds, at, dtype))
-        if spec["missing"]:
+        if spec.missing:
             is_nan = k.b.fcmp_unordered("uno", value, value)
             first = k.b.or_(first, k.b.and_(is_nan, k.b.trunc(packed, I1)))
         step.next(_number(k, nodes, k.add(fields, k.b.select(first, I64(1), I64(2)))))

@@ -8,7 +8,7 @@ from treadle.graph.shape import around, elements, normalize_axis
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.arg_reduce import ArgReduceArgs, ArgReduceSpec
 
 _MAX_SIZE = (1 << 31) - 1
 """Positions are kept in as many bits as the elements have: 32 at least."""
@@ -28,6 +28,6 @@ def lower_arg_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     units = outer if inner else 0
     cost = nbytes(x) / BYTES_PER_NS + units * 10.0 + (elements(shape) if dtype.size < 4 else 0)
     chunks, per_chunk = cut(units, cost / max(units, 1))
-    largest, last = node.op == "argmax", bool(node.attrs["last"])
-    spec = KernelSpec.of("arg_reduce", dtype=dtype, largest=largest, last=last, single=inner == 1)
-    return [ctx.call(node, spec, (y,), (x,), args=(units, per_chunk, size, inner), chunks=chunks, cost=CALL_NS + cost)]
+    spec = ArgReduceSpec(dtype=dtype, largest=node.op == "argmax", last=bool(node.attrs["last"]), single=inner == 1)
+    args = ArgReduceArgs(units=units, units_per_chunk=per_chunk, size=size, inner=inner)
+    return [ctx.call(node, spec, (y,), (x,), args=args, chunks=chunks, cost=CALL_NS + cost)]

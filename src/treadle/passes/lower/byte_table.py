@@ -13,7 +13,7 @@ from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import CALL_NS, LowerContext, cut
 from treadle.passes.lower.expr import element_ns, may_fail
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.byte_table import ByteTableArgs, ByteTableSpec
 
 _PIECE = 256
 _LEAST_ELEMENTS = 1024
@@ -45,10 +45,10 @@ def lower_byte_table(
     chunks, per_chunk = cut(elements, each, _PIECE)
     return ctx.call(
         node,
-        KernelSpec.of("byte_table"),
+        ByteTableSpec(),
         results,
         (operands[0], table),
-        args=(elements, per_chunk),
+        args=ByteTableArgs(elements=elements, elements_per_chunk=per_chunk),
         chunks=chunks,
         cost=CALL_NS + each * elements,
         traffic=2.0 * elements,

@@ -10,7 +10,8 @@ from treadle.graph.shape import StaticShape, elements, strides_of
 from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec
+from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
 
 _PIECE_BYTES = 32 << 10
 """Rows longer than this are cut, so that one long row can be shared by workers."""
@@ -91,56 +92,88 @@ def copy_call(
         rest.append(Axis(min(total, 1), 1, 1))
     inner, outer = rest[-1], rest[:-1]
     across = next((axis for axis in outer if axis.source == 1 and axis.size > 1), None)
-    starts = (target_start, source_start)
-    if across is not None and inner.source not in (0, 1) and (across.size > max(_SHUFFLED_STEPS) or inner.source > 4):
-        outer.remove(across)
-        spec, args, units = _tiles(ctx, size, outer, inner, across, starts)
-    else:
-        spec, args, units = _rows(size, outer, inner, starts)
     traffic = 2.0 * total * size
     rows = total / max(inner.size, 1)
     cost = traffic / BYTES_PER_NS + rows * (2.0 if inner.size <= _SHORT_ROW else 1.0)
-    chunks, per_chunk = cut(units, cost / max(units, 1))
-    return ctx.call(
-        node,
-        spec,
-        (target,),
-        (source,),
-        args=(units, per_chunk, *args),
-        chunks=chunks,
-        traffic=traffic,
-        cost=CALL_NS + cost,
-    )
+    copy = _Copy(node, ctx, target, source, (target_start, source_start), cost, traffic)
+    if across is not None and inner.source not in (0, 1) and (across.size > max(_SHUFFLED_STEPS) or inner.source > 4):
+        outer.remove(across)
+        return copy.tiles(outer, inner, across)
+    return copy.rows(outer, inner)
 
 
-def _axis_args(axes: Sequence[Axis]) -> tuple[int, ...]:
-    return (
-        *(axis.size for axis in axes),
-        *(axis.target for axis in axes),
-        *(axis.source for axis in axes),
-    )
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A copy to be called: `starts` are the offsets of the first element in target and source, `cost` is its time in ns,
+    `traffic` the bytes it moves."""
 
+    node: Node
+    ctx: LowerContext
+    target: Value
+    source: Value
+    starts: tuple[int, int]
+    cost: float
+    traffic: float
 
-def _rows(
-    size: int, outer: list[Axis], inner: Axis, starts: tuple[int, int]
-) -> tuple[KernelSpec, tuple[int, ...], int]:
-    most, fall = inner.size, 0
-    if inner.size * size > _PIECE_BYTES:
-        most = fall = _PIECE_BYTES // size
-        outer = [*outer, Axis(-(-inner.size // most), most, most * inner.source)]
-    outer = outer or [Axis(1, 0, 0)]
-    units = elements(axis.size for axis in outer) if inner.size else 0
-    step = inner.source if inner.source in _SHUFFLED_STEPS else None
-    spec = KernelSpec.of("copy_rows", size=size, rank=len(outer), step=step)
-    return spec, (inner.size, most, fall, inner.source, *starts, *_axis_args(outer)), units
+    def rows(self, outer: list[Axis], inner: Axis) -> Call:
+        """Copies row by row; long rows in parts."""
+        size = self.target.known_dtype.size
+        most, fall = inner.size, 0
+        if inner.size * size > _PIECE_BYTES:
+            most = fall = _PIECE_BYTES // size
+            outer = [*outer, Axis(-(-inner.size // most), most, most * inner.source)]
+        outer = outer or [Axis(1, 0, 0)]
+        units = elements(axis.size for axis in outer) if inner.size else 0
+        chunks, per_chunk = self._partition(units)
+        step = inner.source if inner.source in _SHUFFLED_STEPS else None
+        args = CopyRowsArgs(
+            units=units,
+            units_per_chunk=per_chunk,
+            length=inner.size,
+            most=most,
+            fall=fall,
+            step=inner.source,
+            target_start=self.starts[0],
+            source_start=self.starts[1],
+            sizes=tuple(axis.size for axis in outer),
+            target_strides=tuple(axis.target for axis in outer),
+            source_strides=tuple(axis.source for axis in outer),
+        )
+        return self._call(CopyRowsSpec(size=size, rank=len(outer), step=step), args, chunks)
 
+    def tiles(self, outer: list[Axis], inner: Axis, across: Axis) -> Call:
+        """Copies tiles of `inner` and `across`, which is contiguous in the source."""
+        size = self.target.known_dtype.size
+        side = min(_MAX_TILE, self.ctx.target.vector_bytes // size)
+        tiles = -(-inner.size // side) * -(-across.size // (side * _GROUP))
+        units = elements(axis.size for axis in outer) * tiles
+        chunks, per_chunk = self._partition(units)
+        args = CopyTilesArgs(
+            units=units,
+            units_per_chunk=per_chunk,
+            size_a=inner.size,
+            size_b=across.size,
+            source_a=inner.source,
+            target_b=across.target,
+            target_start=self.starts[0],
+            source_start=self.starts[1],
+            sizes=tuple(axis.size for axis in outer),
+            target_strides=tuple(axis.target for axis in outer),
+            source_strides=tuple(axis.source for axis in outer),
+        )
+        return self._call(CopyTilesSpec(size=size, rank=len(outer), side=side, group=_GROUP), args, chunks)
 
-def _tiles(
-    ctx: LowerContext, size: int, outer: list[Axis], inner: Axis, across: Axis, starts: tuple[int, int]
-) -> tuple[KernelSpec, tuple[int, ...], int]:
-    side = min(_MAX_TILE, ctx.target.vector_bytes // size)
-    tiles = -(-inner.size // side) * -(-across.size // (side * _GROUP))
-    units = elements(axis.size for axis in outer) * tiles
-    spec = KernelSpec.of("copy_tiles", size=size, rank=len(outer), side=side, group=_GROUP)
-    args = (inner.size, across.size, inner.source, across.target, *starts, *_axis_args(outer))
-    return spec, args, units
+    def _partition(self, units: int) -> tuple[int, int]:
+        return cut(units, self.cost / max(units, 1))
+
+    def _call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
+        return self.ctx.call(
+            self.node,
+            spec,
+            (self.target,),
+            (self.source,),
+            args=args,
+            chunks=chunks,
+            traffic=self.traffic,
+            cost=CALL_NS + self.cost,
+        )

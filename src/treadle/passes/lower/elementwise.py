@@ -10,7 +10,8 @@ from treadle.passes.lower.broadcast import Access, place_operands
 from treadle.passes.lower.byte_table import lower_byte_table
 from treadle.passes.lower.expr import element_ns, is_native, lanes_for, may_fail, unroll_for, with_given
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs
+from treadle.plan.kernels.elementwise import ElementwiseArgs, ElementwiseSpec, FlatElementwiseArgs, FlatElementwiseSpec
 
 _PIECE = 256
 """Pieces of a row or of flat memory are multiples of this many elements."""
@@ -47,7 +48,7 @@ def lower_expr(
         return []
     lanes = lanes_for(expr, ctx.target)
     program, given = with_given(expr)
-    common = {"expr": program, "lanes": lanes, "unroll": unroll_for(expr)}
+    unroll = unroll_for(expr)
     traffic = sum(nbytes(value) for value in (*results, *placed))
     elements = 1
     for size in access.sizes:
@@ -57,14 +58,15 @@ def lower_expr(
         return [tabulated]
     each = max(element_ns(expr, ctx.target), traffic / elements / BYTES_PER_NS)
     steady = tuple(strides[-1] == 0 for strides in access.strides[1:])
+    args: KernelArgs[int]
     if len(access.sizes) == 1:
         chunks, per_chunk = cut(elements, each, _PIECE)
-        spec = KernelSpec.of("elementwise_flat", steady=steady, **common)
-        args: tuple[int, ...] = (elements, per_chunk, *given)
+        spec = FlatElementwiseSpec(expr=program, lanes=lanes, unroll=unroll, steady=steady)
+        args = FlatElementwiseArgs(elements=elements, elements_per_chunk=per_chunk, given=given)
     else:
-        chunks, args = _nested(access, each)
-        args = (*args, *given)
-        spec = KernelSpec.of("elementwise", steady=steady, rank=len(access.sizes) - 2, **common)
+        rank = len(access.sizes) - 2
+        spec = ElementwiseSpec(expr=program, lanes=lanes, unroll=unroll, steady=steady, rank=rank)
+        chunks, args = _nested(access, each, given)
     return [
         ctx.call(
             node,
@@ -80,8 +82,8 @@ def lower_expr(
     ]
 
 
-def _nested(access: Access, each: float) -> tuple[int, tuple[int, ...]]:
-    """(chunks, args) of the nested kernel; `each` is the ns of one element."""
+def _nested(access: Access, each: float, given: tuple[int, ...]) -> tuple[int, ElementwiseArgs[int]]:
+    """(chunks, arguments) of the nested kernel; `each` is the time of one element in ns."""
     *outer, rows, row = access.sizes
     wanted = max(_PIECE, int(LEAST_CHUNK_NS / each))
     piece = row if row < 2 * wanted else -(-wanted // _PIECE) * _PIECE
@@ -92,5 +94,17 @@ def _nested(access: Access, each: float) -> tuple[int, tuple[int, ...]]:
     for size in outer:
         units *= size
     chunks, per_chunk = cut(units, each * piece * rows_each)
-    strides = [step for operand in access.strides for step in operand[:-1]]
-    return chunks, (units, per_chunk, row, piece, pieces, rows, rows_each, blocks, *outer, *strides)
+    args = ElementwiseArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        row=row,
+        piece=piece,
+        pieces=pieces,
+        rows=rows,
+        rows_per_unit=rows_each,
+        row_blocks=blocks,
+        sizes=tuple(outer),
+        strides=tuple(operand[:-1] for operand in access.strides),
+        given=given,
+    )
+    return chunks, args

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from treadle.dtypes import i32, i64
 from treadle.graph.node import Node
 from treadle.graph.shape import around, elements, normalize_axis, strides_of
@@ -9,30 +11,38 @@ from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.copy import alias_or_copy, dense_target, is_movable
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec
+from treadle.plan.kernels.gather import (
+    GatherArgs,
+    GatherElementsArgs,
+    GatherElementsSpec,
+    GatherNdArgs,
+    GatherNdSpec,
+    GatherSpec,
+)
 from treadle.plan.target import LINE
 
 INDEX_DTYPES = (i32, i64)
-"""What kernels read indices as."""
+"""Dtypes of indices that kernels read."""
 
 PICK_NS = 2.0
-"""What looking up one index is assumed to cost."""
+"""Estimated time of reading one index."""
 
 _MOST_LINES = 64
-"""From here on the CPU sees by itself that a row is read from end to end."""
+"""The CPU prefetches the later lines of a longer row by itself."""
 
-_AHEAD_BYTES = 24 << 10
-_MOST_AHEAD = 32
+_PREFETCHED_BYTES = 24 << 10
+_MOST_DISTANCE = 32
 
 
 def prefetched(x: Value, row: int, together: int, ctx: LowerContext) -> tuple[int, int]:
-    """What to ask for of each of the rows of x, of `row` bytes, that indices pick, and how many rows ahead.
+    """(cache lines of each row to prefetch, how many rows before it is read).
 
-    (cache lines that the `together` bytes that are read at once may lie in, rows); no lines where x fits into L2.
-    Measured, docs/adr/0013-embedding-bags.md: rows of 64 bytes to 3 kB from L3 and from memory, 1 to 256 rows ahead.
+    Rows of x have `row` bytes, of which `together` are read at once. There are no lines where x fits into L2. Measured
+    (docs/adr/0013-embedding-bags.md): rows of 64 bytes to 3 kB from L3 and from memory, at distances of 1 to 256 rows.
     """
     lines = -(-together // LINE) + (row % LINE > 0) if nbytes(x) > ctx.target.l2 // 2 else 0
-    return min(lines, _MOST_LINES), min(max(_AHEAD_BYTES // row, 1), _MOST_AHEAD)
+    return min(lines, _MOST_LINES), min(max(_PREFETCHED_BYTES // row, 1), _MOST_DISTANCE)
 
 
 def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -54,12 +64,14 @@ def lower_gather(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, _, length = around(shape, axis)
     units = outer * picks if length else 0
     row = length * x.known_dtype.size
-    lines, ahead = prefetched(x, row, row, ctx) if length > 1 else (0, 0)
-    spec = KernelSpec.of(
-        "gather", size=x.known_dtype.size, wide=indices.known_dtype == i64, single=length == 1, lines=lines
+    lines, distance = prefetched(x, row, row, ctx) if length > 1 else (0, 0)
+    spec = GatherSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, single=length == 1, lines=lines)
+    task = _Gather(node, ctx, units, float(picks))
+    chunks, per_chunk = task.partition
+    args = GatherArgs(
+        units=units, units_per_chunk=per_chunk, picks=max(picks, 1), size=size, length=length, distance=distance
     )
-    args = (max(picks, 1), size, length, ahead)
-    return [_call(node, ctx, spec, units, args, float(picks))]
+    return [task.call(spec, args, chunks)]
 
 
 def lower_gather_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -68,11 +80,20 @@ def lower_gather_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
     if not is_movable(x, indices, y) or indices.known_dtype not in INDEX_DTYPES:
         return None
     axis = normalize_axis(node.attrs["axis"], len(x.static_shape))
-    shape, strides = indices.static_shape, element_strides(x, axis)
-    spec = KernelSpec.of("gather_elements", size=x.known_dtype.size, wide=indices.known_dtype == i64, rank=len(shape))
+    shape = indices.static_shape
+    spec = GatherElementsSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, rank=len(shape))
     units = elements(shape[:-1]) if elements(shape) else 0
-    args = (x.static_shape[axis], strides_of(x.static_shape)[axis], *(max(dim, 1) for dim in shape), *strides)
-    return [_call(node, ctx, spec, units, args, float(elements(shape)))]
+    task = _Gather(node, ctx, units, float(elements(shape)))
+    chunks, per_chunk = task.partition
+    args = GatherElementsArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        size=x.static_shape[axis],
+        stride=strides_of(x.static_shape)[axis],
+        shape=tuple(max(dim, 1) for dim in shape),
+        strides=element_strides(x, axis),
+    )
+    return [task.call(spec, args, chunks)]
 
 
 def element_strides(value: Value, axis: int) -> tuple[int, ...]:
@@ -90,24 +111,49 @@ def lower_gather_nd(node: Node, ctx: LowerContext) -> list[Call] | None:
     picks = elements(indices.static_shape[batch_dims:-1])
     length = elements(shape[batch_dims + depth :])
     addressed = slice(batch_dims, batch_dims + depth)
-    spec = KernelSpec.of("gather_nd", size=x.known_dtype.size, wide=indices.known_dtype == i64, depth=depth)
+    spec = GatherNdSpec(size=x.known_dtype.size, wide=indices.known_dtype == i64, depth=depth)
     units = elements(shape[:batch_dims]) * picks if length else 0
-    args = (max(picks, 1), elements(shape[batch_dims:]), length, *shape[addressed], *strides_of(shape)[addressed])
-    return [_call(node, ctx, spec, units, args, float(elements(indices.static_shape)))]
-
-
-def _call(node: Node, ctx: LowerContext, spec: KernelSpec, units: int, args: tuple[int, ...], lookups: float) -> Call:
-    x, indices, y = node.operand(0), node.operand(1), node.output
-    traffic = 2.0 * nbytes(y) + nbytes(indices)
-    cost = traffic / BYTES_PER_NS + lookups * PICK_NS
-    chunks, per_chunk = cut(units, cost / max(units, 1))
-    return ctx.call(
-        node,
-        spec,
-        (y,),
-        (x, indices),
-        args=(units, per_chunk, *args),
-        chunks=chunks,
-        traffic=traffic,
-        cost=CALL_NS + cost,
+    task = _Gather(node, ctx, units, float(elements(indices.static_shape)))
+    chunks, per_chunk = task.partition
+    args = GatherNdArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        picks=max(picks, 1),
+        batch=elements(shape[batch_dims:]),
+        length=length,
+        sizes=shape[addressed],
+        strides=strides_of(shape)[addressed],
     )
+    return [task.call(spec, args, chunks)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gather:
+    """The work of a node: `units` rows of y, for which `lookups` indices are read."""
+
+    node: Node
+    ctx: LowerContext
+    units: int
+    lookups: float
+
+    @property
+    def partition(self) -> tuple[int, int]:
+        """(chunks, units per chunk)."""
+        return cut(self.units, self._cost / max(self.units, 1))
+
+    def call(self, spec: KernelSpec, args: KernelArgs[int], chunks: int) -> Call:
+        """The call of a kernel that reads x and indices."""
+        node = self.node
+        reads = (node.operand(0), node.operand(1))
+        cost = CALL_NS + self._cost
+        return self.ctx.call(
+            node, spec, (node.output,), reads, args=args, chunks=chunks, traffic=self._traffic, cost=cost
+        )
+
+    @property
+    def _traffic(self) -> float:
+        return 2.0 * nbytes(self.node.output) + nbytes(self.node.operand(1))
+
+    @property
+    def _cost(self) -> float:
+        return self._traffic / BYTES_PER_NS + self.lookups * PICK_NS

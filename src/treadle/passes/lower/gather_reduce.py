@@ -12,8 +12,10 @@ from treadle.graph.value import Value
 from treadle.ops.reduce import reduced_axes
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, prefetched
-from treadle.passes.lower.reduce import HOW, SHORT_COLUMN, Passes, Step, plain_steps
+from treadle.passes.lower.reduce import HOW, Passes, Step, plain_steps
 from treadle.plan.call import Call
+from treadle.plan.kernels.gather_reduce import GatherReduceArgs, GatherReduceSpec
+from treadle.plan.kernels.reduce import FOLDED_ROWS
 
 
 def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
@@ -51,13 +53,14 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     vectors = -(-length // lanes)
     vectors = -(-vectors // -(-vectors // most))
     inner, row = step.width // length, length * dtype.size
-    lines, ahead = prefetched(x, row, vectors * lanes * dtype.size, ctx)
+    lines, distance = prefetched(x, row, vectors * lanes * dtype.size, ctx)
     reads = tuple(value for value in node.inputs if value is not None)
-    spec = passes.spec(
-        "gather_reduce",
-        x,
-        target,
-        long=piece > SHORT_COLUMN,
+    spec = GatherReduceSpec(
+        how=how,
+        source=dtype,
+        folded=passes.folded(x),
+        result=target.known_dtype,
+        long=piece > FOLDED_ROWS,
         lanes=lanes,
         mean=mean and pieces == 1,
         wide=indices.known_dtype == i64,
@@ -71,8 +74,19 @@ def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
     traffic = float(picks * row + nbytes(indices) + nbytes(target))
     cost = traffic / BYTES_PER_NS + picks * PICK_NS
     chunks, per_chunk = cut(units, cost / units)
-    size, total = x.static_shape[0], step.outer * step.n
-    args = (units, per_chunk, step.n, piece, pieces, count, inner, length, size, total, ahead)
+    args = GatherReduceArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        n=step.n,
+        piece=piece,
+        pieces=pieces,
+        count=count,
+        inner=inner,
+        length=length,
+        size=x.static_shape[0],
+        total=step.outer * step.n,
+        distance=distance,
+    )
     call = ctx.call(
         node,
         spec,

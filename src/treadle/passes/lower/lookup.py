@@ -13,12 +13,9 @@ from treadle.graph.shape import elements, strides_of, text
 from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.lookup import OUTSIDE, LookupArgs, LookupSpec
 
 Table = np.ndarray[Any, np.dtype[np.int64]]
-
-OUTSIDE = -1
-"""The table entry of a place that takes the fill value."""
 
 _PLACE_NS = 1.5
 """What a place costs that is looked up one by one."""
@@ -45,8 +42,15 @@ def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Ta
     cost = traffic / BYTES_PER_NS + looked_up * _PLACE_NS + units
     chunks, per_chunk = cut(units, cost / max(units, 1))
     table = ctx.constant(np.concatenate([*places, np.zeros(1, np.int64)]), f"{y.name}.places")
-    spec = KernelSpec.of("lookup", size=x.known_dtype.size, rank=len(shape), single=run == 1)
-    args = (units, per_chunk, run, low, high, *(max(size, 1) for size in shape))
+    spec = LookupSpec(size=x.known_dtype.size, rank=len(shape), single=run == 1)
+    args = LookupArgs(
+        units=units,
+        units_per_chunk=per_chunk,
+        run=run,
+        low=low,
+        high=high,
+        sizes=tuple(max(size, 1) for size in shape),
+    )
     return ctx.call(node, spec, (y,), (x, table, value), args=args, chunks=chunks, traffic=traffic, cost=CALL_NS + cost)
 
 

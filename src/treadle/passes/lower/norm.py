@@ -15,10 +15,9 @@ from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.elementwise import lower_expr
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.norm import NormRowsArgs, NormRowsSpec
+from treadle.plan.kernels.reduce import FOLDED_VECTORS
 
-_LONG = 128
-"""Vectors from which on sums move to f64 block by block."""
 _ELEMENT_NS = 0.2
 _ROW_NS = 30.0
 
@@ -98,14 +97,13 @@ def _lower_rows(
     if 0 in x.static_shape:
         return []
     n, lanes = rows.segments * rows.length, ctx.target.lanes(dtype)
-    spec = KernelSpec.of(
-        "norm_rows",
+    spec = NormRowsSpec(
         dtype=dtype,
         lanes=lanes,
         centred=centred,
         scale=modes[0],
         bias=modes[1],
-        long=n > _LONG * lanes,
+        long=n > FOLDED_VECTORS * lanes,
     )
     each = _ELEMENT_NS * dtype.size / 4
     chunks, per_chunk = cut(rows.count, _ROW_NS + each * n)
@@ -118,7 +116,15 @@ def _lower_rows(
             spec,
             (y,),
             reads,
-            args=(rows.count, per_chunk, n, rows.length, rows.segments, rows.turn, epsilon),
+            args=NormRowsArgs(
+                rows=rows.count,
+                rows_per_chunk=per_chunk,
+                n=n,
+                length=rows.length,
+                segments=rows.segments,
+                turn=rows.turn,
+                epsilon=epsilon,
+            ),
             chunks=chunks,
             cost=CALL_NS + max(traffic / BYTES_PER_NS, rows.count * (_ROW_NS + each * n)),
             flops=8.0 * rows.count * n,

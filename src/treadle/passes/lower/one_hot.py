@@ -9,7 +9,7 @@ from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, 
 from treadle.passes.lower.copy import is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.one_hot import OneHotArgs, OneHotSpec
 
 
 def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -22,8 +22,8 @@ def lower_one_hot(node: Node, ctx: LowerContext) -> list[Call] | None:
     units = outer if depth * inner else 0
     cost = nbytes(y) / BYTES_PER_NS + elements(indices.static_shape)
     chunks, per_chunk = cut(units, cost / max(units, 1))
-    spec = KernelSpec.of("one_hot", size=values.known_dtype.size, wide=indices.known_dtype == i64)
-    args = (units, per_chunk, depth, inner)
+    spec = OneHotSpec(size=values.known_dtype.size, wide=indices.known_dtype == i64)
+    args = OneHotArgs(units=units, units_per_chunk=per_chunk, depth=depth, inner=inner)
     return [ctx.call(node, spec, (y,), (indices, values), args=args, chunks=chunks, cost=CALL_NS + cost)]
 
 

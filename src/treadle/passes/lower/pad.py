@@ -9,8 +9,9 @@ from treadle.graph.value import Value
 from treadle.ops.operands import numbers
 from treadle.ops.pad import pad, resolved
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.lookup import OUTSIDE, Table, lookup_call
+from treadle.passes.lower.lookup import Table, lookup_call
 from treadle.plan.call import Call
+from treadle.plan.kernels.lookup import OUTSIDE
 
 
 def lower_pad(node: Node, ctx: LowerContext) -> list[Call] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from treadle import dtypes
@@ -14,11 +13,17 @@ from treadle.graph.value import Value
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, CHUNK_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.expr import element_ns, is_native
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs
+from treadle.plan.kernels.reduce import (
+    FOLDED_ROWS,
+    FOLDED_VECTORS,
+    ReduceColumnsArgs,
+    ReduceColumnsSpec,
+    ReduceRowsArgs,
+    ReduceRowsSpec,
+    ReduceSpec,
+)
 
-_SHORT_ROW = 128
-"""Vectors that a row of f32 may have to be summed in f32 alone."""
-SHORT_COLUMN = 32
 _PIECE = 4096
 _COLUMNS = 1024
 HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod"}
@@ -137,21 +142,6 @@ class Passes:
             return dtypes.f64
         return dtypes.f32 if source.dtype == dtypes.bf16 else source.known_dtype
 
-    def spec(
-        self, family: str, source: Value, target: Value, *, long: bool, mean: bool, **shape: Hashable
-    ) -> KernelSpec:
-        """The kernel of `family` that folds elements of `source` to those of `target`; `long` rows or columns in blocks."""
-        return KernelSpec.of(
-            family,
-            how=self.how,
-            source=source.known_dtype,
-            folded=self.folded(source),
-            result=target.known_dtype,
-            long=long,
-            mean=mean,
-            **shape,
-        )
-
     def _element_ns(self, source: Value | None, dtype: DType) -> float:
         """What reading an element of the source as `dtype` takes."""
         if source is not None or self.head is None:
@@ -177,11 +167,12 @@ class Passes:
         folded = self.folded(reads[0])
         rows = step.width == 1
         lanes = self.ctx.target.vector_bytes // folded.size
-        spec = self.spec(
-            "reduce_rows" if rows else "reduce_columns",
-            reads[0],
-            target,
-            long=piece > (_SHORT_ROW * lanes if rows else SHORT_COLUMN),
+        spec: ReduceSpec = (ReduceRowsSpec if rows else ReduceColumnsSpec)(
+            how=self.how,
+            source=reads[0].known_dtype,
+            folded=folded,
+            result=target.known_dtype,
+            long=piece > (FOLDED_VECTORS * lanes if rows else FOLDED_ROWS),
             lanes=lanes,
             mean=mean,
             head=head,
@@ -189,17 +180,32 @@ class Passes:
         )
         each = self._element_ns(source, folded)
         count = max(elements(value.static_shape) for value in reads)
+        args: KernelArgs[int]
         if rows:
             units = step.outer * pieces
             chunks, per_chunk = cut(units, 10.0 + piece * each)
-            args: tuple[int, ...] = (units, per_chunk, step.n, piece, pieces, self.count)
+            args = ReduceRowsArgs(
+                units=units, units_per_chunk=per_chunk, n=step.n, piece=piece, pieces=pieces, count=self.count
+            )
         else:
             columns = min(step.width, _COLUMNS)
             blocks = -(-step.width // columns)
             units = step.outer * pieces * blocks
             chunks, per_chunk = cut(units, 10.0 + piece * columns * each)
-            place = (step.turn, step.step or step.width, step.room or step.width)
-            args = (units, per_chunk, step.n, piece, pieces, self.count, step.width, columns, blocks, *place)
+            args = ReduceColumnsArgs(
+                units=units,
+                units_per_chunk=per_chunk,
+                n=step.n,
+                piece=piece,
+                pieces=pieces,
+                count=self.count,
+                width=step.width,
+                columns=columns,
+                column_blocks=blocks,
+                turn=step.turn,
+                step=step.step or step.width,
+                room=step.room or step.width,
+            )
         traffic = sum(nbytes(value) for value in (*reads, target))
         self.calls.append(
             self.ctx.call(

@@ -12,8 +12,9 @@ from treadle.graph.value import Value
 from treadle.ops.interpolation import AxisWeights
 from treadle.ops.resize import resizing, tables
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
-from treadle.passes.lower.lookup import OUTSIDE, lookup_call
+from treadle.passes.lower.lookup import lookup_call
 from treadle.plan.call import Call
+from treadle.plan.kernels.lookup import OUTSIDE
 from treadle.plan.kernels.resample import ResampleArgs, ResampleSpec
 
 

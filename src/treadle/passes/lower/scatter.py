@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 from treadle import dtypes
-from treadle.dtypes import i64
+from treadle.dtypes import DType, i64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements, normalize_axis, strides_of
 from treadle.passes.lower.base import CALL_NS, LowerContext, nbytes
 from treadle.passes.lower.copy import copy_call, dense_target, is_movable
 from treadle.passes.lower.gather import INDEX_DTYPES, PICK_NS, element_strides
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs
+from treadle.plan.kernels.scatter import (
+    ScatterElementsArgs,
+    ScatterElementsSpec,
+    ScatterNdArgs,
+    ScatterNdSpec,
+    ScatterSpec,
+)
 
 _NARROW_FLOATS = (dtypes.f16, dtypes.bf16)
+
+
+class _Common(TypedDict):
+    """What `ScatterSpec` has."""
+
+    dtype: DType
+    wide: bool
+    reduction: str
 
 
 def lower_scatter_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -21,12 +38,17 @@ def lower_scatter_elements(node: Node, ctx: LowerContext) -> list[Call] | None:
     shape = indices.static_shape
     axis = normalize_axis(node.attrs["axis"], len(shape))
     target = node.operand(0).static_shape
-    rows = elements(shape[:-1]) if elements(shape) else 0
-    args = (
-        rows, target[axis], strides_of(target)[axis], *(max(dim, 1) for dim in shape),
-        *element_strides(node.operand(0), axis),
-    )  # fmt: skip
-    return _lower(node, ctx, "scatter_elements", args, rank=len(shape))
+    if not _has_kernel(node):
+        return None
+    spec = ScatterElementsSpec(**_common(node), rank=len(shape))
+    args = ScatterElementsArgs(
+        rows=elements(shape[:-1]) if elements(shape) else 0,
+        size=target[axis],
+        stride=strides_of(target)[axis],
+        shape=tuple(max(dim, 1) for dim in shape),
+        strides=element_strides(node.operand(0), axis),
+    )
+    return _calls(node, ctx, spec, args)
 
 
 def lower_scatter_nd(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -34,18 +56,34 @@ def lower_scatter_nd(node: Node, ctx: LowerContext) -> list[Call] | None:
     indices, shape = node.operand(1).static_shape, node.operand(0).static_shape
     depth = indices[-1]
     length = elements(shape[depth:])
-    rows = elements(indices[:-1]) if length else 0
-    args = (rows, length, *shape[:depth], *strides_of(shape)[:depth])
-    return _lower(node, ctx, "scatter_nd", args, depth=depth)
-
-
-def _lower(node: Node, ctx: LowerContext, family: str, args: tuple[int, ...], **params: int) -> list[Call] | None:
-    x, indices, updates, y = node.operand(0), node.operand(1), node.operand(2), node.output
-    dtype, reduction = x.known_dtype, node.attrs["reduction"]
-    computes = reduction == "none" or (dtype not in _NARROW_FLOATS and dtype.kind != "bool")
-    if not is_movable(x, indices, updates, y) or indices.known_dtype not in INDEX_DTYPES or not computes:
+    if not _has_kernel(node):
         return None
-    spec = KernelSpec.of(family, dtype=dtype, wide=indices.known_dtype == i64, reduction=reduction, **params)
+    spec = ScatterNdSpec(**_common(node), depth=depth)
+    args = ScatterNdArgs(
+        rows=elements(indices[:-1]) if length else 0,
+        length=length,
+        sizes=shape[:depth],
+        strides=strides_of(shape)[:depth],
+    )
+    return _calls(node, ctx, spec, args)
+
+
+def _has_kernel(node: Node) -> bool:
+    x, indices, updates, y = node.operand(0), node.operand(1), node.operand(2), node.output
+    dtype = x.known_dtype
+    computes = node.attrs["reduction"] == "none" or (dtype not in _NARROW_FLOATS and dtype.kind != "bool")
+    return is_movable(x, indices, updates, y) and indices.known_dtype in INDEX_DTYPES and computes
+
+
+def _common(node: Node) -> _Common:
+    """The parameters that both kernels have."""
+    wide = node.operand(1).known_dtype == i64
+    return {"dtype": node.operand(0).known_dtype, "wide": wide, "reduction": node.attrs["reduction"]}
+
+
+def _calls(node: Node, ctx: LowerContext, spec: ScatterSpec, args: KernelArgs[int]) -> list[Call]:
+    """A copy of x to y, then the kernel of `spec`."""
+    x, indices, updates, y = node.operand(0), node.operand(1), node.operand(2), node.output
     copy = copy_call(node, ctx, y, x, dense_target(x.static_shape, strides_of(x.static_shape)))
     cost = elements(indices.static_shape) * PICK_NS + elements(updates.static_shape)
     traffic = float(2 * nbytes(updates) + nbytes(indices))

@@ -7,7 +7,14 @@ from treadle.graph.node import Node
 from treadle.graph.shape import around, elements
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, LowerContext, cut, nbytes
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs
+from treadle.plan.kernels.softmax import (
+    SoftmaxColumnsArgs,
+    SoftmaxColumnsSpec,
+    SoftmaxRowsArgs,
+    SoftmaxRowsSpec,
+    SoftmaxSpec,
+)
 
 _ELEMENT_NS = 0.4
 _ROW_NS = 25.0
@@ -26,17 +33,21 @@ def lower_softmax(node: Node, ctx: LowerContext) -> list[Call] | None:
     outer, n, width = around(shape, axis)
     lanes = ctx.target.lanes(dtype)
     each = _ELEMENT_NS * dtype.size / 4 * 64 / ctx.target.vector_bytes
-    common = {"dtype": dtype, "lanes": lanes, "log": node.op == "log_softmax", "safe": bool(node.attrs.get("safe"))}
+    log, safe = node.op == "log_softmax", bool(node.attrs.get("safe"))
+    spec: SoftmaxSpec
+    args: KernelArgs[int]
     if width == 1:
-        spec = KernelSpec.of("softmax_rows", short=n <= lanes, **common)
+        spec = SoftmaxRowsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe, short=n <= lanes)
         chunks, per_chunk = cut(outer, _ROW_NS + each * n)
-        args: tuple[int, ...] = (outer, per_chunk, n)
+        args = SoftmaxRowsArgs(rows=outer, rows_per_chunk=per_chunk, n=n)
     else:
-        spec = KernelSpec.of("softmax_columns", **common)
+        spec = SoftmaxColumnsSpec(dtype=dtype, lanes=lanes, log=log, safe=safe)
         columns = min(width, _COLUMNS)
         blocks = -(-width // columns)
         chunks, per_chunk = cut(outer * blocks, each * n * max(columns, lanes))
-        args = (outer * blocks, per_chunk, n, width, columns, blocks)
+        args = SoftmaxColumnsArgs(
+            units=outer * blocks, units_per_chunk=per_chunk, n=n, width=width, columns=columns, column_blocks=blocks
+        )
     count = elements(shape)
     traffic = nbytes(x) + nbytes(y)
     cost = CALL_NS + max(traffic / BYTES_PER_NS, each * count + _ROW_NS * (count / n))

@@ -8,7 +8,7 @@ from treadle.graph.node import Node
 from treadle.passes.lower.base import CALL_NS, LowerContext, cut, nbytes
 from treadle.passes.lower.copy import is_movable
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.trees import TreesArgs, TreesSpec
 
 STEP_NS = 3.0
 """What one step down a tree is assumed to cost, and adding one weight."""
@@ -25,14 +25,14 @@ def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:
     steps = float(np.sum(roots.data[:, 1], dtype=np.int64)) + 2 * trees
     units = rows if targets else 0
     chunks, per_chunk = cut(units, STEP_NS * steps)
-    spec = KernelSpec.of("trees", dtype=x.known_dtype, sum=y.known_dtype, missing=bool((nodes.data[:, 0] & 1).any()))
+    spec = TreesSpec(dtype=x.known_dtype, sum=y.known_dtype, missing=bool((nodes.data[:, 0] & 1).any()))
     return [
         ctx.call(
             node,
             spec,
             (y,),
             (x, *tables),
-            args=(units, per_chunk, features, targets, trees),
+            args=TreesArgs(units=units, units_per_chunk=per_chunk, features=features, targets=targets, trees=trees),
             chunks=chunks,
             traffic=float(nbytes(x) + nbytes(y)),
             cost=STEP_NS * steps * units + CALL_NS,

@@ -1,0 +1,100 @@
+"""copy_rows and copy_tiles: strided copies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopySpec(KernelSpec):
+    """Parameters of both kernels. Pointers: target, source."""
+
+    size: int
+    """Bytes of an element."""
+    rank: int
+    """Number of outer axes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRowsSpec(CopySpec):
+    """Parameters for copies whose inner axis is a row in the target. `rank` is at least 1."""
+
+    family: ClassVar[str] = "copy_rows"
+
+    step: int | None
+    """Stride of the row in the source: 1, 0, 2 to 4, or -1; None: the argument says so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTilesSpec(CopySpec):
+    """Parameters for transposing copies: axis a is contiguous in the target, axis b in the source."""
+
+    family: ClassVar[str] = "copy_tiles"
+
+    side: int
+    """Rows and columns of a tile."""
+    group: int
+    """Tiles of a unit, side by side along b."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRowsArgs(KernelArgs[T]):
+    """Arguments, in elements. A unit is a row, or a part of a long row."""
+
+    units: T
+    units_per_chunk: T
+    length: T
+    """Length of a row."""
+    most: T
+    """The part of a row that a unit copies at most."""
+    fall: T
+    """Difference of the lengths of units that are neighbours on the last outer axis."""
+    step: T
+    """Stride of a row in the source."""
+    target_start: T
+    """Offset of the first element."""
+    source_start: T
+    """Offset of the first element."""
+    sizes: tuple[T, ...]
+    """Of the outer axes."""
+    target_strides: tuple[T, ...]
+    """Of the outer axes."""
+    source_strides: tuple[T, ...]
+    """Of the outer axes."""
+
+    @classmethod
+    def tuple_lengths(cls, spec: CopyRowsSpec) -> Lengths:
+        return {"sizes": spec.rank, "target_strides": spec.rank, "source_strides": spec.rank}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyTilesArgs(KernelArgs[T]):
+    """Arguments, in elements. A unit is a group of tiles."""
+
+    units: T
+    units_per_chunk: T
+    size_a: T
+    """Length of axis a."""
+    size_b: T
+    """Length of axis b."""
+    source_a: T
+    """Stride of axis a in the source."""
+    target_b: T
+    """Stride of axis b in the target."""
+    target_start: T
+    """Offset of the first element."""
+    source_start: T
+    """Offset of the first element."""
+    sizes: tuple[T, ...]
+    """Of the outer axes."""
+    target_strides: tuple[T, ...]
+    """Of the outer axes."""
+    source_strides: tuple[T, ...]
+    """Of the outer axes."""
+
+    @classmethod
+    def tuple_lengths(cls, spec: CopyTilesSpec) -> Lengths:
+        return {"sizes": spec.rank, "target_strides": spec.rank, "source_strides": spec.rank}
