@@ -19,7 +19,7 @@ from treadle.compile import Session
 from treadle.dtypes import DType
 from treadle.errors import ModelError, ShapeError, UnsupportedModelError
 from treadle.frontends.faults import Fault
-from treadle.frontends.torch.captured import Alias, Feed, Output, imported, lowered, used
+from treadle.frontends.torch.captured import Alias, Feed, Output, import_graph, to_aten, used_arguments
 from treadle.frontends.torch.dtypes import array_of, core, tensor_of
 from treadle.lru import LRU
 
@@ -58,10 +58,13 @@ class Compiled:
         self._eager: Callable[..., Any] = module.forward
         self._title = title
         self._options = dict(options)
-        self._module = lowered(module)
+        self._module = to_aten(module)
         self._lock = forking.lock()
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        kinds = [_kind(node) if read else "unread" for node, read in zip(placeholders, used(self._module), strict=True)]
+        kinds = [
+            _kind(node) if read else "unread"
+            for node, read in zip(placeholders, used_arguments(self._module), strict=True)
+        ]
         self._names = [str(node.name) for node in placeholders]
         self._fixed = [number for number, kind in enumerate(kinds) if kind == "parameter"]
         self._fed = [number for number, kind in enumerate(kinds) if kind == "tensor"]
@@ -143,7 +146,7 @@ class Compiled:
             else:
                 unread = isinstance(argument, torch.Tensor) and number not in fixed
                 arguments.append(None if unread else argument)
-        captured = imported(self._module, arguments)
+        captured = import_graph(self._module, arguments)
         session = Session(captured.graph, **self._options)
         return _Run(session, [(number, self._names[number]) for number in self._fed], captured.results)
 

@@ -1,7 +1,8 @@
 """PyTorch's names, and TorchScript's fork and wait, on treadle: `import treadle.compat.torch as torch`.
 
-Tensors are NumPy arrays; functions run at once; scripts (`torch.jit.script`) become compiled graphs in which forked
-calls run beside the code that follows them, all on treadle's one team of threads. PyTorch is not needed.
+Tensors are NumPy arrays and functions run at once. Scripts (`torch.jit.script`) become compiled graphs in which
+forked calls run concurrently with the code that follows them, on treadle's one team of threads. PyTorch is not
+needed.
 """
 
 from contextlib import ContextDecorator
@@ -18,7 +19,7 @@ from treadle.compat.torch.devices import device as device
 from treadle.compat.torch.dtypes import NAMES as _DTYPES
 from treadle.compat.torch.dtypes import dtype as dtype
 from treadle.compat.torch.functions.promotion import common_type as _common_type
-from treadle.compat.torch.missing_names import refuse as _refuse
+from treadle.compat.torch.missing_names import missing_name_error as _missing_name_error
 from treadle.compat.torch.sizes import Size as Size
 from treadle.compat.torch.table import FUNCTIONS as _FUNCTIONS
 from treadle.compat.torch.tensor import Tensor as Tensor
@@ -32,37 +33,37 @@ inf, nan, pi, e = float("inf"), float("nan"), 3.141592653589793, 2.7182818284590
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether `obj` is a Tensor."""
+    """Returns True if `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """Returns the number of elements."""
     return input.numel()
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the elements are floating-point numbers."""
+    """Returns True if the dtype is a floating-point one."""
     return input.is_floating_point()
 
 
 def result_type(tensor1: Any, tensor2: Any) -> dtype:
-    """The element type of tensor1 + tensor2."""
+    """Returns the dtype of tensor1 + tensor2."""
     return _common_type(tensor1, tensor2)
 
 
 def get_default_dtype() -> dtype:
-    """float32, which Python floats become."""
+    """Returns float32, the dtype of Python floats."""
     return _DTYPES["float32"]
 
 
 def is_grad_enabled() -> bool:
-    """False: treadle runs models, it does not train them."""
+    """Returns False: treadle has no gradients."""
     return False
 
 
 class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
-    """A block, or a function, without gradients: nothing to switch off."""
+    """A context manager and decorator without effect: treadle has no gradients to switch off."""
 
     def __init__(self, mode: bool = True) -> None:
         self.mode = mode
@@ -74,7 +75,7 @@ class no_grad(ContextDecorator):  # noqa: N801 - PyTorch's name
         return None
 
     def __call__(self, function: Any) -> Any:
-        """The function itself, so that scripts take it from its source."""
+        """Returns the function itself, so that scripts can read its source."""
         return function
 
 
@@ -84,8 +85,8 @@ __version__ = _version
 globals().update(_FUNCTIONS)
 globals().update(_DTYPES)
 __all__ = sorted({  # noqa: PLE0605
-    *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled", "result_type",
-    "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
+    *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled",
+    "result_type", "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
     "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "linalg", "nan", "nn", "no_grad", "numel", "pi",
     "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip
@@ -96,4 +97,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise _refuse("torch", name, __all__)
+    raise _missing_name_error("torch", name, __all__)

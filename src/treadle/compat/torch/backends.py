@@ -1,7 +1,7 @@
-"""torch.backends: what is there to compute with, and what does.
+"""torch.backends: which libraries are present, and which are used.
 
-Kernels are treadle's own. Matrix products may be MKL's or oneDNN's where they are installed (`provider()` tells), and
-the loop inside an op OpenMP's. CUDA and MPS are never there.
+Kernels are treadle's own. Matrix products may come from MKL or oneDNN where they are installed (see `provider`), and
+OpenMP may run the intra-op loop. CUDA and MPS are never available.
 """
 
 from functools import partial
@@ -16,12 +16,20 @@ def _never() -> bool:
 
 
 def get_cpu_capability() -> str:
-    """The instruction set kernels are generated for, in PyTorch's words: AVX512, AVX2 or DEFAULT."""
+    """Returns the instruction set of the generated kernels.
+
+    Returns:
+        "AVX512", "AVX2" or "DEFAULT", as PyTorch names them.
+    """
     return {"avx512": "AVX512", "avx2": "AVX2"}.get(detect().isa, "DEFAULT")
 
 
 def provider() -> str:
-    """What makes the kernels, what multiplies matrices in code compiled from now on, what runs the loop inside an op."""
+    """Returns who provides kernels, matrix products and threads for code compiled from now on.
+
+    Returns:
+        One line: the instruction set of kernels, the provider of matrix products, the backend of the intra-op loop.
+    """
     products = providers.current().name
     return f"treadle kernels for {detect().isa}, matmul: {products}, threads: {backends.current().name}"
 

@@ -1,10 +1,18 @@
-"""Devices under PyTorch's name, of which there is one."""
+"""Devices under PyTorch's name: the CPU is the only one."""
 
 from __future__ import annotations
 
 
 class device:  # noqa: N801 - PyTorch's name
-    """Where tensors are: the CPU."""
+    """The CPU.
+
+    Args:
+        name: "cpu", with or without an index, or a device.
+        index: Accepted and stored.
+
+    Raises:
+        RuntimeError: `name` is not the CPU.
+    """
 
     def __init__(self, name: str | device = "cpu", index: int | None = None) -> None:
         text = str(name)

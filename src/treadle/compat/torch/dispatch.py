@@ -1,7 +1,6 @@
-"""Tensor functions as users call them: outside scripts each call is one small graph, found by what it is given.
+"""Calls of tensor functions outside scripts: each is compiled once per signature and replayed afterwards.
 
-The second call of a function with arguments of the same form (classes, element types, shapes, other values) goes
-straight to the compiled code of the first.
+The second call with the same signature (classes, dtypes, shapes, other values) runs the compiled code of the first.
 """
 
 from __future__ import annotations
@@ -12,24 +11,27 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from treadle.compat.calls import Uncached
 from treadle.compat.torch.recording import Recording
-from treadle.compat.torch.replay import Replay, UnfitError
-from treadle.compat.torch.signatures import aliases, described
+from treadle.compat.torch.replay import NotReplayableError, Replay
+from treadle.compat.torch.signatures import aliases, append_call_signature
 from treadle.compat.torch.state import STATE, recording_into
 from treadle.compat.torch.tensor import Tensor
 from treadle.lru import LRU
 
 MOST_CALLS = 4096
-"""How many forms of calls are kept."""
+"""The number of signatures that are kept."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _CALLS: LRU[Any, Replay | Uncached] = LRU(MOST_CALLS)
-"""By function and form."""
+"""Replays by function and signature."""
 
 
 def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Make `function`, which emits ops, one that users call: its results are computed unless a recording is current."""
+    """Returns `function`, which emits ops, as a function for users.
+
+    In a recording its ops join the recording; elsewhere its results are computed at once.
+    """
     name = function.__name__.strip("_")
 
     @wraps(function)
@@ -38,12 +40,14 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
         if recording is None:
             key: list[Any] = [function]
             tensors: list[Tensor] = []
-            if not described(args, kwargs, key, tensors):
-                return cast(R, _recorded(function, name, args, kwargs, Recording()))
-            form = (*key, aliases(tensors))
-            known = _CALLS.get(form)
+            if not append_call_signature(args, kwargs, key, tensors):
+                return cast(R, _record(function, name, args, kwargs, Recording()))
+            signature = (*key, aliases(tensors))
+            known = _CALLS.get(signature)
             result = known.run(tensors) if type(known) is Replay else NotImplemented
-            return cast(R, _met(function, name, args, kwargs, form, tensors) if result is NotImplemented else result)
+            return cast(
+                R, _first_call(function, name, args, kwargs, signature, tensors) if result is NotImplemented else result
+            )
         if recording.function:
             return function(*args, **kwargs)
         recording.function = name
@@ -55,26 +59,27 @@ def tensor_function(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
-def _met(
+def _first_call(
     function: Callable[..., Any],
     name: str,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-    form: tuple[Any, ...],
+    signature: tuple[Any, ...],
     tensors: list[Tensor],
 ) -> Any:
-    """The result of a call that has no replay, or none that fits any more."""
-    if _CALLS.get(form) is Uncached.NEVER:
-        return _recorded(function, name, args, kwargs, Recording())
+    """Records and runs a call that has no replay, or whose replay does not apply any more."""
+    if _CALLS.get(signature) is Uncached.NEVER:
+        return _record(function, name, args, kwargs, Recording())
     recording = Recording(watch=True)
-    result = _recorded(function, name, args, kwargs, recording)
-    _keep(form, recording, tensors, result)
+    result = _record(function, name, args, kwargs, recording)
+    _keep(signature, recording, tensors, result)
     return result
 
 
-def _recorded(
+def _record(
     function: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], recording: Recording
 ) -> Any:
+    """Runs `function` with `recording` as the current one, and computes its results."""
     with recording_into(recording):
         recording.function = name
         result = function(*args, **kwargs)
@@ -82,11 +87,11 @@ def _recorded(
     return result
 
 
-def _keep(form: tuple[Any, ...], recording: Recording, tensors: list[Tensor], result: Any) -> None:
+def _keep(signature: tuple[Any, ...], recording: Recording, tensors: list[Tensor], result: Any) -> None:
     known: Replay | Uncached = Uncached.NEVER
-    if not recording.spoilt and len(recording.ran) < 2:
+    if not recording.not_replayable and len(recording.flushes) < 2:
         try:
-            known = Replay(recording.ran[0] if recording.ran else None, tensors, {}, result)
-        except UnfitError:
+            known = Replay(recording.flushes[0] if recording.flushes else None, tensors, {}, result)
+        except NotReplayableError:
             known = Uncached.NEVER
-    _CALLS.put(form, known)
+    _CALLS.put(signature, known)

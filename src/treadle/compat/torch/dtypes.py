@@ -1,4 +1,4 @@
-"""Element types under PyTorch's names, and which type an operation on several of them gives."""
+"""Dtypes under PyTorch's names, and type promotion."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ Number = bool | int | float
 
 
 class dtype:  # noqa: N801 - PyTorch's name
-    """An element type, such as `torch.float32`."""
+    """A dtype, such as `torch.float32`.
+
+    Args:
+        name: PyTorch's name without `torch.`.
+        core: treadle's element type.
+        rank: The order in type promotion within the category.
+    """
 
     def __init__(self, name: str, core: DType, rank: int) -> None:
         self.name = name
         self.core = core
-        self.rank = rank  # of promotion inside its category
+        self.rank = rank  # in promotion within the category
 
     @property
     def numpy(self) -> np.dtype[Any]:
@@ -28,7 +34,7 @@ class dtype:  # noqa: N801 - PyTorch's name
 
     @property
     def itemsize(self) -> int:
-        """Bytes an element."""
+        """The size of an element in bytes."""
         return self.core.size
 
     @property
@@ -37,7 +43,7 @@ class dtype:  # noqa: N801 - PyTorch's name
 
     @property
     def category(self) -> int:
-        """0 for bool, 1 for integers, 2 for floats: the higher one wins."""
+        """0 for bool, 1 for integers, 2 for floats; promotion takes the highest."""
         return 2 if self.core.is_float else 1 if self.core.is_integer else 0
 
     def __repr__(self) -> str:
@@ -64,7 +70,7 @@ NAMES: dict[str, dtype] = {each.name: each for each in ALL} | {
     "float": float32,
     "double": float64,
 }
-"""Every name of an element type, aliases included."""
+"""Every name of a dtype, aliases included."""
 
 _BY_CORE = {each.core.name: each for each in ALL}
 _BY_NUMPY: dict[np.dtype[Any], dtype] = {}
@@ -75,12 +81,19 @@ LEGACY = {
     "int64": "LongTensor", "float16": "HalfTensor", "bfloat16": "BFloat16Tensor", "float32": "FloatTensor",
     "float64": "DoubleTensor",
 }  # fmt: skip
-"""Names of the tensor types of each element type."""
+"""The legacy tensor class of each dtype."""
 
 
 @dataclass(frozen=True, slots=True)
 class finfo:  # noqa: N801 - PyTorch's name
-    """The limits of a floating-point type."""
+    """The limits of a floating-point dtype: bits, dtype, eps, max, min, resolution, smallest_normal, tiny.
+
+    Args:
+        type: The dtype; None means float32.
+
+    Raises:
+        TypeError: On reading a limit, if the dtype is not a floating-point one.
+    """
 
     type: dtype | None = None
 
@@ -101,7 +114,14 @@ class finfo:  # noqa: N801 - PyTorch's name
 
 @dataclass(frozen=True, slots=True)
 class iinfo:  # noqa: N801 - PyTorch's name
-    """The limits of an integer type."""
+    """The limits of an integer dtype: bits, dtype, max, min.
+
+    Args:
+        type: The dtype.
+
+    Raises:
+        TypeError: On reading a limit, if the dtype is not an integer one.
+    """
 
     type: dtype
 
@@ -120,11 +140,11 @@ SCALARS = {
     "bool": "Bool", "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
     "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double",
 }  # fmt: skip
-"""What PyTorch's errors call element types."""
+"""PyTorch's names of dtypes in error messages."""
 
 
 def of_core(core: DType) -> dtype:
-    """The facade's name for a core element type. Raises TypeError for one that PyTorch does not have."""
+    """Returns the dtype for a core element type. Raises TypeError for one that PyTorch does not have."""
     found = _BY_CORE.get(core.name)
     if found is None:
         raise TypeError(f"PyTorch has no element type for {core}; supported are {', '.join(map(repr, ALL))}")
@@ -132,12 +152,12 @@ def of_core(core: DType) -> dtype:
 
 
 def of_array(array: np.ndarray[Any, Any]) -> dtype:
-    """The element type of an array. Raises TypeError for one that no tensor can have."""
+    """Returns the dtype of an array. Raises TypeError for one that no tensor can have."""
     return of_numpy(array.dtype)
 
 
 def of_numpy(kind: np.dtype[Any]) -> dtype:
-    """The element type that NumPy calls `kind`. Raises TypeError for one that no tensor can have."""
+    """Returns the dtype for a NumPy dtype. Raises TypeError for one that no tensor can have."""
     found = _BY_NUMPY.get(kind)
     if found is None:
         found = _BY_NUMPY[kind] = of_core(core.from_numpy(kind))
@@ -145,12 +165,12 @@ def of_numpy(kind: np.dtype[Any]) -> dtype:
 
 
 def of_number(number: Number) -> dtype:
-    """The element type a Python number has among tensors."""
+    """Returns the dtype that a Python number gets in a tensor."""
     return bool_ if isinstance(number, bool | np.bool_) else int64 if isinstance(number, int | np.integer) else float32
 
 
 def wider(a: dtype, b: dtype) -> dtype:
-    """The type that holds both, of operands of one kind (both tensors with axes, both without, both numbers)."""
+    """Returns the dtype that holds both, for operands of one kind (tensors with axes, tensors without, or numbers)."""
     if a.category != b.category:
         return a if a.category > b.category else b
     if a.rank != b.rank:
@@ -161,12 +181,15 @@ def wider(a: dtype, b: dtype) -> dtype:
 
 
 def promote_types(type1: dtype, type2: dtype) -> dtype:
-    """The type that both convert to."""
+    """Returns the dtype that both convert to."""
     return wider(type1, type2)
 
 
 def promoted(dimensioned: list[dtype], scalars: list[dtype], numbers: list[dtype]) -> dtype:
-    """PyTorch's rule: tensors with axes decide, unless one without, or a number, is of a higher category."""
+    """Returns the common dtype of operands.
+
+    Tensors with axes decide, unless a tensor without axes, or a number, is of a higher category.
+    """
     result: dtype | None = None
     for group in (dimensioned, scalars, numbers):
         if not group:

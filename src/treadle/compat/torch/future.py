@@ -1,4 +1,4 @@
-"""Futures: results of forked calls."""
+"""Futures: the results of forked calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from treadle.compat.torch.state import current_call
 
 
 class Future:
-    """The result of a forked call, there once the call has ended; `wait()` gives it or raises what the call raised."""
+    """The result of a forked call.
+
+    `torch.jit.fork` returns futures. A program may also create one and end it with `set_result` or `set_exception`.
+    """
 
     def __init__(self) -> None:
         self._done = False
@@ -18,15 +21,29 @@ class Future:
         self._error: BaseException | None = None
 
     def done(self) -> bool:
-        """Whether the call has ended."""
+        """Returns True if the call has ended."""
         return self._done
 
     def set_result(self, result: Any) -> None:
-        """End with a result. Raises RuntimeError if it has ended already."""
+        """Ends the future with a result.
+
+        Args:
+            result: The value that `wait` returns.
+
+        Raises:
+            RuntimeError: The future has ended already.
+        """
         self._end(result, None)
 
     def set_exception(self, error: BaseException) -> None:
-        """End with an exception. Raises RuntimeError if it has ended already."""
+        """Ends the future with an exception.
+
+        Args:
+            error: The exception that `wait` raises.
+
+        Raises:
+            RuntimeError: The future has ended already.
+        """
         self._end(None, error)
 
     def _end(self, value: Any, error: BaseException | None) -> None:
@@ -35,7 +52,12 @@ class Future:
         self._done, self._value, self._error = True, value, error
 
     def value(self) -> Any:
-        """The result of a call that has ended. Raises what the call raised."""
+        """Returns the result of a call that has ended.
+
+        Raises:
+            RuntimeError: The call has not ended.
+            BaseException: The exception that the call raised.
+        """
         if not self._done:
             raise RuntimeError("this future has not ended; wait for it with torch.jit.wait(future)")
         if self._error is not None:
@@ -43,16 +65,25 @@ class Future:
         return self._value
 
     def __class_getitem__(cls, _: Any) -> type[Future]:
-        """Future[Tensor], as annotations have it."""
+        """Returns the class itself: annotations may say Future[Tensor]."""
         return cls
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """The future of `callback(self)`, which is called once this one has ended: here, when it is waited for."""
+        """Waits for this future, calls `callback` with it, and returns the future of the callback's result.
+
+        PyTorch calls the callback when this future ends; treadle calls it here.
+
+        Args:
+            callback: A function of this future.
+
+        Returns:
+            A future that has ended with the callback's result, or with the exception that it raised.
+        """
         self._end_of_wait()
         found = Future()
         try:
             found.set_result(callback(self))
-        except Exception as error:  # noqa: BLE001 - it is for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised by wait()
             found.set_exception(error)
         return found
 
@@ -61,7 +92,15 @@ class Future:
             self.wait()
 
     def wait(self) -> Any:
-        """The result, once it is there. Inside scripts other tasks go on meanwhile."""
+        """Returns the result, running other tasks of the script until it is there.
+
+        Returns:
+            What the forked call returned.
+
+        Raises:
+            RuntimeError: The future can never end.
+            BaseException: The exception that the call raised.
+        """
         call = current_call()
         if call is not None and not self._done:
             call.drive(self)

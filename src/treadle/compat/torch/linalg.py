@@ -1,4 +1,4 @@
-"""torch.linalg: norms, and small matrices by NumPy's LAPACK."""
+"""torch.linalg: norms, and linear algebra of small matrices by NumPy's LAPACK."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treadle.compat.torch.functions.arithmetic import abs_
 from treadle.compat.torch.functions.reduction import amax, amin, sum_
 from treadle.compat.torch.functions.reduction import norm as _norm
 from treadle.compat.torch.functions.rule import of_op
-from treadle.compat.torch.missing_names import refuse
+from treadle.compat.torch.missing_names import missing_name_error
 from treadle.compat.torch.tensor import Tensor
 
 det = of_op("linalg_det")
@@ -26,7 +26,7 @@ cholesky = of_op("linalg_cholesky", lambda input, *, upper=False: (input, upper)
 
 @tensor_function
 def vector_norm(x: Tensor, ord: float = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """The norm of order `ord` of all elements, or along `dim`."""
+    """Returns the norm of order `ord` of all elements, or along `dim`."""
     return _norm(x, ord, dim, keepdim)
 
 
@@ -37,7 +37,11 @@ def matrix_norm(
     dim: tuple[int, int] = (-2, -1),
     keepdim: bool = False,
 ) -> Tensor:
-    """Of the matrices in the axes `dim`: "fro", or the largest (smallest: negative) sum of a column (1) or row (inf)."""
+    """Returns norms of the matrices in the axes `dim`.
+
+    `ord` is "fro", or the maximum (negative: minimum) over the sums of columns (1) or rows (inf). Raises
+    NotImplementedError for other orders.
+    """
     if ord == "fro":
         return _norm(A, 2, dim, keepdim)
     if ord not in (1, -1, float("inf"), float("-inf")):
@@ -56,7 +60,7 @@ def norm(
     dim: Any = None,
     keepdim: bool = False,
 ) -> Tensor:
-    """`vector_norm`, or `matrix_norm` where an order is given for two axes."""
+    """Returns `vector_norm`, or `matrix_norm` where an order is given for two axes."""
     if ord is not None and (
         isinstance(ord, str) or (dim is None and A.ndim == 2) or (isinstance(dim, tuple) and len(dim) == 2)
     ):
@@ -72,4 +76,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise refuse("torch.linalg", name, __all__)
+    raise missing_name_error("torch.linalg", name, __all__)

@@ -1,7 +1,8 @@
-"""Writing in place while code is recorded: graphs compute new values only, so a write gives a tensor another value.
+"""Writes in place during a recording: graphs only compute new values, so a write gives a tensor another value.
 
-A view reads its root anew after that has changed, and writes through it. Tensors whose memory was there before the
-recording (arguments, parameters, buffers) get their new elements when the recording is computed.
+A view is computed again from its base after the base has changed, and a write to the view is written through to the
+base. Tensors that existed before the recording (arguments, parameters, buffers) get their new elements when it is
+computed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From a tensor to a view of it: as code, as NumPy does it, and what a write into the view makes of the tensor."""
+    """One step from a base to a view: its ops, its NumPy view, and the base's value after a write to the view."""
 
     forward: Callable[[Tensor], Tensor]
     of_array: Callable[[Array], Array]
@@ -30,32 +31,32 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The value number that a tensor was made as, and the steps from there."""
+    """The value number of a view's root, and the steps from the root to the view."""
 
     root: int
     steps: tuple[Step, ...]
 
     def of_array(self, array: Array) -> Array:
-        """The view of the root's array."""
+        """Returns the view of the root's array."""
         for step in self.steps:
             array = step.of_array(array)
         return array
 
 
 class Memory:
-    """Which value each tensor of one recording has by now, by the number that it was made as."""
+    """The current value of each tensor of one recording, by the number of the tensor's first value."""
 
     __slots__ = ("_latest", "_seen", "_versions", "_views", "written")
 
     def __init__(self) -> None:
         self._latest: dict[int, int] = {}
         self._views: dict[int, View] = {}
-        self._versions: dict[int, int] = {}  # of roots; a write makes another
-        self._seen: dict[int, int] = {}  # the version of its root that a view's latest value belongs to
-        self.written: dict[int, Tensor] = {}  # tensors with memory of their own
+        self._versions: dict[int, int] = {}  # of roots; each write increments it
+        self._seen: dict[int, int] = {}  # the root's version when a view's value was computed
+        self.written: dict[int, Tensor] = {}  # inputs with pending writes, by number
 
     def current(self, recording: Recording, slot: int) -> int:
-        """The number of the value that the tensor made as `slot` has now."""
+        """Returns the number of the current value of the tensor whose first value is `slot`."""
         view = self._views.get(slot)
         if view is not None and self._versions.get(view.root, 0) != self._seen[slot]:
             tensor = self._chain(recording, view)[-1]
@@ -64,18 +65,18 @@ class Memory:
         return self._latest.get(slot, slot)
 
     def _chain(self, recording: Recording, view: View) -> list[Tensor]:
-        """The root as it is now and the views between it and `view`."""
+        """Returns the current root and the views between it and `view`."""
         tensors = [recording.alias(self._latest.get(view.root, view.root))]
         for step in view.steps[:-1]:
             tensors.append(step.forward(tensors[-1]))
         return tensors
 
     def rename(self, slot: int, value: int) -> None:
-        """Let a new tensor have a value that is there already."""
+        """Makes an existing value the current one of a new tensor."""
         self._latest[slot] = value
 
     def share(self, recording: Recording, view: Tensor, base: Tensor, step: Step) -> None:
-        """Note that `view` has the memory of `base`."""
+        """Records that `view` shares the memory of `base`."""
         if view is base or base.frozen or view.recording is not recording:
             return
         parent = recording.slot(base)
@@ -85,11 +86,11 @@ class Memory:
         self._seen[view.number] = self._versions.get(root, 0)
 
     def write(self, recording: Recording, target: Tensor, new: Tensor) -> None:
-        """Give `target`, and all that shares its memory, the elements of `new`, of the same shape and element type."""
+        """Writes the elements of `new` into `target` and into the tensors that share its memory."""
         if target.frozen:
             raise RuntimeError("a frozen module's parameters and buffers are constants: they cannot be written")
         if self.written:
-            self.meet(recording, [target])
+            self.flush_overlapping(recording, [target])
         slot, value = recording.slot(target), recording.number(new)
         view = self._views.get(slot)
         root = slot
@@ -115,11 +116,11 @@ class Memory:
             recording.flush()
 
     def has_written(self, tensor: Tensor) -> bool:
-        """Whether `tensor` has memory whose new elements are not computed yet."""
+        """Returns True if `tensor` existed before the recording and has new elements that are not computed yet."""
         return any(tensor is each for each in self.written.values())
 
-    def meet(self, recording: Recording, operands: Sequence[Tensor | Array | None]) -> None:
-        """Compute what was written if `operands` bring further memory that may be part of it."""
+    def flush_overlapping(self, recording: Recording, operands: Sequence[Tensor | Array | None]) -> None:
+        """Computes pending writes if `operands` bring memory that may overlap the memory to be written."""
         for each in operands:
             if each is None or isinstance(each, np.ndarray) or each.array is None or self.has_written(each):
                 continue
@@ -129,7 +130,7 @@ class Memory:
                 return
 
     def linked(self, recording: Recording, tensors: Sequence[Tensor]) -> dict[int, View]:
-        """Those of `tensors`, by number, that are views of memory that is there, or that is made for another one."""
+        """Returns the views among `tensors`, by number, whose root is an input or is computed with them."""
         made = {tensor.number for tensor in tensors}
         found = {}
         for tensor in tensors:

@@ -1,4 +1,4 @@
-"""What is said of a name that the facade does not have."""
+"""Errors for names that the facade does not have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterable
 
 _INSTEAD = {
-    "load": "treadle.Session('model.pt') loads a TorchScript file where PyTorch is installed, treadle.Session('model.onnx') an export",
+    "load": "treadle.Session('model.pt') loads a TorchScript file where PyTorch is installed, "
+    "treadle.Session('model.onnx') an export",
     "save": "keep the source of the model, and its state_dict with numpy.savez",
     "optim": "treadle runs models and does not train them; train with PyTorch and convert with .numpy()",
     "autograd": "treadle runs models and does not train them",
@@ -21,7 +22,8 @@ _INSTEAD = {
     "utils": "iterate over NumPy arrays or tensors in Python, from any number of threads",
     "fft": "numpy.fft on x.numpy()",
     "polar": "write cosine and sine of the angle as two real tensors, as rotate_half does",
-    "view_as_complex": "take x[..., 0] and x[..., 1] as real and imaginary parts; rotate_half does so for rotary embeddings",
+    "view_as_complex": "take x[..., 0] and x[..., 1] as real and imaginary parts; "
+    "rotate_half does so for rotary embeddings",
 }
 
 
@@ -36,8 +38,8 @@ _METHODS = {
 }
 
 
-def refuse(module: str, name: str, offered: Iterable[str]) -> AttributeError:
-    """The error for `module.name`, saying what to use."""
+def missing_name_error(module: str, name: str, offered: Iterable[str]) -> AttributeError:
+    """Returns the error for `module.name`, which says what to use instead."""
     near = difflib.get_close_matches(name, list(offered), n=3, cutoff=0.75)
     instead = _METHODS if module == "Tensor" else _INSTEAD
     if name in instead:
@@ -45,5 +47,8 @@ def refuse(module: str, name: str, offered: Iterable[str]) -> AttributeError:
     elif near:
         advice = "did you mean " + " or ".join(f"{module}.{other}" for other in near) + "?"
     else:
-        advice = f"dir({module}) lists what there is; x.numpy() and torch.from_numpy(array) go to NumPy and back without a copy"
+        advice = (
+            f"dir({module}) lists what there is; "
+            "x.numpy() and torch.from_numpy(array) go to NumPy and back without a copy"
+        )
     return AttributeError(f"treadle's {module} has no {name!r}: {advice}")

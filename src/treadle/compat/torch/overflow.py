@@ -1,4 +1,4 @@
-"""Numbers that an element type does not hold: where PyTorch refuses them, and where it lets them wrap."""
+"""Numbers that do not fit a dtype: which of them PyTorch refuses, and which it lets wrap."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _IN_C = {
     "bfloat16": "c10::BFloat16",
     "float32": "float",
 }
-"""What PyTorch calls the element types where its messages name those of C."""
+"""The C types that PyTorch's messages name."""
 
 _MOST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": float(np.finfo(np.float32).max)}
-"""The largest numbers of the floats that refuse larger ones."""
+"""The largest numbers of the floating-point types that refuse larger ones."""
 
 
 def need_fit(number: Any, to: DType, name: str = "") -> None:
-    """Raise RuntimeError if the Python number does not fit into `to`, called `name` in the message.
+    """Raises RuntimeError if the Python number does not fit into `to`, called `name` in the message.
 
-    Negative integers whose size fits count as fitting unsigned types, in which they wrap. float64 holds all.
+    Negative integers whose magnitude fits an unsigned type are accepted, as they wrap. float64 accepts all.
     """
     if to.category == 1:
         limits = np.iinfo(to.numpy)
@@ -42,10 +42,10 @@ def need_fit(number: Any, to: DType, name: str = "") -> None:
 
 
 def checked_scalar(number: Any, to: DType, count: int = 2) -> Array:
-    """A Python or NumPy number as a 0-d array of `to`, rounded once, to be written to `count` elements.
+    """Returns a Python or NumPy number as a 0-d array of `to`, rounded once, for writing to `count` elements.
 
-    Raises RuntimeError if a Python number does not fit; a single element of a short float becomes infinite, as in
-    PyTorch.
+    Raises RuntimeError if a Python number does not fit; as in PyTorch, a single float16 or bfloat16 element becomes
+    infinite.
     """
     if not isinstance(number, np.generic) and (count > 1 or to.name not in ("float16", "bfloat16")):
         need_fit(number, to)
@@ -54,7 +54,7 @@ def checked_scalar(number: Any, to: DType, count: int = 2) -> Array:
 
 
 def wrapping_scalar(number: Any, to: np.dtype[Any]) -> Array:
-    """A Python number as a 0-d array of `to`; integers of up to 64 bits wrap, as operands of PyTorch's operators do.
+    """Returns a Python number as a 0-d array of `to`; integers of up to 64 bits wrap, as PyTorch's operands do.
 
     Raises OverflowError for longer ones, as PyTorch.
     """

@@ -1,4 +1,4 @@
-"""Tensors as PyTorch prints them."""
+"""Tensors as text, in PyTorch's format."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treadle.ops.op import Array
 
 
 def text(array: Array) -> str:
-    """The elements as PyTorch prints them: four digits after the point, or none where all are whole."""
+    """Returns the elements as PyTorch prints them: with four decimals, or none where all are whole."""
     if not array.size:
         return "[]"
     options: dict[str, Any] = {"separator": ", ", "prefix": "tensor(", "threshold": 1000, "edgeitems": 3}

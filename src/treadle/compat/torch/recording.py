@@ -1,8 +1,8 @@
-"""Straight-line tensor code on its way to become one compiled graph.
+"""Straight-line tensor code, collected into one graph before it is compiled and run.
 
-While a recording is current in a thread, tensor functions only note what is to be computed; the tensors they return
-are pending. `flush` compiles what was noted (once for each form of code, dtypes and shapes) and runs it on the team, so
-that whatever has no path between it runs at once. A call outside any recording makes one of its own and flushes it.
+While a recording is current in a thread, tensor functions only record their ops; the tensors that they return are
+pending. `flush` compiles the ops (once per code, dtypes and shapes) and runs them on the team, so that independent
+ops run concurrently. A call outside any recording makes its own recording and flushes it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from treadle.compat.torch import bounds
 from treadle.compat.torch.dtypes import of_array
-from treadle.compat.torch.inferring import inferred
+from treadle.compat.torch.index_errors import as_index_error
+from treadle.compat.torch.infer_cache import infer_cached
 from treadle.compat.torch.memory import Memory
 from treadle.compat.torch.state import current, recording_into
 from treadle.compat.torch.tensor import Tensor
@@ -29,15 +29,15 @@ from treadle.ops.op import Array, Info
 from treadle.runtime import providers
 
 MOST_COMPILED = 1024
-"""How many compiled pieces of code are kept."""
+"""The number of compiled graphs that are kept."""
 
-MOST_RAN = 2
-"""How many flushes a recording keeps: to tell one from several."""
+MOST_FLUSHES = 2
+"""The number of flushes that a recording stores: enough to distinguish one from several."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One op: operands and results are numbers of values of its recording."""
+    """One op; operands and results are value numbers of its recording."""
 
     op: str
     operands: tuple[int | None, ...]
@@ -47,10 +47,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """What a flush computed: the compiled code, the tensors it read, in its order, and those it gave; its ops.
+class Flush:
+    """The compiled code of one flush, the tensors that it read and computed, and its ops.
 
-    `written` are tensors that were there, the outputs that are their new elements, and what their elements were.
+    `written` holds, for each input with pending writes: the tensor, the number of the output with its new elements,
+    and a copy of its elements before.
     """
 
     session: Session | None
@@ -60,10 +61,10 @@ class Ran:
     written: tuple[tuple[Tensor, int, Array], ...] = ()
 
     def feed(self) -> dict[str, Array]:
-        """The arrays of `inputs` by the names they have in the session."""
+        """Returns the arrays of `inputs` by the names of the session's inputs."""
         assert self.session is not None
         names = (tensor.name for tensor in self.session.inputs)
-        return dict(zip(names, (tensor.settled() for tensor in self.inputs), strict=True))
+        return dict(zip(names, (tensor.materialized() for tensor in self.inputs), strict=True))
 
 
 class Compiled:
@@ -86,18 +87,18 @@ COMPILED = Compiled()
 
 
 class Recording:
-    """What one thread has noted and not computed yet.
+    """The ops that one thread has recorded and not computed yet.
 
-    With `keep` (tracing) nothing is forgotten by a flush: values that were computed on the way stay part of the code.
-    With `watch` each flush is added to `ran`. `spoilt` says why doing the same again need not give the same, if so.
+    With `keep` (tracing), values computed by a flush stay part of the code. With `watch`, each flush is stored in
+    `flushes`. `not_replayable` is the reason why a replay could give another result, or empty.
     """
 
     def __init__(self, *, keep: bool = False, watch: bool = False) -> None:
         self.keep = keep
         self.watch = watch
-        self.spoilt = ""
-        self.ragged = False  # whether a shape depended on data
-        self.ran: list[Ran] = []
+        self.not_replayable = ""
+        self.data_dependent = False  # True if a shape depends on data
+        self.flushes: list[Flush] = []
         self.scopes: list[str] = []
         self.function = ""
         self._clear()
@@ -115,16 +116,16 @@ class Recording:
     def emit(
         self, op: str, operands: Sequence[Tensor | Array | None], attrs: dict[str, Any], outputs: int
     ) -> list[Tensor]:
-        """Note `op` on `operands` (arrays are constants) and return its pending results.
+        """Records `op` on `operands` (arrays are constants) and returns its pending results.
 
         Results whose shape depends on data are computed at once. Raises RuntimeError if the operands do not fit.
         """
         if self.memory.written:
-            self.memory.meet(self, operands)
+            self.memory.flush_overlapping(self, operands)
         numbers = tuple(None if each is None else self.number(each) for each in operands)
-        told = _frozen(attrs)
+        attrs_key = _frozen(attrs)
         try:
-            infos = inferred(op, attrs, told, [None if n is None else self.infos[n] for n in numbers], outputs)
+            infos = infer_cached(op, attrs, attrs_key, [None if n is None else self.infos[n] for n in numbers], outputs)
         except (ShapeError, LimitError) as error:
             raise RuntimeError(f"{self.function or op}: {error}") from error
         first = len(self.infos)
@@ -132,16 +133,16 @@ class Recording:
         self.infos.extend(infos)
         name = "/".join([*self.scopes, self.function or op])
         self.entries.append(Entry(op, numbers, attrs, results, name))
-        self._key.append((op, numbers, told, outputs, name))
+        self._key.append((op, numbers, attrs_key, outputs, name))
         tensors = [Tensor.pending(self, n) for n in results]
         self._pending.extend((n, weakref.ref(tensor)) for n, tensor in zip(results, tensors, strict=True))
         if None in [info.shape for info in infos]:
-            self.spoilt = f"the shape of a result of {name} depends on data"
-            self.ragged = True
+            self.not_replayable = f"the shape of a result of {name} depends on data"
+            self.data_dependent = True
             self.flush()
             if self.keep:
                 for number, tensor in zip(results, tensors, strict=True):
-                    self.infos[number] = Info(infos[number - first].dtype, tensor.settled().shape)
+                    self.infos[number] = Info(infos[number - first].dtype, tensor.materialized().shape)
         return tensors
 
     def number(self, operand: Tensor | Array) -> int:
@@ -165,7 +166,7 @@ class Recording:
             return operand.number
         found = self._numbers.get(id(operand))
         if found is None:
-            array = operand.settled()
+            array = operand.materialized()
             if operand.frozen:
                 return self._constant(array, id(array))
             found = len(self.infos)
@@ -184,7 +185,7 @@ class Recording:
         return number
 
     def flush(self) -> None:
-        """Compute every pending tensor that is still in use, and the new elements of those that were written."""
+        """Computes the pending tensors that are still referenced, and the new elements of written ones."""
         alive = [tensor for _, ref in self._pending if (tensor := ref()) is not None and tensor.array is None]
         views = {} if self.keep else self.memory.linked(self, alive)
         wanted = [tensor for tensor in alive if tensor.number not in views]
@@ -193,54 +194,54 @@ class Recording:
             values = [self.number(tensor) for tensor in (*wanted, *written)]
         numbers = list(dict.fromkeys(values))
         if views or len(set(values[: len(wanted)])) < len(wanted):
-            self.spoilt = "it gives tensors that share their memory"
-        if self.watch and self.entries and len(self.ran) < MOST_RAN:
+            self.not_replayable = "it returns tensors that share their memory"
+        if self.watch and self.entries and len(self.flushes) < MOST_FLUSHES:
             places = (numbers.index(value) for value in values[len(wanted) :])
-            before = ((each, place, each.settled().copy()) for each, place in zip(written, places, strict=True))
-            self.ran.append(replace(self.outcome(numbers, wanted), written=tuple(before)))
+            before = ((each, place, each.materialized().copy()) for each, place in zip(written, places, strict=True))
+            self.flushes.append(replace(self.outcome(numbers, wanted), written=tuple(before)))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
             try:
                 results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
             except KernelError as error:
-                raise bounds.told(error) from None
+                raise as_index_error(error) from None
             for place, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
                 if tensor.array is None:
                     array = results[number]
-                    tensor.settle(array.copy() if number in values[:place] else array, keep=self.keep)
+                    tensor.materialize(array.copy() if number in values[:place] else array, keep=self.keep)
                 else:
                     np.copyto(tensor.array, results[number])
         for tensor in alive:
             view = views.get(tensor.number)
             if view is not None:
                 root = self.inputs[view.root] if view.root in self.inputs else made[view.root]
-                tensor.settle(view.of_array(root.settled()), keep=False)
+                tensor.materialize(view.of_array(root.materialized()), keep=False)
         if self.keep:
             self._pending = []
         else:
             self._clear()
 
-    def outcome(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Ran:
-        """What gives the values `numbers`, which are the elements of `tensors`."""
+    def outcome(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Flush:
+        """Returns the Flush that computes the values `numbers`, which are the elements of `tensors`."""
         session = self.session(numbers) if numbers else None
         inputs = tuple(self.inputs.values()) if numbers else ()
-        return Ran(session, inputs, tuple(tensors), frozenset(entry.op for entry in self.entries))
+        return Flush(session, inputs, tuple(tensors), frozenset(entry.op for entry in self.entries))
 
     def read(self, tensor: Tensor) -> Array:
-        """The elements that a tensor has now which was written."""
+        """Returns the current elements of a tensor with pending writes."""
         if not self.keep:
             self.flush()
-            return tensor.settled()
+            return tensor.materialized()
         (array,) = self.session([self.number(tensor)]).run(self.feed()).values()
         return array
 
     def session(self, outputs: Sequence[int]) -> Session:
-        """The compiled form of what was noted, giving the values numbered `outputs`."""
+        """Returns the session that computes the values numbered `outputs`."""
         return COMPILED.get((tuple(self._key), tuple(outputs)), lambda: self._graph(outputs))
 
     def feed(self) -> dict[str, Array]:
-        """The arrays of the inputs, by the names they have in `session`."""
-        return {f"v{number}": tensor.settled() for number, tensor in self.inputs.items()}
+        """Returns the arrays of the inputs by the names of the session's inputs."""
+        return {f"v{number}": tensor.materialized() for number, tensor in self.inputs.items()}
 
     def _graph(self, outputs: Sequence[int]) -> Graph:
         graph = Graph("torch")
@@ -267,12 +268,12 @@ def _frozen(attrs: dict[str, Any]) -> Any:
 
 
 def emit(op: str, *operands: Tensor | Array | None, **attrs: Any) -> Tensor:
-    """One op with one result, in the current recording."""
+    """Records an op with one result in the current recording."""
     return emit_many(op, *operands, outputs=1, **attrs)[0]
 
 
 def emit_many(op: str, *operands: Tensor | Array | None, outputs: int, **attrs: Any) -> list[Tensor]:
-    """One op with several results, in the current recording."""
+    """Records an op with several results in the current recording."""
     recording = current()
     assert recording is not None, f"{op} was emitted outside a tensor function"
     return recording.emit(op, operands, attrs, outputs)

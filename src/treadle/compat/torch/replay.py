@@ -1,4 +1,4 @@
-"""Recordings made again for other tensors of the same form, without the Python that led to them."""
+"""Recordings executed again with other tensors of the same signature, without running their Python code."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from treadle.compat.calls import PROVIDER_OPS
 from treadle.compat.signatures import map_structure
-from treadle.compat.torch import bounds
 from treadle.compat.torch.dtypes import dtype
-from treadle.compat.torch.recording import Ran
+from treadle.compat.torch.index_errors import as_index_error
+from treadle.compat.torch.recording import Flush
 from treadle.compat.torch.tensor import Tensor
 from treadle.compile import runner_of
 from treadle.errors import KernelError
@@ -23,14 +23,17 @@ from treadle.runtime import providers
 _PLAIN = (int, float, str, bytes, type(None), dtype, np.generic)
 
 
-class UnfitError(Exception):
-    """A replay could not give what the call gave; the message says why."""
+class NotReplayableError(Exception):
+    """A recording cannot be replayed; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """Where a tensor of the result comes from: output `index` of the code, an argument, or a tensor that is there
-    already; `fresh`: each call has a copy of its own."""
+    """Where a tensor of the result comes from.
+
+    It is output `index` of the code, argument number `argument`, or an existing `tensor`; with `fresh`, each call
+    gets a copy of that tensor.
+    """
 
     index: int = -1
     argument: int = -1
@@ -39,30 +42,30 @@ class Leaf:
 
 
 class Replay:
-    """What one recording computed, ready to be computed for other arguments.
+    """One recording, ready to run with other arguments.
 
-    `arguments` are the tensors the call was given, `live` further tensors, by id, that are read at each replay; what
-    was written into these is written again. Every other tensor that the recording read was made by it. `result` may
-    have tensors, numbers and strings in tuples, lists and dicts, none of which is one of those whose ids are in
-    `outside`. Raises UnfitError.
+    `arguments` are the tensors that the call was given. `live` are further tensors, by id, that each run reads and,
+    if the recording wrote to them, writes again. All other tensors that the recording read are its own. `result` may
+    hold tensors, numbers and strings in tuples, lists and dicts, except the lists and dicts whose ids are in
+    `outside`. Raises NotReplayableError.
     """
 
     __slots__ = ("_fed", "_frozen", "_live", "_only", "_plainly", "_provider", "_result", "_run", "_written")
 
     def __init__(
         self,
-        ran: Ran | None,
+        flush: Flush | None,
         arguments: Sequence[Tensor],
         live: Mapping[int, Tensor],
         result: Any,
         outside: Collection[int] = (),
     ) -> None:
         places = {id(tensor): index for index, tensor in reversed(list(enumerate(arguments)))}
-        given = ran.outputs if ran is not None else ()
+        given = flush.outputs if flush is not None else ()
         outputs = {id(tensor): index for index, tensor in enumerate(given)}
         self._written: list[tuple[int | Tensor, int]] = []
         before: dict[int, Array] = {}
-        for tensor, index, array in ran.written if ran is not None else ():
+        for tensor, index, array in flush.written if flush is not None else ():
             if id(tensor) in places:
                 self._written.append((places[id(tensor)], index))
             elif id(tensor) in live:
@@ -72,13 +75,15 @@ class Replay:
                 outputs[id(tensor)] = index
         self._result = _Template(places, outputs, live, outside).of(result)
         self._only = not self._written and isinstance(self._result, Leaf) and self._result.index == 0
-        self._frozen = tuple(tensor for tensor in arguments if tensor.frozen)  # which the key tells by their ids
+        self._frozen = tuple(
+            tensor for tensor in arguments if tensor.frozen
+        )  # kept alive: the signature holds their ids
         self._fed: list[int | Tensor | Array] = []
         self._live: list[tuple[Tensor, tuple[int, ...], Any]] = []
-        for tensor in ran.inputs if ran is not None else ():
-            array = tensor.settled()
+        for tensor in flush.inputs if flush is not None else ():
+            array = tensor.materialized()
             if not array.dtype.isnative:
-                raise UnfitError("a tensor has a foreign byte order")
+                raise NotReplayableError("a tensor has a foreign byte order")
             if id(tensor) in places:
                 self._fed.append(places[id(tensor)])
             elif id(tensor) in live:
@@ -86,15 +91,18 @@ class Replay:
                 self._live.append((tensor, array.shape, array.dtype))
             else:
                 self._fed.append(before[id(tensor)] if id(tensor) in before else np.array(array, order="C"))
-        session = None if ran is None else ran.session
+        session = None if flush is None else flush.session
         self._plainly = not self._written and all(
             type(each) is int and arguments[each].is_contiguous() for each in self._fed
         )
-        self._run = None if session is None or ran is None else runner_of(session).prepare(ran.feed())
-        self._provider = providers.current().name if ran is not None and PROVIDER_OPS & ran.ops else None
+        self._run = None if session is None or flush is None else runner_of(session).prepare(flush.feed())
+        self._provider = providers.current().name if flush is not None and PROVIDER_OPS & flush.ops else None
 
     def run(self, tensors: Sequence[Tensor]) -> Any:
-        """The result for `tensors` of the form of the arguments; NotImplemented if it takes another recording by now."""
+        """Returns the result for `tensors`, which have the recorded signature.
+
+        Returns NotImplemented if the call has to be recorded anew.
+        """
         if self._provider is not None and self._provider != providers.current().name:
             return NotImplemented
         outputs: list[Tensor] = []
@@ -105,12 +113,12 @@ class Replay:
             try:
                 made = self._run(arrays)  # type: ignore[arg-type]
             except KernelError as error:
-                raise bounds.told(error) from None
+                raise as_index_error(error) from None
             if self._only:
                 return Tensor.of(made[0])
             outputs = list(map(Tensor.of, made))
             for source, index in self._written:
-                np.copyto(_memory(source, tensors), outputs[index].settled())
+                np.copyto(_memory(source, tensors), outputs[index].materialized())
 
         def restored(leaf: Leaf) -> Tensor:
             if leaf.index >= 0:
@@ -118,12 +126,16 @@ class Replay:
             if leaf.argument >= 0:
                 return tensors[leaf.argument]
             assert leaf.tensor is not None
-            return Tensor(leaf.tensor.settled().copy()) if leaf.fresh else leaf.tensor
+            return Tensor(leaf.tensor.materialized().copy()) if leaf.fresh else leaf.tensor
 
         return map_structure(self._result, restored, Leaf)
 
     def _arrays(self, tensors: Sequence[Tensor]) -> list[Array] | None:
-        """What the code reads; None if a tensor has another form by now, or memory that cannot be written at the end."""
+        """Returns the arrays that the code reads.
+
+        Returns None if the layout of a live tensor has changed, or if a tensor to be written is read-only or overlaps
+        another input.
+        """
         for tensor, shape, kind in self._live:
             array = tensor.array
             if array is None or array.shape != shape or array.dtype is not kind:
@@ -143,7 +155,7 @@ def _same(one: int | Tensor, other: int | Tensor) -> bool:
 
 
 def _memory(source: int | Tensor, tensors: Sequence[Tensor]) -> Array:
-    return (tensors[source] if isinstance(source, int) else source).settled()
+    return (tensors[source] if isinstance(source, int) else source).materialized()
 
 
 def _array(source: int | Tensor | Array, tensors: Sequence[Tensor]) -> Array:
@@ -154,7 +166,7 @@ def _array(source: int | Tensor | Array, tensors: Sequence[Tensor]) -> Array:
 
 
 class _Template:
-    """A result with leaves for its tensors."""
+    """Replaces the tensors of a result by leaves."""
 
     def __init__(
         self,
@@ -169,7 +181,10 @@ class _Template:
         self._seen = set(outside)
 
     def of(self, result: Any) -> Any:
-        """Raises UnfitError for what cannot be made anew."""
+        """Returns `result` with leaves for its tensors.
+
+        Raises NotReplayableError for parts that each call cannot create again.
+        """
         if isinstance(result, Tensor):
             return self._leaf(result)
         if isinstance(result, tuple):
@@ -184,7 +199,7 @@ class _Template:
             if isinstance(result, list):
                 return list(map(self.of, result))
             return {key: self.of(each) for key, each in result.items()}
-        raise UnfitError(f"the result has a {type(result).__name__}")
+        raise NotReplayableError(f"the result has a {type(result).__name__}")
 
     def _leaf(self, tensor: Tensor) -> Leaf:
         found = id(tensor)
@@ -195,9 +210,9 @@ class _Template:
         if found in self._live:
             return Leaf(tensor=tensor)
         self._once(tensor)
-        return Leaf(tensor=Tensor(tensor.settled().copy()), fresh=True)
+        return Leaf(tensor=Tensor(tensor.materialized().copy()), fresh=True)
 
     def _once(self, part: Any) -> None:
         if id(part) in self._seen:
-            raise UnfitError(f"the result has a {type(part).__name__} that is not made anew by each call")
+            raise NotReplayableError(f"the result has a {type(part).__name__} that a call does not create")
         self._seen.add(id(part))

@@ -1,4 +1,4 @@
-"""What a call is given, as a key: two calls with one key may differ in the elements of their tensors alone."""
+"""Signatures of calls: calls with equal signatures differ in nothing but the elements of their tensors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ _VALUES = ATOMS | {dtype}
 """Types of values that stand for themselves."""
 
 
-def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objects: list[Any] | None = None) -> bool:
-    """Add `values` to `key`, and the tensors among them, in order, to `tensors`; False for what no key can tell.
+def append_signature(
+    values: Sequence[Any], key: list[Any], tensors: list[Tensor], objects: list[Any] | None = None
+) -> bool:
+    """Appends the parts of `values` to `key` and their tensors, in order, to `tensors`; False if one has no signature.
 
-    A tensor is told by its class, element type and shape, by its strides unless its memory is contiguous, and by itself
-    if its elements are constants.
-    Values of other types are told by their identity and added to `objects`, if that is not None.
+    A tensor's parts are its class, dtype and shape, its strides unless it is contiguous, and its identity if its
+    elements are constants. Values of other types are identified by their id and appended to `objects`, unless that is
+    None.
     """
     for value in values:
         kind = type(value)
@@ -44,46 +46,46 @@ def describe(values: Sequence[Any], key: list[Any], tensors: list[Tensor], objec
                 objects.append(value)
                 consists_of = (id(value),)
             key.append(len(consists_of))
-            if not describe(consists_of, key, tensors, objects):
+            if not append_signature(consists_of, key, tensors, objects):
                 return False
     return True
 
 
-def described(
+def append_call_signature(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     key: list[Any],
     tensors: list[Tensor],
     objects: list[Any] | None = None,
 ) -> bool:
-    """`describe` for the arguments of a call."""
+    """Does the same as `append_signature` for the arguments of a call."""
     if kwargs:
         key.extend(kwargs)
         args = (*args, *kwargs.values())
-    return describe(args, key, tensors, objects)
+    return append_signature(args, key, tensors, objects)
 
 
 def aliases(tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """For each tensor the first place where the same one is, if some are there twice."""
+    """Returns, for each tensor, the position of its first occurrence; empty if all are different."""
     if len(tensors) < 2:
         return ()
     ids = list(map(id, tensors))
     return () if len(set(ids)) == len(ids) else tuple(map(ids.index, ids))
 
 
-def leaves(structure: Any) -> list[Tensor]:
-    """The tensors in `structure`, in order."""
+def tensors_in(structure: Any) -> list[Tensor]:
+    """Returns the tensors in `structure`, in order."""
     found: list[Tensor] = []
     map_structure(structure, found.append, Tensor)
     return found
 
 
-def containers(structure: Any) -> set[int]:
-    """The ids of the lists and dicts in `structure`."""
+def container_ids(structure: Any) -> set[int]:
+    """Returns the ids of the lists and dicts in `structure`."""
     found: set[int] = set()
     if type(structure) in (list, dict):
         found.add(id(structure))
     if isinstance(structure, tuple | list | dict):
         for each in structure.values() if isinstance(structure, dict) else structure:
-            found |= containers(each)
+            found |= container_ids(each)
     return found

@@ -8,16 +8,16 @@ from treadle.compat.torch.state import current
 
 
 class Size(tuple[int, ...]):
-    """A shape."""
+    """A shape: a tuple of ints, one for each axis."""
 
     __slots__ = ()
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Returns the number of elements of a tensor of this shape."""
         return int(np.prod(self, dtype=np.int64))
 
     def __eq__(self, other: object) -> bool:
-        """As a tuple; in scripts, where shapes are lists, as a list too."""
+        """Compares as a tuple; in scripts, where shapes are lists, also with a list."""
         return super().__eq__(tuple(other) if isinstance(other, list) and current() is not None else other)
 
     def __ne__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""Every tensor function, one line a family: its name in `torch`, and whether it is a method of Tensor too."""
+"""The tables of tensor functions: their names in `torch`, and whether they are also methods of Tensor."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Function = Callable[..., Any]
 
 
 def _of(module: Any, names: str) -> dict[str, Function]:
-    """The functions of `module` by PyTorch's names; where Python has the name already, it ends in `_` there."""
+    """Returns functions of `module` by PyTorch's names; a function named like a Python builtin ends in `_` there."""
     found = {}
     for name in names.split():
         function = getattr(module, f"{name}_", None)
@@ -142,6 +142,7 @@ FUNCTIONAL: dict[str, Function] = {
     "upsample": resize.interpolate,
     "linear": matmul.linear,
 }
+"""The functions of torch.nn.functional."""
 for _name in [
     "relu",
     "silu",
@@ -158,7 +159,6 @@ for _name in [
     "dropout",
 ]:
     FUNCTIONAL[_name] = inplace.with_inplace(FUNCTIONAL[_name])
-"""The functions of torch.nn.functional."""
 
 _COMMON = {
     **ARITHMETIC,
@@ -173,7 +173,7 @@ _COMMON = {
     **INDEXING,
     **ACTIVATIONS,
 }
-"""Functions of torch that are methods too, but for `_NO_METHODS`."""
+"""Functions of torch that are also methods, except those in `_NO_METHODS`."""
 FUNCTIONS: dict[str, Function] = {
     **_COMMON,
     **DISTANCES,
@@ -191,6 +191,7 @@ FUNCTIONS: dict[str, Function] = {
     "iinfo": dtypes.iinfo,
     "promote_types": dtypes.promote_types,
 }
+"""The functions of torch."""
 for _name in [
     "add",
     "sub",
@@ -215,7 +216,6 @@ for _name in [
     "clamp",
 ]:
     FUNCTIONS[_name] = inplace.with_out(FUNCTIONS[_name])
-"""The functions of torch itself."""
 
 _NO_METHODS = {
     "bilinear", "broadcast_tensors", "bucketize", "cdist", "celu", "column_stack", "cosine_similarity", "dstack", "hstack",

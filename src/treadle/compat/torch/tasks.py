@@ -1,9 +1,9 @@
-"""Tasks of one scripted call: forked bodies and the main body, taken as far as they go before anything is computed.
+"""Tasks of one scripted call: the main body and forked bodies, run as far as possible before anything is computed.
 
-A body is a generator. It yields a Tensor when control flow asks for its value, a Future when it waits for one that has
-not ended; else it runs on, noting tensor code in the call's one recording. When no body can go on, the recording is
-flushed: everything noted, of all bodies, is one graph whose independent parts run at once on the team. Nothing here
-blocks a thread, so nothing can deadlock that a person would not call a cycle.
+A body is a generator. It yields a Tensor when control flow needs its value, and a Future when it waits for one that
+is not done; otherwise it runs on, adding ops to the call's recording. When no body can continue, the recording is
+flushed: the ops of all bodies are one graph, whose independent parts run concurrently on the team. No thread blocks,
+so only a cycle of waits can deadlock.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Body = Generator[Any, Any, Any]
 
 
 class Task:
-    """One body on its way to its future."""
+    """One body and the future of its result."""
 
     def __init__(self, body: Body, scope: str) -> None:
         self.body: Body | None = body
@@ -31,24 +31,24 @@ class Task:
 
 
 class Call:
-    """One call of a script from outside, with all the tasks it forks."""
+    """One call of a script from outside, with all the tasks that it forks."""
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
         self.ready: deque[Task] = deque()
-        self.wanting: list[Task] = []  # bodies that wait for the value of a tensor
+        self.waiting_for_value: list[Task] = []  # bodies that need the value of a tensor
         self.waiting: list[tuple[Future, Task]] = []
-        self.functions: set[types.FunctionType] = set()  # whose code it entered
-        self.named: set[str] = set()  # attributes that it asked for by strings
+        self.functions: set[types.FunctionType] = set()  # whose code was entered
+        self.named: set[str] = set()  # attributes that were read by name, with getattr or hasattr
 
     def fork(self, body: Body, scope: str) -> Future:
-        """Start a body: it runs as far as it goes at once."""
+        """Starts a body and runs it as far as possible."""
         task = Task(body, scope)
         self._advance(task)
         return task.future
 
     def _advance(self, task: Task) -> None:
-        """Run a body until it ends or cannot go on."""
+        """Runs a body until it ends or has to wait."""
         recording = self.recording
         before, recording.scopes = recording.scopes, task.scopes
         function, recording.function = recording.function, ""
@@ -58,14 +58,14 @@ class Call:
                 asked = next(task.body)
                 if isinstance(asked, Tensor):
                     if asked.array is None:
-                        self.wanting.append(task)
+                        self.waiting_for_value.append(task)
                         return
                 elif not asked.done():
                     self.waiting.append((asked, task))
                     return
         except StopIteration as end:
             task.future.set_result(end.value)
-        except Exception as error:  # noqa: BLE001 - it is for whoever waits
+        except Exception as error:  # noqa: BLE001 - raised by wait()
             task.future.set_exception(error)
         finally:
             recording.scopes, recording.function = before, function
@@ -77,31 +77,31 @@ class Call:
         self.waiting = [(other, task) for other, task in self.waiting if other is not future]
 
     def drive(self, wanted: Future) -> None:
-        """Run tasks until `wanted` has ended. Raises RuntimeError if that cannot be."""
+        """Runs tasks until `wanted` is done. Raises RuntimeError if it can never be."""
         while not wanted.done():
             if self.ready:
                 self._advance(self.ready.popleft())
-            elif self.wanting:
+            elif self.waiting_for_value:
                 self.recording.flush()
-                self.ready.extend(self.wanting)
-                self.wanting = []
+                self.ready.extend(self.waiting_for_value)
+                self.waiting_for_value = []
             else:
                 raise RuntimeError("wait(): the future can never end, as its task waits for the one that waits for it")
 
     def finish(self) -> None:
-        """Run what was forked and never waited for, and compute everything that is still in use."""
-        while self.ready or self.wanting:
+        """Runs the forks that nothing waited for, and computes all tensors that are still referenced."""
+        while self.ready or self.waiting_for_value:
             if self.ready:
                 self._advance(self.ready.popleft())
             else:
                 self.recording.flush()
-                self.ready.extend(self.wanting)
-                self.wanting = []
+                self.ready.extend(self.waiting_for_value)
+                self.waiting_for_value = []
         self.recording.flush()
 
 
 def run(body: Body, scope: str, recording: Recording | None = None) -> tuple[Any, Call]:
-    """Run a scripted body from outside scripts: its result, all tensors computed, and the call that it was."""
+    """Runs a scripted body from outside scripts. Returns its result, with all tensors computed, and the call."""
     call = Call(recording or Recording())
     before, STATE.call = STATE.call, call
     try:

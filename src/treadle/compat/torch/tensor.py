@@ -1,4 +1,4 @@
-"""Tensors: NumPy arrays under PyTorch's names, or values that a recording has yet to compute."""
+"""Tensors: NumPy arrays with PyTorch's methods, or values that a recording has not computed yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.dtypes import dtype
-from treadle.compat.torch.missing_names import refuse
+from treadle.compat.torch.missing_names import missing_name_error
 from treadle.compat.torch.printing import text
 from treadle.compat.torch.sizes import Size
 from treadle.compat.torch.state import current
@@ -24,14 +24,30 @@ METHODS: dict[str, Callable[..., Any]] = {}
 """Functions that are also methods, by name; `table` fills it."""
 
 
-_INNER = {"array", "frozen", "number", "of", "pending", "recording", "settle", "settled"}
-"""Attributes of Tensor that are treadle's own affair."""
+_INNER = {"array", "frozen", "number", "of", "pending", "recording", "materialize", "materialized"}
+"""Attributes of Tensor that are internal."""
 
 
 class Tensor:
-    """A tensor over the memory of a NumPy array: `Tensor(array)`, or one of `torch.tensor`, `torch.from_numpy`, ...
+    """A tensor over the memory of a NumPy array.
 
-    `array` is None while a recording has yet to compute it. `frozen` tensors are constants of compiled code.
+    Most programs create tensors with `torch.tensor`, `torch.from_numpy`, `torch.zeros` and the like. Operators and
+    methods promote dtypes as PyTorch does. There are no gradients, and the CPU is the only device.
+
+    Args:
+        array: A NumPy array, whose memory is shared; a list or tuple of numbers, which become float32; or the
+            first size of
+            a float32 tensor of zeros.
+        *sizes: Further sizes.
+
+    Raises:
+        TypeError: PyTorch has no dtype for the array.
+
+    Attributes:
+        array: The NumPy array; None while a recording has not computed it.
+        frozen: True if the elements are constants of compiled code.
+        recording: The recording that computes the tensor, if any.
+        number: The number of the tensor's first value in that recording, or -1.
     """
 
     __array_priority__ = 1000
@@ -50,35 +66,41 @@ class Tensor:
 
     @classmethod
     def pending(cls, recording: Recording, number: int) -> Tensor:
-        """The value `number` of a recording."""
+        """Returns the tensor for the value `number` of a recording."""
         tensor = Tensor.__new__(Tensor)
         tensor.array, tensor.recording, tensor.number, tensor.frozen = None, recording, number, False
         return tensor
 
     @classmethod
     def of(cls, array: Array) -> Tensor:
-        """`Tensor(array)` for an array that is known to have an element type that tensors can have."""
+        """Returns `Tensor(array)` without checking that the dtype is one of PyTorch's."""
         tensor = Tensor.__new__(Tensor)
         tensor.array, tensor.recording, tensor.number, tensor.frozen = array, None, -1, False
         return tensor
 
-    def settle(self, array: Array, *, keep: bool) -> None:
-        """Take the array that the recording computed."""
+    def materialize(self, array: Array, *, keep: bool) -> None:
+        """Takes the array that the recording computed."""
         self.array = array
         if not keep:
             self.recording, self.number = None, -1
 
     def numpy(self) -> Array:
-        """The array, sharing memory; computed now if it is pending."""
+        """Returns the elements as a NumPy array that shares the tensor's memory; a pending tensor is computed now.
+
+        A script that reads elements this way cannot be replayed: it is recorded in each call.
+
+        Returns:
+            The array.
+        """
         recording = current()
         if recording is not None:
-            recording.spoilt = "it reads elements of a tensor"
+            recording.not_replayable = "it reads elements of a tensor"
             if recording.memory.has_written(self):
                 return recording.read(self)
-        return self.settled()
+        return self.materialized()
 
-    def settled(self) -> Array:
-        """`numpy()` where nothing that follows depends on the elements."""
+    def materialized(self) -> Array:
+        """Returns the array as `numpy` does, for reads that do not decide what follows."""
         if self.array is None:
             assert self.recording is not None
             self.recording.flush()
@@ -95,7 +117,7 @@ class Tensor:
 
     @property
     def dtype(self) -> dtype:
-        """The element type."""
+        """The dtype of the elements."""
         if self.array is not None:
             return dtypes.of_array(self.array)
         assert self.recording is not None
@@ -103,10 +125,12 @@ class Tensor:
 
     @property
     def ndim(self) -> int:
+        """The number of axes."""
         return len(self.shape) if self.array is None else self.array.ndim
 
     @property
     def device(self) -> device:
+        """The CPU."""
         return device("cpu")
 
     @property
@@ -116,15 +140,17 @@ class Tensor:
 
     @property
     def grad(self) -> None:
-        """None, likewise."""
+        """None: there are no gradients."""
         return None
 
     @property
     def is_cuda(self) -> bool:
+        """False: treadle runs on CPUs."""
         return False
 
     @property
     def data(self) -> Tensor:
+        """The tensor itself; assigning replaces its elements."""
         return self
 
     @data.setter
@@ -133,36 +159,38 @@ class Tensor:
 
     @property
     def itemsize(self) -> int:
-        """Bytes an element."""
+        """The size of an element in bytes."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """The size of all elements in bytes."""
         return self.numel() * self.dtype.itemsize
 
     @property
     def T(self) -> Tensor:  # noqa: N802 - PyTorch's name
+        """The tensor with its axes reversed."""
         return METHODS["permute"](self, *reversed(range(self.ndim)))  # type: ignore[no-any-return]
 
     @property
     def mT(self) -> Tensor:  # noqa: N802 - PyTorch's name
+        """The tensor with its last two axes swapped."""
         return METHODS["transpose"](self, -2, -1)  # type: ignore[no-any-return]
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length of one axis."""
+        """Returns the shape, or the length of one axis."""
         return self.shape if dim is None else self.shape[dim]
 
     def dim(self) -> int:
-        """The number of axes."""
+        """Returns the number of axes."""
         return self.ndim
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Returns the number of elements."""
         return self.shape.numel()
 
     def stride(self, dim: int | None = None) -> Any:
-        """How many elements apart neighbours are, along each axis or one."""
+        """Returns the distance of neighbours in elements, along each axis or one."""
         if self.array is None:
             steps = tuple(int(np.prod(self.shape[axis + 1 :], dtype=np.int64)) for axis in range(self.ndim))
         else:
@@ -170,38 +198,46 @@ class Tensor:
         return steps if dim is None else steps[dim]
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Itself: there are no gradients."""
+        """Returns the tensor itself: there are no gradients."""
         return self
 
     def element_size(self) -> int:
-        """Bytes an element."""
+        """Returns the size of an element in bytes."""
         return self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
+        """Returns True if the dtype is a floating-point one."""
         return self.dtype.is_floating_point
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Returns True if the elements are in row-major order without gaps."""
         return self.array is None or bool(self.array.flags.c_contiguous)
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Returns the address of the first element."""
         return int(self.numpy().ctypes.data)
 
     def item(self) -> Any:
-        """The one element as a Python number."""
+        """Returns the only element as a Python number.
+
+        Raises:
+            RuntimeError: The tensor has another number of elements.
+        """
         array = self.numpy()
         if array.size != 1:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         return array.reshape(()).item()
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """Returns the elements as nested lists of Python numbers."""
         return self.numpy().tolist()
 
     def cpu(self) -> Tensor:
+        """Returns the tensor itself: it is on the CPU."""
         return self
 
     def detach(self) -> Tensor:
+        """Returns the tensor itself: there are no gradients."""
         return self
 
     def __bool__(self) -> bool:
@@ -248,7 +284,7 @@ class Tensor:
     def __getattr__(self, name: str) -> Any:
         method = METHODS.get(name)
         if method is None or name.startswith("_"):
-            raise refuse("Tensor", name, dir(self))
+            raise missing_name_error("Tensor", name, dir(self))
         return partial(method, self)
 
     def __dir__(self) -> list[str]:
@@ -278,7 +314,7 @@ def _operator(name: str, *, swapped: bool = False) -> Callable[..., Any]:
 
 
 def _in_place(name: str) -> Callable[..., Any]:
-    """`x += y` writes into x."""
+    """Returns the augmented assignment `x op= y`, which writes into x."""
     plain = _operator(name)
 
     def operator(self: Tensor, other: Any) -> Any:
@@ -290,7 +326,8 @@ def _in_place(name: str) -> Callable[..., Any]:
 
 _OPERATORS = {
     "add": "add", "sub": "sub", "mul": "mul", "truediv": "div", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "pow", "lshift": "shift_left", "rshift": "shift_right", "matmul": "matmul", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "pow": "pow", "lshift": "shift_left", "rshift": "shift_right", "matmul": "matmul", "and": "bitwise_and",
+    "or": "bitwise_or", "xor": "bitwise_xor",
 }  # fmt: skip
 for _name, _function in _OPERATORS.items():
     setattr(Tensor, f"__{_name}__", _operator(_function))

@@ -1,4 +1,4 @@
-"""PyTorch's thread numbers. Both are limits on treadle's one team, and both may be changed at any time."""
+"""PyTorch's thread settings: two limits of treadle's one team, which may be changed at any time."""
 
 from __future__ import annotations
 
@@ -16,27 +16,53 @@ def _checked(function: str, value: Any) -> int:
 
 
 def set_num_threads(num_threads: int) -> None:
-    """How many workers may share one op, for every thread of the process, from the next op on."""
+    """Sets the intra-op limit of the whole process, from the next op on.
+
+    Args:
+        num_threads: How many workers may share one op, at least 1.
+
+    Raises:
+        RuntimeError: `num_threads` is not a positive int.
+    """
     threads.set(intra_op=_checked("set_num_threads", num_threads))
 
 
 def get_num_threads() -> int:
-    """How many workers may share one op."""
+    """Returns the intra-op limit.
+
+    Returns:
+        How many workers may share one op.
+    """
     return threads.get().intra_op
 
 
 def set_num_interop_threads(num_threads: int) -> None:
-    """How many independent ops may be in progress at once. PyTorch takes it once; here it may be set again."""
+    """Sets the inter-op limit of the whole process. Unlike in PyTorch, it can be set more than once.
+
+    Args:
+        num_threads: How many independent ops may be in progress at once, at least 1.
+
+    Raises:
+        RuntimeError: `num_threads` is not a positive int.
+    """
     threads.set(inter_op=_checked("set_num_interop_threads", num_threads))
 
 
 def get_num_interop_threads() -> int:
-    """How many independent ops may be in progress at once."""
+    """Returns the inter-op limit.
+
+    Returns:
+        How many independent ops may be in progress at once.
+    """
     return threads.get().inter_op
 
 
 def parallel_info() -> str:
-    """The settings, where each came from, and the machine, as text in the form PyTorch prints."""
+    """Returns the thread settings, their sources, and the machine, in PyTorch's format.
+
+    Returns:
+        Text of several lines.
+    """
     info = threads.info()
     variables = {"OMP_NUM_THREADS": "[not set]", "MKL_NUM_THREADS": "[not set]", **info["environment"]}
     topology, products = info["topology"], info["matmul_provider"]
@@ -46,7 +72,7 @@ def parallel_info() -> str:
             f"\tat::get_num_threads() : {info['intra_op']['value']} ({info['intra_op']['source']})",
             f"\tat::get_num_interop_threads() : {info['inter_op']['value']} ({info['inter_op']['source']})",
             f"treadle {info['build']['treadle']}, {info['build']['compiler']}",
-            f"\tone team of max(both) places; threads alive : {info['threads']}",
+            f"\tone team of max(both) slots; threads alive : {info['threads']}",
             f"matrix products : {products['value']} {products['version']} ({products['source']})",
             f"\t{products['why']}",
             f"std::thread::hardware_concurrency() : {topology['online']}",
@@ -60,7 +86,11 @@ def parallel_info() -> str:
 
 
 def show() -> str:
-    """Version, CPU, instruction set and what multiplies matrices."""
+    """Returns the version, the CPU, the instruction set and the provider of matrix products.
+
+    Returns:
+        Text of two lines.
+    """
     from treadle.codegen.target import detect
 
     info = threads.info()

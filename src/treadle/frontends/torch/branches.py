@@ -16,7 +16,7 @@ from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
 from treadle.frontends.torch.build import Builder, Number
 from treadle.frontends.torch.calls import Importer
-from treadle.frontends.torch.exported import finish, started
+from treadle.frontends.torch.exported import add_outputs, start_graph
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
 from treadle.graph.graph import Graph
 from treadle.graph.template import Form, Template
@@ -117,7 +117,7 @@ class _Scope:
         inputs = tuple(Value(f"in_{number}") for number in range(count + extra))
 
         def build(forms: Sequence[Form]) -> Graph:
-            graph, given = started(name, inputs, (), forms)
+            graph, given = start_graph(name, inputs, (), forms)
             faults = Faults()
             inner = Importer(graph, faults, fx.run)
             owner = "a tensor of the code around its branch or loop"
@@ -126,7 +126,7 @@ class _Scope:
             faults.raise_all(name)
             made: list[Value] = []
             structure[:] = [_with_holes(_result(inner.b, result), made) for result in results]
-            finish(inner, [f"out_{n}" for n in range(len(made))], [Box(value) for value in made])
+            add_outputs(inner, [f"out_{n}" for n in range(len(made))], [Box(value) for value in made])
             faults.raise_all(name)
             return graph
 

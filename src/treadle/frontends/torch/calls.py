@@ -13,8 +13,8 @@ from treadle.frontends.torch.build import Builder, Complex, ComplexType
 from treadle.frontends.torch.decompose import decomposed
 from treadle.frontends.torch.dtypes import PARTS, array_of, core
 from treadle.frontends.torch.rules.complex import on_parts
-from treadle.frontends.torch.table import BACK, PERHAPS_COPIES, complex_rule_of, rule_of
-from treadle.frontends.torch.tensor import ABSENT, MISSING, Absent, Box, Missing
+from treadle.frontends.torch.table import MAY_COPY, VIEW_WRITES, complex_rule_of, rule_of
+from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, Missing, NotComputed
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 
@@ -72,7 +72,7 @@ class Importer:
 
     def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], place: str) -> Any:
         """The result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
-        given = bound(schema, args, kwargs)
+        given = bind_arguments(schema, args, kwargs)
         if any(map(is_missing, given)):
             return MISSING
         return self.attempt(place, lambda: self._called(schema, given))
@@ -112,7 +112,7 @@ class Importer:
             return [self._part(base, rule, rest, result, number) for number in range(len(result))]
         if result.dtype != base.held().dtype:
             return Box(result)  # a cast makes a copy
-        back = BACK.get(name)
+        back = VIEW_WRITES.get(name)
         b = self.b
         if back is not None and isinstance(result, Complex):
             back = on_parts(back)
@@ -121,7 +121,7 @@ class Importer:
             base,
             lambda value: rule(b, value, *rest[1:]),
             None if back is None else (lambda value, new: back(b, value, new, *rest[1:])),
-            may_share=name in PERHAPS_COPIES,
+            may_share=name in MAY_COPY,
         )
 
     def _part(self, base: Box, rule: Any, rest: list[Any], result: list[Value], number: int) -> Box:
@@ -132,7 +132,7 @@ class Importer:
         """`argument` as rules take it."""
         if isinstance(argument, Box):
             return argument.held()
-        if isinstance(argument, Absent):
+        if isinstance(argument, NotComputed):
             raise Unsupported(
                 "it reads what treadle does not compute: indices of a pool, what a gradient needs, or a size that depends on data"
             )
@@ -166,7 +166,7 @@ class Importer:
         return result
 
 
-def bound(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def bind_arguments(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments in the order of the schema, those left out as their defaults."""
     rest = schema.arguments[len(args) :]
     return [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
@@ -203,5 +203,5 @@ def boxed(result: Any) -> Any:
     if isinstance(result, Value | Complex):
         return Box(result)
     if isinstance(result, list | tuple):
-        return [ABSENT if item is None else boxed(item) for item in result]
+        return [NOT_COMPUTED if item is None else boxed(item) for item in result]
     return result

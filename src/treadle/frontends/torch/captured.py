@@ -20,7 +20,7 @@ from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx as walk
 from treadle.frontends.torch.build import Complex
 from treadle.frontends.torch.calls import Importer, is_missing
-from treadle.frontends.torch.exported import finish, started
+from treadle.frontends.torch.exported import add_outputs, start_graph
 from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.rules.complex import view_as_complex, view_as_real
 from treadle.frontends.torch.tensor import Box
@@ -66,7 +66,7 @@ class Captured:
     results: tuple[Any, ...]
 
 
-def lowered(captured: fx.GraphModule) -> fx.GraphModule:
+def to_aten(captured: fx.GraphModule) -> fx.GraphModule:
     """`captured`, a graph of PyTorch functions, as ATen ops, those that have rules kept whole.
 
     Raises UnsupportedModelError if PyTorch cannot trace it.
@@ -111,12 +111,12 @@ def _faking(examples: Sequence[Any]) -> Iterator[None]:
         mode.allow_non_fake_inputs = before
 
 
-def used(module: fx.GraphModule) -> list[bool]:
+def used_arguments(module: fx.GraphModule) -> list[bool]:
     """For each argument whether something reads it."""
     return [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
 
 
-def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
+def import_graph(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     """The graph of `module` for `arguments`: tensors are constants, Feeds inputs, others Python values.
 
     Raises UnsupportedModelError or ModelError that lists every op treadle cannot take.
@@ -125,7 +125,7 @@ def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     output = next(node for node in module.graph.nodes if node.op == "output")
     returned = _returned(output)
     names = tuple(Value(f"output_{number}") for number in range(len(returned)))
-    graph, given = started("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
+    graph, given = start_graph("torch", [Value(feed.name) for feed in feeds], names, [feed.form for feed in feeds])
     faults = Faults()
     importer = Importer(graph, faults, walk.run)
     boxes = iter(
@@ -153,7 +153,7 @@ def imported(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
     ]
     faults.raise_all(TITLE)
     wanted = [(m.name, _real(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
-    finish(importer, [name for name, _ in wanted], [result for _, result in wanted])
+    add_outputs(importer, [name for name, _ in wanted], [result for _, result in wanted])
     faults.raise_all(TITLE)
     return Captured(graph, tuple(made))
 

@@ -64,7 +64,7 @@ class _Program:
         self._refuse_writes(faults)
         self.inputs = tuple(self._inputs(faults))
         faults.raise_all(self.title)
-        self.outputs = apart(self._names(), self.inputs)
+        self.outputs = unique_outputs(self._names(), self.inputs)
 
     def _refuse_writes(self, faults: Faults) -> None:
         for spec in self._program.graph_signature.output_specs:
@@ -109,14 +109,14 @@ class _Program:
 
     def build(self, forms: Sequence[Form]) -> Graph:
         """The graph for inputs of these forms."""
-        graph, given = started("torch", self.inputs, self.outputs, forms)
+        graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
         importer = Importer(graph, faults, fx.run)
         boxes = {value.name: Box(value, owner=f"its input {value.name!r}") for value in given}
         args = [self._argument(node, importer, boxes, faults) for node in self._placeholders()]
         results = fx.run(importer, self._program.graph_module, args)
         faults.raise_all(self.title)
-        finish(importer, [value.name for value in self.outputs], [r for r in results if r is not None])
+        add_outputs(importer, [value.name for value in self.outputs], [r for r in results if r is not None])
         faults.raise_all(self.title)
         return graph
 
@@ -166,7 +166,7 @@ def names_of(structure: Any, leaves: Sequence[Any] | None = None) -> list[str]:
     return ["output"] if names == ["output_0"] else names
 
 
-def apart(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
+def unique_outputs(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
     """Outputs called `names`, with `_` added to those that an input or another output has."""
     taken = {value.name for value in inputs}
     found = []
@@ -179,7 +179,7 @@ def apart(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
     return tuple(found)
 
 
-def started(
+def start_graph(
     name: str, inputs: Sequence[Value], outputs: Sequence[Value], forms: Sequence[Form]
 ) -> tuple[Graph, list[Value]]:
     """A graph with inputs of these forms, and their values; the outputs' names are kept free."""
@@ -190,7 +190,7 @@ def started(
     return graph, given
 
 
-def finish(importer: Importer, names: Sequence[str], results: Sequence[Any]) -> None:
+def add_outputs(importer: Importer, names: Sequence[str], results: Sequence[Any]) -> None:
     """Make `results` the outputs of the graph, called `names`."""
     b = importer.b
     for name, result in zip(names, results, strict=True):

@@ -15,7 +15,7 @@ from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.higher_order import RULES
 from treadle.frontends.torch.scalars import item
-from treadle.frontends.torch.tensor import ABSENT, MISSING, Absent, Box
+from treadle.frontends.torch.tensor import MISSING, NOT_COMPUTED, Box, NotComputed
 from treadle.graph.shape import is_static
 
 _IGNORED = frozenset({
@@ -93,8 +93,8 @@ def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """The result of a Python function on Python values (sizes, items of lists), or a named tuple of what it is given."""
     if isinstance(target, type) and issubclass(target, tuple):
         return list(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
-    if any(isinstance(value, Absent) for value in (*args, *kwargs.values())):
-        return ABSENT
+    if any(isinstance(value, NotComputed) for value in (*args, *kwargs.values())):
+        return NOT_COMPUTED
     if any(isinstance(value, Box | Number) for value in (*args, *kwargs.values())):
         raise Unsupported("it computes with a number that is known only when the graph runs")
     return target(*args, **kwargs)
@@ -122,7 +122,7 @@ def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:
     """
     held = args[0].held()
     if held.shape is None or not is_static(held.shape):
-        return ABSENT
+        return NOT_COMPUTED
     shape = importer.b.shape(held)
     if name == "sym_size":
         return shape[args[1]] if len(args) > 1 else list(shape)

@@ -15,7 +15,7 @@ from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder, Complex, Number
 from treadle.frontends.torch.containers import METHODS
 from treadle.frontends.torch.dtypes import complex_number_of, number_of
-from treadle.frontends.torch.rules.elementwise import truth
+from treadle.frontends.torch.rules.elementwise import to_bool
 from treadle.frontends.torch.scalars import item
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.value import Value
@@ -47,7 +47,7 @@ def _number(kind: type) -> Function:
         found = item(b, x.read()) if isinstance(x, Box) else x
         if isinstance(found, Number):
             to = {bool: dtypes.boolean, int: dtypes.i64, float: dtypes.f32}[kind]
-            return Number(truth(b, found.value) if kind is bool else b.cast(found.value, to))
+            return Number(to_bool(b, found.value) if kind is bool else b.cast(found.value, to))
         return kind(found)
 
     return function

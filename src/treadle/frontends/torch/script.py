@@ -17,7 +17,7 @@ from treadle.errors import InputError, ModelError, ModelFormatError, TreadleErro
 from treadle.frontends.faults import Faults, Unsupported
 from treadle.frontends.torch import fx
 from treadle.frontends.torch.calls import Importer
-from treadle.frontends.torch.exported import apart, finish, names_of, started
+from treadle.frontends.torch.exported import add_outputs, names_of, start_graph, unique_outputs
 from treadle.frontends.torch.interpreter import Interpreter, Part
 from treadle.frontends.torch.source import check_ops, inlined
 from treadle.frontends.torch.tensor import Box
@@ -86,7 +86,7 @@ class _Script:
                 f"example_inputs has {len(example_inputs)}"
             )
         (result,) = self._graph.outputs()
-        self.outputs = apart(_returned(schema.returns[0].type, result, faults), self.inputs)
+        self.outputs = unique_outputs(_returned(schema.returns[0].type, result, faults), self.inputs)
         faults.raise_all(self.title)
 
     def _argument(self, argument: Any, number: int, examples: Any, names: list[str], faults: Faults) -> Any:
@@ -115,7 +115,7 @@ class _Script:
 
     def build(self, forms: Sequence[Form]) -> Graph:
         """The graph for inputs of these forms."""
-        graph, given = started("torch", self.inputs, self.outputs, forms)
+        graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
         importer = Importer(graph, faults, fx.run)
         boxes = [Box(value, owner=f"its input {value.name!r}") for value in given]
@@ -123,7 +123,7 @@ class _Script:
         with _readable():
             (result,) = Interpreter(importer).graph(self._graph, [*self._self, *arguments])
         faults.raise_all(self.title)
-        finish(importer, [value.name for value in self.outputs], _flat(result))
+        add_outputs(importer, [value.name for value in self.outputs], _flat(result))
         faults.raise_all(self.title)
         return graph
 

@@ -25,7 +25,7 @@ from treadle.frontends.torch.rules import (
     shape,
     transformer,
 )
-from treadle.frontends.torch.rules import complex as pairs
+from treadle.frontends.torch.rules import complex as complex_rules
 from treadle.frontends.torch.rules.rule import Rule
 
 RULES: dict[str, Rule] = {
@@ -280,20 +280,20 @@ RULES: dict[str, Rule] = {
     "var_mean.correction": reduce.var_mean,
     # shapes
     "_unsafe_view": shape.view,
-    "alias": shape.itself,
+    "alias": shape.identity,
     "broadcast_to": shape.expand,
     "cat": shape.cat,
     "chunk": shape.chunk,
-    "clone": shape.itself,
+    "clone": shape.identity,
     "constant_pad_nd": shape.constant_pad,
-    "contiguous": shape.itself,
-    "detach": shape.itself,
+    "contiguous": shape.identity,
+    "detach": shape.identity,
     "expand": shape.expand,
     "expand_as": shape.expand_as,
     "flatten": shape.flatten,
     "flip": shape.flip,
-    "lift_fresh": shape.itself,
-    "lift_fresh_copy": shape.itself,
+    "lift_fresh": shape.identity,
+    "lift_fresh_copy": shape.identity,
     "mT": shape.matrix_t,
     "meshgrid": shape.meshgrid,
     "narrow": shape.narrow,
@@ -302,7 +302,7 @@ RULES: dict[str, Rule] = {
     "permute": shape.permute,
     "pixel_shuffle": shape.pixel_shuffle,
     "pixel_unshuffle": shape.pixel_unshuffle,
-    "positive": shape.itself,
+    "positive": shape.identity,
     "reflection_pad1d": shape.padding("reflect"),
     "reflection_pad2d": shape.padding("reflect"),
     "reflection_pad3d": shape.padding("reflect"),
@@ -310,7 +310,7 @@ RULES: dict[str, Rule] = {
     "replication_pad1d": shape.padding("edge"),
     "replication_pad2d": shape.padding("edge"),
     "replication_pad3d": shape.padding("edge"),
-    "requires_grad_": shape.itself,
+    "requires_grad_": shape.identity,
     "reshape": shape.view,
     "reshape_as": shape.view_as,
     "roll": shape.roll,
@@ -356,13 +356,13 @@ RULES: dict[str, Rule] = {
     "slice_scatter": index.slice_scatter,
     "take_along_dim": index.take_along_dim,
     # complex numbers, as pairs of real ones
-    "complex": pairs.complex_,
-    "hypot": pairs.hypot,
-    "polar": pairs.polar,
-    "real": shape.itself,
-    "stft": pairs.stft,
-    "view_as_complex": pairs.view_as_complex,
-    "view_as_real": pairs.view_as_real,
+    "complex": complex_rules.complex_,
+    "hypot": complex_rules.hypot,
+    "polar": complex_rules.polar,
+    "real": shape.identity,
+    "stft": complex_rules.stft,
+    "view_as_complex": complex_rules.view_as_complex,
+    "view_as_real": complex_rules.view_as_real,
     # made of nothing, or of another element type
     "_cast_Float": elementwise.cast_to(dtypes.f32),
     "_to_copy": create.to_dtype,
@@ -396,43 +396,43 @@ RULES: dict[str, Rule] = {
     "to.other": create.to_other,
     "to.prim_Device": create.to_device,
     "to.prim_dtype": create.to_dtype,
-    "to.prim_other": shape.itself,
+    "to.prim_other": shape.identity,
     "type_as": create.to_other,
     "zero": create.zero,
     "zeros": create.constant(0),
     "zeros_like": create.constant_like(0),
 }
 
-BACK: dict[str, Rule] = {
-    "alias": index.back_through_itself,
-    "detach": index.back_through_itself,
-    "flatten": index.back_through_reshape,
-    "lift_fresh": index.back_through_itself,
+VIEW_WRITES: dict[str, Rule] = {
+    "alias": index.write_through_identity,
+    "detach": index.write_through_identity,
+    "flatten": index.write_through_reshape,
+    "lift_fresh": index.write_through_identity,
     "mT": lambda b, x, new: shape.matrix_t(b, new),  # noqa: ARG005 - every way back has the base
-    "narrow": index.back_through_narrow,
-    "numpy_T": index.back_through_t,
-    "permute": index.back_through_permute,
-    "select": index.back_through_select,
-    "slice": index.back_through_slice,
-    "squeeze": index.back_through_reshape,
-    "swapaxes": index.back_through_transpose,
-    "swapdims": index.back_through_transpose,
-    "t": index.back_through_t,
-    "transpose": index.back_through_transpose,
-    "unflatten": index.back_through_reshape,
-    "unsqueeze": index.back_through_reshape,
-    "view": index.back_through_reshape,
-    "view_as": index.back_through_reshape,
+    "narrow": index.write_through_narrow,
+    "numpy_T": index.write_through_t,
+    "permute": index.write_through_permute,
+    "select": index.write_through_select,
+    "slice": index.write_through_slice,
+    "squeeze": index.write_through_reshape,
+    "swapaxes": index.write_through_transpose,
+    "swapdims": index.write_through_transpose,
+    "t": index.write_through_t,
+    "transpose": index.write_through_transpose,
+    "unflatten": index.write_through_reshape,
+    "unsqueeze": index.write_through_reshape,
+    "view": index.write_through_reshape,
+    "view_as": index.write_through_reshape,
 }
 """View op -> how a write into the view changes the base: (builder, the base, the view's new value, arguments)."""
 
-PERHAPS_COPIES = frozenset({"contiguous", "expand", "flatten", "reshape", "reshape_as", "to", "type_as"})
+MAY_COPY = frozenset({"contiguous", "expand", "flatten", "reshape", "reshape_as", "to", "type_as"})
 """Ops whose result may be a copy, as strides have it, which treadle does not know."""
 
 
 def complex_rule_of(name: str, overload: str) -> Rule | None:
     """As `rule_of`, for operands or results that are complex."""
-    return pairs.RULES.get(f"{name}.{overload}") or pairs.RULES.get(name)
+    return complex_rules.RULES.get(f"{name}.{overload}") or complex_rules.RULES.get(name)
 
 
 def rule_of(name: str, overload: str) -> Rule | None:

@@ -22,11 +22,11 @@ class Missing:
     """The result of an op with a fault, which is noted already."""
 
 
-class Absent:
+class NotComputed:
     """A result that treadle does not compute: where a pool found its elements, what only a gradient reads."""
 
 
-MISSING, ABSENT = Missing(), Absent()
+MISSING, NOT_COMPUTED = Missing(), NotComputed()
 
 
 class Box:
@@ -43,7 +43,7 @@ class Box:
         self._backward: Backward | None = None
         self._seen = 0
         self._version = 0
-        self._lost = ""
+        self._invalid = ""
         self.owner = owner
         self._may_share = False
 
@@ -78,8 +78,8 @@ class Box:
 
     def held(self) -> Held:
         """As `read`, complex tensors too."""
-        if self._lost:
-            raise Unsupported(self._lost)
+        if self._invalid:
+            raise Unsupported(self._invalid)
         if self._base is not None and self._forward is not None and self._base.version() != self._seen:
             self._value = self._forward(self._base.held())
             self._seen = self._base.version()
@@ -89,7 +89,7 @@ class Box:
     def write(self, value: Held) -> None:
         """Replace the value, here and in what shares its memory. Raises Unsupported where that is not possible."""
         if self._base is not None and self._may_share:
-            self._base.lose(
+            self._base.invalidate(
                 "it is read after a tensor that may share its memory was written in place; write to a .clone()"
             )
             self._base = None
@@ -105,8 +105,8 @@ class Box:
         self._value = value
         self._version += 1
 
-    def lose(self, why: str) -> None:
+    def invalidate(self, why: str) -> None:
         """From now on the value cannot be told."""
-        self._lost = why
+        self._invalid = why
         if self._base is not None:
-            self._base.lose(why)
+            self._base.invalidate(why)

@@ -50,11 +50,11 @@ def put(x: torch.Tensor, i: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 
 def put_at(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    inner, apart, grid = x.clone(), x.clone(), x.clone()
+    inner, unique_outputs, grid = x.clone(), x.clone(), x.clone()
     inner[:, i, j] = x[:, i, j] * 2
-    apart[i, :, j] = x[:, :, 0] + 1
+    unique_outputs[i, :, j] = x[:, :, 0] + 1
     grid[:, i[:, None], j] = 7.0
-    return inner, apart, grid
+    return inner, unique_outputs, grid
 
 
 CASES: dict[str, Case] = {

@@ -26,7 +26,7 @@ def _stream() -> np.random.Generator:
     """Returns the random generator. A recording around the call is not replayed, as each call draws other numbers."""
     recording = current()
     if recording is not None:
-        recording.spoilt = "it draws random numbers"
+        recording.not_replayable = "it draws random numbers"
     return _RANDOM
 
 

@@ -78,7 +78,7 @@ def binary_cross_entropy_with_logits(
 
 @tensor_function
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
-    """Returns target (log target - input), 0 where target is 0; "batchmean" divides the sum by the size of the first axis."""
+    """Returns target (log target - input), 0 where target is 0; "batchmean" divides the sum by the batch size."""
     if log_target:
         each = mul(exp(target), sub(target, input))
     else:
@@ -132,7 +132,10 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """Returns nll_loss of log_softmax(input [N, C, *] or [C]); target holds classes, or probabilities of the shape of input."""
+    """Returns nll_loss of log_softmax(input [N, C, *] or [C]).
+
+    target holds classes, or probabilities in the shape of input.
+    """
     axis = 0 if input.ndim == 1 else 1
     known = log_softmax(input, axis)
     classes = input.shape[axis]

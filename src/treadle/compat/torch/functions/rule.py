@@ -1,4 +1,4 @@
-"""Functions made from the rules of `frontends.torch`: what a rule builds for an ATen op is emitted into the current recording."""
+"""Functions made from rules of `frontends.torch`: a rule's core ops are emitted into the current recording."""
 
 from __future__ import annotations
 

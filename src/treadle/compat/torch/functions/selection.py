@@ -65,7 +65,10 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
 
 
 def where_(condition: Tensor, *values: Operand, **named: Operand) -> Any:
-    """Does the same as `where`; for a condition alone, returns the positions of its nonzero elements, a tensor for each axis."""
+    """Does the same as `where`.
+
+    For a condition alone, returns the positions of its nonzero elements, a tensor for each axis.
+    """
     if values or named:
         return where(condition, *values, **named)
     return nonzero(condition, as_tuple=True)

@@ -13,7 +13,7 @@ from treadle.compat.torch.jit.script import optimized_execution as optimized_exe
 from treadle.compat.torch.jit.script import script as script
 from treadle.compat.torch.jit.script import wait as wait
 from treadle.compat.torch.jit.trace import trace as trace
-from treadle.compat.torch.missing_names import refuse
+from treadle.compat.torch.missing_names import missing_name_error
 
 _fork, _wait = fork, wait
 unused = ignore
@@ -30,4 +30,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    raise refuse("torch.jit", name, __all__)
+    raise missing_name_error("torch.jit", name, __all__)

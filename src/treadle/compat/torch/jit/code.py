@@ -1,4 +1,4 @@
-"""What a function's code names: which globals and attributes it may read, and whether it writes any."""
+"""The names that a function's code uses: which globals and attributes it may read, and whether it writes any."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from dataclasses import dataclass
 
 _WRITES = frozenset({"STORE_ATTR", "DELETE_ATTR", "STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME", "LOAD_BUILD_CLASS"})
 _UNSEEN = frozenset({"__dict__", "__class__", "AttributeError"})
-"""Names by which code reads what its own text does not name."""
+"""Names through which code reads what it does not name itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """`globals_` and `attributes` (strings in the code among them) that code may read; `writes`: what makes its effect
-    more than its result, "" if nothing does."""
+    """The names in a code object.
+
+    `globals_` and `attributes` (which include strings in the code) may be read; `writes` is the side effect that
+    prevents a replay, or empty.
+    """
 
     globals_: frozenset[str]
     attributes: frozenset[str]
@@ -26,7 +29,7 @@ _KNOWN: weakref.WeakKeyDictionary[types.CodeType, Names] = weakref.WeakKeyDictio
 
 
 def names_of(code: types.CodeType) -> Names:
-    """The names in `code` and in the code inside it."""
+    """Returns the names in `code` and in the code objects nested in it."""
     found = _KNOWN.get(code)
     if found is None:
         found = _KNOWN[code] = _names(code)

@@ -1,9 +1,9 @@
-"""What a script may have read beyond its arguments, as it was: attributes, globals, closures, and what these hold.
+"""Guards of a script's replay: what the script may have read besides its arguments, and how it was.
 
-Everything that the code of the functions it ran can name is looked at. Values that do not change are told by what they
-are; containers by what they hold; tensors by themselves, their shape and element type, but not their elements, which
-are read anew; modules by the attributes that code names. What else there may be cannot be looked at: then the facts are
-not `complete`, and nothing is replayed.
+The guards cover everything that the code of the functions it entered can name: globals, closures, defaults, and the
+attributes of the objects found there. Immutable values are compared by value, containers by their entries, modules by
+the attributes that code names. Tensors are compared by identity, shape and dtype; each replay reads their elements
+again. If something cannot be guarded, the guards are not `complete`, and the script is not replayed.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.jit.code import names_of
-from treadle.compat.torch.jit.pure import plain_package
+from treadle.compat.torch.jit.pure import is_library
 from treadle.compat.torch.jit.scripted import Scripted
 from treadle.compat.torch.nn.module import Module
 from treadle.compat.torch.tensor import Tensor
 
-MOST = 10_000
-"""More facts than this are not gathered: looking at them would take longer than the script."""
+MOST_GUARDS = 10_000
+"""The largest number of guards: checking more would take longer than the script."""
 
 _LAYERS = "treadle.compat.torch.nn."
-"""Where the classes are whose own code reads any of their attributes."""
+"""The package of the modules whose own code reads any of their attributes."""
 
 _MISSING = object()
 _VALUES = (
@@ -62,11 +62,14 @@ _CALLABLE = (
 _HARMLESS = frozenset(
     {"__init__", "__repr__", "__str__", "__new__", "__getstate__", "__setstate__", "__del__", "__deepcopy__"}
 )
-"""Special methods of a module's class that a script does not call unseen."""
+"""Special methods of a module's class that a script does not call implicitly."""
 
 
-class Facts:
-    """Facts gathered from `functions` and from `roots`, objects that were passed to them."""
+class Guards:
+    """Guards of a replay, collected from the `functions` that the script entered.
+
+    `named` are attributes that it read by name; `roots` are objects among its arguments.
+    """
 
     def __init__(self, functions: Iterable[types.FunctionType], named: Iterable[str], roots: Iterable[Any]) -> None:
         self.functions = frozenset(functions)
@@ -80,8 +83,8 @@ class Facts:
         self._values: list[Any] = []
         self._lists: list[tuple[list[Any] | set[Any] | dict[Any, Any], tuple[Any, ...]]] = []
         self._cells: list[tuple[types.CellType, Any]] = []
-        self._forms: list[tuple[Tensor, tuple[int, ...], tuple[int, ...], Any]] = []
-        self._seen: dict[int, Any] = {}  # by id, which the value keeps its own
+        self._layouts: list[tuple[Tensor, tuple[int, ...], tuple[int, ...], Any]] = []
+        self._seen: dict[int, Any] = {}  # by id; holding the value keeps the id unique
         self._classes: set[type] = set()
         for function in self.functions:
             self._function(function)
@@ -90,11 +93,11 @@ class Facts:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing that may have been read was left out."""
-        return not self.missing and len(self._values) < MOST
+        """True if everything that may have been read is guarded."""
+        return not self.missing and len(self._values) < MOST_GUARDS
 
     def hold(self) -> bool:
-        """Whether everything is still as it was."""
+        """Returns True if nothing has changed."""
         found = [get(key, _MISSING) for get, key in zip(self._getters, self._keys, strict=True)]
         if not all(map(is_, found, self._values)) and not all(map(_same, found, self._values)):
             return False
@@ -104,18 +107,18 @@ class Facts:
         for cell, value in self._cells:
             if _contents(cell) is not value:
                 return False
-        for tensor, shape, strides, kind in self._forms:
+        for tensor, shape, strides, kind in self._layouts:
             array = tensor.array
             if array is None or array.shape != shape or array.strides != strides or array.dtype is not kind:
                 return False
         return True
 
-    def gone(self) -> bool:
-        """Whether a tensor was put in the place of another: the earlier one should not be kept for its sake."""
+    def replaced_tensor(self) -> bool:
+        """Returns True if a tensor was replaced by another: the guards should not keep the earlier one alive."""
         found = zip(self._getters, self._keys, self._values, strict=True)
         return any(isinstance(value, Tensor) and get(key, _MISSING) is not value for get, key, value in found)
 
-    def _fact(self, get: Callable[..., Any], key: Any, what: str) -> Any:
+    def _guard(self, get: Callable[..., Any], key: Any, what: str) -> Any:
         value = get(key, _MISSING)
         self._getters.append(get)
         self._keys.append(key)
@@ -129,7 +132,7 @@ class Facts:
         self.missing = self.missing or names.writes
         for name in names.globals_:
             if name in function.__globals__:
-                self._fact(function.__globals__.get, name, f"global {name!r}")
+                self._guard(function.__globals__.get, name, f"global {name!r}")
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
             value = _contents(cell)
             self._cells.append((cell, value))
@@ -156,23 +159,23 @@ class Facts:
 
     def _object(self, value: Any, what: str) -> None:
         if isinstance(value, types.ModuleType):
-            if not plain_package(value.__name__):
+            if not is_library(value.__name__):
                 self._attributes(vars(value), self._names & vars(value).keys(), f"{value.__name__}.")
         elif isinstance(value, type):
             self._class(value)
-        elif isinstance(value, _RECORDS) or (dataclasses.is_dataclass(value) and not self._odd(type(value))):
+        elif isinstance(value, _RECORDS) or (dataclasses.is_dataclass(value) and not self._hidden_code(type(value))):
             self._class(type(value))
             self._attributes(vars(value), self._readable(value), f"{type(value).__name__}.")
         elif not isinstance(value, _CALLABLE):
-            self.missing = f"{what} is a {type(value).__name__}, which may change unseen"
+            self.missing = f"{what} is a {type(value).__name__}, whose changes cannot be seen"
 
     def _tensor(self, tensor: Tensor) -> None:
         array = tensor.array
         if array is None:
-            self.missing = "a tensor is still to be computed"
+            self.missing = "a tensor is not computed yet"
             return
         self.tensors[id(tensor)] = tensor
-        self._forms.append((tensor, array.shape, array.strides, array.dtype))
+        self._layouts.append((tensor, array.shape, array.strides, array.dtype))
 
     def _container(self, container: Any, what: str) -> None:
         self.containers.add(id(container))
@@ -180,7 +183,7 @@ class Facts:
         for each in container:
             self._value(each, what)
         for key in container if isinstance(container, dict) else ():
-            self._fact(container.get, key, what)
+            self._guard(container.get, key, what)
 
     def _module(self, module: Module) -> None:
         kind = type(module)
@@ -193,18 +196,18 @@ class Facts:
         self._class(kind)
 
     def _readable(self, value: Any) -> set[str]:
-        """The attributes that code may read of an object: its own, and those it has of its class, until it has its own."""
+        """Returns the attributes of an object that code may read: its own, and those of its class."""
         return {name for name in self._names if name in self.named or name in vars(value) or hasattr(type(value), name)}
 
     def _class(self, kind: type) -> None:
         for each in kind.__mro__:
-            if not plain_package(each.__module__) and not issubclass(each, enum.Enum) and each not in self._classes:
+            if not is_library(each.__module__) and not issubclass(each, enum.Enum) and each not in self._classes:
                 self._classes.add(each)
                 self._attributes(vars(each), self.named | (self._names & vars(each).keys()), f"{each.__name__}.")
-                self.missing = self.missing or self._odd(each)
+                self.missing = self.missing or self._hidden_code(each)
 
-    def _odd(self, kind: type) -> str:
-        """Why reading attributes of `kind` may run code unseen."""
+    def _hidden_code(self, kind: type) -> str:
+        """Returns why reading attributes of `kind` may run code that is not guarded, or an empty string."""
         if dataclasses.is_dataclass(kind) and "__dataclass_params__" in vars(kind):
             return ""
         for name, value in vars(kind).items():
@@ -217,7 +220,7 @@ class Facts:
 
     def _attributes(self, values: Any, names: Iterable[str], prefix: str) -> None:
         for name in list(names):
-            self._fact(values.get, name, prefix + name)
+            self._guard(values.get, name, prefix + name)
 
 
 def _contents(cell: types.CellType) -> Any:
@@ -228,7 +231,7 @@ def _contents(cell: types.CellType) -> Any:
 
 
 def _same(found: Any, value: Any) -> bool:
-    """Whether two values are one, or numbers or strings that cannot be told apart."""
+    """Returns True if two values are identical, or equal numbers or strings."""
     if found is value:
         return True
     return type(found) is type(value) and type(value) in (int, str, bytes, float) and repr(found) == repr(value)

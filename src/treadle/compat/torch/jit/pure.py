@@ -1,4 +1,4 @@
-"""Which functions that scripts call as they are give the same for the same arguments, and have no other effect."""
+"""Which functions that a script calls are pure: same result for the same arguments, and no side effect."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from treadle.compat.torch.sizes import Size
 from treadle.compat.torch.table import FUNCTIONAL, FUNCTIONS
 from treadle.compat.torch.tensor import METHODS, Tensor
 
-PLAIN = {"treadle", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
-"""Packages whose functions are called as they are."""
+LIBRARIES = {"treadle", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
+"""Packages whose functions are called as they are, not scripted."""
 
 _BUILTINS = (
     "abs all any bool dict divmod enumerate float frozenset int isinstance issubclass len list max min pow range reversed "
@@ -26,35 +26,35 @@ _MADE = frozenset({
     "annotate", "fork", "get_default_dtype", "inference_mode", "is_floating_point", "is_grad_enabled", "is_scripting",
     "is_tensor", "no_grad", "numel", "result_type", "wait",
 })  # fmt: skip
-"""Functions of treadle outside the tables that may be called."""
+"""Functions of treadle outside the tables that are pure."""
 
 _HELD = (list, dict, set, frozenset, tuple, str, int, float, bytes)
-"""Types whose methods change nothing but the object they belong to."""
+"""Types whose methods change nothing but their object."""
 
 _TENSOR = frozenset(id(function) for table in (FUNCTIONS, FUNCTIONAL, METHODS) for function in table.values())
 _PYTHON = frozenset(id(getattr(builtins, name)) for name in _BUILTINS.split())
 
 
-def plain_package(module: str | None) -> bool:
-    """Whether a module belongs to Python, NumPy or treadle, whose attributes stay as they are."""
-    return (module or "").split(".")[0] in PLAIN
+def is_library(module: str | None) -> bool:
+    """Returns True if a module belongs to Python, NumPy or treadle, whose attributes do not change."""
+    return (module or "").split(".")[0] in LIBRARIES
 
 
-def steady(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
-    """Whether a call of `function`, which is not a script, may be left out when a recording is made again.
+def is_pure(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Returns True if a replay may omit a call of `function`, which is not a script.
 
-    Reading elements of tensors and drawing random numbers are noticed where they are done.
+    Reading elements of tensors and drawing random numbers are detected where they happen.
     """
     if any(map(callable, kwargs.values())):
-        return False  # sorted(key=f) calls f unseen
+        return False  # sorted(key=f) calls f, which is not looked at
     if isinstance(function, partial):
         function = function.func
     if id(function) in _TENSOR or id(function) in _PYTHON:
         return True
     if isinstance(function, Module):
-        return plain_package(type(function).__module__)
+        return is_library(type(function).__module__)
     if isinstance(function, type):
-        fault = issubclass(function, BaseException) and plain_package(function.__module__)
+        fault = issubclass(function, BaseException) and is_library(function.__module__)
         return fault or function is Size or (issubclass(function, tuple) and hasattr(function, "_fields"))
     if isinstance(function, types.BuiltinFunctionType | types.MethodType):
         return (
@@ -62,4 +62,4 @@ def steady(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
             or isinstance(function.__self__, Tensor)
             or type(function.__self__) in _HELD
         )
-    return getattr(function, "__name__", "") in _MADE and plain_package(getattr(function, "__module__", ""))
+    return getattr(function, "__name__", "") in _MADE and is_library(getattr(function, "__module__", ""))

@@ -1,7 +1,7 @@
-"""Source of a function to a generator that can be set aside where it calls, waits, or asks a tensor for its truth.
+"""Rewrites a function's source into a generator that is suspended at calls, waits, and conditions on tensors.
 
 `f(x)` becomes `(yield from call(f, x))`, `if c:` becomes `if (yield from truth(c)):`, and comprehensions become
-functions of their own, as a generator cannot yield from inside them. Everything else is left to Python.
+functions of their own, as a generator cannot yield from inside them. The rest stays as it is.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class ScriptError(RuntimeError):
 class _Rewrite(ast.NodeTransformer):
     def __init__(self, where: str, owner: str) -> None:
         self.where = where
-        self.owner = owner.lstrip("_")  # the class around the function, which private names belong to
-        self.before: list[ast.stmt] = []  # functions that stand for comprehensions of the statement at hand
+        self.owner = owner.lstrip("_")  # the class whose private names are mangled
+        self.before: list[ast.stmt] = []  # functions for the comprehensions of the current statement
         self.count = 0
 
     def _yielding(self, helper: str, args: list[ast.expr], keywords: list[ast.keyword], at: ast.expr) -> ast.expr:
@@ -68,7 +68,7 @@ class _Rewrite(ast.NodeTransformer):
         return self._statement(node, test=True)
 
     def _statement(self, node: Any, *, test: bool = False) -> Any:
-        """The statement, preceded by the functions that its comprehensions became."""
+        """Returns the statement, preceded by the functions that its comprehensions became."""
         outer, self.before = self.before, []
         self.generic_visit(node)
         if test:
@@ -132,7 +132,7 @@ class _Rewrite(ast.NodeTransformer):
         return self._comprehension(node, ast.Dict([], []), ast.Assign([target], node.value))
 
     def _comprehension(self, node: Any, empty: ast.expr, add: ast.stmt) -> ast.expr:
-        """A function that builds the result in loops, and a call of it."""
+        """Returns a call of a new function that builds the result in loops."""
         self.count += 1
         name = f"__treadle_comprehension{self.count}"
         first = self.visit(node.generators[0].iter)
@@ -165,10 +165,10 @@ def _method(name: str, args: list[ast.expr]) -> ast.expr:
 
 
 def generator_of(function: types.FunctionType, helpers: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """`function`, from its source, as a generator function that uses `helpers` (CALL and TRUTH).
+    """Returns `function`, recompiled from its source, as a generator function that uses `helpers` (CALL and TRUTH).
 
-    Globals, closure and defaults are shared with the original. Raises ScriptError if the source is not to be had or
-    has what cannot be scripted.
+    It shares globals, closure and defaults with the original. Raises ScriptError if the source cannot be read or
+    cannot be scripted.
     """
     where = f"{function.__code__.co_filename}, {function.__qualname__}"
     try:

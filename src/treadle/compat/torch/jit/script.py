@@ -1,4 +1,4 @@
-"""torch.jit.script: functions and modules from their source, run so that forks go on side by side."""
+"""torch.jit.script: functions and modules, rewritten from their source so that forked calls run concurrently."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from treadle import forking
 from treadle.compat.torch.future import Future
-from treadle.compat.torch.jit.pure import plain_package, steady
+from treadle.compat.torch.jit.pure import is_library, is_pure
 from treadle.compat.torch.jit.replays import Replays
 from treadle.compat.torch.jit.rewrite import CALL, TRUTH, ScriptError, generator_of
 from treadle.compat.torch.jit.scripted import Scripted
@@ -29,7 +29,7 @@ _LOCK = forking.lock()
 
 
 def rewritten(function: types.FunctionType) -> Callable[..., Body]:
-    """The generator form of `function`. Raises ScriptError if it cannot be scripted."""
+    """Returns the generator form of `function`. Raises ScriptError if it cannot be scripted."""
     with _LOCK:
         found = _REWRITTEN.get(function)
     if found is None:
@@ -40,12 +40,12 @@ def rewritten(function: types.FunctionType) -> Callable[..., Body]:
 
 
 def _scriptable(function: Any) -> bool:
-    """Whether a plain Python function that a script calls becomes part of it."""
+    """Returns True if a script enters a plain Python function that it calls."""
     if not isinstance(function, types.FunctionType) or function in _IGNORED:
         return False
     if function in _REWRITTEN:
         return True
-    if plain_package(function.__module__) and function.__module__ != _CONTAINERS:
+    if is_library(function.__module__) and function.__module__ != _CONTAINERS:
         return False
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
@@ -58,7 +58,7 @@ def _scriptable(function: Any) -> bool:
 
 
 def _entered(function: types.FunctionType) -> Callable[..., Body]:
-    """The generator form of a function whose code becomes part of the script."""
+    """Returns the generator form of a function that the current call enters."""
     around = current_call()
     if around is not None:
         around.functions.add(function)
@@ -66,18 +66,18 @@ def _entered(function: types.FunctionType) -> Callable[..., Body]:
 
 
 def _left_to_python(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Note that a function is called as it is."""
+    """Notes that the current call runs a function as it is, which may prevent a replay."""
     around = current_call()
-    if around is None or around.recording.keep or around.recording.spoilt:
+    if around is None or around.recording.keep or around.recording.not_replayable:
         return
-    if not steady(function, kwargs):
-        around.recording.spoilt = f"it calls {name_of(function)}"
+    if not is_pure(function, kwargs):
+        around.recording.not_replayable = f"it calls {name_of(function)}"
     elif function in (getattr, hasattr) and len(args) > 1:
         around.named.add(args[1])
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
-    """A call inside a script."""
+    """Runs a call inside a script."""
     if isinstance(function, ScriptFunction):
         function = function.original
     if isinstance(function, Module):
@@ -102,7 +102,7 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
 
 
 def truth(value: Any) -> Body:
-    """`value` as a condition."""
+    """Returns `value` as a condition."""
     if isinstance(value, Tensor):
         yield value
     return bool(value)
@@ -115,21 +115,29 @@ def _waited(future: Any) -> Body:
 
 
 def as_body(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Body:
-    """A body that calls `function` as Python does."""
+    """Returns a body that calls `function` without rewriting it."""
     return function(*args, **kwargs)
     yield
 
 
 def name_of(function: Any) -> str:
-    """What traces call it."""
+    """Returns the name of a function in traces."""
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
-    """Call `func` beside the code that follows, up to `wait` on the future that this returns.
+    """Calls a function concurrently with the code that follows.
 
-    In scripts and traces both become parts of one graph without a path between them, which run at once on the team.
-    Outside of them the call is made here and now.
+    In scripts and traces, the call becomes part of the same graph, without a dependency on the code up to `wait`, so
+    both run concurrently on the team. Elsewhere the call is made at once.
+
+    Args:
+        func: A function, a scripted function or a module.
+        *args: Its positional arguments.
+        **kwargs: Its keyword arguments.
+
+    Returns:
+        The future of the call's result. An exception of the call is raised by `wait`.
     """
     around = current_call()
     if around is not None:
@@ -137,20 +145,32 @@ def fork(func: Any, *args: Any, **kwargs: Any) -> Future:
     future = Future()
     try:
         future.set_result(func(*args, **kwargs))
-    except Exception as error:  # noqa: BLE001 - it is for whoever waits
+    except Exception as error:  # noqa: BLE001 - raised by wait()
         future.set_exception(error)
     return future
 
 
 def wait(future: Future) -> Any:
-    """The result of a forked call. Raises what the call raised."""
+    """Returns the result of a forked call.
+
+    Args:
+        future: A future that `fork` returned.
+
+    Returns:
+        What the forked call returned.
+
+    Raises:
+        TypeError: `future` is not a Future.
+        RuntimeError: The future can never end, as the calls wait for each other.
+        BaseException: The exception that the call raised.
+    """
     if not isinstance(future, Future):
         raise TypeError(f"wait() takes a Future, as torch.jit.fork returns it, got {type(future).__name__}")
     return future.wait()
 
 
 class ScriptFunction(Scripted):
-    """A scripted function. Called from any thread, by other scripts, and by plain Python code."""
+    """A scripted function. It can be called from any thread, by other scripts, and by plain Python code."""
 
     def __init__(self, original: types.FunctionType) -> None:
         super().__init__(original)
@@ -171,7 +191,7 @@ def _enter(replays: Replays, what: Any, args: tuple[Any, ...], kwargs: dict[str,
 
 
 class ScriptModule(Module):
-    """A scripted module. It shares all attributes with the module it was made of."""
+    """A scripted module. It shares all attributes with the module that it was made from."""
 
     _replays: Replays
 
@@ -203,20 +223,34 @@ class ScriptMethod:
 
 
 def script(obj: Any, **options: Any) -> Any:
-    """A function, or an instance of a Module subclass, as a script, from its source.
+    """Compiles a function or module from its source.
 
-    Raises ScriptError (a RuntimeError) naming file, function and line for what cannot be scripted.
+    The code is rewritten so that it can be suspended where it waits; tensor code up to that point runs as one graph.
+    Python control flow on values of tensors works; nested functions, `yield` and classes inside a script are refused.
+
+    Args:
+        obj: A function written with `def`, or an instance of a Module subclass.
+        **options: Accepted and ignored.
+
+    Returns:
+        A ScriptFunction, or a ScriptModule that shares all attributes with the module.
+
+    Raises:
+        ScriptError: The source cannot be scripted (a RuntimeError); the message names file, function and line.
+        RuntimeError: `obj` is a Module class instead of an instance.
+        TypeError: `obj` is neither a function nor a module.
     """
     if isinstance(obj, ScriptFunction | ScriptModule | type):
         if isinstance(obj, type) and issubclass(obj, Module):
             raise RuntimeError(  # noqa: TRY004 - as PyTorch has it
-                f"Type '{obj}' cannot be compiled since it inherits from nn.Module, consider passing an instance instead"
+                f"Type '{obj}' cannot be compiled since it inherits from nn.Module, "
+                "consider passing an instance instead"
             )
         return obj
     if isinstance(obj, Module):
         kind = type(obj)
         forward: Any = kind.forward
-        if not _scriptable(forward) and not plain_package(forward.__module__):
+        if not _scriptable(forward) and not is_library(forward.__module__):
             rewritten(forward)  # raises and says why
         members = {"__module__": kind.__module__, "_replays": Replays()}
         made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), members))
@@ -228,13 +262,13 @@ def script(obj: Any, **options: Any) -> Any:
 
 
 def export(fn: Any) -> Any:
-    """Mark a method as callable from outside on the scripted module."""
+    """Marks a method as callable from outside on the scripted module."""
     fn.__treadle_export__ = True
     return fn
 
 
 def ignore(fn: Any = None, **options: Any) -> Any:
-    """Leave a function to Python when scripts call it."""
+    """Excludes a function from scripting: scripts call it as plain Python."""
     if not callable(fn):
         return ignore
     _IGNORED.add(fn)
@@ -242,18 +276,30 @@ def ignore(fn: Any = None, **options: Any) -> Any:
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value; types are not needed here."""
+    """Returns the value; scripts need no types."""
     return the_value
 
 
 def is_scripting() -> bool:
-    """Whether the calling code is part of a script."""
+    """Returns True if the calling code is part of a script."""
     call_ = current_call()
     return call_ is not None and not call_.recording.keep
 
 
 def freeze(mod: Any, *args: Any, **options: Any) -> Any:
-    """A copy of a scripted module whose parameters and buffers are constants, which kernels take in packed form."""
+    """Returns a copy of a scripted module with constant parameters and buffers, which become packed weights.
+
+    Args:
+        mod: A scripted module in eval mode.
+        *args: Accepted and ignored.
+        **options: Accepted and ignored.
+
+    Returns:
+        The copy. Later changes of the original do not affect it.
+
+    Raises:
+        RuntimeError: `mod` is not a scripted module, or is in training mode.
+    """
     if not isinstance(mod, ScriptModule):
         raise RuntimeError(  # noqa: TRY004 - as PyTorch has it
             "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace."
@@ -286,5 +332,5 @@ def _frozen_attributes(module: Module) -> dict[str, Any]:
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """Accepted; code is always optimized, which never changes what it computes by more than rounding."""
+    """Does nothing: code is always optimized, which changes results by no more than rounding."""
     yield

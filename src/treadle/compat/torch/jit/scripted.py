@@ -1,4 +1,4 @@
-"""A function that scripts enter: its code becomes part of theirs, so that guards look at the code and not at the object."""
+"""Scripted functions, as guards see them: scripts enter their code, so it is guarded instead of the object."""
 
 from __future__ import annotations
 

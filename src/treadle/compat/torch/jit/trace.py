@@ -1,4 +1,4 @@
-"""torch.jit.trace: what a function does with example inputs, kept as one compiled graph."""
+"""torch.jit.trace: the ops of a function with example inputs, kept as one compiled graph."""
 
 from __future__ import annotations
 
@@ -9,52 +9,54 @@ from treadle import forking
 from treadle.compat.signatures import map_structure
 from treadle.compat.torch.jit.script import as_body, name_of
 from treadle.compat.torch.recording import Recording
-from treadle.compat.torch.replay import Replay, UnfitError
-from treadle.compat.torch.signatures import described, leaves
+from treadle.compat.torch.replay import NotReplayableError, Replay
+from treadle.compat.torch.signatures import append_call_signature, tensors_in
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tasks import run
 from treadle.compat.torch.tensor import Tensor
 from treadle.lru import LRU
 
 MOST_TRACES = 64
-"""How many forms of arguments one traced function keeps."""
+"""The number of signatures that one traced function keeps."""
 
 
 def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
-    """Trace `function` with `args`; None for what no graph keeps: writes into tensors that are not the function's own,
-    shapes that depend on data."""
+    """Traces `function` with `args`.
+
+    Returns None if no graph can represent it: it writes into tensors of others, or a shape depends on data.
+    """
     fresh = map_structure((args, kwargs), lambda tensor: Tensor(tensor.numpy()), Tensor)
-    inputs = leaves(fresh)
+    inputs = tensors_in(fresh)
     recording = Recording(keep=True)
     result, _ = run(as_body(function, *fresh), name_of(function), recording)
-    if recording.memory.written or recording.ragged:
+    if recording.memory.written or recording.data_dependent:
         return None
     made: dict[int, Tensor] = {}  # the first tensor of the result with each value
-    for tensor in leaves(result):
+    for tensor in tensors_in(result):
         if tensor.recording is recording:
             made.setdefault(recording.number(tensor), tensor)
-    form = map_structure(result, lambda t: made[recording.number(t)] if t.recording is recording else t, Tensor)
+    template = map_structure(result, lambda t: made[recording.number(t)] if t.recording is recording else t, Tensor)
     own = {id(tensor) for tensor in (*inputs, *made.values())}
-    live = {id(tensor): tensor for tensor in (*recording.inputs.values(), *leaves(form)) if id(tensor) not in own}
-    ran = recording.outcome(list(made), list(made.values()))
+    live = {
+        id(tensor): tensor for tensor in (*recording.inputs.values(), *tensors_in(template)) if id(tensor) not in own
+    }
+    flush = recording.outcome(list(made), list(made.values()))
     try:
-        return Replay(ran, inputs, live, form)
-    except UnfitError as error:
+        return Replay(flush, inputs, live, template)
+    except NotReplayableError as error:
         raise RuntimeError(f"torch.jit.trace: {error}; return tensors, numbers, tuples, lists and dicts") from None
 
 
 class TracedFunction:
-    """A traced function or module. Other shapes or element types than those met are traced when they come."""
+    """A traced function or module. Arguments of another shape or dtype are traced at their first call."""
 
     def __init__(self, function: Callable[..., Any], example: tuple[Any, ...], named: dict[str, Any]) -> None:
         self.original = function
         self.__name__ = name_of(function)
         self._lock = forking.lock()
-        self._traces: LRU[tuple[Any, ...], Replay | None] = LRU(
-            MOST_TRACES
-        )  # None where only running the function will do
+        self._traces: LRU[tuple[Any, ...], Replay | None] = LRU(MOST_TRACES)  # None: run the function itself
         key: list[Any] = []
-        if described(example, named, key, []):
+        if append_call_signature(example, named, key, []):
             self._record(tuple(key), example, named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -62,21 +64,21 @@ class TracedFunction:
             return self.original(*args, **kwargs)
         key: list[Any] = []
         tensors: list[Tensor] = []
-        if not described(args, kwargs, key, tensors):
+        if not append_call_signature(args, kwargs, key, tensors):
             return run(as_body(self.original, args, kwargs), self.__name__)[0]
-        form = tuple(key)
-        found = self._traces.get(form, self)
-        result = NotImplemented if found is self or found is None else found.run(tensors)
-        if result is NotImplemented and found is not None:
-            found = self._record(form, args, kwargs)
-            result = NotImplemented if found is None else found.run(tensors)
+        signature = tuple(key)
+        replay = self._traces.get(signature, self)
+        result = NotImplemented if replay is self or replay is None else replay.run(tensors)
+        if result is NotImplemented and replay is not None:
+            replay = self._record(signature, args, kwargs)
+            result = NotImplemented if replay is None else replay.run(tensors)
         return run(as_body(self.original, args, kwargs), self.__name__)[0] if result is NotImplemented else result
 
-    def _record(self, form: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
+    def _record(self, signature: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Replay | None:
         with self._lock:
-            found = record(self.original, args, kwargs)
-            self._traces.put(form, found)
-        return found
+            replay = record(self.original, args, kwargs)
+            self._traces.put(signature, replay)
+        return replay
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.original, name)
@@ -85,10 +87,24 @@ class TracedFunction:
 def trace(
     func: Any, example_inputs: Any = None, *, example_kwarg_inputs: dict[str, Any] | None = None, **options: Any
 ) -> TracedFunction:
-    """Run `func`, a function or a module, with the example inputs, and keep the graph of what it did.
+    """Runs a function with example inputs and compiles the ops that it executes.
 
-    Python control flow is kept as it went, for each combination of shapes met. Module parameters are read anew at each
-    call. Futures that the function forks run beside the rest.
+    Python control flow stays as it was executed, for each combination of shapes. Each call reads the module's
+    parameters again. Forked calls run concurrently with the rest.
+
+    Args:
+        func: A function or a module.
+        example_inputs: A tensor, or a tuple or list of positional arguments.
+        example_kwarg_inputs: Keyword arguments.
+        **options: Accepted and ignored.
+
+    Returns:
+        A callable that replays the ops. Arguments with other shapes or dtypes are traced when they first occur.
+
+    Raises:
+        RuntimeError: There are no example inputs, or the function returns something else than tensors, numbers,
+            tuples, lists
+            and dicts.
     """
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("torch.jit.trace needs example_inputs, or example_kwarg_inputs")

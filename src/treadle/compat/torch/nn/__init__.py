@@ -1,8 +1,8 @@
-"""torch.nn: modules, containers, layers, functional."""
+"""torch.nn: modules, containers, layers, losses, and functional."""
 
 from typing import Any
 
-from treadle.compat.torch.missing_names import refuse
+from treadle.compat.torch.missing_names import missing_name_error
 from treadle.compat.torch.nn import attention as _attention
 from treadle.compat.torch.nn import container as _container
 from treadle.compat.torch.nn import conv as _conv
@@ -29,4 +29,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise refuse("torch.nn", name, __all__)
+    raise missing_name_error("torch.nn", name, __all__)

@@ -1,4 +1,4 @@
-"""Attention of several heads, and transformer encoders. Weights have PyTorch's names."""
+"""Multi-head attention and transformer encoders. Weights have PyTorch's names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from treadle.frontends.torch.rules.rule import per_axis
 
 
 class MultiheadAttention(Module):
-    """Attention over [time, batch, width], or [batch, time, width] with `batch_first`, or [time, width]."""
+    """Multi-head attention over [time, batch, width], [batch, time, width] with `batch_first`, or [time, width]."""
 
     def __init__(
         self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True, batch_first: bool = False
@@ -44,9 +44,10 @@ class MultiheadAttention(Module):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        """The result, and the weights [batch, to, from] (of each head without `average_attn_weights`).
+        """Returns the result, and the weights [batch, to, from] (per head without `average_attn_weights`).
 
-        True in a mask of bools means that a position is left out; other masks are added.
+        True in a bool mask excludes a position; other masks are added. Raises NotImplementedError for dropout in
+        training mode.
         """
         if self.training and self.dropout:
             raise NotImplementedError("attention with dropout: treadle runs inference; call module.eval()")
@@ -82,7 +83,7 @@ def _masked(scores: Tensor, mask: Tensor) -> Tensor:
 
 
 class TransformerEncoderLayer(Module):
-    """Self-attention and two products, each added to what went in and normalised."""
+    """Self-attention and a two-layer network, each with a residual connection and normalization."""
 
     def __init__(
         self,
@@ -111,7 +112,7 @@ class TransformerEncoderLayer(Module):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """Of the shape of `src`."""
+        """Returns a tensor of the shape of `src`."""
         x = src
         before = self.norm1(x) if self.norm_first else x
         found, _ = self.self_attn(before, before, before, src_key_padding_mask, False, src_mask)
@@ -126,7 +127,7 @@ _ACTIVATIONS = {"relu": activation.relu, "gelu": activation.gelu}
 
 
 class TransformerEncoder(Module):
-    """Copies of a layer one after another, then a normalisation if there is one."""
+    """Copies of a layer in sequence, then an optional normalization."""
 
     def __init__(self, encoder_layer: Module, num_layers: int, norm: Module | None = None, **options: Any) -> None:
         super().__init__()
@@ -136,14 +137,14 @@ class TransformerEncoder(Module):
     def forward(
         self, src: Tensor, mask: Tensor | None = None, src_key_padding_mask: Tensor | None = None, is_causal: Any = None
     ) -> Tensor:
-        """Of the shape of `src`."""
+        """Returns a tensor of the shape of `src`."""
         for each in self.layers:
             src = each(src, mask, src_key_padding_mask)
         return src if self.norm is None else self.norm(src)
 
 
 class RMSNorm(Module):
-    """Divided by the root of the mean square over the last axes, times weight."""
+    """Division by the root of the mean square over the last axes, then multiplication by weight."""
 
     def __init__(self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True) -> None:
         super().__init__()
@@ -151,5 +152,5 @@ class RMSNorm(Module):
         self.weight = Parameter(creation.ones(self.normalized_shape)) if elementwise_affine else None
 
     def forward(self, input: Tensor) -> Tensor:
-        """Of the shape of `input`."""
+        """Returns a tensor of the shape of `input`."""
         return norm.rms_norm(input, self.normalized_shape, self.weight, self.eps)

@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters. Their methods are scripted as a user's own are."""
+"""Modules that hold modules or parameters. Scripts enter their methods as they do a user's."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from treadle.compat.torch.nn.module import Module, Parameter
 
 
 class _List(Module):
-    """Entries as attributes "0", "1", ..."""
+    """Entries stored as attributes "0", "1", ..."""
 
     def __init__(self, entries: Iterable[Any] = ()) -> None:
         super().__init__()
         self.extend(entries)
 
     def entries(self) -> list[Any]:
-        """The entries in order."""
+        """Returns the entries in order."""
         return [each for name, each in vars(self).items() if name.isdigit()]
 
     def append(self, entry: Any) -> Any:
-        """Add an entry at the end."""
+        """Adds an entry at the end."""
         setattr(self, str(len(self)), entry)
         return self
 
     def extend(self, entries: Iterable[Any]) -> Any:
-        """Add entries at the end."""
+        """Adds entries at the end."""
         for entry in entries:
             self.append(entry)
         return self
@@ -45,19 +45,23 @@ class _List(Module):
 
 
 class ModuleList(_List):
-    """Modules in a list."""
+    """A list of modules."""
 
 
 class ParameterList(_List):
-    """Parameters in a list."""
+    """A list of parameters."""
 
     def append(self, entry: Any) -> Any:
-        """Add a parameter at the end; other tensors become one."""
+        """Adds a parameter at the end; a tensor becomes one."""
         return super().append(entry if isinstance(entry, Parameter) else Parameter(entry))
 
 
 class Sequential(_List):
-    """Modules one after another."""
+    """Modules that run one after another.
+
+    Args:
+        *modules: Modules; or one list of modules; or one mapping of names to modules.
+    """
 
     def __init__(self, *modules: Any) -> None:
         if len(modules) == 1 and isinstance(modules[0], Mapping):
@@ -68,11 +72,11 @@ class Sequential(_List):
             super().__init__(modules[0] if len(modules) == 1 and isinstance(modules[0], list) else modules)
 
     def entries(self) -> list[Any]:
-        """The modules in order."""
+        """Returns the modules in order."""
         return list(self.children())
 
     def forward(self, input: Any) -> Any:
-        """Each module's result is the next one's input."""
+        """Passes the input through all modules in order."""
         for module in self:
             input = module(input)  # noqa: A001
         return input
@@ -99,13 +103,13 @@ class ModuleDict(Module):
         return len(list(self.named_children()))
 
     def keys(self) -> list[str]:
-        """The names."""
+        """Returns the names."""
         return [name for name, _ in self.named_children()]
 
     def values(self) -> list[Module]:
-        """The modules."""
+        """Returns the modules."""
         return list(self.children())
 
     def items(self) -> list[tuple[str, Module]]:
-        """Names and modules."""
+        """Returns names and modules."""
         return list(self.named_children())

@@ -12,7 +12,7 @@ from treadle.frontends.torch.rules.rule import Sizes, per_axis
 
 
 class _Filter(Module):
-    """What convolutions and their transposes have: a weight [first, each, *kernel], where `each` channels are read for one."""
+    """Base of convolutions and their transposes: holds a weight of shape [first, each, *kernel]."""
 
     rank = 2
 
@@ -39,7 +39,7 @@ class _Filter(Module):
         self.bias = uniform(fan_in, out_channels) if bias else None
 
     def extra_repr(self) -> str:
-        """Channels, kernel and stride, and the rest where it is not the default."""
+        """Returns channels, kernel and stride, and other settings that are not the default."""
         parts = [f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"]
         parts.append(f"stride={per_axis(self.stride, self.rank)}")
         for name, default in (("padding", 0), ("output_padding", 0), ("dilation", 1)):
@@ -77,17 +77,26 @@ class _Conv(_Filter):
 
 
 class Conv1d(_Conv):
-    """Convolution over one axis."""
+    """Convolution over one axis.
+
+    Raises ValueError for padding="same" with a stride.
+    """
 
     rank = 1
 
 
 class Conv2d(_Conv):
-    """Convolution over two axes."""
+    """Convolution over two axes.
+
+    Raises ValueError for padding="same" with a stride.
+    """
 
 
 class Conv3d(_Conv):
-    """Convolution over three axes."""
+    """Convolution over three axes.
+
+    Raises ValueError for padding="same" with a stride.
+    """
 
     rank = 3
 
@@ -116,16 +125,16 @@ class _ConvTranspose(_Filter):
 
 
 class ConvTranspose1d(_ConvTranspose):
-    """The transpose of a convolution over one axis."""
+    """Transposed convolution over one axis."""
 
     rank = 1
 
 
 class ConvTranspose2d(_ConvTranspose):
-    """The transpose of a convolution over two axes."""
+    """Transposed convolution over two axes."""
 
 
 class ConvTranspose3d(_ConvTranspose):
-    """The transpose of a convolution over three axes."""
+    """Transposed convolution over three axes."""
 
     rank = 3

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treadle.compat.torch.missing_names import refuse
+from treadle.compat.torch.missing_names import missing_name_error
 from treadle.compat.torch.table import FUNCTIONAL
 
 __all__ = sorted(FUNCTIONAL)  # noqa: PLE0605
@@ -14,4 +14,4 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    raise refuse("torch.nn.functional", name, __all__)
+    raise missing_name_error("torch.nn.functional", name, __all__)

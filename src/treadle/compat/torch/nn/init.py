@@ -1,4 +1,4 @@
-"""torch.nn.init: first elements of parameters, written into them."""
+"""torch.nn.init: initializers, which write into parameters."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = [
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0) -> Tensor:
-    """Random numbers in [a, b)."""
+    """Fills the tensor with random numbers in [a, b)."""
     return _uniform(tensor, a, b)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
-    """Random numbers of a normal distribution."""
+    """Fills the tensor with normally distributed random numbers."""
     return _normal(tensor, mean, std)
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
-    """Random numbers of a normal distribution, none outside [a, b]."""
+    """Fills the tensor with normally distributed random numbers within [a, b]."""
     array = normal_(tensor, mean, std).numpy()
     while (outside := (array < a) | (array > b)).any():
         fresh = Tensor(np.zeros(int(outside.sum()), array.dtype))
@@ -37,22 +37,22 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """One number everywhere."""
+    """Fills the tensor with one number."""
     return fill_(tensor, val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """1 everywhere."""
+    """Fills the tensor with 1."""
     return fill_(tensor, 1)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """0 everywhere."""
+    """Fills the tensor with 0."""
     return fill_(tensor, 0)
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """1 on the diagonal of a matrix."""
+    """Writes the identity matrix into a matrix."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return copy_(tensor, np.eye(*tensor.shape, dtype=tensor.dtype.numpy))
@@ -66,7 +66,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps the variance behind a nonlinearity."""
+    """Returns the factor that preserves the variance through a nonlinearity."""
     slope = 0.01 if param is None else param
     gains = {"tanh": 5 / 3, "relu": math.sqrt(2), "leaky_relu": math.sqrt(2 / (1 + slope**2)), "selu": 3 / 4}
     if nonlinearity in gains:
@@ -77,13 +77,13 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Uniform, of a variance that suits both directions (Glorot and Bengio, 2010)."""
+    """Fills with uniform random numbers scaled by fan-in and fan-out (Glorot and Bengio, 2010)."""
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
     return uniform_(tensor, -bound, bound)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Normal, of a variance that suits both directions (Glorot and Bengio, 2010)."""
+    """Fills with normal random numbers scaled by fan-in and fan-out (Glorot and Bengio, 2010)."""
     return normal_(tensor, 0.0, gain * math.sqrt(2 / sum(_fans(tensor))))
 
 
@@ -94,11 +94,11 @@ def _deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
-    """Uniform, of a variance that suits rectifiers (He et al., 2015)."""
+    """Fills with uniform random numbers scaled for rectifiers (He et al., 2015)."""
     bound = math.sqrt(3) * _deviation(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound)
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
-    """Normal, of a variance that suits rectifiers (He et al., 2015)."""
+    """Fills with normal random numbers scaled for rectifiers (He et al., 2015)."""
     return normal_(tensor, 0.0, _deviation(tensor, a, mode, nonlinearity))

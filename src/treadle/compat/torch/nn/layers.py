@@ -1,4 +1,4 @@
-"""Modules with parameters: each is a functional and the tensors it needs."""
+"""Layers: a function and the parameters that it needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from treadle.frontends.torch.rules.rule import Sizes, per_axis
 
 
 def uniform(fan_in: int, *shape: int) -> Parameter:
-    """A parameter of random numbers, of the size PyTorch begins with."""
+    """Returns a parameter of uniform random numbers, scaled by fan-in as PyTorch's defaults are."""
     bound = 1 / math.sqrt(max(1, fan_in))
     return Parameter((creation.rand(*shape).numpy() * 2 - 1) * creation.tensor(bound).numpy())
 
@@ -47,7 +47,7 @@ class Linear(Module):
 
 
 class PReLU(Module):
-    """x where it is positive, else weight x."""
+    """x where it is positive, else weight * x."""
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
         super().__init__()
@@ -58,7 +58,7 @@ class PReLU(Module):
 
 
 class InstanceNorm2d(Module):
-    """Mean 0 and variance 1 over the axes of each channel of each entry of the batch."""
+    """Normalization over the spatial axes of each channel of each sample [N, C, H, W]."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1, affine: bool = False) -> None:
         super().__init__()
@@ -71,15 +71,15 @@ class InstanceNorm2d(Module):
 
 
 class InstanceNorm1d(InstanceNorm2d):
-    """The same over [N, C, L]."""
+    """Normalization as InstanceNorm2d, over [N, C, L]."""
 
 
 class InstanceNorm3d(InstanceNorm2d):
-    """The same over [N, C, D, H, W]."""
+    """Normalization as InstanceNorm2d, over [N, C, D, H, W]."""
 
 
 class Unflatten(Module):
-    """One axis as several."""
+    """A split of one axis into several."""
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class Unflatten(Module):
 
 
 class Embedding(Module):
-    """Rows of a table by number."""
+    """Rows of a table, by index."""
 
     def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Embedding(Module):
 
 
 class EmbeddingBag(Module):
-    """Rows of a table by number, those of each bag summed up, averaged, or their maximum."""
+    """Rows of a table, by index, reduced over each bag by sum, mean or maximum."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class EmbeddingBag(Module):
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last axes, then weight and bias."""
+    """Normalization over the last axes, then weight and bias."""
 
     def __init__(self, normalized_shape: Sizes, eps: float = 1e-5, elementwise_affine: bool = True) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class LayerNorm(Module):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over groups of channels, then weight and bias."""
+    """Normalization over groups of channels, then weight and bias."""
 
     def __init__(self, num_groups: int, num_channels: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -160,7 +160,7 @@ class GroupNorm(Module):
 
 
 class BatchNorm2d(Module):
-    """Statistics of training applied to each channel; treadle runs it in eval mode."""
+    """Normalization with the statistics of training; runs in eval mode only."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
         super().__init__()
@@ -179,15 +179,15 @@ class BatchNorm2d(Module):
 
 
 class BatchNorm1d(BatchNorm2d):
-    """The same over [N, C] or [N, C, L]."""
+    """Normalization as BatchNorm2d, over [N, C] or [N, C, L]."""
 
 
 class BatchNorm3d(BatchNorm2d):
-    """The same over [N, C, D, H, W]."""
+    """Normalization as BatchNorm2d, over [N, C, D, H, W]."""
 
 
 class Flatten(Module):
-    """Axes from `start_dim` on as one."""
+    """A merge of the axes from `start_dim` to `end_dim`."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -198,7 +198,7 @@ class Flatten(Module):
 
 
 class Dropout(Module):
-    """The identity, in eval mode."""
+    """The identity. Raises NotImplementedError in training mode."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
@@ -209,11 +209,11 @@ class Dropout(Module):
 
 
 class Dropout1d(Dropout):
-    """The identity, in eval mode."""
+    """The identity. Raises NotImplementedError in training mode."""
 
 
 class Dropout2d(Dropout):
-    """The identity, in eval mode."""
+    """The identity. Raises NotImplementedError in training mode."""
 
 
 class Identity(Module):
@@ -227,7 +227,7 @@ class Identity(Module):
 
 
 def _of(name: str, function: Callable[..., Tensor], arguments: Sequence[str] = ()) -> type[Module]:
-    """A module without parameters: `function` with the arguments of the constructor."""
+    """Returns a module class without parameters, which calls `function` with the constructor's arguments."""
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         Module.__init__(self)
@@ -240,7 +240,14 @@ def _of(name: str, function: Callable[..., Tensor], arguments: Sequence[str] = (
         return inplace.write_into(input, result) if self.inplace else result
 
     return type(
-        name, (Module,), {"__init__": __init__, "forward": forward, "__module__": __name__, "__doc__": function.__doc__}
+        name,
+        (Module,),
+        {
+            "__init__": __init__,
+            "forward": forward,
+            "__module__": __name__,
+            "__doc__": f"`torch.nn.functional.{function.__name__}` as a module.",
+        },
     )
 
 

@@ -14,21 +14,21 @@ class _Loss(Module):
 
 
 class MSELoss(_Loss):
-    """The mean of the squares of the differences."""
+    """The mean squared error."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return loss.mse_loss(input, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
-    """The mean of the sizes of the differences."""
+    """The mean absolute error."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return loss.l1_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """L1Loss, with squares near 0."""
+    """The mean absolute error, quadratic near 0."""
 
     def __init__(self, *, reduction: str = "mean", beta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -39,7 +39,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """MSELoss near 0, L1Loss far from it."""
+    """The mean squared error near 0, linear farther away."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -58,14 +58,14 @@ class _Weighted(_Loss):
 
 
 class BCELoss(_Weighted):
-    """How far probabilities are from labels 0 and 1."""
+    """The binary cross entropy of probabilities and labels."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return loss.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Weighted):
-    """BCELoss of the sigmoid."""
+    """BCELoss of the sigmoid of the input."""
 
     pos_weight: Tensor | None
 
@@ -82,7 +82,7 @@ class BCEWithLogitsLoss(_Weighted):
 
 
 class KLDivLoss(_Loss):
-    """How far a distribution is from another one, of whose probabilities it has the logarithms."""
+    """The Kullback-Leibler divergence of a target from log-probabilities."""
 
     def __init__(self, *, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction=reduction)
@@ -93,7 +93,7 @@ class KLDivLoss(_Loss):
 
 
 class NLLLoss(_Weighted):
-    """Minus the logarithm of the probability of the wanted class."""
+    """The negative log-likelihood of the target class."""
 
     def __init__(self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean") -> None:
         super().__init__(weight, reduction=reduction)
@@ -104,7 +104,7 @@ class NLLLoss(_Weighted):
 
 
 class CrossEntropyLoss(_Weighted):
-    """NLLLoss of the softmax."""
+    """NLLLoss of the log-softmax of the input."""
 
     def __init__(
         self,

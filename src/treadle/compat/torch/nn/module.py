@@ -1,4 +1,4 @@
-"""Modules: tensors and modules as attributes, and a forward method."""
+"""The base class of modules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from treadle.compat.torch.tensor import Tensor
 
 
 class Parameter(Tensor):
-    """A tensor that a module lists among its parameters."""
+    """A tensor that a module lists among its parameters.
+
+    Args:
+        data: A tensor or array, whose memory is shared.
+        requires_grad: Accepted and ignored: there are no gradients.
+    """
 
     __slots__ = ()
 
@@ -26,14 +31,17 @@ class Parameter(Tensor):
 
 
 class Keys(NamedTuple):
-    """What load_state_dict gives back: names that the state lacks, and names that the module lacks."""
+    """The names that a state lacks, and those that the module lacks."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class Module:
-    """Base class of models. Attributes that are Parameters, registered buffers or Modules are found by name."""
+    """Base class of models.
+
+    Parameters, registered buffers and modules that are attributes are found by name. Subclasses define `forward`.
+    """
 
     training: bool = True
     _buffers: frozenset[str] = frozenset()
@@ -42,44 +50,50 @@ class Module:
         self.training = True
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module computes; subclasses say."""
+        """Computes the module's result; subclasses override it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """A tensor that belongs to the module but is no parameter."""
+        """Sets a tensor that belongs to the module but is no parameter.
+
+        Args:
+            name: The attribute's name.
+            tensor: The tensor, or None.
+            persistent: Whether `state_dict` includes it.
+        """
         setattr(self, name, tensor)
         if persistent:
             self._buffers = self._buffers | {name}
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Set a parameter, or None in place of one."""
+        """Sets a parameter, or None, by name."""
         setattr(self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Set a module by name."""
+        """Sets a module by name."""
         setattr(self, name, module)
 
     register_module = add_module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly inside."""
+        """Yields the direct submodules with their names."""
         yield from ((name, each) for name, each in vars(self).items() if isinstance(each, Module))
 
     def children(self) -> Iterator[Module]:
-        """The modules directly inside."""
+        """Yields the direct submodules."""
         yield from (each for _, each in self.named_children())
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """This module and all inside it, by dotted names."""
+        """Yields this module and all its submodules with dotted names."""
         yield prefix, self
         for name, each in self.named_children():
             yield from each.named_modules(f"{prefix}.{name}" if prefix else name)
 
     def modules(self) -> Iterator[Module]:
-        """This module and all inside it."""
+        """Yields this module and all its submodules."""
         yield from (each for _, each in self.named_modules())
 
     def _named(self, wanted: Callable[[Module, str, Any], bool]) -> Iterator[tuple[str, Any]]:
@@ -89,29 +103,37 @@ class Module:
                     yield (f"{prefix}.{name}" if prefix else name), each
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:
-        """All parameters, by dotted names."""
+        """Yields all parameters with dotted names."""
         return self._named(lambda _, __, each: isinstance(each, Parameter))
 
     def parameters(self) -> Iterator[Parameter]:
-        """All parameters."""
+        """Yields all parameters."""
         yield from (each for _, each in self.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """All buffers, by dotted names."""
+        """Yields all persistent buffers with dotted names."""
         return self._named(lambda module, name, each: name in module._buffers and each is not None)  # noqa: SLF001
 
     def buffers(self) -> Iterator[Tensor]:
-        """All buffers."""
+        """Yields all persistent buffers."""
         yield from (each for _, each in self.named_buffers())
 
     def state_dict(self) -> OrderedDict[str, Tensor]:
-        """Parameters and buffers by dotted names."""
+        """Returns parameters and persistent buffers by dotted names; the tensors are shared."""
         return OrderedDict([*self.named_parameters(), *self.named_buffers()])
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> Keys:
-        """Write tensors or arrays (those of a PyTorch state_dict too) into parameters and buffers of those names.
+        """Copies tensors into the parameters and buffers of the same names.
 
-        Raises RuntimeError that lists names missing or unknown (if `strict`) and shapes that differ.
+        Args:
+            state_dict: Tensors or arrays by dotted names; a PyTorch module's state_dict works.
+            strict: Whether missing and unknown names are errors.
+
+        Returns:
+            The missing and the unexpected names.
+
+        Raises:
+            RuntimeError: Names are missing or unknown, or shapes differ; the message lists all of them.
         """
         own = self.state_dict()
         keys = Keys([name for name in own if name not in state_dict], [name for name in state_dict if name not in own])
@@ -131,55 +153,55 @@ class Module:
         return keys
 
     def train(self, mode: bool = True) -> Module:
-        """Training mode, in which layers that only training needs refuse to run."""
+        """Switches training mode on or off; while training, layers such as dropout refuse to run."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Module:
-        """Inference mode."""
+        """Switches to inference mode."""
         return self.train(mode=False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Module:
-        """Nothing to do: there are no gradients."""
+        """Does nothing: there are no gradients."""
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Module:
-        """Floating-point parameters and buffers as another element type."""
+        """Converts floating-point parameters and buffers to another dtype, in place."""
         for tensor in self.state_dict().values():
             if tensor.is_floating_point():
                 tensor.array = to(tensor, *args, **kwargs).numpy()
         return self
 
     def float(self) -> Module:
-        """Floating-point parameters and buffers as float32."""
+        """Converts floating-point parameters and buffers to float32."""
         return self.to(dtypes.float32)
 
     def double(self) -> Module:
-        """Floating-point parameters and buffers as float64."""
+        """Converts floating-point parameters and buffers to float64."""
         return self.to(dtypes.float64)
 
     def half(self) -> Module:
-        """Floating-point parameters and buffers as float16."""
+        """Converts floating-point parameters and buffers to float16."""
         return self.to(dtypes.float16)
 
     def bfloat16(self) -> Module:
-        """Floating-point parameters and buffers as bfloat16."""
+        """Converts floating-point parameters and buffers to bfloat16."""
         return self.to(dtypes.bfloat16)
 
     def cpu(self) -> Module:
-        """Nothing to do: treadle runs on CPUs."""
+        """Does nothing: treadle runs on CPUs."""
         return self
 
     def apply(self, fn: Callable[[Module], Any]) -> Module:
-        """Call `fn` with every module inside, then with this one."""
+        """Calls `fn` with every submodule, then with this module."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
     def extra_repr(self) -> str:
-        """What stands between the brackets of repr."""
+        """Returns the text between the brackets of repr."""
         return ""
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN, whole and one step of them. Weights have PyTorch's names and order of gates."""
+"""LSTM, GRU and RNN: layer stacks and single steps. Weights have PyTorch's names and gate order."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class _Layers(Module):
                     self.register_parameter(f"bias_hh_l{layer}{end}", uniform(hidden_size, tall))
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """All states, and the last state (of LSTM and the last cell) [layers * directions, batch, hidden]."""
+        """Returns all states, and the last state (for LSTM also the cell) [layers * directions, batch, hidden]."""
         if input.ndim not in (2, 3):
             raise ValueError(f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead")
         if input.shape[-1] != self.input_size:
@@ -80,7 +80,7 @@ class _Layers(Module):
 
 
 class RNN(_Layers):
-    """h' = tanh(W x + b + U h + c), or relu with `nonlinearity`."""
+    """An Elman network: h' = tanh(W x + b + U h + c), or relu in place of tanh with `nonlinearity`."""
 
     def __init__(self, *args: Any, nonlinearity: str = "tanh", **options: Any) -> None:
         if nonlinearity not in ("tanh", "relu"):
@@ -90,14 +90,14 @@ class RNN(_Layers):
 
 
 class LSTM(_Layers):
-    """Long short-term memory; its gates are input, forget, cell, output."""
+    """Long short-term memory; gates in the order input, forget, cell, output."""
 
     op = "lstm"
     gates = 4
 
 
 class GRU(_Layers):
-    """Gated recurrent units; the gates are reset, update, new."""
+    """Gated recurrent units; gates in the order reset, update, new."""
 
     op = "gru"
     gates = 3
@@ -118,7 +118,7 @@ class _Cell(Module):
         self.bias_hh = uniform(hidden_size, self.gates * hidden_size) if bias else None
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
-        """The next state; of LSTMCell the next state and cell."""
+        """Returns the next state; for LSTMCell the next state and cell."""
         pair = self.op == "lstm"
         if hx is None:
             zeros = creation.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype)
@@ -131,7 +131,7 @@ class _Cell(Module):
 
 
 class RNNCell(_Cell):
-    """One step of RNN."""
+    """One step of an RNN."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh") -> None:
         super().__init__(input_size, hidden_size, bias)
@@ -139,14 +139,14 @@ class RNNCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """One step of LSTM."""
+    """One step of an LSTM."""
 
     op = "lstm"
     gates = 4
 
 
 class GRUCell(_Cell):
-    """One step of GRU."""
+    """One step of a GRU."""
 
     op = "gru"
     gates = 3

@@ -193,7 +193,7 @@ def joined(rule: Rule) -> Rule:
     return both
 
 
-def made(number: float) -> Rule:
+def filled(number: float) -> Rule:
     """A rule of zeros, ones and the like, of a complex dtype."""
 
     def rule(b: Builder, like: Any, *args: Any) -> Complex:
@@ -260,14 +260,14 @@ def stft(
 
 
 _MOVING: dict[str, Rule] = {
-    "_unsafe_view": shape.view, "alias": shape.itself, "broadcast_to": shape.expand, "chunk": shape.chunk,
-    "clone": shape.itself, "contiguous": shape.itself, "cumsum": reduce.cumsum, "detach": shape.itself,
+    "_unsafe_view": shape.view, "alias": shape.identity, "broadcast_to": shape.expand, "chunk": shape.chunk,
+    "clone": shape.identity, "contiguous": shape.identity, "cumsum": reduce.cumsum, "detach": shape.identity,
     "expand": shape.expand, "expand_as": shape.expand_as, "flatten": shape.flatten, "flip": shape.flip,
     "gather": index.gather, "index": index.index, "index_put": index.index_put, "index_select": index.index_select,
-    "lift_fresh": shape.itself, "lift_fresh_copy": shape.itself, "mT": shape.matrix_t, "mean": reduce.mean_of_all,
+    "lift_fresh": shape.identity, "lift_fresh_copy": shape.identity, "mT": shape.matrix_t, "mean": reduce.mean_of_all,
     "mean.dim": reduce.mean, "movedim": shape.permute, "narrow": shape.narrow, "neg": elementwise.same("neg"),
-    "permute": shape.permute, "repeat": shape.repeat, "reshape": shape.view, "resolve_conj": shape.itself,
-    "resolve_neg": shape.itself, "roll": shape.roll, "select": shape.select, "select_scatter": index.select_scatter,
+    "permute": shape.permute, "repeat": shape.repeat, "reshape": shape.view, "resolve_conj": shape.identity,
+    "resolve_neg": shape.identity, "roll": shape.roll, "select": shape.select, "select_scatter": index.select_scatter,
     "slice": shape.slice_, "slice_scatter": index.slice_scatter, "split": shape.split,
     "split_with_sizes": shape.split_with_sizes, "squeeze": shape.squeeze, "sum": reduce.sums("reduce_sum"),
     "sum.dim_IntList": reduce.sums_over("reduce_sum"), "swapaxes": shape.transpose, "t": shape.t,
@@ -296,9 +296,9 @@ RULES: dict[str, Rule] = {
     "matmul": matmul_,
     "mm": matmul_,
     "mul": mul,
-    "new_zeros": lambda b, x, sizes, *args: made(0)(b, sizes, ComplexType(x.re.known_dtype), *args),
-    "ones": made(1),
-    "ones_like": made(1),
+    "new_zeros": lambda b, x, sizes, *args: filled(0)(b, sizes, ComplexType(x.re.known_dtype), *args),
+    "ones": filled(1),
+    "ones_like": filled(1),
     "pow": power,
     "real": real,
     "rsub": rsub,
@@ -310,7 +310,7 @@ RULES: dict[str, Rule] = {
     "to.prim_dtype": to_complex,
     "true_divide": div,
     "view_as_real": view_as_real,
-    "zeros": made(0),
-    "zeros_like": made(0),
+    "zeros": filled(0),
+    "zeros_like": filled(0),
 }
 """ATen op -> rule where an operand, or the dtype it asks for, is complex."""

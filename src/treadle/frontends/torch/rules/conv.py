@@ -70,11 +70,11 @@ def conv_transpose(
     """conv_transpose1d, 2d, 3d: weight [C, M / groups, *K]."""
     rank = b.rank(weight) - 2
     strides, spread, more = (per_axis(given, rank) for given in (stride, dilation, output_padding))
-    for extra, step, apart in zip(more, strides, spread, strict=True):
-        if not 0 <= extra < max(step, apart):
+    for extra, step, gap in zip(more, strides, spread, strict=True):
+        if not 0 <= extra < max(step, gap):
             raise Fault(
                 f"output padding must be smaller than either stride or dilation, and not negative; got {extra} with "
-                f"stride {step} and dilation {apart}"
+                f"stride {step} and dilation {gap}"
             )
     result = b.add(
         "conv_transpose",

@@ -75,9 +75,9 @@ def arange_start(b: Builder, start: float, end: float, dtype: DType | None = Non
 
 
 def arange_step(b: Builder, start: float, end: float, step: float = 1, dtype: DType | None = None, *_: Any) -> Value:
-    if any(isinstance(bound, Number | Value) for bound in (start, end, step)):
+    if any(isinstance(limit, Number | Value) for limit in (start, end, step)):
         raise Unsupported("its bounds depend on data")
-    floats = any(isinstance(bound, float) for bound in (start, end, step))
+    floats = any(isinstance(limit, float) for limit in (start, end, step))
     found: Array = np.arange(start, end, step)
     return b.constant(found.astype((dtype or (dtypes.f32 if floats else dtypes.i64)).numpy))
 

@@ -54,8 +54,8 @@ def cdist(b: Builder, x: Value, y: Value, p: float = 2.0, mode: int | None = Non
     """The distances of the rows of x [.., n, d] and y [.., m, d]: [.., n, m]."""
     *front, n, d = b.shape(x)
     *other, m, _ = b.shape(y)
-    apart = b.add("sub", b.reshape(x, [*front, n, 1, d]), b.reshape(y, [*other, 1, m, d]))
+    differences = b.add("sub", b.reshape(x, [*front, n, 1, d]), b.reshape(y, [*other, 1, m, d]))
     if p == 0:
-        different = b.add("ne", apart, b.scalar(0, x.known_dtype))
-        return b.reduce("reduce_sum", b.cast(different, x.known_dtype), (b.rank(apart) - 1,))
-    return norm(b, apart, math.inf if p == math.inf else p, -1)
+        different = b.add("ne", differences, b.scalar(0, x.known_dtype))
+        return b.reduce("reduce_sum", b.cast(different, x.known_dtype), (b.rank(differences) - 1,))
+    return norm(b, differences, math.inf if p == math.inf else p, -1)

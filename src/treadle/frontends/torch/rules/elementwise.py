@@ -202,17 +202,17 @@ def bitwise_not(b: Builder, x: Value) -> Value:
 
 def logical(word: str) -> Rule:
     """A rule for and, or, xor, not on truth values."""
-    return lambda b, *operands: b.add(word, *(truth(b, operand) for operand in operands))
+    return lambda b, *operands: b.add(word, *(to_bool(b, operand) for operand in operands))
 
 
-def truth(b: Builder, x: Operand) -> Value:
+def to_bool(b: Builder, x: Operand) -> Value:
     """Whether elements are not 0."""
     value = value_of(b, x, common(x))
     return value if value.dtype == dtypes.boolean else b.add("ne", value, b.scalar(0, value.known_dtype))
 
 
 def where(b: Builder, condition: Value, x: Operand, y: Operand) -> Value:
-    return b.add("where", truth(b, condition), *promoted(b, x, y))
+    return b.add("where", to_bool(b, condition), *promoted(b, x, y))
 
 
 def masked_fill(b: Builder, x: Value, mask: Value, number: Operand) -> Value:

@@ -180,35 +180,35 @@ def copy(b: Builder, x: Value, src: Value, *_: object) -> Value:
     return b.expand(b.cast(src, x.known_dtype), b.shape(x))
 
 
-def back_through_select(b: Builder, x: Value, new: Value, dim: int, at: int | Number) -> Value:
+def write_through_select(b: Builder, x: Value, new: Value, dim: int, at: int | Number) -> Value:
     return select_scatter(b, x, new, dim, at)
 
 
-def back_through_slice(b: Builder, x: Value, new: Value, *where: int) -> Value:
+def write_through_slice(b: Builder, x: Value, new: Value, *where: int) -> Value:
     return slice_scatter(b, x, new, *where)
 
 
-def back_through_narrow(b: Builder, x: Value, new: Value, dim: int, start: int, length: int) -> Value:
+def write_through_narrow(b: Builder, x: Value, new: Value, dim: int, start: int, length: int) -> Value:
     begin = start % max(1, b.shape(x)[b.axis(x, dim)]) if start < 0 else start
     return slice_scatter(b, x, new, dim, begin, begin + length)
 
 
-def back_through_reshape(b: Builder, x: Value, new: Value, *_: object) -> Value:
+def write_through_reshape(b: Builder, x: Value, new: Value, *_: object) -> Value:
     return b.reshape(new, b.shape(x))
 
 
-def back_through_transpose(b: Builder, x: Value, new: Value, dim0: int, dim1: int) -> Value:  # noqa: ARG001
+def write_through_transpose(b: Builder, x: Value, new: Value, dim0: int, dim1: int) -> Value:  # noqa: ARG001
     return transposed(b, new, dim0, dim1)
 
 
-def back_through_t(b: Builder, x: Value, new: Value) -> Value:  # noqa: ARG001 - every way back has it
+def write_through_t(b: Builder, x: Value, new: Value) -> Value:  # noqa: ARG001 - every way back has it
     return reverse_axes(b, new)
 
 
-def back_through_permute(b: Builder, x: Value, new: Value, dims: Sequence[int]) -> Value:
+def write_through_permute(b: Builder, x: Value, new: Value, dims: Sequence[int]) -> Value:
     perm = [b.axis(x, dim) for dim in dims]
     return b.transpose(new, [perm.index(axis) for axis in range(len(perm))])
 
 
-def back_through_itself(b: Builder, x: Value, new: Value, *_: object) -> Value:  # noqa: ARG001 - likewise
+def write_through_identity(b: Builder, x: Value, new: Value, *_: object) -> Value:  # noqa: ARG001 - likewise
     return new

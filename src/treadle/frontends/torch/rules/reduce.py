@@ -12,7 +12,7 @@ from treadle import dtypes
 from treadle.dtypes import DType
 from treadle.frontends.faults import Fault
 from treadle.frontends.torch.build import Builder
-from treadle.frontends.torch.rules.elementwise import truth
+from treadle.frontends.torch.rules.elementwise import to_bool
 from treadle.frontends.torch.rules.rule import Rule
 from treadle.graph.shape import elements
 from treadle.graph.value import Value
@@ -96,8 +96,8 @@ def any_or_all(op: str) -> Rule:
 
     def rule(b: Builder, x: Value, dims: Dims = None, keepdim: bool = False) -> Value:
         if dims is not None and not isinstance(dims, int) and not len(dims):
-            return truth(b, x)
-        found = _reduced(b, op, b.cast(truth(b, x), dtypes.i32), dims, keepdim)
+            return to_bool(b, x)
+        found = _reduced(b, op, b.cast(to_bool(b, x), dtypes.i32), dims, keepdim)
         return b.add("gt", found, b.scalar(0, dtypes.i32))
 
     return rule
@@ -111,8 +111,8 @@ def var_of(b: Builder, x: Value, dims: Dims, correction: Any, keepdim: bool) -> 
     """The variance; the divisor is the count less `correction`."""
     axes = b.axes(x, dims)
     count = elements(b.shape(x)[axis] for axis in axes)
-    apart = b.add("sub", x, b.reduce("reduce_mean", x, axes, keepdims=True))
-    total = b.reduce("reduce_sum", b.add("mul", apart, apart), axes, keepdims=keepdim)
+    differences = b.add("sub", x, b.reduce("reduce_mean", x, axes, keepdims=True))
+    total = b.reduce("reduce_sum", b.add("mul", differences, differences), axes, keepdims=keepdim)
     return b.add("div", total, b.scalar(max(0, count - _correction(correction)), x.known_dtype))
 
 

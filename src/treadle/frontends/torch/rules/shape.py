@@ -15,7 +15,7 @@ from treadle.graph.value import Value
 FARTHEST = (1 << 63) - 1
 
 
-def itself(b: Builder, x: Value, *_: Any) -> Value:  # noqa: ARG001 - every rule takes a builder
+def identity(b: Builder, x: Value, *_: Any) -> Value:  # noqa: ARG001 - every rule takes a builder
     """x, as treadle's memory has one layout and one device."""
     return x
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from treadle.frontends.faults import Unsupported
 from treadle.frontends.torch.build import Builder
 from treadle.frontends.torch.rules.activation import gelu
-from treadle.frontends.torch.rules.elementwise import truth
+from treadle.frontends.torch.rules.elementwise import to_bool
 from treadle.frontends.torch.rules.matmul import attention, linear
 from treadle.frontends.torch.rules.norm import layer_norm
 from treadle.graph.value import Value
@@ -81,7 +81,7 @@ def _attended(
 ) -> Value:
     """Attention of x [N, T, width] to itself; parameters are weight and bias of the way in, then of the way out."""
     batch, tokens, width = b.shape(x)
-    allowed = None if mask is None else b.add("not", truth(b, _spread(b, mask, mask_type)))
+    allowed = None if mask is None else b.add("not", to_bool(b, _spread(b, mask, mask_type)))
     qkv = b.reshape(linear(b, x, *parameters[:2]), [batch, tokens, 3, heads, width // heads])
     parts = [b.reshape(b.slice(qkv, 2, n, n + 1), [batch, tokens, heads, width // heads]) for n in range(3)]
     q, k, v = (b.transpose(part, [0, 2, 1, 3]) for part in parts)

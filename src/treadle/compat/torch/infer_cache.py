@@ -1,4 +1,4 @@
-"""What ops give, remembered: programs note the same op on the same shapes again and again."""
+"""A cache of inferred dtypes and shapes: programs emit the same op on the same shapes again and again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from treadle.ops.op import Info
 from treadle.ops.table import OPS
 
 MOST_KNOWN = 4096
-"""How many results are kept."""
+"""The number of results that are kept."""
 
 MOST_ELEMENTS = 16
-"""Operands whose elements are known and that have more of them are not looked up."""
+"""Operands with known elements and more of them than this are not looked up."""
 
 _KNOWN: LRU[Any, list[Info]] = LRU(MOST_KNOWN)
 
 
-def inferred(op: str, attrs: dict[str, Any], told: Any, operands: Sequence[Info | None], outputs: int) -> list[Info]:
-    """`infer` of `op`, whose attributes are `told` by something that can be a key.
+def infer_cached(
+    op: str, attrs: dict[str, Any], attrs_key: Any, operands: Sequence[Info | None], outputs: int
+) -> list[Info]:
+    """Returns `infer` of `op`; `attrs_key` is a hashable form of its attributes.
 
     Raises ShapeError or LimitError if the operands do not fit.
     """
-    key: list[Any] = [op, told, outputs]
+    key: list[Any] = [op, attrs_key, outputs]
     for each in operands:
         if each is None:
             key.append(None)
@@ -34,9 +36,9 @@ def inferred(op: str, attrs: dict[str, Any], told: Any, operands: Sequence[Info 
             if each.value.size > MOST_ELEMENTS:
                 return OPS[op].infer(attrs, operands, outputs)
             key.append(each.value.tobytes())
-    form = tuple(key)
-    found = _KNOWN.get(form)
+    signature = tuple(key)
+    found = _KNOWN.get(signature)
     if found is None:
         found = OPS[op].infer(attrs, operands, outputs)
-        _KNOWN.put(form, found)
+        _KNOWN.put(signature, found)
     return found
