@@ -73,9 +73,9 @@ def test_the_provider_of_matrix_products_is_told_and_used_at_once() -> None:
         assert "matmul: openblas" in torch.backends.treadle.provider()
         assert "matrix products : openblas OpenBLAS " in torch.__config__.parallel_info()
         assert "matrix products: openblas" in torch.__config__.show()
-        held = set(COMPILED._sessions)
+        held = set(COMPILED._sessions._entries)
         assert ((x @ x).numpy() == before).all()
-        assert {provider for provider, _ in set(COMPILED._sessions) - held} == {"openblas"}
+        assert {provider for provider, _ in set(COMPILED._sessions._entries) - held} == {"openblas"}
     finally:
         treadle.threads.set_matmul_provider(None)
 

@@ -252,11 +252,11 @@ def test_forms_are_forgotten_and_a_script_may_go(monkeypatch: pytest.MonkeyPatch
     """
     Those not used for longest go first; nothing keeps a module alive that nobody has.
     """
-    monkeypatch.setattr(replays, "MOST_FORMS", 4)
+    monkeypatch.setattr(replays, "MOST_SIGNATURES", 4)
     script = torch.jit.script(Steps())
     for size in range(1, 8):
         warm(script, torch.rand(size, 3))
-    assert len(script._replays._forms) == 4
+    assert len(script._replays._signatures) == 4
     gone = weakref.ref(script)
     del script
     gc.collect()
@@ -286,10 +286,10 @@ def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Record
     for number in range(40):
         script.sizes = [number]
         assert script(X).shape == (2, 3)
-    (form,) = script._replays._forms.values()
+    (signature,) = script._replays._signatures.values()
 
     assert recorded.since() == 40
-    assert len(form.variants) <= replays.MOST_VARIANTS
+    assert len(signature.variants) <= replays.MOST_VARIANTS
 
 
 def test_exported_methods_and_frozen_modules_are_replayed(recorded: Recorded) -> None:

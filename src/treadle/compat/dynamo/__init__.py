@@ -5,8 +5,9 @@
         y = fast(x)
     print(treadle.compat.dynamo.report())
 
-What treadle cannot take runs eagerly, by PyTorch, as if it had not been compiled; each reason is warned of once and listed
-by `report()`. PyTorch finds `backend` through the entry point group `torch_dynamo_backends`.
+A graph that treadle does not support runs eagerly in PyTorch, as if it had not been compiled. Each reason is issued
+once as a warning and listed by `report()`. PyTorch finds `backend` through the entry point group
+`torch_dynamo_backends`.
 """
 
 from treadle.compat.dynamo.backend import backend as backend

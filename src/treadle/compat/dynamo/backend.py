@@ -1,4 +1,4 @@
-"""The function that torch.compile calls with each graph it captures."""
+"""The function that torch.compile calls with each captured graph."""
 
 from __future__ import annotations
 
@@ -12,15 +12,28 @@ if TYPE_CHECKING:
     from torch import fx
 
 OPTIONS = ("intra_op", "inter_op", "pool", "math")
-"""What torch.compile(options={...}) may hold: these arguments of treadle.Session."""
+"""The keys of torch.compile(options={...}): arguments of treadle.Session."""
 
 
 def backend(
     module: fx.GraphModule, example_inputs: Sequence[Any], *, options: Mapping[str, Any] | None = None, mode: Any = None
 ) -> Callable[..., Any]:
-    """What runs `module`, a captured graph: treadle, or PyTorch where treadle cannot take it, which is reported.
+    """Compiles a captured graph; PyTorch runs it eagerly if treadle does not support it.
 
-    Raises InputError for unknown options. `mode` belongs to PyTorch's own compiler and must be left out.
+    torch.compile(model, backend="treadle") calls this function. A graph that runs eagerly is added to `report()`, and a
+    FallbackWarning lists the reasons.
+
+    Args:
+        module: The captured graph, of PyTorch functions.
+        example_inputs: Its arguments: tensors (real or fake) and sizes.
+        options: Arguments of treadle.Session: `intra_op`, `inter_op`, `pool`, `math`.
+        mode: Must be None; modes are those of PyTorch's own compiler.
+
+    Returns:
+        A function of the graph's arguments, which returns its results as tensors.
+
+    Raises:
+        InputError: An option is unknown, or `mode` is given.
     """
     import torch
 
@@ -46,7 +59,7 @@ def backend(
 
 
 def _refused(tensors: Sequence[Any]) -> list[str]:
-    """Why a graph of these tensors cannot be treadle's, whatever its ops."""
+    """Returns why a graph with these tensors is not supported, whatever its ops."""
     import torch
 
     reasons = []
@@ -59,7 +72,7 @@ def _refused(tensors: Sequence[Any]) -> list[str]:
 
 
 def _title(module: fx.GraphModule) -> str:
-    """The captured graph, by the first line of the program it has a node from."""
+    """Returns a name for the captured graph: the first line of the program with a node in it."""
     for node in module.graph.nodes:
         trace = (node.stack_trace or "").strip().splitlines() if node.op not in ("placeholder", "output") else []
         lines = [line.strip() for line in trace if line.strip().startswith("File ")]

@@ -1,4 +1,4 @@
-"""A captured graph that runs on treadle: arguments and results are PyTorch's tensors, whose memory is shared."""
+"""Captured graphs compiled by treadle: arguments and results are PyTorch's tensors, whose memory is shared."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from treadle.frontends.torch.dtypes import array_of, core, tensor_of
 from treadle.lru import LRU
 
 MOST_SESSIONS = 32
-"""How many combinations of sizes are kept for one graph and one set of parameters."""
+"""The number of combinations of sizes that are kept for one graph and one set of parameters."""
 
 MOST_GROUPS = 64
-"""How many sets of parameters are kept for one graph: layers of one class share the code that was captured."""
+"""The number of sets of parameters that are kept for one graph: layers of one class share the captured code."""
 
 MOST_CHANGES = 4
-"""After so many changes of parameters between calls they are passed like other tensors."""
+"""After this many changes of parameters between calls, parameters are passed like other tensors."""
 
 _ALIVE: WeakSet[Compiled] = WeakSet()
-"""PyTorch holds what it compiled beyond the end of Python's modules; what treadle compiled must not live so long."""
+"""Graphs to release at exit: PyTorch holds compiled functions longer than treadle's modules live."""
 
 
 def _release() -> None:
@@ -45,16 +45,16 @@ _version = attrgetter("_version")
 
 
 class Compiled:
-    """`call` takes the arguments that torch.compile passes: parameters, sizes, inputs.
+    """A captured graph. `call` takes the arguments that torch.compile passes: parameters, sizes, inputs.
 
-    Parameters and buffers are constants. They are looked at in each call: where one was written, or another module that
-    shares the code brings its own, the graph is compiled for these.
+    Parameters and buffers are constants. Each call checks them: if one was written, or another module that shares the
+    code passes its own, the graph is compiled for these.
     """
 
     def __init__(
         self, module: fx.GraphModule, example_inputs: Sequence[Any], title: str, options: Mapping[str, Any]
     ) -> None:
-        """Raises ModelError that lists the ops treadle cannot take."""
+        """Raises ModelError, which lists the unsupported ops."""
         self._eager: Callable[..., Any] = module.forward
         self._title = title
         self._options = dict(options)
@@ -74,7 +74,7 @@ class Compiled:
         self._groups: LRU[tuple[int, ...], _Group] = LRU(MOST_GROUPS)
         self._group = _Group((), [])
         self._changes = 0
-        self._gone_eager = False
+        self._eager_only = False
         if not self._sized and not any(isinstance(example, FakeTensor) for example in example_inputs):
             self._run_for(tuple(example_inputs))
         LEDGER.compiled()
@@ -83,19 +83,19 @@ class Compiled:
         _ALIVE.add(self)
 
     def release(self) -> None:
-        """Drop what was compiled; a later call compiles anew."""
+        """Drops the compiled code; a later call compiles again."""
         with self._lock:
             self._groups.clear()
             self._group = _Group((), [])
 
     def call(self, *args: Any) -> Any:
-        """The results, as the captured graph returns them."""
-        if self._gone_eager:
+        """Returns the results, as the captured graph returns them."""
+        if self._eager_only:
             return self._eager(*args)
         try:
             run = self._run_for(args)
         except (ModelError, ShapeError) as error:
-            self._gone_eager = True
+            self._eager_only = True
             LEDGER.fell_back(self._title, getattr(error, "faults", ()) or [str(error)])
             return self._eager(*args)
         return run(args)
@@ -105,7 +105,7 @@ class Compiled:
         constants = self._pick(args)
         if not group.holds(constants):
             with self._lock:
-                group = self._group = self._adopted(constants)
+                group = self._group = self._group_for(constants)
         key = self._key(args) if self._sized else ()
         found = group.runs.get(key)
         if found is not None:
@@ -113,15 +113,15 @@ class Compiled:
         with self._lock:
             found = group.runs.get(key)
             if found is None:
-                found = self._made(args)
+                found = self._compile(args)
                 group.runs.put(key, found)
             return found
 
     def _key(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         return (*(args[number] for number in self._sizes), *(args[number].shape for number in self._fed))
 
-    def _adopted(self, constants: tuple[Any, ...]) -> _Group:
-        """The group of runs for `constants` as they are now."""
+    def _group_for(self, constants: tuple[Any, ...]) -> _Group:
+        """Returns the group of runs for `constants` as they are now."""
         ids = tuple(map(id, constants))
         found = self._groups.get(ids)
         if found is not None and found.holds(constants):
@@ -135,8 +135,8 @@ class Compiled:
         self._groups.put(ids, made)
         return made
 
-    def _made(self, args: tuple[Any, ...]) -> _Run:
-        """The run for arguments of these sizes."""
+    def _compile(self, args: tuple[Any, ...]) -> _Run:
+        """Compiles the graph for arguments of these sizes."""
         fed, fixed = set(self._fed), set(self._fixed)
         arguments: list[Any] = []
         for number, (name, argument) in enumerate(zip(self._names, args, strict=True)):
@@ -152,7 +152,7 @@ class Compiled:
 
 
 class _Group:
-    """Runs by sizes, for one set of parameters as they were."""
+    """Runs by sizes, for one set of parameters and their versions."""
 
     __slots__ = ("_constants", "_versions", "runs")
 
@@ -162,7 +162,7 @@ class _Group:
         self.runs: LRU[tuple[Any, ...], _Run] = LRU(MOST_SESSIONS)
 
     def holds(self, constants: tuple[Any, ...]) -> bool:
-        """Whether these are the same tensors, unwritten since."""
+        """Returns True if these are the same tensors, not written since."""
         mine = self._constants
         if len(mine) != len(constants) or not all(map(is_, mine, constants)):
             return False
@@ -170,7 +170,10 @@ class _Group:
 
 
 class _Run:
-    """The graph for one combination of sizes. `fed` are number and name of each tensor that a call brings."""
+    """The compiled graph for one combination of sizes.
+
+    `fed` holds number and name of each tensor that a call passes.
+    """
 
     __slots__ = ("_direct", "_names", "_pick", "_plain", "_results", "_session", "_tries")
 
@@ -203,7 +206,7 @@ class _Run:
 
 
 def _core(dtype: torch.dtype) -> DType:
-    """treadle's element type. Raises UnsupportedModelError for one that treadle has not."""
+    """Returns treadle's element type. Raises UnsupportedModelError if there is none."""
     try:
         return core(dtype)
     except Fault as fault:
@@ -229,7 +232,7 @@ def _result(result: Any, made: Iterator[Any], args: tuple[Any, ...]) -> Any:
 
 
 def _kind(node: Any) -> str:
-    """Whether an argument is a parameter or buffer of a module, another tensor, or a size."""
+    """Returns whether an argument is a parameter (or buffer), another tensor, or a size."""
     example = node.meta.get("example_value")
     if not isinstance(example, torch.Tensor):
         return "size"
@@ -238,7 +241,7 @@ def _kind(node: Any) -> str:
 
 
 def _picker(numbers: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """What takes these arguments out of a tuple."""
+    """Returns a function that takes these arguments out of a tuple."""
     if len(numbers) > 1:
         return itemgetter(*numbers)
     return lambda args: tuple(args[number] for number in numbers)

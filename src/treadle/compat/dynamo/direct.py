@@ -1,4 +1,4 @@
-"""Runs from the memory of PyTorch's tensors into that of new ones, without an array in between."""
+"""Runs that read PyTorch's tensors and write new ones, without NumPy arrays in between."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from treadle.compile import Session, runner_of
 from treadle.frontends.torch.dtypes import CORE
 
 _guards: Any = torch._C._dynamo.guards
-"""What PyTorch's own compiler checks arguments and makes results with."""
+"""PyTorch's own functions for checking arguments and making results."""
 
 _HAS_ALL = all(hasattr(_guards, name) for name in ("TensorGuards", "_empty_strided_cpu"))
-"""Whether this PyTorch has them under these names."""
+"""True if this version of PyTorch has them under these names."""
 
 _address = torch.Tensor.data_ptr
 
 
 class Direct:
-    """A plan that is called with tensors just like those it was made for.
+    """A plan bound to tensors of one layout.
 
-    Where a call brings others (of another class, dtype, size or order in memory, marked as conjugate or negative) it
-    does nothing and says so: they need the longer way through arrays, which copies what has to be.
+    A call with other tensors (another class, dtype, size or memory order, or marked as conjugate or negative) returns
+    None; the caller then converts them to arrays, copying where necessary.
     """
 
-    __slots__ = ("_alike", "_dtypes", "_fill", "_shapes", "_strides")
+    __slots__ = ("_check", "_dtypes", "_fill", "_shapes", "_strides")
 
     def __init__(
         self, fill: Callable[[list[int], object], None], tensors: Sequence[Any], results: Sequence[Any]
     ) -> None:
         self._fill = fill
-        self._alike = _guards.TensorGuards(
+        self._check = _guards.TensorGuards(
             *tensors,
             dynamic_dims_sizes=[list(tensor.shape) for tensor in tensors],
             dynamic_dims_strides=[_needed(tensor.shape) for tensor in tensors],
@@ -43,8 +43,8 @@ class Direct:
         self._dtypes = [result.dtype for result in results]
 
     def __call__(self, tensors: tuple[Any, ...]) -> list[Any] | None:
-        """The results, in new tensors; None for tensors that are not alike."""
-        if not self._alike(*tensors):
+        """Returns the results in new tensors; None for tensors of another layout."""
+        if not self._check(*tensors):
             return None
         made = list(map(_guards._empty_strided_cpu, self._shapes, self._strides, self._dtypes))
         self._fill([*map(_address, tensors), *map(_address, made)], (tensors, made))
@@ -54,7 +54,10 @@ class Direct:
 def direct(
     session: Session, arrays: Mapping[str, Any], tensors: Sequence[Any], results: Sequence[Any]
 ) -> Direct | None:
-    """What runs `session` for tensors like these, which gave these arrays and results; None where it cannot."""
+    """Returns a Direct for `session` and tensors of this layout, or None if one is not possible.
+
+    `arrays` and `results` are what a run with these tensors was given and returned.
+    """
     if not _HAS_ALL or not all(map(_is_plain, (*tensors, *results))):
         return None
     fill = runner_of(session).prepare_at(arrays)
@@ -62,7 +65,7 @@ def direct(
 
 
 def _is_plain(tensor: Any) -> bool:
-    """Whether its memory holds its elements one after the other, as treadle's arrays do."""
+    """Returns True if the tensor's elements are contiguous in CPU memory, as treadle's arrays are."""
     return (
         type(tensor) in (torch.Tensor, torch.nn.Parameter)
         and tensor.device.type == "cpu"
@@ -76,10 +79,10 @@ def _is_plain(tensor: Any) -> bool:
 
 
 def _strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Those of a contiguous tensor, in elements."""
+    """Returns the strides of a contiguous tensor, in elements."""
     return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _needed(shape: Sequence[int]) -> list[int | None]:
-    """Those that a contiguous tensor must have: where there is one element there may be any."""
+    """Returns the strides that a contiguous tensor must have; None for axes of size 1, where any will do."""
     return [stride if size > 1 else None for size, stride in zip(shape, _strides(shape), strict=True)]

@@ -1,4 +1,4 @@
-"""What runs by PyTorch after all, and why."""
+"""The graphs that run eagerly in PyTorch, and why."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from treadle import forking
 
 
 class FallbackWarning(UserWarning):
-    """A graph that torch.compile gave to treadle runs eagerly; the message lists why."""
+    """A graph that torch.compile gave to treadle runs eagerly; the message lists the reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fallback:
-    """A graph that runs eagerly. `reasons` has one sentence for each op or condition that treadle cannot take."""
+    """A graph that runs eagerly.
+
+    Attributes:
+        graph: Where the graph begins in the program.
+        reasons: A sentence for each op or condition that treadle does not support.
+    """
 
     graph: str
     reasons: tuple[str, ...]
@@ -23,7 +28,12 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What became of the graphs captured so far: `compiled` of them run on treadle, `fallbacks` run eagerly."""
+    """What became of the graphs captured so far.
+
+    Attributes:
+        compiled: The number of graphs that run on treadle.
+        fallbacks: The graphs that run eagerly.
+    """
 
     compiled: int
     fallbacks: tuple[Fallback, ...]
@@ -36,7 +46,7 @@ class Report:
 
 
 class _Ledger:
-    """The report that is being written."""
+    """Collects the report."""
 
     def __init__(self) -> None:
         self._lock = forking.lock()
@@ -62,6 +72,11 @@ class _Ledger:
             warnings.warn(f"{graph} runs eagerly, without treadle:\n{listed}", FallbackWarning, stacklevel=3)
 
     def report(self) -> Report:
+        """Returns what became of the graphs that torch.compile gave to treadle in this process.
+
+        Returns:
+            A record of the compiled graphs and the eager ones; printing it lists the reasons.
+        """
         with self._lock:
             return Report(self._compiled, tuple(self._fallbacks))
 
@@ -75,5 +90,5 @@ def report() -> Report:
 
 
 def reset() -> None:
-    """Forget the report, and warn again."""
+    """Clears the report, and issues each warning again."""
     LEDGER.clear()

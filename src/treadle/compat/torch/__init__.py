@@ -86,9 +86,9 @@ globals().update(_FUNCTIONS)
 globals().update(_DTYPES)
 __all__ = sorted({  # noqa: PLE0605
     *_FUNCTIONS, *_DTYPES, "__version__", "cuda", "get_default_dtype", "is_floating_point", "is_grad_enabled",
-    "result_type", "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e", "get_num_interop_threads",
-    "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "linalg", "nan", "nn", "no_grad", "numel", "pi",
-    "set_num_interop_threads", "set_num_threads",
+    "result_type", "set_grad_enabled", "Size", "Tensor", "__config__", "backends", "device", "dtype", "e",
+    "get_num_interop_threads", "get_num_threads", "inf", "inference_mode", "is_tensor", "jit", "linalg", "nan",
+    "nn", "no_grad", "numel", "pi", "set_num_interop_threads", "set_num_threads",
 })  # fmt: skip
 
 

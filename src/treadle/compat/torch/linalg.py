@@ -55,7 +55,7 @@ def matrix_norm(
 
 @tensor_function
 def norm(
-    A: Tensor,  # noqa: N803 - likewise
+    A: Tensor,  # noqa: N803 - PyTorch's name
     ord: Any = None,
     dim: Any = None,
     keepdim: bool = False,

@@ -47,14 +47,15 @@ def _of(module: Any, names: str) -> dict[str, Function]:
 
 ARITHMETIC = _of(
     arithmetic,
-    "add sub rsub mul div floor_divide remainder fmod pow neg abs sign sqrt rsqrt reciprocal square floor ceil round trunc "
-    "addcdiv addcmul maximum minimum clamp clamp_max clamp_min lerp masked_fill eq ne lt le gt ge isnan isinf isfinite "
-    "bitwise_not bitwise_and bitwise_or bitwise_xor logical_not logical_and logical_or logical_xor allclose isclose equal",
+    "add sub rsub mul div floor_divide remainder fmod pow neg abs sign sqrt rsqrt reciprocal square floor ceil round "
+    "trunc addcdiv addcmul maximum minimum clamp clamp_max clamp_min lerp masked_fill eq ne lt le gt ge isnan isinf "
+    "isfinite bitwise_not bitwise_and bitwise_or bitwise_xor logical_not logical_and logical_or logical_xor allclose "
+    "isclose equal",
 )
 ELEMENTARY = _of(
     elementary,
-    "exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc "
-    "frac hypot nan_to_num",
+    "exp exp2 expm1 log log2 log10 log1p logaddexp sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf "
+    "erfc frac hypot nan_to_num",
 )
 PRODUCTS = _of(matmul, "mm bmm matmul mv dot addmm baddbmm einsum outer bilinear tensordot")
 REDUCTIONS = _of(
@@ -72,8 +73,8 @@ SHAPES = _of(
 )
 ARRANGEMENTS = _of(
     arrangement,
-    "atleast_1d atleast_2d broadcast_tensors broadcast_to column_stack dstack fliplr flipud hstack meshgrid movedim ravel "
-    "repeat_interleave roll row_stack tile vstack",
+    "atleast_1d atleast_2d broadcast_tensors broadcast_to column_stack dstack fliplr flipud hstack meshgrid movedim "
+    "ravel repeat_interleave roll row_stack tile vstack",
 )
 DIAGONALS = _of(diagonal, "diag diagonal trace")
 MATRICES = {
@@ -130,8 +131,8 @@ FUNCTIONAL: dict[str, Function] = {
     **_of(distance, "cosine_similarity"),
     **_of(
         loss,
-        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div l1_loss mse_loss nll_loss "
-        "smooth_l1_loss",
+        "binary_cross_entropy binary_cross_entropy_with_logits cross_entropy huber_loss kl_div l1_loss mse_loss "
+        "nll_loss smooth_l1_loss",
     ),
     **_of(selection, "embedding one_hot"),
     **_of(bags, "embedding_bag"),
@@ -218,9 +219,9 @@ for _name in [
     FUNCTIONS[_name] = inplace.with_out(FUNCTIONS[_name])
 
 _NO_METHODS = {
-    "bilinear", "broadcast_tensors", "bucketize", "cdist", "celu", "column_stack", "cosine_similarity", "dstack", "hstack",
-    "cholesky_solve", "instance_norm", "meshgrid", "pixel_shuffle", "pixel_unshuffle", "row_stack", "rsub", "searchsorted", "selu", "std_mean",
-    "tensordot", "threshold", "var_mean", "vstack",
+    "bilinear", "broadcast_tensors", "bucketize", "cdist", "celu", "cholesky_solve", "column_stack",
+    "cosine_similarity", "dstack", "hstack", "instance_norm", "meshgrid", "pixel_shuffle", "pixel_unshuffle",
+    "row_stack", "rsub", "searchsorted", "selu", "std_mean", "tensordot", "threshold", "var_mean", "vstack",
 }  # fmt: skip
 METHODS.update(
     {

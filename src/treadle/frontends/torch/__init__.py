@@ -21,20 +21,23 @@ def load(
     example_inputs: Any = None,
     dynamic_shapes: Any = None,
 ) -> Graph | Template:
-    """What to run of a PyTorch model.
+    """Returns the graph of a PyTorch model.
+
+    `model` is
 
     - a path: a TorchScript file (torch.jit.save), or a .pt2 file (torch.export.save);
-    - a torch.nn.Module: exported with `example_inputs`, its positional arguments as a tuple, and `dynamic_shapes` as
+    - a torch.nn.Module: exported with `example_inputs`, its positional arguments as a tuple, and `dynamic_shapes`, as
       torch.export.export takes them;
-    - a torch.export.ExportedProgram, a scripted or traced module or function.
+    - a torch.export.ExportedProgram, or a scripted or traced module or function.
 
     Parameters and buffers become constants that share the memory of the tensors. A program without symbols becomes a
-    Graph; one with symbols, and TorchScript, which declares no shapes, a Template. Forks of a script become parts of
-    the graph without a path to the code up to their wait. Files that hold pickled modules or state dicts are refused:
-    reading them runs code.
+    Graph. One with symbols becomes a Template, and so does TorchScript, which declares no shapes. Forks of a script
+    become parts of the graph that do not depend on the code up to their wait. Files with pickled modules or state
+    dicts are refused: reading them runs code.
 
-    Raises ModelFormatError for what cannot be read or PyTorch missing, UnsupportedModelError or ModelError that list
-    every op treadle cannot run and where it stands in the source, InputError for missing or unfitting example inputs.
+    Raises ModelFormatError if the model cannot be read or PyTorch is missing; UnsupportedModelError or ModelError,
+    which list every unsupported op and its place in the source; InputError if example inputs are missing or do not
+    fit.
     """
     try:
         from treadle.frontends.torch.reader import read

@@ -26,7 +26,8 @@ from treadle.ops.op import Array
 from treadle.runtime.control import check_run
 
 _READS_DATA = frozenset({
-    "aten::Bool", "aten::Float", "aten::FloatImplicit", "aten::Int", "aten::IntImplicit", "aten::ScalarImplicit", "aten::item",
+    "aten::Bool", "aten::Float", "aten::FloatImplicit", "aten::Int", "aten::IntImplicit", "aten::ScalarImplicit",
+    "aten::item",
 })  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What rules build with: core nodes and constants of a graph whose inputs have dtypes and shapes."""
+"""The builder that rules use: it adds core nodes and constants to a graph whose inputs have dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from treadle.ops.op import Array, Info
 from treadle.ops.table import OPS
 
 MOST_FOLDED = 4096
-"""Results of constants are computed at once up to this many elements: index arithmetic, positions, masks."""
+"""The largest number of elements of a constant result that is computed at once: index arithmetic, positions, masks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,20 +60,20 @@ class ComplexType:
 
 
 class Builder:
-    """Adds core nodes to `graph`. Each is called `name`: the op that is being translated."""
+    """Adds core nodes to `graph`, under `name`, the op that is being translated."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.name = ""
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
-        """The result of a new node."""
+        """Returns the result of a new node."""
         return self.add_many(op, inputs, 1, **attrs)[0]
 
     def add_many(self, op: str, inputs: Sequence[Value | None], outputs: int, **attrs: Any) -> list[Value]:
-        """The results of a new node, folded if it reads small constants only.
+        """Returns the results of a new node.
 
-        Raises ShapeError if operands do not fit.
+        A node that reads small constants only is computed at once. Raises ShapeError if operands do not fit.
         """
         node = self.graph.make(op, inputs, attrs, name=self.name, outputs=outputs)
         infos = [None if value is None else Info(value.known_dtype, _static(value), value.data) for value in inputs]
@@ -88,7 +88,7 @@ class Builder:
     def add_call(
         self, inputs: Sequence[Value], outputs: Sequence[tuple[DType, StaticShape | None]], **attrs: Any
     ) -> list[Value]:
-        """The results of a new `call` node, of these dtypes and shapes (None: known when it runs)."""
+        """Returns the results of a new `call` node, with these dtypes and shapes (None: known at run time)."""
         results = [self.graph.value(self.name, dtype, shape) for dtype, shape in outputs]
 
         def infer(_: Sequence[Info | None]) -> list[Info]:
@@ -103,75 +103,75 @@ class Builder:
         return node.outputs
 
     def constant(self, data: Array, name: str = "") -> Value:
-        """A new constant; arrays that are not contiguous are copied."""
+        """Returns a new constant; arrays that are not contiguous are copied."""
         return self.graph.constant(np.ascontiguousarray(data).reshape(data.shape), name or f"{self.name}.constant")
 
     def ints(self, numbers: Sequence[int]) -> Value:
-        """A new constant i64[n]: axes, sizes, ..."""
+        """Returns a new constant i64[n]: axes, sizes, ..."""
         return self.constant(np.asarray(numbers, np.int64).reshape(-1))
 
     def scalar(self, number: float, dtype: DType) -> Value:
-        """A new constant of rank 0."""
+        """Returns a new constant of rank 0."""
         return self.constant(np.asarray(number).astype(dtype.numpy))
 
     def full(self, number: float, dtype: DType, shape: StaticShape) -> Value:
-        """`number` everywhere."""
+        """Returns a value filled with `number`."""
         if elements(shape) <= MOST_FOLDED:
             return self.constant(np.full(shape, number, dtype.numpy))
         return self.expand(self.scalar(number, dtype), shape)
 
     def shape(self, x: Value | Complex) -> StaticShape:
-        """The shape of `x`. Raises Unsupported if it depends on data."""
+        """Returns the shape of `x`. Raises Unsupported if it depends on data."""
         shape = _static(x)
         if shape is None:
             raise Unsupported("it asks for the shape of a tensor whose shape depends on data")
         return shape
 
     def rank(self, x: Value | Complex) -> int:
-        """The rank of `x`. Raises as `shape`."""
+        """Returns the rank of `x`. Raises as `shape`."""
         return len(self.shape(x))
 
     def axis(self, x: Value, dim: int) -> int:
-        """`dim` counted from the front; a scalar has one axis, as PyTorch counts."""
+        """Returns `dim` counted from the front; a scalar has one axis, as in PyTorch."""
         return normalize_axis(dim, max(1, self.rank(x)))
 
     def axes(self, x: Value, dims: int | Sequence[int] | None) -> tuple[int, ...]:
-        """`dims` counted from the front, in order; None or empty: all."""
+        """Returns `dims` counted from the front, sorted; None or empty means all."""
         if dims is None or (not isinstance(dims, int) and not dims):
             return tuple(range(self.rank(x)))
         return tuple(sorted({self.axis(x, dim) for dim in ([dims] if isinstance(dims, int) else dims)}))
 
     def cast(self, x: Value, to: DType) -> Value:
-        """`x` with elements of type `to`."""
+        """Returns `x` converted to `to`."""
         return x if x.dtype == to else self.add("cast", x, to=to)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """`x` with the same elements under another shape, which may hold a -1."""
+        """Returns `x` reshaped; the shape may hold a -1."""
         if x.shape is not None and x.shape == tuple(shape):
             return x
         return self.add("reshape", x, self.ints(shape), allowzero=-1 not in shape)
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """`x` with its axes in the order `perm`."""
+        """Returns `x` with its axes permuted by `perm`."""
         return x if tuple(perm) == tuple(range(len(perm))) else self.add("transpose", x, perm=tuple(perm))
 
     def expand(self, x: Value, shape: Sequence[int]) -> Value:
-        """`x` broadcast to `shape`."""
+        """Returns `x` broadcast to `shape`."""
         return x if x.shape == tuple(shape) else self.add("expand", x, self.ints(shape))
 
     def slice(self, x: Value, axis: int, start: int, end: int, step: int = 1) -> Value:
-        """`x` from `start` to `end` along `axis`."""
+        """Returns `x` from `start` to `end` along `axis`."""
         size = self.shape(x)[axis]
         if step == 1 and start <= 0 and end >= size:
             return x
         return self.add("slice", x, *map(self.ints, ([start], [end], [axis], [step])))
 
     def matmul(self, x: Value, y: Value, *, transpose_b: bool = False) -> Value:
-        """The matrix product."""
+        """Returns the matrix product."""
         return self.add("matmul", x, y, transpose_a=False, transpose_b=transpose_b)
 
     def reduce(self, op: str, x: Value, axes: Sequence[int], *, keepdims: bool = False) -> Value:
-        """`op` over `axes`."""
+        """Returns `x` reduced by `op` over `axes`."""
         return self.add(op, x, axes=tuple(axes), keepdims=keepdims) if axes else x
 
 
@@ -180,7 +180,7 @@ def _static(value: Value | Complex) -> StaticShape | None:
 
 
 def _folded(node: Node) -> list[Array] | None:
-    """The results of a node that reads constants only, if all of them are small."""
+    """Returns the results of a node that reads constants only, if all of them are small."""
     evaluate = OPS[node.op].evaluate
     values = [value for value in (*node.inputs, *node.outputs) if value is not None]
     if evaluate is None or any(value is not None and value.data is None for value in node.inputs):

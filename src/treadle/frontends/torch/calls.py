@@ -1,4 +1,4 @@
-"""One op at a time: from an ATen call to core nodes, whoever makes the call."""
+"""The importer: it turns one ATen op at a time into core nodes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,16 @@ class Importer:
         self._kept: list[object] = []
 
     def constant(self, tensor: torch.Tensor, name: str) -> Box:
-        """A parameter, buffer or other tensor of the model; shares its memory. Raises Unsupported as `array_of`."""
+        """Returns a parameter, buffer or other tensor of the model, sharing its memory.
+
+        Raises Unsupported as `array_of`.
+        """
         found = self._constants.get(id(tensor))
         if found is None:
             found = self._constants[id(tensor)] = Box(
                 self._constant(tensor, name), owner=f"the model's own tensor {name!r}"
             )
-            self.keep(tensor)  # so that its id is not given to another
+            self.keep(tensor)  # keeps its id unique
         return found
 
     def _constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
@@ -57,11 +60,11 @@ class Importer:
         return Complex(*(self.b.constant(array_of(part.contiguous()), name) for part in (plain.real, plain.imag)))
 
     def keep(self, held: object) -> None:
-        """Let `held` live as long as what is imported, bodies of branches included."""
+        """Keeps `held` alive as long as the importer."""
         self._kept.append(held)
 
     def attempt(self, place: str, make: Callable[[], Any]) -> Any:
-        """What `make` returns, or MISSING after a fault at `place`, which is noted."""
+        """Returns what `make` returns, or MISSING after a fault, which is recorded at `place`."""
         before = len(self.b.graph.nodes)
         try:
             return make()
@@ -71,7 +74,7 @@ class Importer:
             return MISSING
 
     def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], place: str) -> Any:
-        """The result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
+        """Returns the result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
         given = bind_arguments(schema, args, kwargs)
         if any(map(is_missing, given)):
             return MISSING
@@ -107,7 +110,7 @@ class Importer:
         return boxed(result)
 
     def _view(self, name: str, base: Box, rule: Any, rest: list[Any], result: Any) -> Any:
-        """`result` as a view of `base`."""
+        """Returns `result` as a view of `base`."""
         if isinstance(result, list):
             return [self._part(base, rule, rest, result, number) for number in range(len(result))]
         if result.dtype != base.held().dtype:
@@ -129,12 +132,13 @@ class Importer:
         return Box.view(result[number], base, lambda value: rule(b, value, *rest[1:])[number], None, may_share=False)
 
     def _plain(self, argument: Any) -> Any:
-        """`argument` as rules take it."""
+        """Returns `argument` as rules take it."""
         if isinstance(argument, Box):
             return argument.held()
         if isinstance(argument, NotComputed):
             raise Unsupported(
-                "it reads what treadle does not compute: indices of a pool, what a gradient needs, or a size that depends on data"
+                "it reads what treadle does not compute: indices of a pool, what a gradient needs, "
+                "or a size that depends on data"
             )
         if isinstance(argument, torch.Tensor):
             return self.constant(argument, "constant").held()
@@ -145,7 +149,7 @@ class Importer:
         return argument
 
     def _decomposed(self, schema: Any, given: list[Any]) -> Any:
-        """The op by PyTorch's own decomposition into ops that have rules. Raises Unsupported if there is none."""
+        """Returns the result of PyTorch's decomposition of the op. Raises Unsupported if there is none."""
         if self._depth >= MOST_NESTED:
             raise Unsupported("treadle has no rule for it")
         module, tensors = decomposed(schema, given)
@@ -167,13 +171,13 @@ class Importer:
 
 
 def bind_arguments(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the schema, those left out as their defaults."""
+    """Returns the arguments in the order of the schema, with defaults for omitted ones."""
     rest = schema.arguments[len(args) :]
     return [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
 
 
 def _written(schema: Any) -> int | None:
-    """Which argument the op writes in place."""
+    """Returns the position of the argument that the op writes in place, or None."""
     for number, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             return number
@@ -181,7 +185,7 @@ def _written(schema: Any) -> int | None:
 
 
 def _is_complex(argument: Any) -> bool:
-    """Whether an argument is, holds or asks for complex numbers."""
+    """Returns True if an argument is, holds or requests complex numbers."""
     if isinstance(argument, list | tuple):
         return any(map(_is_complex, argument))
     if isinstance(argument, Box):
@@ -192,14 +196,14 @@ def _is_complex(argument: Any) -> bool:
 
 
 def is_missing(argument: Any) -> bool:
-    """Whether an argument hangs on something with a fault."""
+    """Returns True if an argument depends on a faulty op."""
     if isinstance(argument, list | tuple):
         return any(map(is_missing, argument))
     return isinstance(argument, Missing)
 
 
 def boxed(result: Any) -> Any:
-    """A rule's result as programs hold it."""
+    """Returns a rule's result as programs hold it: values in Boxes."""
     if isinstance(result, Value | Complex):
         return Box(result)
     if isinstance(result, list | tuple):

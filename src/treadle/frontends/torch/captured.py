@@ -1,4 +1,4 @@
-"""From a graph that torch.compile captured to ATen ops, and from those to a Graph for known arguments."""
+"""Graphs captured by torch.compile: to ATen ops, and from those to a Graph for known arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TITLE = "the captured graph"
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A tensor that each call brings; a complex one as pairs, as torch.view_as_real gives them."""
+    """A tensor that each call passes; a complex one as torch.view_as_real gives it."""
 
     name: str
     form: Form
@@ -42,7 +42,7 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A tensor that the graph computes, by the name of its output; a complex one as pairs."""
+    """A tensor that the graph computes, by the name of its output; a complex one as torch.view_as_real gives it."""
 
     name: str
     complex: bool = False
@@ -50,7 +50,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A tensor that is argument number `argument`, or (`strides` given) a view of it."""
+    """A result that is argument number `argument`, or a view of it if `strides` is given."""
 
     argument: int
     sizes: tuple[int, ...] = ()
@@ -60,14 +60,14 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """A graph, and what each output of the captured program is: an Output, an Alias or a Python value."""
+    """A graph, and the results of the captured program: an Output, an Alias or a Python value each."""
 
     graph: Graph
     results: tuple[Any, ...]
 
 
 def to_aten(captured: fx.GraphModule) -> fx.GraphModule:
-    """`captured`, a graph of PyTorch functions, as ATen ops, those that have rules kept whole.
+    """Returns `captured`, a graph of PyTorch functions, as ATen ops; ops that have rules are not decomposed.
 
     Raises UnsupportedModelError if PyTorch cannot trace it.
     """
@@ -86,7 +86,7 @@ def to_aten(captured: fx.GraphModule) -> fx.GraphModule:
 
 
 class _Replay(fx.Interpreter):  # type: ignore[misc]
-    """Runs a captured graph; Python numbers that it passes as tensors are the numbers, which PyTorch guards."""
+    """Runs a captured graph; numbers that are passed as tensors stay numbers, which PyTorch guards."""
 
     def run_node(self, node: fx.Node) -> Any:
         if node.op == "call_method" and node.target == "item":
@@ -100,7 +100,7 @@ class _Replay(fx.Interpreter):  # type: ignore[misc]
 
 @contextmanager
 def _faking(examples: Sequence[Any]) -> Iterator[None]:
-    """Tensors that the program makes have no memory, like `examples`; those that it holds may be real."""
+    """Traces with tensors without memory, like `examples`; tensors that the program holds may be real."""
     mode = detect_fake_mode(examples) or FakeTensorMode()
     before = mode.allow_non_fake_inputs
     mode.allow_non_fake_inputs = True
@@ -112,14 +112,14 @@ def _faking(examples: Sequence[Any]) -> Iterator[None]:
 
 
 def used_arguments(module: fx.GraphModule) -> list[bool]:
-    """For each argument whether something reads it."""
+    """Returns, for each argument, whether a node reads it."""
     return [bool(node.users) for node in module.graph.nodes if node.op == "placeholder"]
 
 
 def import_graph(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
-    """The graph of `module` for `arguments`: tensors are constants, Feeds inputs, others Python values.
+    """Returns the graph of `module` for `arguments`: tensors become constants, Feeds inputs.
 
-    Raises UnsupportedModelError or ModelError that lists every op treadle cannot take.
+    Other arguments are Python values. Raises UnsupportedModelError or ModelError, which list every unsupported op.
     """
     feeds = [argument for argument in arguments if isinstance(argument, Feed)]
     output = next(node for node in module.graph.nodes if node.op == "output")

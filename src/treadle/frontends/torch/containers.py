@@ -1,4 +1,4 @@
-"""Methods of lists, dictionaries and texts in TorchScript, and positions of ranges, on Python values."""
+"""TorchScript's methods of lists, dictionaries and strings, and of ranges, on Python values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Function = Callable[..., Any]
 
 
 def _known(method: Callable[..., Any]) -> Function:
-    """`method` of Python values alone. Raises Unsupported where an entry is known only when the graph runs."""
+    """Returns `method` for Python values. Raises Unsupported if an entry is known only at run time."""
 
     def function(_: Any, *args: Any) -> Any:
         entries = [each for arg in args for each in (arg if isinstance(arg, list) else [arg])]
@@ -29,7 +29,7 @@ def _known(method: Callable[..., Any]) -> Function:
 
 
 def _method(name: str) -> Function:
-    """A method of the first argument, whatever its entries are."""
+    """Returns a method of the first argument, for any entries."""
 
     def function(_: Any, *args: Any) -> Any:
         try:
@@ -79,4 +79,4 @@ METHODS: dict[str, Function] = {
     "aten::update": _method("update"),
     "aten::upper": _method("upper"),
 }
-"""Node kind -> what it comes to; `.t` ones are met on lists only, as tensors have ops of those names."""
+"""Node kind -> its function; those ending in `.t` apply to lists only, as tensors have ops of the same names."""

@@ -1,4 +1,4 @@
-"""PyTorch's own decompositions of ops that have no rule."""
+"""PyTorch's decompositions of ops that have no rule."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from treadle.frontends.torch.exporter_warnings import without_exporter_warnings
 from treadle.frontends.torch.tensor import Box
 
 BEYOND_CORE = frozenset({"bucketize", "dist", "grid_sampler_2d", "ldexp"})
-"""Ops that PyTorch counts among the simple ones and nevertheless has decompositions of, into ops with rules."""
+"""Core ATen ops for which PyTorch nevertheless has a decomposition into ops with rules."""
 
 
 @cache
@@ -32,7 +32,7 @@ def _table() -> dict[Any, Callable[..., Any]]:
 
 
 def _stem(op: Any) -> str:
-    """The name of an op, without its overload."""
+    """Returns the name of an op, without its overload."""
     return op._opname if isinstance(op, torch._ops.OpOverload) else ""
 
 
@@ -47,14 +47,14 @@ def _without_onednn() -> Iterator[None]:
 
 
 def overload_of(schema: Any) -> Any:
-    """The op that `schema` describes, or None."""
+    """Returns the op that `schema` describes, or None."""
     namespace, name = schema.name.split("::", 1)
     packet = getattr(getattr(torch.ops, namespace), name, None)
     return None if packet is None else getattr(packet, schema.overload_name or "default", None)
 
 
 def decomposition_of(op: Any) -> Callable[..., Any] | None:
-    """A function in simpler ops that computes `op`, if PyTorch has one."""
+    """Returns PyTorch's function of simpler ops that computes `op`, or None."""
     if op is None or not torch._C._dispatch_has_kernel(op.name()):
         return None
     found = _table().get(op)
@@ -69,9 +69,9 @@ def decomposition_of(op: Any) -> Callable[..., Any] | None:
 
 
 def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[Any]]:
-    """The graph of simpler ops for these arguments, and the tensors among them, which it takes.
+    """Returns a graph of simpler ops for these arguments, and its inputs, the tensors among them.
 
-    Raises Unsupported if PyTorch has none.
+    Raises Unsupported if PyTorch has no decomposition.
     """
     op = overload_of(schema)
     function = decomposition_of(op)
@@ -90,10 +90,10 @@ def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[
         return function(*args[:positional], **dict(zip(names[positional:], args[positional:], strict=True)))
 
     def trace(whole: bool) -> fx.GraphModule:
-        """With `whole`, ops made of others stay whole where they can: rules for them come first.
+        """Traces the decomposition. With `whole`, composite ops are kept where possible, as they may have rules.
 
-        Without oneDNN, as its fused ops are ends of their own, and apart from a graph that torch.compile is capturing,
-        whose guards would get symbols that no argument tells.
+        oneDNN is disabled, because its fused ops have no rules. The tracing context is reset, because symbols of this
+        trace must not become guards of a graph that torch.compile is capturing.
         """
         with tracing(None), torch.no_grad(), without_exporter_warnings(), _without_onednn():
             module: fx.GraphModule = make_fx(traced, tracing_mode="fake", pre_dispatch=whole)(*examples)

@@ -1,4 +1,4 @@
-"""Element types: PyTorch's, treadle's, and TorchScript's numbers for them; arrays of tensors, without copies."""
+"""Element types: PyTorch's, treadle's and TorchScript's numbers for them; arrays of tensors, without copies."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ CORE: dict[torch.dtype, DType] = {
 }
 
 PARTS: dict[torch.dtype, DType] = {torch.complex64: dtypes.f32, torch.complex128: dtypes.f64}
-"""Complex element types and those of their parts, which treadle has instead."""
+"""Complex element types, and the element types of their parts."""
 
 TORCH: dict[DType, torch.dtype] = {core: dtype for dtype, core in CORE.items()}
 
 NUMBERED: dict[int, torch.dtype] = {
     0: torch.uint8, 1: torch.int8, 2: torch.int16, 3: torch.int32, 4: torch.int64, 5: torch.float16, 6: torch.float32,
-    7: torch.float64, 11: torch.bool, 9: torch.complex64, 10: torch.complex128, 15: torch.bfloat16, 27: torch.uint16, 28: torch.uint32, 29: torch.uint64,
+    7: torch.float64, 11: torch.bool, 9: torch.complex64, 10: torch.complex128, 15: torch.bfloat16, 27: torch.uint16,
+    28: torch.uint32, 29: torch.uint64,
 }  # fmt: skip
-"""c10::ScalarType, by which TorchScript writes element types."""
+"""c10::ScalarType, the numbers of element types in TorchScript."""
 
 
 def core(dtype: torch.dtype | int) -> DType:
-    """treadle's element type. Raises Unsupported for one that treadle has not (complex, quantized, float8)."""
+    """Returns treadle's element type. Raises Unsupported if it has none (complex, quantized, float8)."""
     found = NUMBERED.get(dtype) if isinstance(dtype, int) else dtype
     if found in PARTS:
         raise Unsupported(
@@ -54,17 +55,17 @@ def core(dtype: torch.dtype | int) -> DType:
 
 
 def number_of(dtype: DType) -> int:
-    """TorchScript's number of `dtype`."""
+    """Returns TorchScript's number of `dtype`."""
     return next(number for number, found in NUMBERED.items() if found is TORCH[dtype])
 
 
 def complex_number_of(part: DType) -> int:
-    """TorchScript's number of the complex type with parts of `part`."""
+    """Returns TorchScript's number of the complex type with parts of `part`."""
     return next(number for number, found in NUMBERED.items() if PARTS.get(found) is part)
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """The elements of a dense CPU tensor; shares its memory. Raises Unsupported for other tensors."""
+    """Returns the elements of a dense CPU tensor; shares its memory. Raises Unsupported for other tensors."""
     if tensor.device.type != "cpu":
         raise Unsupported(f"it has a tensor on {tensor.device}; treadle runs on CPUs: move it with .cpu()")
     if tensor.layout is not torch.strided or tensor.is_quantized:
@@ -81,12 +82,12 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def tensor_of(array: Array) -> torch.Tensor:
-    """`array` as a tensor that shares its memory."""
+    """Returns `array` as a tensor that shares its memory."""
     if array.dtype == dtypes.bf16.numpy:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
 
 
 def example_of(dtype: DType, shape: Sequence[int]) -> Any:
-    """An unfilled tensor."""
+    """Returns an uninitialized tensor."""
     return torch.empty(tuple(shape), dtype=TORCH[dtype])

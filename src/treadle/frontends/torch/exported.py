@@ -1,4 +1,4 @@
-"""From an exported program to a Graph, or a Template where it has symbols."""
+"""Exported programs to Graphs, or to Templates where they have symbols."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from treadle.graph.value import Value
 
 
 def export(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) -> torch.export.ExportedProgram:
-    """`module` as a program of ATen ops.
+    """Returns `module` as a program of ATen ops.
 
     Raises InputError without example inputs, ModelError if it cannot be exported.
     """
@@ -45,7 +45,7 @@ def export(module: torch.nn.Module, example_inputs: Any, dynamic_shapes: Any) ->
 
 
 def from_program(program: torch.export.ExportedProgram) -> Graph | Template:
-    """What `program` computes. Inputs keep their names; outputs are called `output`, or by where they stand."""
+    """Returns the graph of `program`. Inputs keep their names; outputs are named `output`, or by key and position."""
     source = _Program(program)
     template = Template(source.title, source.inputs, source.outputs, source.build)
     if all(value.shape is not None and is_static(value.shape) for value in source.inputs):
@@ -54,7 +54,7 @@ def from_program(program: torch.export.ExportedProgram) -> Graph | Template:
 
 
 class _Program:
-    """An exported program taken apart: which placeholder is what, and what outputs are called."""
+    """An exported program: the role of each placeholder, and the names of the outputs."""
 
     def __init__(self, program: torch.export.ExportedProgram) -> None:
         faults = Faults()
@@ -96,7 +96,7 @@ class _Program:
         return [node for node in self._program.graph.nodes if node.op == "placeholder"]
 
     def _names(self) -> list[str]:
-        """The outputs' names: keys and positions in what the module returns."""
+        """Returns the outputs' names: keys and positions in the module's result."""
         spec = self._program.call_spec.out_spec
         count = len(self._returned())
         if spec is None:
@@ -108,7 +108,7 @@ class _Program:
         return list(output.args[0])
 
     def build(self, forms: Sequence[Form]) -> Graph:
-        """The graph for inputs of these forms."""
+        """Returns the graph for inputs of these dtypes and shapes."""
         graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
         importer = Importer(graph, faults, fx.run)
@@ -133,7 +133,7 @@ class _Program:
 
 
 def _functional(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """`program` without ops that write into its buffers or inputs, which the graph's own signature does not tell."""
+    """Returns `program` without ops that write into its buffers or inputs, which its signature does not list."""
     targets = [node.target for node in program.graph.nodes if node.op == "call_function"]
     writes = any(getattr(getattr(t, "_schema", None), "is_mutable", False) for t in targets)
     if not writes:
@@ -143,7 +143,7 @@ def _functional(program: torch.export.ExportedProgram) -> torch.export.ExportedP
 
 
 def shape_of(example: torch.Tensor) -> Shape:
-    """The shape of a traced tensor: numbers, and names of symbols."""
+    """Returns the shape of a traced tensor: numbers, and names of symbols."""
     return tuple(size if isinstance(size, int) else _dim(size) for size in example.shape)
 
 
@@ -153,7 +153,7 @@ def _dim(size: torch.SymInt) -> int | str:
 
 
 def names_of(structure: Any, leaves: Sequence[Any] | None = None) -> list[str]:
-    """A name for each leaf: `output` for a single one, else keys and positions joined by `_`; None has no name."""
+    """Returns a name for each leaf: `output` for a single one, else keys and positions joined by `_`; None has none."""
     paths, _ = pytree.tree_flatten_with_path(structure)
     names: list[str] = []
     for path, number in paths:
@@ -167,7 +167,7 @@ def names_of(structure: Any, leaves: Sequence[Any] | None = None) -> list[str]:
 
 
 def unique_outputs(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value, ...]:
-    """Outputs called `names`, with `_` added to those that an input or another output has."""
+    """Returns outputs called `names`, with `_` appended to names that are taken."""
     taken = {value.name for value in inputs}
     found = []
     for name in names:
@@ -182,7 +182,7 @@ def unique_outputs(names: Sequence[str], inputs: Sequence[Value]) -> tuple[Value
 def start_graph(
     name: str, inputs: Sequence[Value], outputs: Sequence[Value], forms: Sequence[Form]
 ) -> tuple[Graph, list[Value]]:
-    """A graph with inputs of these forms, and their values; the outputs' names are kept free."""
+    """Returns a graph with inputs of these dtypes and shapes, and their values; the outputs' names are reserved."""
     graph = Graph(name)
     given = [graph.input(value.name, *form) for value, form in zip(inputs, forms, strict=True)]
     for value in outputs:
@@ -191,7 +191,7 @@ def start_graph(
 
 
 def add_outputs(importer: Importer, names: Sequence[str], results: Sequence[Any]) -> None:
-    """Make `results` the outputs of the graph, called `names`."""
+    """Makes `results` the outputs of the graph, called `names`."""
     b = importer.b
     for name, result in zip(names, results, strict=True):
         b.name = name

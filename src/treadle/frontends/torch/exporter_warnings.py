@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_exporter_warnings() -> Iterator[None]:
-    """Suppress the exporter's warnings in the block: the user can do nothing about them."""
+    """Suppresses the exporter's warnings in the block: the user can do nothing about them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -1,4 +1,4 @@
-"""FX graphs of ATen ops, run symbol by symbol: tensors become core nodes, Python values are computed at once."""
+"""Interprets FX graphs of ATen ops: ops on tensors become core nodes, Python values are computed at once."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from treadle.graph.shape import is_static
 _IGNORED = frozenset({
     "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size",
 })  # fmt: skip
-"""Ops that check what is known already or cannot be helped."""
+"""Ops without effect on results: checks that have been made already, or that treadle cannot make."""
 
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 def run(importer: Importer, module: fx.GraphModule, args: Sequence[Any], scope: str = "") -> Any:
-    """The outputs of `module` for `args`, one a placeholder: Boxes and Python values, MISSING after a fault."""
+    """Runs `module` for `args`, one per placeholder; returns Boxes, Python values, and MISSING after a fault."""
     env: dict[fx.Node, Any] = {}
     given = iter(args)
     for node in module.graph.nodes:
@@ -42,7 +42,7 @@ def run(importer: Importer, module: fx.GraphModule, args: Sequence[Any], scope: 
 
 
 def place(node: fx.Node) -> str:
-    """Where a node stands: its name, op, and the line of the program that made it."""
+    """Returns the place of a node for messages: its name, op, and the line of the program."""
     found = _LINE.findall(node.stack_trace or "")
     line = f" at {found[-1][0]}:{found[-1][1]}" if found else ""
     return f"node {node.name!r} ({_name(node.target)}){line}"
@@ -55,7 +55,7 @@ def _name(target: Any) -> str:
 
 
 def _read(argument: Any, env: Mapping[fx.Node, Any]) -> Any:
-    """`argument` with what nodes stand for."""
+    """Returns `argument` with the results of nodes in place of the nodes."""
     if isinstance(argument, fx.Node):
         return env[argument]
     if isinstance(argument, list | tuple):
@@ -90,7 +90,7 @@ def _node(importer: Importer, module: fx.GraphModule, node: fx.Node, env: Mappin
 
 
 def python(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """The result of a Python function on Python values (sizes, items of lists), or a named tuple of what it is given."""
+    """Returns the result of a Python function on Python values (sizes, items of lists), or of a named tuple's class."""
     if isinstance(target, type) and issubclass(target, tuple):
         return list(args[0] if len(args) == 1 and isinstance(args[0], list | tuple) else args)
     if any(isinstance(value, NotComputed) for value in (*args, *kwargs.values())):
@@ -116,9 +116,9 @@ def _overload(importer: Importer, target: Any, args: list[Any], kwargs: dict[str
 
 
 def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:
-    """The size, number of elements, stride or offset of a tensor; treadle's tensors are contiguous.
+    """Returns the size, number of elements, strides or offset of a tensor; treadle's tensors are contiguous.
 
-    ABSENT where data decide: exported programs ask for such sizes to check them, too.
+    Returns NOT_COMPUTED if it depends on data: exported programs read such sizes only to check them.
     """
     held = args[0].held()
     if held.shape is None or not is_static(held.shape):

@@ -21,7 +21,7 @@ def _grad_mode(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:
     return inner(args[1], args[2:])
 
 
-def _autocast(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:  # noqa: ARG001 - likewise
+def _autocast(importer: Importer, args: Sequence[Any], inner: RunInner) -> Any:  # noqa: ARG001 - part of the signature
     """Takes (device, dtype, enabled, cache, graph, operands). Raises Unsupported where autocast is enabled."""
     if args[2]:
         raise Unsupported("autocast; cast the module with .to(dtype), or leave it in float32")

@@ -1,4 +1,4 @@
-"""Functions of TorchScript on Python values: numbers, lists, what tensors say of themselves."""
+"""TorchScript's functions on Python values: numbers, lists, and properties of tensors."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
 
 FUNCTIONS: dict[str, Function] = {
     **METHODS,
-    # what tensors say of themselves
+    # properties of tensors
     "aten::Bool": _number(bool),
     "aten::Float": _number(float),
     "aten::FloatImplicit": _number(float),
@@ -176,7 +176,7 @@ FUNCTIONS: dict[str, Function] = {
     "aten::str": _plain(str),
     "aten::values": lambda _, entries: list(entries.values()),
 }
-"""Node kind -> what it comes to, whatever its arguments; `.t` ones are met on lists only."""
+"""Node kind -> its function, for any arguments; those ending in `.t` apply to lists only."""
 
 NUMERIC: dict[str, Callable[..., Any]] = {
     "__and__": operator.and_,
@@ -214,4 +214,4 @@ NUMERIC: dict[str, Callable[..., Any]] = {
     "sub": operator.sub,
     "sum": sum,
 }
-"""Op on Python numbers and lists of them -> what computes it."""
+"""Op on Python numbers and lists of them -> its function."""

@@ -1,4 +1,4 @@
-"""What is given to the front end: a path, a module, an exported program, a script."""
+"""Accepts what the front end reads: a path, a module, an exported program, a script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from treadle.graph.template import Template
 
 
 def read(model: Any, example_inputs: Any, dynamic_shapes: Any) -> Graph | Template:
-    """As `treadle.frontends.torch.load`."""
+    """Implements `treadle.frontends.torch.load`."""
     if isinstance(model, str | os.PathLike):
         model = _file(Path(os.fspath(model)))
     if isinstance(model, torch.export.ExportedProgram):
@@ -30,7 +30,7 @@ def read(model: Any, example_inputs: Any, dynamic_shapes: Any) -> Graph | Templa
 
 
 def _file(path: Path) -> Any:
-    """The program stored at `path`. Raises ModelFormatError for what is none."""
+    """Returns the program stored at `path`. Raises ModelFormatError if there is none."""
     if not path.is_file():
         raise ModelFormatError(f"model file {str(path)!r} cannot be read: it is no regular file; check the path")
     try:
@@ -51,6 +51,7 @@ def _file(path: Path) -> Any:
             f"model file {str(path)!r} cannot be read by PyTorch: {type(error).__name__}: {error}"
         ) from error
     raise ModelFormatError(
-        f"model file {str(path)!r} holds pickled objects (a state_dict or a whole module), which treadle does not unpickle: "
-        "that runs code. Load it into its module, then pass the module to treadle.Session, or save it with torch.jit.save"
+        f"model file {str(path)!r} holds pickled objects (a state_dict or a whole module), which treadle does not "
+        "unpickle: that runs code. Load it into its module, then pass the module to treadle.Session, "
+        "or save it with torch.jit.save"
     )

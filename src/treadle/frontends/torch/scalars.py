@@ -1,4 +1,4 @@
-"""Python numbers taken out of tensors."""
+"""Python numbers read from tensors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from treadle.graph.value import Value
 
 
 def item(b: Builder, x: Value) -> bool | int | float | Number:
-    """The only element of `x`: a Python number where it is known already, else one that is known when the graph runs."""
+    """Returns the only element of `x`: a Python number if it is known, else a Number known at run time."""
     if x.data is not None:
         found: bool | int | float = x.data.reshape(()).item()
         return found

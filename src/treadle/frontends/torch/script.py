@@ -1,7 +1,7 @@
-"""From a TorchScript module or function to a Template: its graph is walked once for each form of the inputs.
+"""TorchScript modules and functions to Templates: the graph is interpreted once for each combination of input shapes.
 
-Shapes and Python values are known then, so conditions on them are decided, loops over them unrolled, and a forked body
-is walked like any other: its nodes have no path to the code up to the wait, which is all that running beside it needs.
+Shapes and Python values are known then, so conditions on them are decided and loops over them unrolled. A forked body
+is interpreted in place: its nodes do not depend on the code up to the wait, so both run concurrently.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ from treadle.graph.value import Value
 
 
 def from_script(model: Any, example_inputs: Any) -> Template:
-    """What `model` computes. Raises UnsupportedModelError that lists every op treadle cannot run, with its source."""
+    """Returns the Template of `model`.
+
+    Raises UnsupportedModelError, which lists every unsupported op with its source.
+    """
     with _readable():
         script = _Script(model, example_inputs)
     return Template(script.title, script.inputs, script.outputs, script.build)
@@ -35,7 +38,7 @@ def from_script(model: Any, example_inputs: Any) -> Template:
 
 @contextmanager
 def _readable() -> Iterator[None]:
-    """Turn PyTorch's errors on reading the script's own parts into ModelFormatError."""
+    """Turns PyTorch's errors while reading the script into ModelFormatError."""
     try:
         yield
     except TreadleError:
@@ -45,7 +48,10 @@ def _readable() -> Iterator[None]:
 
 
 def _forward(module: Any) -> Any:
-    """What a call of the scripted module runs. Recurrent layers have two, of which the first takes plain tensors."""
+    """Returns the method that a call of the scripted module runs.
+
+    Recurrent layers have two methods; the first takes plain tensors.
+    """
     names = list(module._c._method_names())
     for name in ("forward", "forward__0"):
         if name in names:
@@ -54,7 +60,7 @@ def _forward(module: Any) -> Any:
 
 
 class _Slot:
-    """Stands for a tensor in the structure of the arguments: the input of this number."""
+    """Placeholder for the tensor input of this number in the structure of the arguments."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -90,7 +96,7 @@ class _Script:
         faults.raise_all(self.title)
 
     def _argument(self, argument: Any, number: int, examples: Any, names: list[str], faults: Faults) -> Any:
-        """What the argument is: slots for tensors, the Python value otherwise."""
+        """Returns the structure of an argument: slots for tensors, Python values otherwise."""
         if examples is not None:
             given = examples if isinstance(examples, tuple | list) else (examples,)
             if number < len(given):
@@ -114,7 +120,7 @@ class _Script:
         return None
 
     def build(self, forms: Sequence[Form]) -> Graph:
-        """The graph for inputs of these forms."""
+        """Returns the graph for inputs of these dtypes and shapes."""
         graph, given = start_graph("torch", self.inputs, self.outputs, forms)
         faults = Faults()
         importer = Importer(graph, faults, fx.run)
@@ -150,13 +156,14 @@ def _filled(argument: Any, boxes: Sequence[Box]) -> Any:
 
 
 def _check_example(argument: Any, example: Any) -> None:
-    """Raise InputError unless the example is a tensor where the script declares one, and only there."""
+    """Raises InputError unless the example is a tensor exactly where the script declares one."""
     declared = argument.type.isSubtypeOf(torch._C.TensorType.get())
     simple = argument.type.kind() in ("IntType", "FloatType", "BoolType", "StringType")
     wrong = not isinstance(example, torch.Tensor) if declared else simple and isinstance(example, torch.Tensor)
     if wrong or (argument.type.kind() in ("IntType", "BoolType") and isinstance(example, float)):
         raise InputError(
-            f"example_inputs has a {type(example).__name__} for the argument {argument.name!r}, which is a {argument.type}"
+            f"example_inputs has a {type(example).__name__} for the argument {argument.name!r}, "
+            f"which is a {argument.type}"
         )
 
 
@@ -169,7 +176,7 @@ def _flat(result: Any) -> list[Any]:
 
 
 def _returned(type_: Any, value: Any, faults: Faults) -> list[str]:
-    """Names of the outputs, from the type that the script returns, and from what `value` is made of if that tells."""
+    """Returns the outputs' names, from the script's return type and the node that makes `value`."""
 
     def structure(found: Any, value: Any) -> Any:
         node = None if value is None else value.node()

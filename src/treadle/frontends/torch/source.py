@@ -1,4 +1,4 @@
-"""Graphs of TorchScript: inlined, checked as a whole, and where their nodes stand in the source."""
+"""TorchScript graphs: inlining, a check of all ops, and the source lines of nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PRIMS = frozenset({
     "prim::isinstance", "prim::unchecked_cast", "prim::CreateObject", "prim::SetAttr", "prim::Enter", "prim::Exit",
     "aten::wait", "aten::warn",
 })  # fmt: skip
-"""Nodes the interpreter itself knows."""
+"""Node kinds that the interpreter implements itself."""
 
 KEEPS_NO_STATE = (
     "it sets the attribute {!r} of its module; a session keeps no state between runs: return the value, "
@@ -31,17 +31,17 @@ _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
 def inlined(graph: Any) -> Any:
-    """A copy of `graph` in which methods and functions stand where they are called."""
+    """Returns a copy of `graph` with calls of methods and functions inlined."""
     copy = graph.copy()
     torch._C._jit_pass_inline(copy)
     return copy
 
 
 def place(node: Any) -> str:
-    """The op, and the line of the program it stands in."""
+    """Returns the op and its source line, for messages."""
     try:
         text = node.sourceRange()
-    except RuntimeError:  # the file's notes on its source are damaged
+    except RuntimeError:  # the file's source map is damaged
         text = ""
     found = _LINE.search(text)
     if found is None:
@@ -53,7 +53,7 @@ def place(node: Any) -> str:
 
 
 def schema_of(node: Any) -> Any:
-    """The schema of the op, parsed; None for what has none."""
+    """Returns the parsed schema of the op, or None."""
     try:
         text = node.schema()
     except RuntimeError:  # an op that this PyTorch does not know
@@ -62,7 +62,7 @@ def schema_of(node: Any) -> Any:
 
 
 def check_ops(graph: Any, faults: Faults) -> None:
-    """Note every node that cannot be run whatever the shapes: bodies of branches, loops and forks included."""
+    """Records every node without a rule, in the bodies of branches, loops and forks too."""
     for node in _nodes(graph):
         if node.kind() == "prim::SetAttr" and next(node.inputs()).node().kind() != "prim::CreateObject":
             faults.add(place(node), Unsupported(KEEPS_NO_STATE.format(node.s("name"))))

@@ -180,7 +180,7 @@ RULES: dict[str, Rule] = {
     "native_group_norm": norm.native_group_norm,
     "native_layer_norm": norm.native_layer_norm,
     "rms_norm": norm.rms_norm,
-    # steps through time
+    # recurrent layers
     "gru.input": recurrent.recurrent("gru"),
     "gru_cell": recurrent.cell("gru"),
     "lstm.input": recurrent.recurrent("lstm"),
@@ -355,7 +355,7 @@ RULES: dict[str, Rule] = {
     "select_scatter": index.select_scatter,
     "slice_scatter": index.slice_scatter,
     "take_along_dim": index.take_along_dim,
-    # complex numbers, as pairs of real ones
+    # complex numbers, as real and imaginary parts
     "complex": complex_rules.complex_,
     "hypot": complex_rules.hypot,
     "polar": complex_rules.polar,
@@ -363,7 +363,7 @@ RULES: dict[str, Rule] = {
     "stft": complex_rules.stft,
     "view_as_complex": complex_rules.view_as_complex,
     "view_as_real": complex_rules.view_as_real,
-    # made of nothing, or of another element type
+    # creation and conversion
     "_cast_Float": elementwise.cast_to(dtypes.f32),
     "_to_copy": create.to_dtype,
     "arange": create.arange,
@@ -408,7 +408,7 @@ VIEW_WRITES: dict[str, Rule] = {
     "detach": index.write_through_identity,
     "flatten": index.write_through_reshape,
     "lift_fresh": index.write_through_identity,
-    "mT": lambda b, x, new: shape.matrix_t(b, new),  # noqa: ARG005 - every way back has the base
+    "mT": lambda b, x, new: shape.matrix_t(b, new),  # noqa: ARG005 - all of them take the base
     "narrow": index.write_through_narrow,
     "numpy_T": index.write_through_t,
     "permute": index.write_through_permute,
@@ -424,17 +424,17 @@ VIEW_WRITES: dict[str, Rule] = {
     "view": index.write_through_reshape,
     "view_as": index.write_through_reshape,
 }
-"""View op -> how a write into the view changes the base: (builder, the base, the view's new value, arguments)."""
+"""View op -> how a write into the view changes the base: (builder, base, the view's new value, arguments)."""
 
 MAY_COPY = frozenset({"contiguous", "expand", "flatten", "reshape", "reshape_as", "to", "type_as"})
-"""Ops whose result may be a copy, as strides have it, which treadle does not know."""
+"""Ops whose result PyTorch copies for some strides, which treadle does not know."""
 
 
 def complex_rule_of(name: str, overload: str) -> Rule | None:
-    """As `rule_of`, for operands or results that are complex."""
+    """Returns the rule for complex operands or results, or None."""
     return complex_rules.RULES.get(f"{name}.{overload}") or complex_rules.RULES.get(name)
 
 
 def rule_of(name: str, overload: str) -> Rule | None:
-    """The rule for the op `aten::name.overload`, if there is one."""
+    """Returns the rule of the op `aten::name.overload`, or None."""
     return RULES.get(f"{name}.{overload}") or RULES.get(name)

@@ -1,4 +1,4 @@
-"""Tensors of the program that is being imported: values that in-place ops replace, seen through views."""
+"""Tensors of the program being imported: values that in-place ops replace, seen through views."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from treadle.frontends.torch.build import Complex
 from treadle.graph.value import Value
 
 Held = Value | Complex
-"""What a tensor is worth: one value, or two parts."""
+"""The value of a tensor, or its real and imaginary parts."""
 
 Forward = Callable[[Held], Held]
-"""The base's value -> the view's."""
+"""The base's value -> the view's value."""
 
 Backward = Callable[[Held, Held], Held]
-"""(the base's value, the view's new one) -> the base's new value."""
+"""(the base's value, the view's new value) -> the base's new value."""
 
 
 class Missing:
-    """The result of an op with a fault, which is noted already."""
+    """The result of an op whose fault has been recorded."""
 
 
 class NotComputed:
-    """A result that treadle does not compute: where a pool found its elements, what only a gradient reads."""
+    """A result that treadle does not compute: indices of a pool, what only a gradient reads."""
 
 
 MISSING, NOT_COMPUTED = Missing(), NotComputed()
 
 
 class Box:
-    """One tensor. Graphs compute new values only, so writing in place puts another value into the box.
+    """One tensor. Graphs only compute new values, so a write in place puts another value into the box.
 
-    A view reads its `base` anew when that has changed, and writes through it. `owner` says whose memory it is that
-    must not be written: an input, a parameter.
+    A view derives its value again after its `base` has changed, and writes through to it. `owner` names the owner of
+    memory that must not be written: an input, a parameter.
     """
 
     def __init__(self, value: Held, *, owner: str = "") -> None:
@@ -49,14 +49,14 @@ class Box:
 
     @staticmethod
     def view(value: Held, base: Box, forward: Forward, backward: Backward | None, *, may_share: bool) -> Box:
-        """A view of `base` with `value`; `may_share`: PyTorch makes a copy where strides ask for it."""
+        """Returns a view of `base` with `value`; with `may_share`, PyTorch may have made a copy."""
         box = Box(value)
         box._base, box._forward, box._backward, box._may_share = base, forward, backward, may_share
         box._seen = base.version()
         return box
 
     def origin(self) -> Box | None:
-        """The tensor whose memory this one surely shares; None if it may be a copy."""
+        """Returns the tensor whose memory this one certainly shares; None if it may be a copy."""
         box = self
         while box._base is not None:
             if box._may_share:
@@ -65,19 +65,19 @@ class Box:
         return box
 
     def version(self) -> int:
-        """A number that changes with each write, also one through its base."""
+        """Returns a number that increases with each write, also one through the base."""
         self.held()
         return self._version
 
     def read(self) -> Value:
-        """The value as it is now. Raises Unsupported if that cannot be told, or is complex."""
+        """Returns the current value. Raises Unsupported if it is unknown or complex."""
         held = self.held()
         if isinstance(held, Complex):
             raise Unsupported("treadle has no rule for it on complex numbers; take it apart with torch.view_as_real")
         return held
 
     def held(self) -> Held:
-        """As `read`, complex tensors too."""
+        """Returns the current value, of complex tensors too. Raises Unsupported if it is unknown."""
         if self._invalid:
             raise Unsupported(self._invalid)
         if self._base is not None and self._forward is not None and self._base.version() != self._seen:
@@ -87,7 +87,7 @@ class Box:
         return self._value
 
     def write(self, value: Held) -> None:
-        """Replace the value, here and in what shares its memory. Raises Unsupported where that is not possible."""
+        """Replaces the value, also in tensors that share its memory. Raises Unsupported where that is not possible."""
         if self._base is not None and self._may_share:
             self._base.invalidate(
                 "it is read after a tensor that may share its memory was written in place; write to a .clone()"
@@ -106,7 +106,7 @@ class Box:
         self._version += 1
 
     def invalidate(self, why: str) -> None:
-        """From now on the value cannot be told."""
+        """Marks the value as unknown, for the reason `why`."""
         self._invalid = why
         if self._base is not None:
             self._base.invalidate(why)

@@ -69,9 +69,10 @@ def normal_(input: Tensor, mean: float = 0, std: float = 1) -> Tensor:
 
 
 NAMES = (
-    "abs add addcdiv addcmul addmm baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max clamp_min clip cos "
-    "cumsum div divide eq erf exp expm1 floor floor_divide fmod ge gt index_add index_copy index_fill le lerp log log10 "
-    "log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill mul multiply ne neg negative pow reciprocal relu "
-    "remainder round rsqrt scatter scatter_add sigmoid sign sin sinh sqrt square sub subtract tan tanh tril triu true_divide trunc"
+    "abs add addcdiv addcmul addmm baddbmm bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clamp_max "
+    "clamp_min clip cos cumsum div divide eq erf exp expm1 floor floor_divide fmod ge gt index_add index_copy "
+    "index_fill le lerp log log10 log1p log2 logical_and logical_not logical_or logical_xor lt masked_fill mul "
+    "multiply ne neg negative pow reciprocal relu remainder round rsqrt scatter scatter_add sigmoid sign sin sinh "
+    "sqrt square sub subtract tan tanh tril triu true_divide trunc"
 )
 """The functions that also have an in-place method."""

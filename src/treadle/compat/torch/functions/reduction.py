@@ -166,7 +166,8 @@ def norm(input: Tensor, p: Any = 2, dim: Dims = None, keepdim: bool = False) -> 
     """Returns the p-norm: Euclidean for 2 and "fro", the largest magnitude for infinity."""
     if not input.dtype.is_floating_point:
         raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtypes.SCALARS[input.dtype.name]}"
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {dtypes.SCALARS[input.dtype.name]}"
         )
     if p in (2, 2.0, "fro"):
         return sqrt(_reduced("reduce_sum", mul(input, input), dim, keepdim))

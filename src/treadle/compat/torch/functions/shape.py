@@ -143,7 +143,8 @@ def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
         given[given.index(-1)] = size // rest
     elif rest != size or -1 in given:
         raise RuntimeError(
-            f"unflatten: Provided sizes {given} don't multiply up to the size of dim {axis} ({size}) in the input tensor"
+            f"unflatten: Provided sizes {given} don't multiply up to the size of dim {axis} ({size}) "
+            "in the input tensor"
         )
     return reshape(input, (*input.shape[:axis], *given, *input.shape[axis + 1 :]))
 

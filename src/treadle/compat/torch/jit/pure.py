@@ -19,8 +19,8 @@ LIBRARIES = {"treadle", "numpy", "builtins", *sys.stdlib_module_names} - {"__mai
 """Packages whose functions are called as they are, not scripted."""
 
 _BUILTINS = (
-    "abs all any bool dict divmod enumerate float frozenset int isinstance issubclass len list max min pow range reversed "
-    "round set slice sorted str sum tuple zip getattr hasattr chr ord"
+    "abs all any bool dict divmod enumerate float frozenset int isinstance issubclass len list max min pow range "
+    "reversed round set slice sorted str sum tuple zip getattr hasattr chr ord"
 )
 _MADE = frozenset({
     "annotate", "fork", "get_default_dtype", "inference_mode", "is_floating_point", "is_grad_enabled", "is_scripting",

@@ -1,4 +1,4 @@
-"""Activation functions as a few scalar ops each; fusion makes one loop of them."""
+"""Activation functions, as a few scalar ops each; fusion makes one loop of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772848170429916717, 1.0507009873554804
 
 
 def gelu(b: Builder, x: Value, approximate: str = "none") -> Value:
-    """x / 2 (1 + erf(x / sqrt 2)), or by tanh(sqrt(2 / pi) (x + 0.044715 x^3))."""
+    """Returns x / 2 (1 + erf(x / sqrt 2)), or with tanh(sqrt(2 / pi) (x + 0.044715 x^3)) in place of erf."""
     dtype = x.known_dtype
     if approximate == "none":
         bent = b.add("erf", b.add("mul", x, b.scalar(math.sqrt(0.5), dtype)))
@@ -27,7 +27,7 @@ def gelu(b: Builder, x: Value, approximate: str = "none") -> Value:
 
 
 def clipped(low: float, high: float) -> Rule:
-    """A rule for x limited to [low, high]."""
+    """Returns the rule of x limited to [low, high]."""
     return lambda b, x: hardtanh(b, x, low, high)
 
 
@@ -36,7 +36,7 @@ def hardtanh(b: Builder, x: Value, low: float = -1.0, high: float = 1.0) -> Valu
 
 
 def hardsigmoid(b: Builder, x: Value) -> Value:
-    """x / 6 + 1 / 2, limited to [0, 1]. Raises Fault for what is not floating."""
+    """Returns x / 6 + 1 / 2, limited to [0, 1]. Raises Fault if x is not floating-point."""
     dtype = x.known_dtype
     if not dtype.is_float:
         raise Fault(f"it takes floating point numbers, not {dtype}")
@@ -53,7 +53,7 @@ def silu(b: Builder, x: Value) -> Value:
 
 
 def _below(b: Builder, x: Value, alpha: float, scale: float = 1) -> Value:
-    """alpha (exp(scale min(x, 0)) - 1): no overflow where the positive branch is taken."""
+    """Returns alpha (exp(scale min(x, 0)) - 1), which does not overflow where the positive branch applies."""
     dtype = x.known_dtype
     low = b.add("mul", b.add("min", x, b.scalar(0, dtype)), b.scalar(scale, dtype))
     return b.add("mul", b.add("expm1", low), b.scalar(alpha, dtype))
@@ -79,7 +79,7 @@ def leaky_relu(b: Builder, x: Value, slope: float = 0.01) -> Value:
 
 
 def prelu(b: Builder, x: Value, weight: Value) -> Value:
-    """x where it is positive, else weight x; `weight` has one number, or one a channel (axis 1)."""
+    """Returns x where it is positive, else weight x; `weight` has one number, or one per channel (axis 1)."""
     rank = b.rank(x)
     if b.shape(weight) not in ((1,), ()) and rank > 1:
         weight = b.reshape(weight, [-1, *(1,) * (rank - 2)])
@@ -87,7 +87,7 @@ def prelu(b: Builder, x: Value, weight: Value) -> Value:
 
 
 def softplus(b: Builder, x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    """log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold."""
+    """Returns log(1 + exp(beta x)) / beta, and x itself where beta x exceeds the threshold."""
     dtype = x.known_dtype
     scaled = x if beta == 1 else b.add("mul", x, b.scalar(beta, dtype))
     soft = b.add("softplus", scaled)
@@ -104,7 +104,7 @@ def log_sigmoid(b: Builder, x: Value) -> Value:
 
 
 def glu(b: Builder, x: Value, dim: int = -1) -> Value:
-    """The first half along `dim` times the sigmoid of the second."""
+    """Returns the first half along `dim` times the sigmoid of the second."""
     if not b.rank(x):
         raise Fault("it does not support scalars, which have no halves")
     axis = b.axis(x, dim)
@@ -116,26 +116,26 @@ def glu(b: Builder, x: Value, dim: int = -1) -> Value:
 
 
 def threshold(b: Builder, x: Value, limit: float, value: float) -> Value:
-    """x where it is above `limit` or NaN, else `value`."""
+    """Returns x where it exceeds `limit` or is NaN, else `value`."""
     dtype = x.known_dtype
     return b.add("where", b.add("le", x, b.scalar(limit, dtype)), b.scalar(value, dtype), x)
 
 
-def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:  # noqa: ARG001 - as the op has it
-    """x itself."""
+def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:  # noqa: ARG001 - part of the signature
+    """Returns x. Raises Fault in training mode."""
     need_inference(train and p > 0)
     return x
 
 
 def native_dropout(b: Builder, x: Value, p: float, train: bool | None) -> list[Value]:
-    """x itself, and a mask of trues."""
+    """Returns x and a mask of True. Raises Fault in training mode."""
 
     need_inference(bool(train) and p > 0)
     return [x, b.full(1, boolean, b.shape(x))]
 
 
 def along(op: str) -> Rule:
-    """A rule for softmax and log_softmax."""
+    """Returns the rule of softmax and log_softmax."""
 
     def rule(b: Builder, x: Value, dim: int, dtype: Any = None) -> Value:
         wide = floating(b, x) if dtype is None or isinstance(dtype, bool) else b.cast(x, dtype)

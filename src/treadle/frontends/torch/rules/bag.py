@@ -1,4 +1,4 @@
-"""Embedding bags: rows of a table, those of each bag summed up, averaged, or their maximum."""
+"""Embedding bags: the rows of a table, reduced over each bag by sum, mean or maximum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treadle.graph.value import Value
 SUM, MEAN, MAX = range(3)
 
 _FAR = 1 << 60
-"""An index out of every range."""
+"""An index that is out of every range."""
 
 
 def embedding_bag(
@@ -23,20 +23,19 @@ def embedding_bag(
     weight: Value,
     indices: Value,
     offsets: Value,
-    scale_grad_by_freq: bool = False,  # noqa: ARG001 - matters for training alone
+    scale_grad_by_freq: bool = False,  # noqa: ARG001 - for training only
     mode: int = SUM,
-    sparse: bool = False,  # noqa: ARG001 - likewise
+    sparse: bool = False,  # noqa: ARG001 - part of the signature
     sample_weights: Value | None = None,
     include_last_offset: bool = False,
     padding: int | None = None,
 ) -> list[Value | None]:
-    """Sum, mean or maximum [bags, width] of the rows of `weight` [rows, width] in each bag.
+    """Returns the sum, mean or maximum [bags, width] of the rows of `weight` [rows, width] in each bag.
 
-    Bags begin at `offsets` [bags] in `indices` [n]; with `include_last_offset` one more says where the last bag ends.
-
-    Rows number `padding` count for nothing; a bag of no others is 0. Bags of one known size, which indices [bags,
-    size] have, are an axis; others are added up row by row. Offsets that do not begin at 0, fall, or lie behind the
-    indices raise Fault where they are known, else KernelError when the graph runs.
+    Bags begin at `offsets` [bags] in `indices` [n]; with `include_last_offset`, one more offset is the end of the
+    last bag. Rows equal to `padding` do not count; an empty bag is 0. Bags of one known size become an axis; others
+    are added row by row. Offsets that do not start at 0, decrease, or exceed the indices raise Fault if they are
+    known, else KernelError at run time.
     """
     _check(b, weight, indices, offsets)
     dtype, (height, _), (rows,) = weight.known_dtype, b.shape(weight), b.shape(indices)
@@ -59,11 +58,11 @@ def embedding_bag(
     else:
         result = bags.fold(b, "max" if mode == MAX else "sum", picked)
     if mode != SUM and counts is not None:
-        members, zero = b.cast(b.reshape(counts, (bags.count, 1)), dtype), b.scalar(0, dtype)
+        counted, zero = b.cast(b.reshape(counts, (bags.count, 1)), dtype), b.scalar(0, dtype)
         if mode == MEAN:
-            result = b.add("div", result, b.add("max", members, b.scalar(1, dtype)))
+            result = b.add("div", result, b.add("max", counted, b.scalar(1, dtype)))
         else:
-            result = b.add("where", b.add("eq", members, zero), zero, result)
+            result = b.add("where", b.add("eq", counted, zero), zero, result)
     return [result, None, None, None]
 
 
@@ -85,15 +84,15 @@ class _Even:
     lengths: None = None
 
     def fold(self, b: Builder, how: str, rows: Value) -> Value:
-        """The rows [n, width] of each bag as one [count, width]: their sum, mean or max."""
+        """Returns the rows [n, width] reduced over each bag [count, width]: their sum, mean or maximum."""
         return b.reduce(f"reduce_{how}", b.reshape(rows, (self.count, self.size, b.shape(rows)[1])), (1,))
 
 
 @dataclass(frozen=True, slots=True)
 class _Uneven:
-    """`count` bags of as many rows as `lengths` [count] says.
+    """`count` bags with `lengths` [count] rows.
 
-    `numbers` [n, 1] are the bags of the rows; `count` is the one of rows behind the end of the last.
+    `numbers` [n, 1] are the bags of the rows; rows behind the end of the last bag have the number `count`.
     """
 
     count: int
@@ -101,7 +100,10 @@ class _Uneven:
     numbers: Value
 
     def fold(self, b: Builder, how: str, rows: Value) -> Value:
-        """The rows [n, width] of each bag as one [count, width]: their sum or max; of none 0 or the least there is."""
+        """Returns the rows [n, width] reduced over each bag [count, width]: sum or maximum.
+
+        An empty bag is 0, or the least number.
+        """
         dtype, width = rows.known_dtype, b.shape(rows)[1]
         blank = b.full(-math.inf if how == "max" else 0, dtype, (self.count + 1, width))
         found = b.add("scatter_nd", blank, self.numbers, rows, reduction="add" if how == "sum" else how)
@@ -109,7 +111,7 @@ class _Uneven:
 
 
 def _bags(b: Builder, offsets: Value, rows: int, *, ends: bool) -> _Even | _Uneven:
-    """The bags of `rows` rows. Raises Fault for offsets that are known and cannot be."""
+    """Returns the bags of `rows` rows. Raises Fault if known offsets are invalid."""
     if ends and b.shape(offsets) == (0,):
         raise Fault("with include_last_offset there must be an offset, got none")
     end = [] if ends else [rows]
@@ -130,9 +132,9 @@ def _bags(b: Builder, offsets: Value, rows: int, *, ends: bool) -> _Even | _Unev
 
 
 def _size(edges: Sequence[int], rows: int) -> int:
-    """How many rows each bag has, if all rows are in bags and these have as many; else 0.
+    """Returns the size of each bag if all bags have one size and cover all rows, else 0.
 
-    Raises Fault if they cannot be.
+    Raises Fault if offsets are invalid.
     """
     for at, (before, edge) in enumerate(pairwise((0, *edges))):
         if not before <= edge <= (rows if at else 0):

@@ -1,4 +1,4 @@
-"""Complex tensors as pairs of real ones: what programs do with them before they are real again (RoPE, spectra)."""
+"""Complex tensors as real and imaginary parts: the ops that programs apply between real tensors (RoPE, spectra)."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ Part = Callable[[Complex], Value]
 
 
 def view_as_complex(b: Builder, x: Value) -> Complex:
-    """x [.., 2] as complex numbers [..]."""
+    """Returns x [.., 2] as complex numbers [..]."""
     if b.shape(x)[-1:] != (2,):
         raise Unsupported(f"view_as_complex takes a last axis of 2, got the shape {list(b.shape(x))}")
     return Complex(shape.select(b, x, -1, 0), shape.select(b, x, -1, 1))
 
 
 def view_as_real(b: Builder, x: Complex) -> Value:
-    """x [..] as real and imaginary parts [.., 2]."""
+    """Returns x [..] as real and imaginary parts [.., 2]."""
     return shape.stack(b, [x.re, x.im], -1)
 
 
 def polar(b: Builder, size: Value, angle: Value) -> Complex:
-    """size (cos angle + i sin angle)."""
+    """Returns size (cos angle + i sin angle)."""
     return Complex(b.add("mul", size, b.add("cos", angle)), b.add("mul", size, b.add("sin", angle)))
 
 
 def complex_(b: Builder, re: Value, im: Value) -> Complex:  # noqa: ARG001 - every rule takes a builder
-    """re + i im."""
+    """Returns re + i im."""
     return Complex(re, im)
 
 
 def as_complex(b: Builder, x: Any, like: Value) -> Complex:
-    """A tensor or Python number as a complex one of the precision of `like`."""
+    """Returns a tensor or Python number as a complex one of the precision of `like`."""
     if isinstance(x, Complex):
         return x
     if isinstance(x, complex):
@@ -54,7 +54,7 @@ def _is_real(x: Any) -> bool:
 
 
 def _precision(*operands: Any) -> Value:
-    """A part of the first complex operand, or the first tensor there is (a real one times `1j`)."""
+    """Returns a part of the first complex operand, or the first tensor (a real one times `1j`)."""
     found = next((each.re for each in operands if isinstance(each, Complex)), None)
     return found or next(each for each in operands if isinstance(each, Value))
 
@@ -79,7 +79,7 @@ def rsub(b: Builder, x: Any, y: Any, factor: Operand = 1) -> Complex:
 
 
 def _product(multiply: Callable[[Value, Value], Value], b: Builder, one: Complex, two: Complex) -> Complex:
-    """(a + ib)(c + id) = (ac - bd) + i(ad + bc), for any bilinear `multiply`."""
+    """Returns (a + ib)(c + id) = (ac - bd) + i(ad + bc), for any bilinear `multiply`."""
     re = b.add("sub", multiply(one.re, two.re), multiply(one.im, two.im))
     return Complex(re, b.add("add", multiply(one.re, two.im), multiply(one.im, two.re)))
 
@@ -92,7 +92,7 @@ def mul(b: Builder, x: Any, y: Any) -> Complex:
 
 
 def div(b: Builder, x: Any, y: Any) -> Complex:
-    """x / y = x conj(y) / |y|^2."""
+    """Returns x / y = x conj(y) / |y|^2."""
     if isinstance(x, Complex) and _is_real(y):
         return Complex(elementwise.div(b, x.re, y), elementwise.div(b, x.im, y))
     one, two = _both(b, x, y)
@@ -107,7 +107,7 @@ def matmul_(b: Builder, x: Any, y: Any) -> Complex:
 
 
 def einsum(b: Builder, equation: str, operands: Sequence[Any], path: object = None) -> Complex:  # noqa: ARG001
-    """Of one or two operands."""
+    """Returns the einsum of one or two operands. Raises Unsupported for more."""
     like = _precision(*operands)
     one, *rest = (as_complex(b, each, like) for each in operands)
     if not rest:
@@ -118,9 +118,9 @@ def einsum(b: Builder, equation: str, operands: Sequence[Any], path: object = No
 
 
 def hypot(b: Builder, x: Operand, y: Operand) -> Value:
-    """sqrt(x^2 + y^2), which neither overflows nor vanishes: the larger times sqrt(1 + ratio^2).
+    """Returns sqrt(x^2 + y^2) without overflow or underflow: the larger magnitude times sqrt(1 + ratio^2).
 
-    Infinite with an infinity, also beside a NaN (C's hypot).
+    Infinite if an operand is infinite, even if the other is NaN, as C's hypot.
     """
     one, two = (b.add("abs", each) for each in promoted(b, x, y, floating=True))
     large, small = b.add("max", one, two), b.add("min", one, two)
@@ -144,7 +144,7 @@ def real(b: Builder, x: Complex) -> Value:  # noqa: ARG001 - every rule takes a 
     return x.re
 
 
-def imag(b: Builder, x: Complex) -> Value:  # noqa: ARG001 - likewise
+def imag(b: Builder, x: Complex) -> Value:  # noqa: ARG001 - every rule takes a builder
     return x.im
 
 
@@ -157,7 +157,7 @@ def exp(b: Builder, x: Complex) -> Complex:
 
 
 def power(b: Builder, x: Complex, exponent: Any) -> Complex:
-    """Whole powers from 1 to 8."""
+    """Returns x to a whole power from 1 to 8. Raises Unsupported for others."""
     if not isinstance(exponent, int | float) or exponent not in range(1, 9):
         raise Unsupported(f"a complex tensor to the power {exponent!r}; treadle multiplies up to 8 times")
     found = x
@@ -167,7 +167,7 @@ def power(b: Builder, x: Complex, exponent: Any) -> Complex:
 
 
 def on_parts(rule: Rule) -> Rule:
-    """A rule that does the same to real and imaginary parts: what moves elements, or adds them."""
+    """Returns a rule that applies `rule` to real and imaginary parts: for ops that move or add elements."""
 
     def of(part: Part, argument: Any) -> Any:
         if isinstance(argument, Complex):
@@ -184,7 +184,7 @@ def on_parts(rule: Rule) -> Rule:
 
 
 def joined(rule: Rule) -> Rule:
-    """A rule of cat and stack, whose real operands become complex."""
+    """Returns the rule of cat or stack, which makes real operands complex."""
 
     def both(b: Builder, operands: Sequence[Any], *args: Any) -> Any:
         like = _precision(*operands)
@@ -194,7 +194,7 @@ def joined(rule: Rule) -> Rule:
 
 
 def filled(number: float) -> Rule:
-    """A rule of zeros, ones and the like, of a complex dtype."""
+    """Returns the rule of zeros, ones and the like, for complex dtypes."""
 
     def rule(b: Builder, like: Any, *args: Any) -> Complex:
         sizes = like if isinstance(like, list | tuple) else b.shape(like)
@@ -206,7 +206,10 @@ def filled(number: float) -> Rule:
 
 
 def to_complex(b: Builder, x: Any, *args: Any) -> Any:
-    """x with elements of a complex dtype; a complex tensor given a real one is refused, as it drops the imaginary part."""
+    """Converts x to a complex dtype.
+
+    Raises Unsupported for a conversion to a real dtype, which drops the imaginary part.
+    """
     kind = next((each for each in args if isinstance(each, ComplexType)), None)
     if kind is None:
         if isinstance(x, Complex) and not any(hasattr(each, "kind") for each in args):
@@ -219,7 +222,7 @@ def to_complex(b: Builder, x: Any, *args: Any) -> Any:
 
 
 MOST_BINS = 4096
-"""Up to how many points a spectrum is taken, as a product with sines and cosines."""
+"""The largest size of a Fourier transform, which is a product with sines and cosines."""
 
 
 def stft(
@@ -234,9 +237,9 @@ def stft(
     return_complex: bool | None = None,
     *_: Any,
 ) -> Any:
-    """The short-time Fourier transform of x [L] or [N, L] -> [.., bins, frames]: a convolution with windowed waves.
+    """Returns the short-time Fourier transform of x [L] or [N, L] -> [.., bins, frames].
 
-    `torch.stft` has padded x already.
+    It is a convolution with windowed waves. `torch.stft` has padded x already.
     """
     width, step = win_length or n_fft, hop or n_fft // 4
     if n_fft > MOST_BINS:
@@ -313,4 +316,4 @@ RULES: dict[str, Rule] = {
     "zeros": filled(0),
     "zeros_like": filled(0),
 }
-"""ATen op -> rule where an operand, or the dtype it asks for, is complex."""
+"""ATen op -> rule for complex operands, or for a complex dtype."""

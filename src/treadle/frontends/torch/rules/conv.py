@@ -13,7 +13,7 @@ from treadle.graph.value import Value
 
 
 def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) -> tuple[int, ...]:
-    """Begins, then ends; "same" puts the odd one at the end."""
+    """Returns begins, then ends; "same" puts the odd one at the end."""
     if isinstance(padding, str):
         if padding not in ("same", "valid"):
             raise Fault(f"padding must be numbers, 'same' or 'valid', got {padding!r}")
@@ -23,7 +23,7 @@ def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) ->
 
 
 def need_whole_steps(padding: Sizes | str, strides: Sequence[int]) -> None:
-    """Raise Fault if padding is to keep sizes that strides divide."""
+    """Raises Fault if padding is to keep sizes and a stride is not 1."""
     if padding == "same" and any(stride != 1 for stride in strides):
         raise Fault("padding='same' is not supported for strided convolutions")
 
@@ -38,7 +38,7 @@ def conv(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Value:
-    """conv1d, conv2d, conv3d: input [N, C, *S] or [C, *S]."""
+    """Returns the convolution (1-d, 2-d or 3-d) of input [N, C, *S] or [C, *S]."""
     kernel = b.shape(weight)[2:]
     rank = len(kernel)
     spread, strides = per_axis(dilation, rank), per_axis(stride, rank)
@@ -67,7 +67,7 @@ def conv_transpose(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Value:
-    """conv_transpose1d, 2d, 3d: weight [C, M / groups, *K]."""
+    """Returns the transposed convolution; weight is [C, M / groups, *K]."""
     rank = b.rank(weight) - 2
     strides, spread, more = (per_axis(given, rank) for given in (stride, dilation, output_padding))
     for extra, step, gap in zip(more, strides, spread, strict=True):
@@ -91,7 +91,7 @@ def conv_transpose(
 
 
 def of_rank(rank: int, rule: Rule) -> Rule:
-    """`rule` for a weight of `rank` spatial axes alone."""
+    """Returns `rule`, restricted to weights with `rank` spatial axes."""
 
     @wraps(rule)
     def checked(b: Builder, input: Value, weight: Value, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +115,7 @@ def convolution(
     groups: int,
     *_: object,
 ) -> Value:
-    """The one op that all convolutions decompose to."""
+    """Returns the one op that all convolutions decompose to."""
     if transposed:
         return conv_transpose(b, x, weight, bias, stride, padding, output_padding, groups, dilation)
     return conv(b, x, weight, bias, stride, padding, dilation, groups)

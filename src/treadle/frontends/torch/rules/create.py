@@ -17,7 +17,7 @@ from treadle.ops.op import Array
 
 
 def number_dtype(number: Operand) -> DType:
-    """The dtype of a tensor made of a Python number."""
+    """Returns the dtype of a tensor made of a Python number."""
     if isinstance(number, Number):
         return number.value.known_dtype
     if isinstance(number, Value):
@@ -36,17 +36,17 @@ def full(b: Builder, shape: Sequence[int], number: Operand, dtype: DType | None 
 
 
 def constant(number: float) -> Rule:
-    """A rule for zeros and ones."""
+    """Returns the rule of zeros and ones."""
     return lambda b, shape, dtype=None, *_: b.full(number, dtype or dtypes.f32, tuple(shape))
 
 
 def constant_like(number: float) -> Rule:
-    """A rule for zeros_like and ones_like."""
+    """Returns the rule of zeros_like and ones_like."""
     return lambda b, x, dtype=None, *_: b.full(number, dtype or x.known_dtype, b.shape(x))
 
 
 def new_constant(number: float) -> Rule:
-    """A rule for new_zeros and new_ones."""
+    """Returns the rule of new_zeros and new_ones."""
     return lambda b, x, shape, dtype=None, *_: b.full(number, dtype or x.known_dtype, tuple(shape))
 
 
@@ -99,7 +99,7 @@ def scalar_tensor(b: Builder, number: Operand, dtype: DType | None = None, *_: A
 
 
 def tensor(b: Builder, data: Any, dtype: DType | None = None, *_: Any) -> Value:
-    """torch.tensor of a number or nested lists of numbers."""
+    """Returns torch.tensor of a number or of nested lists of numbers."""
     if isinstance(data, Value | Number):
         return value_of(b, data, dtype or number_dtype(data))
     array = np.asarray(data)

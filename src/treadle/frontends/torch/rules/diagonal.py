@@ -1,4 +1,4 @@
-"""Diagonals, windows that slide along an axis, positions of triangles, distances of rows."""
+"""Diagonals, sliding windows, positions of triangles, distances of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treadle.graph.value import Value
 
 
 def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Value:
-    """The elements x[.., i, i + offset] of the axes dim1 and dim2, as the last axis."""
+    """Returns the elements x[.., i, i + offset] of the axes dim1 and dim2, as the last axis."""
     one, two = b.axis(x, dim1), b.axis(x, dim2)
     if one == two:
         raise Fault(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
@@ -29,7 +29,7 @@ def diagonal(b: Builder, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 
 
 def unfold(b: Builder, x: Value, dim: int, size: int, step: int) -> Value:
-    """Windows of `size` entries, each `step` after the one before: their number stands at `dim`, their entries last."""
+    """Returns windows of `size` entries, `step` apart; `dim` becomes the number of windows, their entries come last."""
     axis = b.axis(x, dim)
     length = b.shape(x)[axis] if b.rank(x) else 1
     if not 0 <= size <= length or step < 1:
@@ -41,7 +41,7 @@ def unfold(b: Builder, x: Value, dim: int, size: int, step: int) -> Value:
 
 
 def triangle_indices(upper: bool) -> Rule:
-    """A rule for the positions of the upper or lower triangle of a matrix, i64[2, n]."""
+    """Returns the rule of the positions of the upper or lower triangle of a matrix, i64[2, n]."""
 
     def rule(b: Builder, rows: int, columns: int, offset: int = 0, *_: Any) -> Value:
         found = np.triu_indices(rows, offset, columns) if upper else np.tril_indices(rows, offset, columns)
@@ -51,7 +51,7 @@ def triangle_indices(upper: bool) -> Rule:
 
 
 def cdist(b: Builder, x: Value, y: Value, p: float = 2.0, mode: int | None = None) -> Value:  # noqa: ARG001
-    """The distances of the rows of x [.., n, d] and y [.., m, d]: [.., n, m]."""
+    """Returns the distances of the rows of x [.., n, d] and y [.., m, d]: [.., n, m]."""
     *front, n, d = b.shape(x)
     *other, m, _ = b.shape(y)
     differences = b.add("sub", b.reshape(x, [*front, n, 1, d]), b.reshape(y, [*other, 1, m, d]))

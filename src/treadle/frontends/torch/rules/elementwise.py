@@ -13,17 +13,17 @@ from treadle.graph.value import Value
 
 
 def same(op: str) -> Rule:
-    """A rule for an op that is the core op `op`, whatever the element type."""
+    """Returns a rule for an op that is the core op `op`, whatever the element type."""
     return lambda b, x: b.add(op, x)
 
 
 def of_floats(op: str) -> Rule:
-    """A rule for an op that is the core op `op`, integers becoming floats first."""
+    """Returns a rule for an op that is the core op `op`, integers becoming floats first."""
     return lambda b, x: b.add(op, floating(b, x))
 
 
 def rounding(op: str) -> Rule:
-    """A rule for an op that leaves integers as they are."""
+    """Returns a rule for an op that leaves integers as they are."""
     return lambda b, x: b.add(op, x) if x.known_dtype.is_float else x
 
 
@@ -34,14 +34,14 @@ def round_(b: Builder, x: Value, decimals: int = 0) -> Value:
 
 
 def trunc(b: Builder, x: Value) -> Value:
-    """Rounded toward zero."""
+    """Rounds toward zero."""
     if not x.known_dtype.is_float:
         return x
     return b.add("where", b.add("lt", x, b.scalar(0, x.known_dtype)), b.add("ceil", x), b.add("floor", x))
 
 
 def log_of(base: float) -> Rule:
-    """A rule for the logarithm to another base."""
+    """Returns the rule of the logarithm to another base."""
 
     def rule(b: Builder, x: Value) -> Value:
         wide = floating(b, x)
@@ -60,7 +60,7 @@ def square(b: Builder, x: Value) -> Value:
 
 
 def sign(b: Builder, x: Value) -> Value:
-    """-1, 0 or 1, of NaN 0; of bools themselves."""
+    """Returns -1, 0 or 1, and 0 for NaN; bools are unchanged."""
     if x.dtype == dtypes.boolean:
         return x
     found = b.add("sign", x)
@@ -94,13 +94,13 @@ def _scaled(b: Builder, x: Operand, other: Operand, alpha: Operand) -> Operand:
 
 
 def add(b: Builder, x: Operand, y: Operand, alpha: Operand = 1) -> Value:
-    """x + alpha y; of bools, or."""
+    """Returns x + alpha y; for bools, the logical or."""
     left, right = promoted(b, x, _scaled(b, x, y, alpha))
     return b.add("or" if left.dtype == dtypes.boolean else "add", left, right)
 
 
 def sub(b: Builder, x: Operand, y: Operand, alpha: Operand = 1) -> Value:
-    """x - alpha y."""
+    """Returns x - alpha y."""
     left, right = promoted(b, x, _scaled(b, x, y, alpha))
     if left.dtype == dtypes.boolean:
         raise Fault("bools cannot be subtracted; use logical_xor")
@@ -108,18 +108,18 @@ def sub(b: Builder, x: Operand, y: Operand, alpha: Operand = 1) -> Value:
 
 
 def rsub(b: Builder, x: Operand, y: Operand, alpha: Operand = 1) -> Value:
-    """y - alpha x."""
+    """Returns y - alpha x."""
     return sub(b, y, x, alpha)
 
 
 def mul(b: Builder, x: Operand, y: Operand) -> Value:
-    """x y; of bools, and."""
+    """Returns x y; for bools, the logical and."""
     left, right = promoted(b, x, y)
     return b.add("and" if left.dtype == dtypes.boolean else "mul", left, right)
 
 
 def div(b: Builder, x: Operand, y: Operand, rounding_mode: str | None = None) -> Value:
-    """x / y as floats; rounding_mode "floor" or "trunc" keeps integers integers."""
+    """Returns x / y as floats; with rounding_mode "floor" or "trunc", integers stay integers."""
     if rounding_mode is None:
         return b.add("div", *promoted(b, x, y, floating=True))
     left, right = promoted(b, x, y)
@@ -136,12 +136,12 @@ def floor_divide(b: Builder, x: Operand, y: Operand) -> Value:
 
 
 def binary(op: str) -> Rule:
-    """A rule for a core op on two operands of one dtype."""
+    """Returns a rule for a core op on two operands of one dtype."""
     return lambda b, x, y: b.add(op, *promoted(b, x, y))
 
 
 def power(b: Builder, x: Operand, y: Operand) -> Value:
-    """x ** y; small whole exponents are products."""
+    """Returns x ** y; small whole exponents become products."""
     dtype = common(x, y)
     if isinstance(x, Value) and isinstance(y, int | float) and dtype.is_float:
         wide = b.cast(x, dtype)
@@ -158,7 +158,10 @@ def power(b: Builder, x: Operand, y: Operand) -> Value:
 
 
 def atan2(b: Builder, y: Operand, x: Operand) -> Value:
-    """The angle of the point (x, y), in [-pi, pi]; signs of zeros and infinities count as in C (ISO C, annex F.10.1.4)."""
+    """Returns the angle of the point (x, y), in [-pi, pi].
+
+    Signs of zeros and infinities count as in C (ISO C, annex F.10.1.4).
+    """
     up, right = promoted(b, y, x, floating=True)
     dtype = up.known_dtype
     one, zero = b.scalar(1, dtype), b.scalar(0, dtype)
@@ -171,23 +174,23 @@ def atan2(b: Builder, y: Operand, x: Operand) -> Value:
 
 
 def _is_negative(b: Builder, x: Value) -> Value:
-    """Whether the sign bit of `x` is set; False for NaN."""
+    """Returns whether the sign bit of `x` is set; False for NaN."""
     zero = b.scalar(0, x.known_dtype)
     return b.add("or", b.add("lt", x, zero), b.add("lt", b.add("reciprocal", x), zero))
 
 
 def _signed(b: Builder, size: Value, like: Value) -> Value:
-    """`size` with the sign of `like`."""
+    """Returns `size` with the sign of `like`."""
     return b.add("where", _is_negative(b, like), b.add("neg", size), size)
 
 
 def shift(way: str) -> Rule:
-    """A rule for x << y or x >> y, of integers."""
+    """Returns the rule of x << y or x >> y, of integers."""
     return lambda b, x, y: b.add(f"shift_{way}", *promoted(b, x, y))
 
 
 def bitwise(word: str) -> Rule:
-    """A rule for and, or, xor on bits; of bools on truth values."""
+    """Returns the rule of and, or, xor on bits; of bools on truth values."""
 
     def rule(b: Builder, x: Operand, y: Operand) -> Value:
         left, right = promoted(b, x, y)
@@ -201,12 +204,12 @@ def bitwise_not(b: Builder, x: Value) -> Value:
 
 
 def logical(word: str) -> Rule:
-    """A rule for and, or, xor, not on truth values."""
+    """Returns the rule of and, or, xor, not on truth values."""
     return lambda b, *operands: b.add(word, *(to_bool(b, operand) for operand in operands))
 
 
 def to_bool(b: Builder, x: Operand) -> Value:
-    """Whether elements are not 0."""
+    """Returns whether elements are not 0."""
     value = value_of(b, x, common(x))
     return value if value.dtype == dtypes.boolean else b.add("ne", value, b.scalar(0, value.known_dtype))
 
@@ -216,12 +219,12 @@ def where(b: Builder, condition: Value, x: Operand, y: Operand) -> Value:
 
 
 def masked_fill(b: Builder, x: Value, mask: Value, number: Operand) -> Value:
-    """`number` where the mask holds, else x."""
+    """Returns `number` where the mask is true, else x."""
     return b.add("where", mask, value_of(b, number, x.known_dtype), x)
 
 
 def clamp(b: Builder, x: Value, low: Operand | None = None, high: Operand | None = None) -> Value:
-    """x limited to [low, high]; None is no limit, and NaN makes all of it NaN."""
+    """Limits x to [low, high]; None means no limit, and a NaN limit makes all elements NaN."""
     given = [operand for operand in (low, high) if operand is not None]
     wide, *limits = promoted(b, x, *given)
     if any(isinstance(operand, float) and math.isnan(operand) for operand in given):
@@ -236,22 +239,22 @@ def clamp_max(b: Builder, x: Value, high: Operand) -> Value:
 
 
 def lerp(b: Builder, x: Value, end: Value, weight: Operand) -> Value:
-    """x + weight (end - x)."""
+    """Returns x + weight (end - x)."""
     return add(b, x, mul(b, sub(b, end, x), weight))
 
 
 def addcmul(b: Builder, x: Value, one: Value, two: Value, factor: Operand = 1) -> Value:
-    """x + factor one two."""
+    """Returns x + factor one two."""
     return add(b, x, mul(b, one, two), factor)
 
 
 def addcdiv(b: Builder, x: Value, one: Value, two: Value, factor: Operand = 1) -> Value:
-    """x + factor one / two."""
+    """Returns x + factor one / two."""
     return add(b, x, div(b, one, two), factor)
 
 
 def cast_to(dtype: dtypes.DType) -> Rule:
-    """A rule for a cast that is an op of its own (`x.float()`)."""
+    """Returns a rule for a cast that is an op of its own (`x.float()`)."""
 
     def rule(b: Builder, x: Value, *_: Any) -> Value:
         return b.cast(x, dtype)

@@ -1,4 +1,4 @@
-"""Elements by position: gather, indices in brackets, embedding, and writing through views."""
+"""Elements by position: gather, indexing with brackets, embedding, and writes through views."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def embedding(
     b: Builder,
     weight: Value,
     indices: Value,
-    padding_idx: int = -1,  # noqa: ARG001 - matters for training alone
-    scale_grad_by_freq: bool = False,  # noqa: ARG001 - likewise
-    sparse: bool = False,  # noqa: ARG001 - likewise
+    padding_idx: int = -1,  # noqa: ARG001 - for training only
+    scale_grad_by_freq: bool = False,  # noqa: ARG001 - part of the signature
+    sparse: bool = False,  # noqa: ARG001 - part of the signature
 ) -> Value:
     return b.add("gather", weight, indices, axis=0)
 
@@ -31,22 +31,23 @@ def index_select(b: Builder, x: Value, dim: int, index: Value) -> Value:
 
 
 def gather(b: Builder, x: Value, dim: int, index: Value, sparse_grad: bool = False) -> Value:  # noqa: ARG001
-    """result[i, j] = x[index[i, j], j] for dim 0."""
+    """Returns result[i, j] = x[index[i, j], j] for dim 0."""
     return b.add("gather_elements", x, index, axis=b.axis(x, dim))
 
 
 def take_along_dim(b: Builder, x: Value, index: Value, dim: int | None = None) -> Value:
-    """gather where shapes broadcast."""
+    """Returns gather of x and index, broadcast to each other."""
     if dim is None:
         return b.add("gather", b.reshape(x, [-1]), b.reshape(index, [-1]), axis=0)
     axis = b.axis(x, dim)
-    shape = list(broadcast(*([s if a != axis else 1 for a, s in enumerate(b.shape(v))] for v in (x, index))))  # type: ignore[arg-type]
+    shapes = ([size if at != axis else 1 for at, size in enumerate(b.shape(each))] for each in (x, index))
+    shape = list(broadcast(*map(tuple, shapes)))
     wide = [b.expand(v, [*shape[:axis], b.shape(v)[axis], *shape[axis + 1 :]]) for v in (x, index)]
     return b.add("gather_elements", *wide, axis=axis)
 
 
 def index(b: Builder, x: Value, indices: Sequence[Value | None]) -> Value:
-    """x[indices]: None takes a whole axis; tensors of integers broadcast together, a mask chooses elements."""
+    """Returns x[indices]: None takes a whole axis; integer tensors broadcast together, a mask selects elements."""
     chosen = [(axis, which) for axis, which in enumerate(indices) if which is not None]
     if not chosen:
         return x
@@ -69,7 +70,7 @@ def index(b: Builder, x: Value, indices: Sequence[Value | None]) -> Value:
 
 
 def _positions(b: Builder, columns: Sequence[Value]) -> Value:
-    """The columns broadcast together, as the last axis."""
+    """Returns the columns, broadcast together, as the last axis."""
     shape = broadcast(*(b.shape(column) for column in columns))
     wide = [b.reshape(b.expand(b.cast(column, dtypes.i64), shape), [*shape, 1]) for column in columns]
     return b.add("concat", *wide, axis=len(shape)) if len(wide) > 1 else wide[0]
@@ -82,13 +83,13 @@ def _masked(b: Builder, x: Value, chosen: Sequence[tuple[int, Value]]) -> Value:
 
 
 def nonzero(b: Builder, x: Value) -> Value:
-    """The positions of elements that are not 0, [count, axes]."""
+    """Returns the positions of nonzero elements, [count, axes]."""
     found = b.add("non_zero", x)
     return b.add("transpose", found, perm=(1, 0))
 
 
 def positions(b: Builder, condition: Value) -> list[Value]:
-    """torch.where of one argument: for each axis the positions along it of elements that are not 0."""
+    """Implements torch.where of one argument: returns, for each axis, the positions of nonzero elements."""
     found = b.add("non_zero", condition)
     return [b.add("gather", found, b.scalar(axis, dtypes.i64), axis=0) for axis in range(b.rank(condition))]
 
@@ -101,7 +102,7 @@ def masked_select(b: Builder, x: Value, mask: Value) -> Value:
 def index_put(
     b: Builder, x: Value, indices: Sequence[Value | None], values: Value, accumulate: bool = False, *_: object
 ) -> Value:
-    """x with x[indices] = values, or += with `accumulate`."""
+    """Returns x after x[indices] = values, or += with `accumulate`."""
     chosen = [(axis, which) for axis, which in enumerate(indices) if which is not None]
     values = b.cast(values, x.known_dtype)
     if len(chosen) == 1 and chosen[0][1].dtype == dtypes.boolean:
@@ -129,7 +130,7 @@ def index_put(
 
 
 def _put_along(b: Builder, x: Value, axis: int, which: Value, values: Value, reduction: str) -> Value:
-    """x with x[..., which, ...] = values along `axis`: the write of a key-value cache."""
+    """Returns x after x[..., which, ...] = values along `axis`: the write of a key-value cache."""
     shape, count = b.shape(x), b.rank(which)
     wide = b.expand(values, [*shape[:axis], *b.shape(which), *shape[axis + 1 :]])
     along = [*shape[:axis], elements(b.shape(which)), *shape[axis + 1 :]]
@@ -141,7 +142,7 @@ def _put_along(b: Builder, x: Value, axis: int, which: Value, values: Value, red
 def slice_scatter(
     b: Builder, x: Value, src: Value, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Value:
-    """x with x[start:end:step] along `dim` replaced by src."""
+    """Returns x with x[start:end:step] along `dim` replaced by src."""
     axis, shape = b.axis(x, dim), b.shape(x)
     size = shape[axis]
     first, last, _ = slice(start, end, step).indices(size)
@@ -158,7 +159,7 @@ def slice_scatter(
 
 
 def select_scatter(b: Builder, x: Value, src: Value, dim: int, at: int | Number) -> Value:
-    """x with the entry `at` along `dim` replaced by src."""
+    """Returns x with the entry `at` along `dim` replaced by src."""
     axis, shape = b.axis(x, dim), b.shape(x)
     if isinstance(at, Number):
         return _put_along(b, x, axis, at.value, b.cast(src, x.known_dtype), "none")
@@ -176,7 +177,7 @@ def one_hot(b: Builder, x: Value, classes: int = -1) -> Value:
 
 
 def copy(b: Builder, x: Value, src: Value, *_: object) -> Value:
-    """src with the shape and element type of x."""
+    """Returns src with the shape and dtype of x."""
     return b.expand(b.cast(src, x.known_dtype), b.shape(x))
 
 
@@ -201,7 +202,7 @@ def write_through_transpose(b: Builder, x: Value, new: Value, dim0: int, dim1: i
     return transposed(b, new, dim0, dim1)
 
 
-def write_through_t(b: Builder, x: Value, new: Value) -> Value:  # noqa: ARG001 - every way back has it
+def write_through_t(b: Builder, x: Value, new: Value) -> Value:  # noqa: ARG001 - all of them take the base
     return reverse_axes(b, new)
 
 
@@ -210,5 +211,5 @@ def write_through_permute(b: Builder, x: Value, new: Value, dims: Sequence[int])
     return b.transpose(new, [perm.index(axis) for axis in range(len(perm))])
 
 
-def write_through_identity(b: Builder, x: Value, new: Value, *_: object) -> Value:  # noqa: ARG001 - likewise
+def write_through_identity(b: Builder, x: Value, new: Value, *_: object) -> Value:  # noqa: ARG001 - part of the signature
     return new

@@ -1,4 +1,4 @@
-"""Linear algebra of small matrices, by NumPy's LAPACK: a call that the graph makes where it stands, batches included."""
+"""Linear algebra of small matrices and batches of them: calls of NumPy's LAPACK."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Computed = Callable[..., Array | Sequence[Array]]
 
 
 class Computation:
-    """The function of a call: `compute` on arrays, whose results get the dtypes that the graph expects.
+    """The function of a call node: `compute` on arrays, with results converted to the dtypes of the graph.
 
-    Raises RunError, with what the op says, where a matrix has no inverse or is not positive-definite.
+    Raises RunError, naming the op, if a matrix has no inverse or is not positive-definite.
     """
 
     def __init__(self, name: str, compute: Computed, results: Sequence[dtypes.DType]) -> None:
@@ -47,7 +47,7 @@ def _called(b: Builder, name: str, compute: Computed, inputs: Sequence[Value], s
 
 
 def _square(b: Builder, x: Value) -> tuple[int, ...]:
-    """The shape of x [.., n, n]. Raises Fault for others, and for numbers that LAPACK does not take."""
+    """Returns the shape of x [.., n, n]. Raises Fault for other shapes and for dtypes that LAPACK does not take."""
     shape = b.shape(x)
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise Fault(f"it takes batches of square matrices, got the shape {list(shape)}")
@@ -69,19 +69,19 @@ def det(b: Builder, x: Value) -> Value:
 
 
 def slogdet(b: Builder, x: Value) -> list[Value]:
-    """Sign and logarithm of the size of the determinant."""
+    """Returns the sign and the logarithm of the magnitude of the determinant."""
     front = _square(b, x)[:-2]
     return _called(b, "slogdet", lambda a: list(np.linalg.slogdet(a)), [x], [front, front])
 
 
 def logdet(b: Builder, x: Value) -> Value:
-    """The logarithm of the determinant, nan where that is negative."""
+    """Returns the logarithm of the determinant; NaN if it is negative."""
     sign, size = slogdet(b, x)
     return b.add("where", b.add("lt", sign, b.scalar(0, sign.known_dtype)), b.scalar(np.nan, x.known_dtype), size)
 
 
 def solve(b: Builder, a: Value, y: Value, left: bool = True) -> Value:
-    """x with a x = y (or x a = y); y [.., n, k], or [.., n] where it is one axis short of a's batch."""
+    """Returns x with a x = y (or x a = y); y is [.., n, k], or [.., n] if it has one axis less than a."""
     shape, other = _square(b, a), b.shape(y)
     vectors = len(other) == 1 or (len(other) == len(shape) - 1 and other == shape[:-1])
     if vectors:
@@ -108,7 +108,7 @@ def solve_triangular(
     left: bool = True,
     unitriangular: bool = False,
 ) -> Value:
-    """As `solve`, of the upper or lower triangle of a."""
+    """Solves as `solve`, with the upper or lower triangle of a."""
     n = _square(b, a)[-1]
     half = b.constant(np.tri(n, dtype=bool).T if upper else np.tri(n, dtype=bool))
     half_of_a = b.add("where", half, a, b.scalar(0, a.known_dtype))
@@ -118,7 +118,7 @@ def solve_triangular(
 
 
 def cholesky(b: Builder, x: Value, upper: bool = False) -> Value:
-    """L with L L^T = x, of which the lower triangle is read; or its transpose."""
+    """Returns L with L L^T = x, reading the lower triangle of x; or L^T."""
     found = _called(b, "cholesky", np.linalg.cholesky, [x], [_square(b, x)])[0]
     return matrix_t(b, found) if upper else found
 
@@ -128,7 +128,7 @@ def cholesky_ex(b: Builder, x: Value, upper: bool = False, check_errors: bool = 
 
 
 def cholesky_solve(b: Builder, y: Value, factor: Value, upper: bool = False) -> Value:
-    """x with (L L^T) x = y, L the lower factor (or the upper one transposed)."""
+    """Returns x with (L L^T) x = y, for the lower factor L (or the upper factor L^T)."""
     _square(b, factor)
     turned = matrix_t(b, factor)
     lower, other = (turned, factor) if upper else (factor, turned)
@@ -136,14 +136,14 @@ def cholesky_solve(b: Builder, y: Value, factor: Value, upper: bool = False) -> 
 
 
 def eigh(b: Builder, x: Value, half: str = "L", *_: Any) -> list[Value]:
-    """Eigenvalues, ascending, and eigenvectors of symmetric matrices; the sign of a vector is LAPACK's choice."""
+    """Returns eigenvalues, ascending, and eigenvectors of symmetric matrices; LAPACK chooses the signs of vectors."""
     shape = _square(b, x)
     side: Literal["L", "U"] = "U" if half == "U" else "L"
     return _called(b, "eigh", lambda a: list(np.linalg.eigh(a, side)), [x], [shape[:-1], shape])
 
 
 def svd(b: Builder, x: Value, full: bool = False, *_: Any) -> list[Value]:
-    """U, S and V^T; the signs of vectors are LAPACK's choice."""
+    """Returns U, S and V^T; LAPACK chooses the signs of vectors."""
     *front, n, m = b.shape(x)
     k = min(n, m)
     shapes = [[*front, n, n if full else k], [*front, k], [*front, m if full else k, m]]

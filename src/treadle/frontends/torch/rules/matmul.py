@@ -1,4 +1,4 @@
-"""Products of matrices, and attention."""
+"""Matrix products and attention."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ def matmul(b: Builder, x: Value, y: Value) -> Value:
 
 
 def linear(b: Builder, x: Value, weight: Value, bias: Value | None = None) -> Value:
-    """x [.., in] weight [out, in].T + bias."""
+    """Returns x [.., in] weight [out, in].T + bias."""
     product = b.matmul(x, weight, transpose_b=True) if b.rank(weight) > 1 else b.matmul(x, weight)
     return product if bias is None else b.add("add", product, bias)
 
 
 def addmm(b: Builder, x: Value, one: Value, two: Value, beta: Operand = 1, alpha: Operand = 1) -> Value:
-    """beta x + alpha (one two); with alpha 0 a product of matrices that are no batch is not read, as in PyTorch."""
+    """Returns beta x + alpha (one two).
+
+    As in PyTorch, a product of matrices without batches is not read if alpha is 0.
+    """
     product = b.matmul(one, two)
     if alpha == 0 and b.rank(one) == 2:
         product = b.full(0, product.known_dtype, b.shape(product))
@@ -42,7 +45,7 @@ def dot(b: Builder, x: Value, y: Value) -> Value:
 
 
 def bilinear(b: Builder, x: Value, y: Value, weight: Value, bias: Value | None = None) -> Value:
-    """x [.., n] weight [out, n, m] y [.., m] + bias."""
+    """Returns x [.., n] weight [out, n, m] y [.., m] + bias."""
     found = b.add("einsum", x, weight, y, equation="...n,onm,...m->...o")
     return found if bias is None else b.add("add", found, bias)
 
@@ -66,7 +69,10 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Value:
-    """softmax(query key^T scale + mask) value, 0 where the mask allows nothing; a pass makes one op of it."""
+    """Returns softmax(query key^T scale + mask) value, and 0 where the mask excludes all.
+
+    A pass fuses the nodes into one op.
+    """
     if dropout_p:
         raise Unsupported(
             "attention drops weights, as in training; treadle runs inference: pass dropout_p=0, or call .eval()"
@@ -91,7 +97,7 @@ def attention(
 
 
 def repeated_heads(b: Builder, x: Value, groups: int) -> Value:
-    """x [.., heads, tokens, width] with each head `groups` times in a row."""
+    """Returns x [.., heads, tokens, width] with each head repeated `groups` times."""
     *front, heads, tokens, width = b.shape(x)
     wide = b.expand(b.reshape(x, [*front, heads, 1, tokens, width]), [*front, heads, groups, tokens, width])
     return b.reshape(wide, [*front, heads * groups, tokens, width])
@@ -107,5 +113,5 @@ def flash_attention(
     mask: Value | None = None,
     scale: float | None = None,
 ) -> list[Value | None]:
-    """Attention as PyTorch's CPU kernel returns it: the result, and what only its gradient reads."""
+    """Returns attention as PyTorch's CPU kernel does: the result, and what only its gradient reads."""
     return [attention(b, query, key, value, mask, dropout_p, is_causal, scale), None]

@@ -28,7 +28,7 @@ def batch_norm(
     training: bool,
     momentum: float,  # noqa: ARG001 - the op has it
     eps: float,
-    cudnn_enabled: bool = False,  # noqa: ARG001 - likewise
+    cudnn_enabled: bool = False,  # noqa: ARG001 - part of the signature
 ) -> Value:
     need_inference(training)
     if mean is None or var is None:
@@ -46,7 +46,7 @@ def no_training(
     momentum: float,
     eps: float,
 ) -> list[Value | None]:
-    """Batch norm as it decomposes: the result, and what only a gradient reads."""
+    """Returns batch norm as it decomposes: the result, and what only a gradient reads."""
     return native_batch_norm(b, x, weight, bias, mean, var, False, momentum, eps)
 
 
@@ -113,8 +113,8 @@ def native_group_norm(
     weight: Value | None,
     bias: Value | None,
     n: int,  # noqa: ARG001 - the op has it
-    c: int,  # noqa: ARG001 - likewise
-    hxw: int,  # noqa: ARG001 - likewise
+    c: int,  # noqa: ARG001 - part of the signature
+    hxw: int,  # noqa: ARG001 - part of the signature
     groups: int,
     eps: float,
 ) -> list[Value | None]:

@@ -1,4 +1,4 @@
-"""Pools over windows, adaptive pools, and resizing."""
+"""Pooling over windows, adaptive pooling, and resizing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treadle.graph.value import Value
 
 
 def max_pool(rank: int) -> Rule:
-    """A rule for max_pool1d, 2d, 3d."""
+    """Returns the rule of max_pool1d, 2d, 3d."""
 
     def rule(
         b: Builder,
@@ -31,13 +31,13 @@ def max_pool(rank: int) -> Rule:
 
 
 def max_pool_with_indices(rank: int) -> Rule:
-    """A rule for the pools that also tell where: reading that is refused."""
+    """Returns the rule of pools that also return indices; reading the indices is refused."""
     pool = max_pool(rank)
     return lambda b, *args: [pool(b, *args), None]
 
 
 def avg_pool(rank: int) -> Rule:
-    """A rule for avg_pool1d, 2d, 3d."""
+    """Returns the rule of avg_pool1d, 2d, 3d."""
 
     def rule(
         b: Builder,
@@ -61,7 +61,7 @@ def avg_pool(rank: int) -> Rule:
 def _window(
     rank: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes = 1
 ) -> dict[str, tuple[int, ...]]:
-    """The attributes of a pool that say where its windows lie; without a stride they lie side by side."""
+    """Returns the attributes of a pool that say where its windows lie; without a stride they lie side by side."""
     kernel, pads = per_axis(kernel_size, rank), per_axis(padding, rank)
     for pad, size in zip(pads, kernel, strict=True):
         if not 0 <= pad <= size // 2:
@@ -75,7 +75,10 @@ def _window(
 
 
 def adaptive(kind: str, rank: int) -> Rule:
-    """A rule for adaptive pools: to 1 a reduction; to sizes that divide a pool; else products with means of windows."""
+    """Returns the rule of adaptive pools.
+
+    Pooling to size 1 is a reduction, to sizes that divide the input a pool, to others a product with averaging weights.
+    """
     op = "reduce_mean" if kind == "avg" else "reduce_max"
 
     def rule(b: Builder, input: Value, output_size: int | Sequence[int | None] | None) -> Value:
@@ -100,12 +103,12 @@ def adaptive(kind: str, rank: int) -> Rule:
 
 
 def _bounds(size: int, out: int) -> list[tuple[int, int]]:
-    """Where the windows of an adaptive pool begin and end."""
+    """Returns the begins and ends of the windows of an adaptive pool."""
     return [(index * size // out, -(-(index + 1) * size // out)) for index in range(out)]
 
 
 def _means(b: Builder, x: Value, axis: int, size: int, out: int) -> Value:
-    """The means over the windows along `axis`, as a product."""
+    """Returns the means over the windows along `axis`, as a product."""
     weights = np.zeros((size, out))
     for index, (begin, end) in enumerate(_bounds(size, out)):
         weights[begin:end, index] = 1 / (end - begin)
@@ -126,13 +129,16 @@ def _windows_of_max(b: Builder, x: Value, axes: Sequence[int], wanted: Sequence[
 
 
 def adaptive_max_with_indices(rank: int) -> Rule:
-    """A rule for the adaptive pools that also tell where: reading that is refused."""
+    """Returns the rule of adaptive pools that also return indices; reading the indices is refused."""
     pool = adaptive("max", rank)
     return lambda b, x, output: [pool(b, x, output), None]
 
 
 def upsample(mode: str, *, corners: bool) -> Rule:
-    """A rule for upsample_*: (x, output_size, [align_corners], scales...), or with `.vec` (.., scale_factors)."""
+    """Returns the rule of upsample_*.
+
+    Its arguments are (x, output_size, [align_corners], scales...), or for `.vec` (.., scale_factors).
+    """
 
     def rule(b: Builder, x: Value, size: Sequence[int] | None, *rest: object) -> Value:
         align = bool(rest[0]) if corners else False
@@ -164,7 +170,7 @@ _HALF = {"linear": "half_pixel", "cubic": "half_pixel"}
 
 
 def _factors(given: Sequence[object]) -> list[float] | None:
-    """Scale factors, written as one list or as a number an axis."""
+    """Returns scale factors given as one list or as a number per axis."""
     if len(given) == 1 and isinstance(given[0], list | tuple):
         return [float(factor) for factor in given[0]]
     found = [factor for factor in given if isinstance(factor, int | float)]

@@ -1,7 +1,7 @@
-"""lstm, gru and rnn: layers one after another, each one matmul for the inputs of all times and then the steps.
+"""LSTM, GRU and RNN layers: in each, one matmul for the inputs of all times, then the steps.
 
-Weights are those of PyTorch: for each layer and direction w_ih [gates * hidden, width], w_hh [gates * hidden, hidden],
-and with biases b_ih and b_hh [gates * hidden]. Its gates stand in another order than those of the core ops.
+Weights are PyTorch's: for each layer and direction w_ih [gates * hidden, width], w_hh [gates * hidden, hidden], and
+with biases b_ih and b_hh [gates * hidden]. The core ops have another order of gates.
 """
 
 from __future__ import annotations
@@ -16,11 +16,14 @@ from treadle.frontends.torch.rules.rule import Rule
 from treadle.graph.value import Value
 
 ORDERS = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn": (0,)}
-"""Which gates of PyTorch the gates of the core op are."""
+"""For each gate of the core op, the number of PyTorch's gate."""
 
 
 def recurrent(op: str, activation: str = "") -> Rule:
-    """A rule for a whole layer stack: (x, first states, weights, ...) -> all states, last state, and last cell of lstm."""
+    """Returns the rule of a layer stack.
+
+    It maps (x, first states, weights, ...) to all states, the last state, and for lstm the last cell.
+    """
 
     def rule(
         b: Builder,
@@ -64,7 +67,10 @@ def recurrent(op: str, activation: str = "") -> Rule:
 
 
 def cell(op: str, activation: str = "") -> Rule:
-    """A rule for one step: (x [N, width] or [width], state [N, hidden] or both states) -> the next state or states."""
+    """Returns the rule of one step.
+
+    It maps (x [N, width] or [width], state [N, hidden] or both states) to the next state or states.
+    """
 
     def rule(
         b: Builder, x: Value, hx: Value | Sequence[Value], w_ih: Value, w_hh: Value, *biases: Value | None
@@ -84,7 +90,10 @@ def cell(op: str, activation: str = "") -> Rule:
 def _layer(
     b: Builder, op: str, activation: str, x: Value, first: Sequence[Value], weights: Sequence[Sequence[Value]]
 ) -> list[Value]:
-    """One layer over x [time, batch, width]: all states [time, batch, directions * hidden], then the last ones."""
+    """Runs one layer over x [time, batch, width].
+
+    Returns all states [time, batch, directions * hidden], then the last ones.
+    """
     time, batch, _ = b.shape(x)
     hidden, directions, gates = b.shape(first[0])[2], len(weights), len(ORDERS[op])
     ordered = [[_ordered(b, op, value, hidden) for value in each] for each in weights]
@@ -109,7 +118,7 @@ def _layer(
 
 
 def _bias(b: Builder, op: str, of_input: Value, of_state: Value, hidden: int) -> Value:
-    """What is added to the sums at once; gru scales the hidden gate's part of the states' bias, which is apart."""
+    """Returns the bias that is added at once; gru's hidden gate scales its part of b_hh, which is separate."""
     if op == "gru":
         added = b.slice(of_state, 0, 0, 2 * hidden)
         of_state = b.add("concat", added, b.full(0, of_state.known_dtype, (hidden,)), axis=0)
@@ -117,7 +126,7 @@ def _bias(b: Builder, op: str, of_input: Value, of_state: Value, hidden: int) ->
 
 
 def _ordered(b: Builder, op: str, value: Value, hidden: int) -> Value:
-    """`value` [gates * hidden, ...] with its gates in the order of the core op."""
+    """Returns `value` [gates * hidden, ...] with the gates in the order of the core op."""
     order = ORDERS[op]
     if order == tuple(range(len(order))):
         return value

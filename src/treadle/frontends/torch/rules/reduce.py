@@ -29,12 +29,12 @@ def _summable(b: Builder, x: Value, to: DType | None) -> Value:
 
 
 def sums(op: str) -> Rule:
-    """A rule for sum and prod over all axes, `(x, *, dtype)`."""
+    """Returns the rule of sum and prod over all axes, `(x, *, dtype)`."""
     return lambda b, x, dtype=None: _reduced(b, op, _summable(b, x, dtype), None, False)
 
 
 def sums_over(op: str) -> Rule:
-    """A rule for sum and prod over axes, `(x, dims, keepdim, *, dtype)`."""
+    """Returns the rule of sum and prod over axes, `(x, dims, keepdim, *, dtype)`."""
     return lambda b, x, dims, keepdim=False, dtype=None: _reduced(b, op, _summable(b, x, dtype), dims, keepdim)
 
 
@@ -50,7 +50,7 @@ def mean_of_all(b: Builder, x: Value, dtype: DType | None = None) -> Value:
 
 
 def extremes(op: str) -> Rule:
-    """A rule for amax and amin."""
+    """Returns the rule of amax and amin."""
     return lambda b, x, dims=(), keepdim=False: _reduced(b, op, _number(b, x), dims, keepdim)
 
 
@@ -59,12 +59,12 @@ def _number(b: Builder, x: Value) -> Value:
 
 
 def extreme_of_all(op: str) -> Rule:
-    """A rule for max and min without an axis."""
+    """Returns the rule of max and min without an axis."""
     return lambda b, x: b.cast(_reduced(b, op, _number(b, x), None, False), x.known_dtype)
 
 
 def extreme_along(word: str) -> Rule:
-    """A rule for max and min along one axis: values and where they are."""
+    """Returns the rule of max and min along one axis: values and where they are."""
 
     def rule(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
         values = b.cast(_reduced(b, f"reduce_{word}", _number(b, x), dim, keepdim), x.known_dtype)
@@ -74,7 +74,7 @@ def extreme_along(word: str) -> Rule:
 
 
 def arg(op: str) -> Rule:
-    """A rule for argmax and argmin."""
+    """Returns the rule of argmax and argmin."""
 
     def rule(b: Builder, x: Value, dim: int | None = None, keepdim: bool = False) -> Value:
         number = _number(b, x)
@@ -89,9 +89,9 @@ def arg(op: str) -> Rule:
 
 
 def any_or_all(op: str) -> Rule:
-    """A rule for any ("reduce_max") and all ("reduce_min"); of nothing, any is False and all is True.
+    """Returns the rule of any ("reduce_max") and all ("reduce_min").
 
-    An empty list of axes reduces none of them, unlike those of other reductions.
+    Unlike other reductions, an empty list of axes reduces none.
     """
 
     def rule(b: Builder, x: Value, dims: Dims = None, keepdim: bool = False) -> Value:
@@ -108,7 +108,7 @@ def _correction(given: Any) -> float:
 
 
 def var_of(b: Builder, x: Value, dims: Dims, correction: Any, keepdim: bool) -> Value:
-    """The variance; the divisor is the count less `correction`."""
+    """Returns the variance; the divisor is the count less `correction`."""
     axes = b.axes(x, dims)
     count = elements(b.shape(x)[axis] for axis in axes)
     differences = b.add("sub", x, b.reduce("reduce_mean", x, axes, keepdims=True))
@@ -129,7 +129,7 @@ def var_correction(b: Builder, x: Value, dims: Dims = None, correction: Any = No
 
 
 def root(rule: Rule) -> Rule:
-    """A rule for the square root of another's result."""
+    """Returns the rule of the square root of another's result."""
     return lambda b, *args: b.add("sqrt", rule(b, *args))
 
 
@@ -138,7 +138,7 @@ def var_mean(b: Builder, x: Value, dims: Dims = None, correction: Any = None, ke
 
 
 def norm(b: Builder, x: Value, order: Any = 2, dims: Dims = None, keepdim: bool = False, dtype: Any = None) -> Value:
-    """The norm of order 1, 2, infinity, or any other, over `dims`."""
+    """Returns the norm of order 1, 2, infinity, or any other, over `dims`."""
     wide = x if dtype is None else b.cast(x, dtype)
     p = 2.0 if order is None else float(order)
     if p == 2:
@@ -160,7 +160,7 @@ def norm_scalar_opt(b: Builder, x: Value, order: Any, dims: Dims, keepdim: bool 
 
 
 def logsumexp(b: Builder, x: Value, dims: Dims, keepdim: bool = False) -> Value:
-    """m + log(sum exp(x - m)), m the largest x (0 where that is infinite)."""
+    """Returns m + log(sum exp(x - m)), where m is the largest x (0 if that is infinite)."""
     axes = b.axes(x, dims)
     largest = b.reduce("reduce_max", x, axes, keepdims=True)
     shift = b.add("where", b.add("isinf", largest), b.scalar(0, x.known_dtype), largest)
@@ -177,7 +177,7 @@ def cumsum(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
 
 
 def cumulative(op: str, neutral: float) -> Rule:
-    """A rule for products and extremes of all elements up to each: log2(n) steps, each as far as twice the one before."""
+    """Returns the rule of cumulative products and extremes: log2(n) steps over distances that double."""
 
     def rule(b: Builder, x: Value, dim: int, dtype: DType | None = None) -> Value:
         wide = x if dtype is None else b.cast(x, dtype)
@@ -204,7 +204,7 @@ def topk(b: Builder, x: Value, k: int, dim: int = -1, largest: bool = True, sort
 
 
 def kthvalue(b: Builder, x: Value, k: int, dim: int = -1, keepdim: bool = False) -> list[Value]:
-    """The k-th smallest element along `dim` (from 1), and where it is."""
+    """Returns the k-th smallest element along `dim` (from 1), and where it is."""
     axis = b.axis(x, dim)
     if not 1 <= k <= b.shape(x)[axis]:
         raise Fault(f"k is {k}, but axis {axis} has {b.shape(x)[axis]} entries")
@@ -214,7 +214,7 @@ def kthvalue(b: Builder, x: Value, k: int, dim: int = -1, keepdim: bool = False)
 
 
 def median(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]:
-    """The lower of the middle elements along `dim`, and where it is; the first NaN if there is one."""
+    """Returns the lower of the middle elements along `dim`, and where it is; the first NaN if there is one."""
     if not b.rank(x):
         return [x, b.scalar(0, dtypes.i64)]
     found = kthvalue(b, x, (b.shape(x)[b.axis(x, dim)] + 1) // 2, dim, keepdim)
@@ -230,7 +230,7 @@ def median(b: Builder, x: Value, dim: int, keepdim: bool = False) -> list[Value]
 
 
 def median_of_all(b: Builder, x: Value) -> Value:
-    """The lower of the middle elements; of nothing NaN, or the least integer."""
+    """Returns the lower of the middle elements; of nothing NaN, or the least integer."""
     dtype = x.known_dtype
     if not elements(b.shape(x)):
         return b.scalar(math.nan if dtype.is_float else np.iinfo(dtype.numpy).min, dtype)

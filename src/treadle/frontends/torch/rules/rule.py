@@ -37,7 +37,7 @@ def _category(operand: Operand) -> int:
 
 
 def common(*operands: Operand) -> DType:
-    """The dtype PyTorch computes in: tensors with axes decide, then scalars of a higher category, then numbers."""
+    """Returns PyTorch's promoted dtype: of tensors with axes, or of scalars or numbers of a higher category."""
     groups: list[list[DType]] = [[], [], []]
     for operand in operands:
         if isinstance(operand, Value):
@@ -56,7 +56,10 @@ def common(*operands: Operand) -> DType:
 
 
 def promote(first: DType, second: DType) -> DType:
-    """The type both convert to, by PyTorch's table. Raises Unsupported for the unsigned types it has no line for."""
+    """Returns the type both convert to, by PyTorch's table.
+
+    Raises Unsupported for the unsigned types it has no line for.
+    """
     if first == second:
         return first
     high, low = sorted((first, second), key=lambda dtype: (_CATEGORIES[dtype.kind], dtype.size), reverse=True)
@@ -70,14 +73,14 @@ def promote(first: DType, second: DType) -> DType:
 
 
 def value_of(b: Builder, operand: Operand, dtype: DType) -> Value:
-    """`operand` as a value of `dtype`."""
+    """Returns `operand` as a value of `dtype`."""
     if isinstance(operand, Number):
         return b.cast(operand.value, dtype)
     return b.cast(operand, dtype) if isinstance(operand, Value) else b.scalar(operand, dtype)
 
 
 def promoted(b: Builder, *operands: Operand, floating: bool = False) -> list[Value]:
-    """The operands in their common dtype; with `floating` integers become floats."""
+    """Returns the operands in their common dtype; with `floating` integers become floats."""
     dtype = common(*operands)
     if floating and not dtype.is_float:
         dtype = dtypes.f32
@@ -85,27 +88,27 @@ def promoted(b: Builder, *operands: Operand, floating: bool = False) -> list[Val
 
 
 def floating(b: Builder, x: Value) -> Value:
-    """`x`, its integers as floats."""
+    """Returns `x`, with integers converted to floats."""
     return x if x.known_dtype.is_float else b.cast(x, dtypes.f32)
 
 
 def per_axis(given: Sizes, rank: int) -> tuple[int, ...]:
-    """One number for every spatial axis."""
+    """Returns a number for each spatial axis."""
     found = (given,) * rank if isinstance(given, int) else tuple(int(number) for number in given)
     return found * rank if len(found) == 1 else found
 
 
 def with_batch(b: Builder, x: Value, rank: int) -> Value:
-    """`x` [N, C, *S] or [C, *S], S of `rank` axes, as [N, C, *S]."""
+    """Returns `x` [N, C, *S] or [C, *S], S of `rank` axes, as [N, C, *S]."""
     return x if b.rank(x) == rank + 2 else b.reshape(x, [1, *b.shape(x)])
 
 
 def batched_like(b: Builder, result: Value, x: Value) -> Value:
-    """`result` without the batch axis that `x` does not have."""
+    """Returns `result` without the batch axis if `x` has none."""
     return result if b.rank(result) == b.rank(x) else b.reshape(result, b.shape(result)[1:])
 
 
 def need_inference(training: bool) -> None:
-    """Raise Fault while training."""
+    """Raises Fault while training."""
     if training:
         raise Fault("it is in training mode; treadle runs inference: call .eval() on the module")

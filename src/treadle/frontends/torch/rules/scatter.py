@@ -13,7 +13,7 @@ _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean"
 
 
 def scatter(reduction: str) -> Rule:
-    """A rule for scatter (of a tensor or a number) and scatter_add."""
+    """Returns the rule of scatter (of a tensor or a number) and scatter_add."""
 
     def rule(b: Builder, x: Value, dim: int, index: Value, src: Operand) -> Value:
         shape = b.shape(index)
@@ -31,7 +31,7 @@ def scatter(reduction: str) -> Rule:
 def scatter_reduce(
     b: Builder, x: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool = True
 ) -> Value:
-    """x with the entries of `src` that `index` sends to a place reduced there, with x's own or without."""
+    """Returns x with the entries of `src` reduced at the positions of `index`, including x's own entries or not."""
     if reduce not in _REDUCTIONS:
         raise Fault(f"reduce must be one of {', '.join(_REDUCTIONS)}, got {reduce!r}")
     dtype, axis = x.known_dtype, b.axis(x, dim)

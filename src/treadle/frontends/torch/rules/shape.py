@@ -16,7 +16,7 @@ FARTHEST = (1 << 63) - 1
 
 
 def identity(b: Builder, x: Value, *_: Any) -> Value:  # noqa: ARG001 - every rule takes a builder
-    """x, as treadle's memory has one layout and one device."""
+    """Returns x: treadle has one memory layout and one device."""
     return x
 
 
@@ -50,7 +50,7 @@ def unflatten(b: Builder, x: Value, dim: int, sizes: Sequence[int]) -> Value:
 
 
 def squeeze(b: Builder, x: Value, dims: int | Sequence[int] | None = None) -> Value:
-    """Without the axes of size 1 among `dims`."""
+    """Removes the axes of size 1 among `dims`."""
     shape = b.shape(x)
     over = set(range(len(shape))) if dims is None else {*b.axes(x, dims)} if dims != () else set()
     return b.reshape(x, [size for axis, size in enumerate(shape) if size != 1 or axis not in over])
@@ -87,7 +87,7 @@ def permute(b: Builder, x: Value, dims: Sequence[int]) -> Value:
 
 
 def expand(b: Builder, x: Value, sizes: Sequence[int], implicit: bool = False) -> Value:  # noqa: ARG001 - the op has it
-    """Axes of size 1 repeated; -1 keeps a size."""
+    """Repeats axes of size 1; -1 keeps a size."""
     shape = b.shape(x)
     front = len(sizes) - len(shape)
     return b.expand(x, [shape[axis - front] if size == -1 else size for axis, size in enumerate(sizes)])
@@ -105,7 +105,7 @@ def repeat(b: Builder, x: Value, repeats: Sequence[int]) -> Value:
 
 
 def cat(b: Builder, tensors: Sequence[Value], dim: int = 0) -> Value:
-    """Joined along `dim`; a tensor of shape [0] counts as nothing."""
+    """Concatenates along `dim`; tensors of shape [0] are skipped."""
     dtype = common(*tensors)
     parts = [b.cast(x, dtype) for x in tensors if x.shape != (0,)] or [b.cast(tensors[0], dtype)]
     return parts[0] if len(parts) == 1 else b.add("concat", *parts, axis=b.axis(parts[0], dim))
@@ -125,7 +125,7 @@ def slice_(
 
 
 def select(b: Builder, x: Value, dim: int, index: int | Number) -> Value:
-    """One entry along `dim`, without that axis."""
+    """Returns one entry along `dim`, without that axis."""
     axis, shape = b.axis(x, dim), b.shape(x)
     if isinstance(index, Number):
         return b.add("gather", x, index.value, axis=axis)
@@ -149,7 +149,7 @@ def split_with_sizes(b: Builder, x: Value, sizes: Sequence[int], dim: int = 0) -
 
 
 def split(b: Builder, x: Value, size: int | Sequence[int], dim: int = 0) -> list[Value]:
-    """Parts of `size` entries, the last with what is left."""
+    """Splits into parts of `size` entries; the last has the remainder."""
     if not isinstance(size, int):
         return split_with_sizes(b, x, size, dim)
     total = b.shape(x)[b.axis(x, dim)]
@@ -160,7 +160,7 @@ def split(b: Builder, x: Value, size: int | Sequence[int], dim: int = 0) -> list
 
 
 def chunk(b: Builder, x: Value, chunks: int, dim: int = 0) -> list[Value]:
-    """At most `chunks` parts of one size."""
+    """Splits into at most `chunks` parts of one size."""
     total = b.shape(x)[b.axis(x, dim)]
     return split(b, x, max(1, -(-total // chunks)), dim)
 
@@ -176,7 +176,7 @@ def flip(b: Builder, x: Value, dims: Sequence[int]) -> Value:
 
 
 def roll(b: Builder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) -> Value:
-    """Entries moved along axes, those at the end to the front."""
+    """Shifts entries along axes, from the end to the front."""
     if not dims:
         return b.reshape(roll(b, b.reshape(x, [-1]), shifts, [0]), b.shape(x))
     for shift, dim in zip(shifts, dims, strict=True):
@@ -202,12 +202,12 @@ def pad(b: Builder, x: Value, pad: Sequence[int], mode: str = "constant", value:
 
 
 def padding(mode: str) -> Rule:
-    """A rule for the pads that are ops of their own."""
+    """Returns the rule of the pads that are ops of their own."""
     return lambda b, x, pad: _padded(b, x, pad, mode, 0)
 
 
 def _padded(b: Builder, x: Value, widths: Sequence[int], mode: str, value: float) -> Value:
-    """`widths` are (begin, end) of the last axis, then of the one before, ...; negative ones cut off."""
+    """Pads; `widths` are (begin, end) of the last axis, then of the one before, ...; negative ones crop."""
     rank = b.rank(x)
     if len(widths) % 2 or len(widths) > 2 * rank:
         raise Fault(f"pad must be two numbers for each of at most {rank} axes, got {list(widths)}")
@@ -222,7 +222,7 @@ def _padded(b: Builder, x: Value, widths: Sequence[int], mode: str, value: float
 
 
 def _cropped(b: Builder, x: Value, widths: Sequence[int]) -> Value:
-    """`x` without what the negative ones among `widths` cut off."""
+    """Returns `x` cropped by the negative `widths`."""
     for index, (begin, end) in enumerate(zip(widths[0::2], widths[1::2], strict=True)):
         if begin < 0 or end < 0:
             axis = b.rank(x) - 1 - index
@@ -234,7 +234,7 @@ def _cropped(b: Builder, x: Value, widths: Sequence[int]) -> Value:
 
 
 def _need_pads(shape: Sequence[int], widths: Sequence[int], mode: str) -> None:
-    """Raise Fault if an axis has too few elements to be mirrored, or to be gone round once."""
+    """Raises Fault if an axis has too few elements to be reflected, or to wrap around once."""
     for index, (begin, end) in enumerate(zip(widths[0::2], widths[1::2], strict=True)):
         axis = len(shape) - 1 - index
         if mode == "reflect" and max(begin, end) >= max(1, shape[axis]):
@@ -259,12 +259,12 @@ def pixel_unshuffle(b: Builder, x: Value, factor: int) -> Value:
 
 
 def tril_or_triu(*, upper: bool) -> Rule:
-    """A rule for tril and triu."""
+    """Returns the rule of tril and triu."""
     return lambda b, x, diagonal=0: b.add("trilu", x, b.ints([diagonal]), upper=upper)
 
 
 def meshgrid(b: Builder, tensors: Sequence[Value], indexing: str = "ij") -> list[Value]:
-    """Each tensor along an axis of its own, repeated along the others."""
+    """Returns each tensor along its own axis, repeated along the others."""
     shape = [elements(b.shape(x)) for x in tensors]
     rank, grids = len(shape), []
     for axis, x in enumerate(tensors):

@@ -1,4 +1,4 @@
-"""Attention and the encoder layer that PyTorch runs as one op each in evaluation mode."""
+"""Attention and the encoder layer that PyTorch runs as one op each in eval mode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def encoder_layer(
     mask: Value | None = None,
     mask_type: int | None = None,
 ) -> Value:
-    """x [N, T, width] -> [N, T, width]; the mask holds, or is not 0, where nothing is looked at."""
+    """Returns the layer of x [N, T, width]; positions where the mask is true are excluded."""
 
     def attend(y: Value) -> Value:
         return _attended(b, y, heads, (qkv_weight, qkv_bias, proj_weight, proj_bias), mask, mask_type)
@@ -65,11 +65,11 @@ def self_attention(
     proj_weight: Value,
     proj_bias: Value,
     mask: Value | None = None,
-    need_weights: bool = True,  # noqa: ARG001 - likewise
-    average: bool = True,  # noqa: ARG001 - likewise
+    need_weights: bool = True,  # noqa: ARG001 - part of the signature
+    average: bool = True,  # noqa: ARG001 - part of the signature
     mask_type: int | None = None,
 ) -> list[Value | None]:
-    """nn.MultiheadAttention in evaluation mode; where it is asked for the weights of attention, they cannot be read."""
+    """Implements nn.MultiheadAttention in eval mode; attention weights that it is asked for cannot be read."""
     if key is not query or value is not query:
         raise Unsupported("it attends from one tensor to another in one op; disable torch.backends.mha's fast path")
     parameters = (qkv_weight, qkv_bias, proj_weight, proj_bias)
@@ -79,7 +79,10 @@ def self_attention(
 def _attended(
     b: Builder, x: Value, heads: int, parameters: tuple[Value, ...], mask: Value | None, mask_type: int | None
 ) -> Value:
-    """Attention of x [N, T, width] to itself; parameters are weight and bias of the way in, then of the way out."""
+    """Returns the self-attention of x [N, T, width].
+
+    The parameters are weight and bias of the input projection, then of the output projection.
+    """
     batch, tokens, width = b.shape(x)
     allowed = None if mask is None else b.add("not", to_bool(b, _spread(b, mask, mask_type)))
     qkv = b.reshape(linear(b, x, *parameters[:2]), [batch, tokens, 3, heads, width // heads])
@@ -90,7 +93,7 @@ def _attended(
 
 
 def _spread(b: Builder, mask: Value, kind: int | None) -> Value:
-    """The mask [T, T] (kind 0), of keys [N, T] (1) or [N, heads, T, T] (2) as one that broadcasts to the scores."""
+    """Returns the mask [T, T] (kind 0), [N, T] of keys (1) or [N, heads, T, T] (2), reshaped to broadcast."""
     if kind == 1:
         batch, tokens = b.shape(mask)
         return b.reshape(mask, [batch, 1, 1, tokens])
