@@ -1,7 +1,7 @@
-"""TensorFlow's front door: `import treadle.compat.tensorflow as tf`.
+"""TensorFlow's public API, run by treadle: `import treadle.compat.tensorflow as tf`.
 
-Graphs, sessions, variables, control flow, Python functions and the ops that programs use, run by treadle: with thread
-settings that may change at any time, one team of threads for all sessions, and results that do not depend on them.
+It has graphs, sessions, variables, control flow, Python functions and the ops that programs use. Thread settings may change
+at any time, all sessions share one team of threads, and results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def __dir__() -> list[str]:
 
 
 def _forget_modules() -> None:
-    """Leave the names that TensorFlow has: the modules of this package are importable, but no part of the facade."""
+    """Remove the submodules of this package from its names: they can be imported, but are not part of the API."""
     for name, value in list(globals().items()):
         if isinstance(value, _ModuleType) and not name.startswith("_"):
             del globals()[name]

@@ -1,4 +1,4 @@
-"""tf.debugging: checks of values, eagerly at once and in graphs when they run."""
+"""tf.debugging: checks of values, at once or when the graph runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,24 @@ from treadle.compat.tensorflow.tensor import Tensor
 
 
 def Assert(condition: Any, data: Sequence[Any] = (), summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802
-    """Raises InvalidArgumentError with `data` unless all of `condition` holds; in a graph an operation that does so."""
-    return _must_hold(convert_to_tensor(condition), data, "assertion failed", name)
+    """Check that all elements of `condition` are true. See tf.debugging.Assert in TensorFlow's documentation.
+
+    Args:
+        condition: a boolean tensor.
+        data: texts and tensors for the error message.
+        summarize: has no effect: all elements are shown.
+        name: the name of the operation.
+
+    Returns:
+        The operation in a graph, else None.
+
+    Raises:
+        tf.errors.InvalidArgumentError: at once or in the run, if an element is false.
+    """
+    return _assert(convert_to_tensor(condition), data, "assertion failed", name)
 
 
-def _must_hold(test: Any, data: Sequence[Any], message: str, name: str | None) -> Any:
+def _assert(test: Any, data: Sequence[Any], message: str, name: str | None) -> Any:
     texts = [item for item in data if isinstance(item, str)]
     tensors = [convert_to_tensor(item) for item in data if not isinstance(item, str)]
 
@@ -30,14 +43,14 @@ def _must_hold(test: Any, data: Sequence[Any], message: str, name: str | None) -
 
 
 def comparison(op: str, sign: str) -> Callable[..., Any]:
-    """The check that x `sign` y holds element by element."""
+    """Return the check that x `sign` y holds for all elements."""
 
     def check(x: Any, y: Any, message: str | None = None, summarize: int | None = None, name: str | None = None) -> Any:
         """Raises InvalidArgumentError with `message` unless it holds; in a graph an operation that does so."""
         first = convert_to_tensor(x)
         second = convert_to_tensor(y, dtype_hint=first.dtype)
         text = f"{message or ''} Condition x {sign} y did not hold".strip()
-        found = _must_hold(call(op, first, second), [first, second], text, name or f"assert_{op}")
+        found = _assert(call(op, first, second), [first, second], text, name or f"assert_{op}")
         return found if isinstance(first, Tensor) or isinstance(second, Tensor) else None
 
     return check
@@ -54,7 +67,7 @@ CHECKS: dict[str, Callable[..., Any]] = {
 
 
 def assert_v1(check: Callable[..., Any]) -> Callable[..., Any]:
-    """TensorFlow 1's order of the arguments of a check."""
+    """Return `check` with TensorFlow 1's order of arguments."""
 
     def function(
         x: Any,

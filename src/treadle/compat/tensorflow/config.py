@@ -1,4 +1,4 @@
-"""ConfigProto, RunOptions and RunMetadata: plain records with the names of TensorFlow's messages."""
+"""ConfigProto, RunOptions and RunMetadata: records with the fields of TensorFlow's protobuf messages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = range(4)
 
 
 class Message:
-    """A record whose fields have defaults and keep their types.
+    """A record whose fields have defaults and fixed types, like a protobuf message.
 
-    Unknown fields raise ValueError where it is made and AttributeError later, values of another type TypeError, numbers
-    beyond 32 bits ValueError (64 for those of WIDE), as in protobuf.
+    Raises:
+        ValueError: an unknown field in the constructor, or an integer of more than 32 bits (64 for the fields in WIDE).
+        AttributeError: an unknown field in an assignment.
+        TypeError: a value of another type.
     """
 
     FIELDS: dict[str, Any] = {}  # noqa: RUF012 - never changed
@@ -53,12 +55,12 @@ class Message:
         object.__setattr__(self, name, value)
 
     def CopyFrom(self, other: Any) -> None:  # noqa: N802 - as in protobuf
-        """Take all fields of another message of this kind."""
+        """Copy all fields of another message of this class."""
         for name in self.FIELDS:
             object.__setattr__(self, name, copy.deepcopy(getattr(other, name)))
 
     def MergeFrom(self, other: Any) -> None:  # noqa: N802 - as in protobuf
-        """Take the fields of another message that it does not leave at their defaults; lists grow."""
+        """Take the fields of another message that differ from their defaults. Lists are extended."""
         for name, preset in self.FIELDS.items():
             mine, value = getattr(self, name), getattr(other, name)
             if isinstance(mine, Message):
@@ -89,7 +91,12 @@ def _integer(value: Any, where: str, bits: int) -> int:
 
 
 class ThreadPoolOptionProto(Message):
-    """A pool: `num_threads` (0: automatic), and a `global_name` if sessions are to share it."""
+    """A pool of threads for a session. See tf.compat.v1.ConfigProto in TensorFlow's documentation.
+
+    Args:
+        num_threads: the number of threads; 0 is automatic.
+        global_name: sessions with the same name share the pool.
+    """
 
     FIELDS = {"num_threads": 0, "global_name": ""}  # noqa: RUF012
 
@@ -107,7 +114,7 @@ class Pools(list[ThreadPoolOptionProto]):
 
 
 class GPUOptions(Message):
-    """Options for GPUs, of which treadle uses none."""
+    """Options for GPUs. They are accepted and have no effect."""
 
     FIELDS = {  # noqa: RUF012
         "per_process_gpu_memory_fraction": 0.0, "allow_growth": False, "allocator_type": "", "visible_device_list": "",
@@ -118,7 +125,7 @@ class GPUOptions(Message):
 
 
 class OptimizerOptions(Message):
-    """What TensorFlow's optimiser does; treadle always optimises graphs the same way."""
+    """Options for TensorFlow's graph optimizer. They are accepted and have no effect."""
 
     FIELDS = {  # noqa: RUF012
         "do_common_subexpression_elimination": False, "do_constant_folding": False, "do_function_inlining": False,
@@ -129,7 +136,7 @@ class OptimizerOptions(Message):
 
 
 class GraphOptions(Message):
-    """What TensorFlow does with graphs before it runs them; taken, and of no effect."""
+    """Options for TensorFlow's graph optimizer and compiler. They are accepted and have no effect."""
 
     FIELDS = {  # noqa: RUF012
         "enable_recv_scheduling": False, "optimizer_options": OptimizerOptions, "build_cost_model": 0,
@@ -139,7 +146,12 @@ class GraphOptions(Message):
 
 
 class Experimental(Message):
-    """`executor_type` "SINGLE_THREADED_EXECUTOR" runs one op at a time in the calling thread; the rest has no effect."""
+    """Experimental options of a session.
+
+    Args:
+        executor_type: "SINGLE_THREADED_EXECUTOR" runs one op at a time in the calling thread. The other fields are accepted and
+            have no effect.
+    """
 
     FIELDS = {  # noqa: RUF012
         "executor_type": "", "collective_group_leader": "", "recv_buf_max_chunk": 0, "use_numa_affinity": False,
@@ -152,7 +164,27 @@ class Experimental(Message):
 
 
 class ConfigProto(Message):
-    """How a session runs. 0 threads: automatic. Of the fields without a word in the guide any value is taken, to no effect."""
+    """The configuration of a session. See tf.compat.v1.ConfigProto in TensorFlow's documentation.
+
+    Args:
+        intra_op_parallelism_threads: the largest number of workers that share one op; 0 is automatic. The first session of a
+            process sets it for the process, unless the session has pools of its own.
+        inter_op_parallelism_threads: the largest number of independent ops in progress; 0 is automatic. Negative: one op at a
+            time, started by the calling thread.
+        use_per_session_threads: give the session a team of its own.
+        session_inter_op_thread_pool: teams for the session, among which RunOptions choose.
+        device_count: the number of logical CPUs, as {"CPU": n}. They are names for the same team.
+        allow_soft_placement: run ops on the first CPU whose device does not exist.
+        log_device_placement: write the device of each op to stderr when it is first run.
+        operation_timeout_in_ms: the timeout of runs in milliseconds; 0 for none.
+        experimental: see Experimental.
+
+        All other fields are accepted and have no effect.
+
+    Raises:
+        ValueError: an unknown field or a number out of range.
+        TypeError: a value of another type.
+    """
 
     FIELDS = {  # noqa: RUF012
         "intra_op_parallelism_threads": 0,
@@ -187,7 +219,15 @@ class ConfigProto(Message):
 
 
 class RunOptions(Message):
-    """How one run goes: its timeout, its trace, and which of the session's pools it uses (-1: the calling thread)."""
+    """Options of one run. See tf.compat.v1.RunOptions in TensorFlow's documentation.
+
+    Args:
+        timeout_in_ms: the timeout in milliseconds; 0 for that of the session.
+        trace_level: anything but NO_TRACE records the run in RunMetadata.step_stats.
+        inter_op_thread_pool: the index of the session's pool to run in; -1 runs one op at a time in the calling thread.
+
+        All other fields are accepted and have no effect.
+    """
 
     FIELDS = {  # noqa: RUF012
         "timeout_in_ms": 0, "trace_level": NO_TRACE, "inter_op_thread_pool": 0, "output_partition_graphs": False,
@@ -203,7 +243,7 @@ class RunOptions(Message):
 
 @dataclass(slots=True)
 class NodeExecStats:
-    """One worker's part in one op: when, in micro- and nanoseconds, and on which thread (as the system numbers them)."""
+    """One worker's part in one op: times in micro- and nanoseconds, and the thread id of the operating system."""
 
     node_name: str
     timeline_label: str
@@ -232,14 +272,14 @@ class DeviceStepStats:
 
 @dataclass(slots=True)
 class StepStats:
-    """What a traced run did."""
+    """The ops of a traced run, by device."""
 
     dev_stats: list[DeviceStepStats] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class RunMetadata:
-    """Filled by a run whose options ask for a trace."""
+    """What a run with a trace level records. See tf.compat.v1.RunMetadata in TensorFlow's documentation."""
 
     step_stats: StepStats = field(default_factory=StepStats)
     partition_graphs: list[Any] = field(default_factory=list)

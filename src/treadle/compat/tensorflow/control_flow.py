@@ -1,4 +1,4 @@
-"""Ordering, branches and loops. Branches and loops run from Python, each of their parts compiled."""
+"""Control dependencies, branches and loops. Python drives branches and loops; each of their parts is compiled."""
 
 from __future__ import annotations
 
@@ -25,13 +25,27 @@ from treadle.ops.op import Array
 
 
 def control_dependencies(control_inputs: Sequence[Any] | None) -> AbstractContextManager[None]:
-    """Ops made in the block run after these; eagerly everything runs in order anyway."""
+    """Run the ops of the block after these. See tf.control_dependencies in TensorFlow's documentation.
+
+    Eagerly it has no effect, since ops run in program order.
+
+    Args:
+        control_inputs: operations, tensors or variables; None clears the dependencies of blocks around it.
+    """
     graph = context.current_graph()
     return nullcontext() if graph is None else graph.control_dependencies(control_inputs)
 
 
 def group(*inputs: Any, name: str | None = None) -> Any:
-    """An operation that is done when all of `inputs` are; None eagerly, where they are done already."""
+    """Return an operation that depends on all `inputs`. See tf.group in TensorFlow's documentation.
+
+    Args:
+        *inputs: operations, tensors, variables, or structures of these.
+        name: the name of the operation.
+
+    Returns:
+        The operation; None eagerly.
+    """
     graph = context.current_graph()
     before = [op for op in map(operation_of, nest.flatten(list(inputs))) if op is not None]
     if graph is None:
@@ -44,12 +58,12 @@ def group(*inputs: Any, name: str | None = None) -> Any:
 
 
 def no_op(name: str | None = None) -> Any:
-    """An operation that does nothing."""
+    """Return an operation that does nothing; None eagerly. See tf.no_op in TensorFlow's documentation."""
     return group(name=name or "NoOp")
 
 
 def tuple_(tensors: Sequence[Any], name: str | None = None) -> list[Any]:
-    """The tensors, each there only when all are."""
+    """Return the tensors, each available only when all are. See tf.tuple in TensorFlow's documentation."""
     if context.current_graph() is None:
         return list(tensors)
     with control_dependencies(tensors):
@@ -62,7 +76,21 @@ def cond(
     false_fn: Callable[[], Any] | None = None,
     name: str | None = None,
 ) -> Any:
-    """true_fn() if `pred` holds, else false_fn(); only the one taken runs. Both must give the same structure."""
+    """Call one of two functions, chosen by a tensor. See tf.cond in TensorFlow's documentation.
+
+    Args:
+        pred: a boolean scalar.
+        true_fn: the function for True, without arguments.
+        false_fn: the function for False, without arguments.
+        name: the name of the operation.
+
+    Returns:
+        The results of the function that runs, in its structure. In a graph both functions are traced, and must return the same
+        structure and dtypes.
+
+    Raises:
+        TypeError: a missing function, a Python bool in a graph, or functions with different results.
+    """
     if true_fn is None or false_fn is None:
         raise TypeError("cond(): wanted 'true_fn' and 'false_fn'")
     graph = context.current_graph()
@@ -105,7 +133,7 @@ def cond_v1(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """cond with TensorFlow 1's names of the functions. A list of one tensor stays one, as in TensorFlow 2's graphs."""
+    """cond with TensorFlow 1's names of the functions. A list of one tensor stays a list. See tf.compat.v1.cond in TensorFlow's documentation."""
     return cond(pred, true_fn or fn1, false_fn or fn2, name)
 
 
@@ -116,7 +144,18 @@ def case(
     strict: bool = False,
     name: str | None = None,
 ) -> Any:
-    """What the function of the first predicate gives that holds; `default` if none does, without it the last function."""
+    """Call the function of the first true predicate. See tf.case in TensorFlow's documentation.
+
+    Args:
+        pred_fn_pairs: pairs of a boolean scalar and a function, or a dict of them.
+        default: the function if no predicate is true; None for the last function.
+        exclusive: has no effect: it is not checked that only one predicate is true.
+        strict: has no effect.
+        name: has no effect.
+
+    Raises:
+        ValueError: there are no pairs.
+    """
     pairs = list(pred_fn_pairs.items() if isinstance(pred_fn_pairs, dict) else pred_fn_pairs)
     if not pairs:
         raise ValueError("case(): wanted at least one pair of a predicate and a function")
@@ -131,7 +170,14 @@ def case(
 def switch_case(
     branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str | None = None
 ) -> Any:
-    """What the function number `branch_index` gives; `default` (without it the last one) if there is none."""
+    """Call the function with the number `branch_index`. See tf.switch_case in TensorFlow's documentation.
+
+    Args:
+        branch_index: an integer scalar.
+        branch_fns: functions, or a dict of functions by number.
+        default: the function for other numbers; None for the one with the largest number.
+        name: has no effect.
+    """
     functions = dict(branch_fns.items() if isinstance(branch_fns, dict) else enumerate(branch_fns))
     index = convert_to_tensor(branch_index)
     last = default or functions[max(functions)]
@@ -150,9 +196,9 @@ def while_loop_v1(
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """TensorFlow 1's while_loop: a single loop variable comes as itself, unless `return_same_structure`.
+    """while_loop with TensorFlow 1's order of parameters: `name` before `maximum_iterations`. See tf.compat.v1.while_loop in TensorFlow's documentation.
 
-    The parameters are in TensorFlow 1's order: `name` comes before `maximum_iterations`.
+    A single loop variable is returned without a list, unless `return_same_structure`.
     """
     found = while_loop(cond, body, loop_vars, shape_invariants, maximum_iterations=maximum_iterations, name=name)
     return found[0] if len(found) == 1 and not return_same_structure else found
@@ -169,7 +215,26 @@ def while_loop(
     maximum_iterations: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Repeat loop_vars = body(*loop_vars) while cond(*loop_vars) holds; returns the last loop_vars."""
+    """Repeat `loop_vars = body(*loop_vars)` while `cond(*loop_vars)`. See tf.while_loop in TensorFlow's documentation.
+
+    Args:
+        cond: returns a boolean scalar.
+        body: returns the next values, in the structure of `loop_vars`.
+        loop_vars: the initial values.
+        shape_invariants: shapes of the variables with None for dimensions that may change; None: no shape changes.
+        parallel_iterations: has no effect: iterations run one after the other.
+        back_prop: has no effect.
+        swap_memory: has no effect.
+        maximum_iterations: the largest number of iterations; an int or an integer scalar.
+        name: the name of the operation.
+
+    Returns:
+        The last values, in the structure of `loop_vars`.
+
+    Raises:
+        ValueError: the body returns another number of tensors, or a shape that the invariants do not allow.
+        TypeError: the body returns another dtype.
+    """
     if isinstance(maximum_iterations, Tensor) and constant_value(maximum_iterations) is None:
         return _loop_with_symbolic_limit(cond, body, loop_vars, shape_invariants, maximum_iterations, name)
     given = [convert_to_tensor(leaf) for leaf in nest.flatten(loop_vars)]
@@ -200,9 +265,9 @@ def while_loop(
 
 
 def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
-    """The loop: its variables come before what its test and its step read from outside.
+    """Return the Python function of a loop, whose operands are the variables, then the captures of test and body.
 
-    A test without effects is computed by the step before it, and items of lists are read and written by the loop.
+    A test without side effects is computed together with the body before it. The loop reads and writes the items of lists.
     """
     count, tested = len(step.graph.results), len(test.captured)
     if not test.graph.effects():
@@ -242,7 +307,7 @@ def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], lim
 def _loop_with_symbolic_limit(
     cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shapes: Any, most: Tensor, name: str | None
 ) -> Any:
-    """while_loop with a number of iterations that a run tells: it counts them itself."""
+    """while_loop with a limit that only the run knows: the loop counts its iterations in a variable."""
     zero = call("zeros_like", most)
     counted = None if shapes is None else (TensorShape([]), shapes)
     return while_loop(
@@ -288,7 +353,7 @@ def _shapes(structure: Any) -> list[TensorShape]:
 
 
 def _structured_outputs(structure: Any, op: Operation) -> Any:
-    """The outputs of `op` in the form in which the function returned them."""
+    """Return the outputs of `op` in the structure that the function returned."""
     leaves = nest.flatten(structure)
     outputs = iter(op.outputs)
     return nest.pack_sequence_as(

@@ -1,4 +1,4 @@
-"""tf.function: Python functions traced to graphs, one for each combination of dtypes, shapes and Python values."""
+"""tf.function: Python functions traced to graphs, one graph for each signature."""
 
 from __future__ import annotations
 
@@ -33,41 +33,50 @@ _process = _Process()
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Let every tf.function run as plain Python, op by op, to look for mistakes in it."""
+    """Run every tf.function as plain Python, op by op, for debugging. See tf.config.run_functions_eagerly in TensorFlow's documentation."""
     _process.run_eagerly = bool(run_eagerly)
 
 
 def functions_run_eagerly() -> bool:
-    """Whether every tf.function runs as plain Python."""
+    """Return whether every tf.function runs as plain Python. See tf.config.functions_run_eagerly in TensorFlow's documentation."""
     return _process.run_eagerly
 
 
 class ConcreteFunction:
-    """A function traced for arguments of certain dtypes and shapes: call it with such tensors."""
+    """A function traced for one signature; call it with tensors of these dtypes and shapes."""
 
     def __init__(self, graph: FuncGraph, program: Program, name: str) -> None:
         self.graph = graph
         self.name = name
         self._program = program
-        self._referenced: list[Any] = []  # what the key of the trace names by identity
+        self._referenced: list[Any] = []  # objects whose ids are in the signature
 
     @property
     def inputs(self) -> list[Tensor]:
-        """The tensors of the graph that stand for the arguments."""
+        """The placeholders of the arguments."""
         return list(self.graph.parameters)
 
     @property
     def outputs(self) -> list[Tensor]:
-        """The tensors of the graph that are returned."""
+        """The results, as tensors of the graph."""
         return list(self.graph.results)
 
     @property
     def structured_outputs(self) -> Any:
-        """The outputs in the form in which the function returns them."""
+        """The results in the structure that the function returns."""
         return self.graph.structure
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results for these tensors. Raises TypeError or ValueError if they do not fit those it was traced for."""
+        """Run the function.
+
+        Returns:
+            Eager tensors in the structure that the function returns.
+
+        Raises:
+            TypeError: a wrong number of tensors, or a value that cannot be converted.
+            ValueError: a tensor of another dtype or shape.
+            tf.errors.OpError: the run failed.
+        """
         leaves = nest.flatten((args, kwargs))
         if len(leaves) != len(self.graph.parameters):
             raise TypeError(f"{self.name} takes {len(self.graph.parameters)} tensors, got {len(leaves)}")
@@ -75,7 +84,7 @@ class ConcreteFunction:
         return self.run([np.asarray(tensor) for tensor in given])
 
     def run(self, arrays: list[Any]) -> Any:
-        """The results for arrays of the tensors."""
+        """Return the results for the arrays of the arguments."""
         for parameter, array in zip(self.graph.parameters, arrays, strict=True):
             if not parameter.shape.is_compatible_with(array.shape):
                 raise ValueError(
@@ -94,10 +103,11 @@ class ConcreteFunction:
 
 
 class Function:
-    """A function that runs as a graph. Called while a graph is built, it becomes part of that graph.
+    """A Python function that runs as a graph. See tf.function in TensorFlow's documentation.
 
-    Python code runs once, while tracing; with `autograph`, `if`, `while` and `for` over tensors become part of the graph.
-    Variables may be made while it is traced for the first time.
+    The Python code runs while the function is traced, once for each signature. With `autograph`, `if`, `while` and `for` over
+    tensors become parts of the graph. Variables may be created in the first trace only. Called while a graph is built, the
+    function becomes part of that graph.
     """
 
     def __init__(self, function: Callable[..., Any], input_signature: Any = None, *, autograph: bool = True) -> None:
@@ -115,7 +125,7 @@ class Function:
         self._lock = forking.lock()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        """As a method: a function of its own for each instance, which it does not keep alive."""
+        """Return the function of an instance, which has its own traces and does not keep the instance alive."""
         if instance is None:
             return self
         key = id(instance)
@@ -128,11 +138,20 @@ class Function:
         return self._bound[key]
 
     def _self_argument(self) -> tuple[Any, ...]:
-        """What comes before the arguments: the instance whose method it is."""
+        """Return the instance as a tuple, empty if the function is not a method."""
         return () if self._owner is None else (self._owner(),)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results, as eager tensors in the form in which the function returns them."""
+        """Run the function, tracing it first for a new signature.
+
+        Returns:
+            Eager tensors in the structure that the function returns.
+
+        Raises:
+            TypeError: arguments that do not fit the function or its input signature.
+            ValueError: the code cannot become a graph; the error names file, function and line.
+            tf.errors.OpError: the run failed.
+        """
         leaves = nest.flatten((args, kwargs))
         if context.current_graph() is not None or any(isinstance(leaf, Tensor) for leaf in leaves):
             return self._traceable()(*self._self_argument(), *args, **kwargs)
@@ -143,17 +162,20 @@ class Function:
         return self._trace(structure, given).run(arrays)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The function traced for these arguments, of which any may be a TensorSpec; none: for the input signature."""
+        """Return the function traced for these arguments, of which any may be a TensorSpec.
+
+        Without arguments it is traced for the input signature.
+        """
         if self.input_signature is not None and not args and not kwargs:
             return self._trace((self.input_signature, {}), nest.flatten(self.input_signature))
         return self._trace(*self._arguments(args, kwargs))
 
     def experimental_get_tracing_count(self) -> int:
-        """How often the function has been traced."""
+        """Return how often the function has been traced."""
         return self._traces
 
     def _arguments(self, args: Any, kwargs: Any) -> tuple[Any, list[Any]]:
-        """Arguments in one form however they were given, and their leaves, arrays as tensors.
+        """Return the arguments in a canonical structure, and its leaves with arrays as tensors.
 
         Raises TypeError for arguments that do not fit the function or its input signature.
         """
@@ -171,7 +193,7 @@ class Function:
         return (self.input_signature, {}), [_cast(*pair) for pair in zip(leaves, specs, strict=True)]
 
     def _traceable(self) -> Callable[..., Any]:
-        """The function as it is traced."""
+        """Return the function to trace, rewritten by autograph."""
         with self._lock:
             if self._converted is None:
                 self._converted = convert(self.python_function) if self._autograph else self.python_function
@@ -185,7 +207,7 @@ class Function:
                 found = self._trace_graph(structure, specs, may_create_variables=not self._traced)
                 if found.graph.created_variables:
                     found = self._trace_graph(structure, specs, may_create_variables=False)
-                found._referenced = list(leaves)  # noqa: SLF001 - its own
+                found._referenced = list(leaves)  # noqa: SLF001 - it was created here
                 self._traced[key] = found
             return self._traced[key]
 
@@ -216,7 +238,7 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature | None:
 
 
 def _cast(leaf: Any, spec: TensorSpec) -> Any:
-    """An argument as a tensor that `spec` describes. Raises TypeError."""
+    """Convert an argument to a tensor that `spec` describes. Raises TypeError if that is impossible."""
     if isinstance(leaf, TensorSpec):
         return leaf
     try:
@@ -233,7 +255,7 @@ def _is_operation(leaf: Any) -> bool:
 
 
 def _key(leaf: Any) -> Any:
-    """What of an argument decides whether a trace fits: dtype and shape, or a Python value (by identity if it must be)."""
+    """Return the part of a signature for one argument: dtype and shape, or a Python value (by identity if not hashable)."""
     if isinstance(leaf, (EagerTensor, TensorSpec)):
         return leaf.dtype.name, leaf.shape
     try:
@@ -246,7 +268,23 @@ def _key(leaf: Any) -> Any:
 def function(
     func: Callable[..., Any] | None = None, input_signature: Any = None, autograph: bool = True, **_: Any
 ) -> Any:
-    """Let `func` run as a graph; also as a decorator with arguments."""
+    """Turn `func` into a function that runs as a graph. It is also a decorator with arguments. See tf.function in TensorFlow's documentation.
+
+    Args:
+        func: the Python function; None when used as a decorator with arguments.
+        input_signature: TensorSpecs of the arguments, for a single trace; None to trace for each signature.
+        autograph: rewrite `if`, `while`, `for` and boolean operators over tensors. False leaves them to Python.
+
+        Other arguments are accepted and have no effect.
+
+    Returns:
+        A Function, or a decorator if `func` is None.
+
+    Example:
+        @tf.function
+        def step(x):
+            return tf.reduce_sum(x * x) if tf.rank(x) > 0 else x
+    """
     if func is None:
         return lambda later: Function(later, input_signature, autograph=autograph)
     return Function(func, input_signature, autograph=autograph)

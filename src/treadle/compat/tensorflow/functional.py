@@ -27,10 +27,24 @@ def map_fn(
     name: str | None = None,
     fn_output_signature: Any = None,
 ) -> Any:
-    """fn of each row of `elems` (rows of several tensors in the form of `elems`), stacked.
+    """Apply `fn` to each row of `elems` and stack the results. See tf.map_fn in TensorFlow's documentation.
 
-    `fn_output_signature` says what fn returns, dtypes or TensorSpecs in its form; without it, it is like its argument. Raises
-    TypeError for something that is no function, ValueError for tensors of different lengths or another form.
+    Args:
+        fn: the function of a row, or of rows in the structure of `elems`.
+        elems: a tensor, or a structure of tensors of equal length.
+        dtype: the former name of `fn_output_signature`.
+        infer_shape: whether all results of `fn` have the same shape.
+        name: the prefix of the operations.
+        fn_output_signature: what `fn` returns: dtypes or TensorSpecs in its structure; None for the dtypes of `elems`.
+
+        parallel_iterations, back_prop and swap_memory have no effect.
+
+    Returns:
+        Tensors [n, ...] in the structure that `fn` returns.
+
+    Raises:
+        TypeError: `fn` is not callable.
+        ValueError: tensors of different lengths, scalars, or results of another structure.
     """
     rows = _Rows("map_fn", fn, elems)
     wanted = dtype if fn_output_signature is None else fn_output_signature
@@ -61,10 +75,24 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """All values of `accumulator = fn(accumulator, row)` over the rows of `elems`, stacked.
+    """Stack all values of `accumulator = fn(accumulator, row)` over the rows of `elems`. See tf.scan in TensorFlow's documentation.
 
-    The accumulator begins as `initializer`, without it as the first row, which is then the first value. With `reverse` rows
-    are taken from the last to the first; values stand where their row stands.
+    Args:
+        fn: the function of the accumulator and a row.
+        elems: a tensor, or a structure of tensors of equal length.
+        initializer: the initial accumulator; None for the first row, which is then the first value.
+        infer_shape: whether all accumulators have the same shape.
+        reverse: take the rows from last to first. The value of a row keeps its index.
+        name: the prefix of the operations.
+
+        parallel_iterations, back_prop and swap_memory have no effect.
+
+    Returns:
+        Tensors [n, ...] in the structure of the accumulator.
+
+    Raises:
+        TypeError: `fn` is not callable.
+        ValueError: tensors of different lengths, scalars, or results of another structure.
     """
     rows = _Rows("scan", fn, elems)
     with rows.scope(name or "scan"):
@@ -95,7 +123,15 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from the first to the last."""
+    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from first to last. See tf.foldl in TensorFlow's documentation.
+
+    Args:
+        fn: the function of the accumulator and a row.
+        elems: a tensor, or a structure of tensors of equal length.
+        initializer: the initial accumulator; None for the first row.
+
+        parallel_iterations, back_prop and swap_memory have no effect.
+    """
     return _folded("foldl", fn, elems, initializer, name, reverse=False)
 
 
@@ -108,7 +144,15 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """The last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from the last to the first."""
+    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from last to first. See tf.foldr in TensorFlow's documentation.
+
+    Args:
+        fn: the function of the accumulator and a row.
+        elems: a tensor, or a structure of tensors of equal length.
+        initializer: the initial accumulator; None for the first row.
+
+        parallel_iterations, back_prop and swap_memory have no effect.
+    """
     return _folded("foldr", fn, elems, initializer, name, reverse=True)
 
 
@@ -128,7 +172,7 @@ def _folded(
 
 
 class _Rows:
-    """The rows of tensors of equal length, in the form in which they were given."""
+    """The rows of tensors of equal length, in the structure of the argument."""
 
     def __init__(self, op: str, fn: Any, elems: Any) -> None:
         if not callable(fn):
@@ -149,7 +193,7 @@ class _Rows:
         self._arrays: list[TensorArray] = []
 
     def scope(self, name: str) -> ExitStack:
-        """Where the ops go and what their names begin with. The tensors become arrays in it."""
+        """Enter the graph and name scope of the ops, and turn the tensors into TensorArrays there."""
         stack = ExitStack()
         if self._graph is not None:
             if context.current_graph() is None:
@@ -161,20 +205,21 @@ class _Rows:
         return stack
 
     def row(self, place: Any) -> Any:
-        """The rows at one place, in the form of what was given."""
+        """Return the rows at one index, in the structure of the argument."""
         found = [array.read(place) for array in self._arrays]
         return found[0] if self._form is None else nest.pack_sequence_as(self._form, found)
 
     def start_fold(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:
-        """How a fold begins: where the row stands that is its first value (None: that is `initializer`), the value, and what
-        tells the place of the next row from how many are done."""
+        """Return how a fold starts: the index of the row that is the initial value (None if `initializer` is), the initial value,
+        and a function from the number of rows done to the index of the next row.
+        """
         last = self.count - 1
         start = (last if reverse else convert_to_tensor(0)) if initializer is None else None
         first = self.row(start) if start is not None else nest.map_structure(convert_to_tensor, initializer)
         return start, first, lambda done: last - done if reverse else done
 
     def stack(self, array: TensorArray, shape: TensorShape) -> Any:
-        """All of an array that has as many elements as there are rows, each of this shape as far as it is known."""
+        """Stack an array of as many elements as there are rows, each of this shape as far as it is known."""
         found = array.shaped(shape).stack()
         if isinstance(found, Tensor):
             found.set_shape(TensorShape(None if shape.dims is None else [self._length, *shape.dims]))
@@ -198,7 +243,7 @@ def _dtype_of(leaf: Any) -> DType:
 
 
 def _leaves(op: str, found: Any, form: Any) -> list[Any]:
-    """What fn returned, as tensors. Raises ValueError for another form than it must have."""
+    """Convert what `fn` returned to tensors. Raises ValueError for another structure."""
     if nest.structure_of(found) != nest.structure_of(form):
         raise ValueError(f"{op}: fn must return values of the form of {form!r}, got {found!r}")
     return [convert_to_tensor(leaf) for leaf in nest.flatten(found)]

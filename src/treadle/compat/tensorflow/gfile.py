@@ -1,4 +1,4 @@
-"""tf.io.gfile.GFile, by which programs read files of graphs."""
+"""tf.io.gfile.GFile, with which programs read graph files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class GFile:
-    """A file, opened as TensorFlow's users do: `with tf.io.gfile.GFile(path, "rb") as file: file.read()`."""
+    """A file, opened as with open(): `with tf.io.gfile.GFile(path, "rb") as file: file.read()`. See tf.io.gfile.GFile in TensorFlow's documentation."""
 
     def __init__(self, name: Any, mode: str = "r") -> None:
         text = {} if "b" in mode else {"encoding": "utf-8"}
@@ -16,19 +16,19 @@ class GFile:
         self.mode = mode
 
     def read(self, n: int = -1) -> Any:
-        """At most n bytes or characters; all that is left for -1."""
+        """Read at most `n` bytes or characters; all that remain for -1."""
         return self._file.read(n)
 
     def write(self, file_content: Any) -> None:
-        """Append to what was written."""
+        """Append to the file."""
         self._file.write(file_content)
 
     def size(self) -> int:
-        """The bytes of the file."""
+        """Return the size of the file in bytes."""
         return os.stat(self.name).st_size  # noqa: PTH116 - the name may be bytes
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()
 
     def __iter__(self) -> Any:

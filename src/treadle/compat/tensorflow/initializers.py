@@ -1,4 +1,4 @@
-"""Initialisers of variables: called with a shape and a dtype, they give the first value."""
+"""Initializers of variables: functions of shape and dtype that return the initial value."""
 
 from __future__ import annotations
 
@@ -11,23 +11,29 @@ from treadle.compat.tensorflow.dispatch import call
 
 
 class Initializer:
-    """Base: `initializer(shape, dtype)` gives a tensor."""
+    """Base class: `initializer(shape, dtype)` returns a tensor."""
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
         raise NotImplementedError
 
 
 class Zeros(Initializer):
+    """Returns zeros. See tf.zeros_initializer in TensorFlow's documentation."""
+
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
         return call("zeros", shape, dtype)
 
 
 class Ones(Initializer):
+    """Returns ones. See tf.ones_initializer in TensorFlow's documentation."""
+
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
         return call("ones", shape, dtype)
 
 
 class Constant(Initializer):
+    """Returns a constant. See tf.constant_initializer in TensorFlow's documentation."""
+
     def __init__(self, value: Any = 0) -> None:
         self.value = value
 
@@ -36,6 +42,8 @@ class Constant(Initializer):
 
 
 class RandomNormal(Initializer):
+    """Returns random.normal. See tf.random_normal_initializer in TensorFlow's documentation."""
+
     def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
         self.mean, self.stddev, self.seed = mean, stddev, seed
 
@@ -44,11 +52,15 @@ class RandomNormal(Initializer):
 
 
 class TruncatedNormal(RandomNormal):
+    """Returns random.truncated_normal. See tf.compat.v1.truncated_normal_initializer in TensorFlow's documentation."""
+
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
         return random.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
 class RandomUniform(Initializer):
+    """Returns random.uniform. See tf.random_uniform_initializer in TensorFlow's documentation."""
+
     def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
         self.minval, self.maxval, self.seed = minval, maxval, seed
 
@@ -57,7 +69,7 @@ class RandomUniform(Initializer):
 
 
 class GlorotUniform(Initializer):
-    """Uniform over [-l, l], l = sqrt(6 / (fan in + fan out))."""
+    """Returns uniform numbers in [-l, l], l = sqrt(6 / (fan in + fan out)). See tf.compat.v1.glorot_uniform_initializer in TensorFlow's documentation."""
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = seed

@@ -1,4 +1,4 @@
-"""tf.autograph.experimental.set_loop_options: what a loop over a tensor may be told from inside it."""
+"""tf.autograph.experimental.set_loop_options, which a loop over a tensor calls in its body."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treadle.compat.tensorflow.shape import TensorShape
 
 @dataclass(slots=True)
 class LoopOptions:
-    """The (tensor, shape) pairs whose shape may change, and the most iterations (None: any number)."""
+    """The tensors with shape invariants, and the largest number of iterations (None for no limit)."""
 
     shapes: list[tuple[Any, TensorShape]] = field(default_factory=list)
     maximum_iterations: Any = None
@@ -29,7 +29,7 @@ _local = _Local()
 
 @contextmanager
 def collect_options() -> Iterator[LoopOptions]:
-    """What the body of a loop that is traced in the block asks for."""
+    """Collect the options that the body of a loop sets while it is traced in the block."""
     _local.loops.append(LoopOptions())
     try:
         yield _local.loops[-1]
@@ -43,7 +43,14 @@ def set_loop_options(
     maximum_iterations: Any = None,
     shape_invariants: Any = None,
 ) -> None:
-    """Inside a loop of a tf.function: shapes of its variables that may change, and how often it runs at most."""
+    """Set options of the loop around the call. See tf.autograph.experimental.set_loop_options in TensorFlow's documentation.
+
+    Args:
+        parallel_iterations: has no effect.
+        swap_memory: has no effect.
+        maximum_iterations: the largest number of iterations.
+        shape_invariants: pairs of a loop variable and its shape, with None for dimensions that may change.
+    """
     if _local.loops:
         loop = _local.loops[-1]
         loop.shapes += [(tensor, TensorShape(shape)) for tensor, shape in shape_invariants or ()]
@@ -51,6 +58,6 @@ def set_loop_options(
 
 
 def invariant(value: Any, options: LoopOptions) -> TensorShape:
-    """The shape that a loop variable which begins as `value` has all along."""
+    """Return the shape that a loop variable with the initial value `value` has in all iterations."""
     found = next((shape for tensor, shape in options.shapes if tensor is value), None)
     return TensorShape(getattr(value, "shape", ())) if found is None else found

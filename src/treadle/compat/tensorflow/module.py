@@ -9,7 +9,7 @@ from treadle.compat.tensorflow.variable import Variable
 
 
 class Module:
-    """Base of objects with variables in their attributes, in lists and dictionaries of these, and in modules among them."""
+    """An object with variables in its attributes, in lists and dictionaries of these, and in submodules. See tf.Module in TensorFlow's documentation."""
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or type(self).__name__.lower()
@@ -20,27 +20,27 @@ class Module:
 
     @property
     def variables(self) -> tuple[Variable, ...]:
-        """All its variables, in the order of the names of its attributes."""
-        return tuple(item for item in self._parts() if isinstance(item, Variable))
+        """All variables, in the order of the names of the attributes."""
+        return tuple(item for item in self._members() if isinstance(item, Variable))
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
-        """Those of them that are not said to stay as they are."""
+        """The trainable variables."""
         return tuple(variable for variable in self.variables if variable.trainable)
 
     @property
     def submodules(self) -> tuple[Module, ...]:
-        """The modules inside it."""
-        return tuple(item for item in self._parts() if isinstance(item, Module))
+        """The modules inside it, at any depth."""
+        return tuple(item for item in self._members() if isinstance(item, Module))
 
-    def _parts(self) -> list[Any]:
+    def _members(self) -> list[Any]:
         found: dict[int, Any] = {}
-        open_: list[Any] = [self]
-        while open_:
-            inner = [item for name, value in sorted(vars(open_.pop(0)).items()) for item in _items(value)]
-            fresh = [item for item in inner if id(item) not in found and item is not self]
-            found.update((id(item), item) for item in fresh)
-            open_ += [item for item in fresh if isinstance(item, Module)]
+        pending: list[Any] = [self]
+        while pending:
+            inner = [item for name, value in sorted(vars(pending.pop(0)).items()) for item in _items(value)]
+            new = [item for item in inner if id(item) not in found and item is not self]
+            found.update((id(item), item) for item in new)
+            pending += [item for item in new if isinstance(item, Module)]
         return list(found.values())
 
 

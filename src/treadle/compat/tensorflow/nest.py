@@ -1,4 +1,4 @@
-"""Structures of lists, tuples and dictionaries, as fetches and loop variables come in."""
+"""Structures: nested lists, tuples and dictionaries of leaves."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 
 class Composite:
-    """What is made of tensors, its `parts`, which are its leaves: a TensorArray."""
+    """An object that consists of tensors, which are its leaves, such as a TensorArray."""
 
     def parts(self) -> list[Any]:
-        """The tensors it is made of."""
+        """Return the tensors it consists of."""
         raise NotImplementedError
 
     def with_parts(self, parts: Sequence[Any]) -> Any:
-        """The same with other tensors."""
+        """Return the same object with other tensors."""
         raise NotImplementedError
 
 
 def flatten(structure: Any) -> list[Any]:
-    """The leaves of `structure`, dictionaries in the order of their sorted keys. None is a leaf."""
+    """Return the leaves of a structure, dictionaries in sorted order of their keys. None is a leaf. See tf.nest.flatten in TensorFlow's documentation."""
     if isinstance(structure, Composite):
         return structure.parts()
     if isinstance(structure, Mapping):
@@ -30,7 +30,7 @@ def flatten(structure: Any) -> list[Any]:
 
 
 def flatten_up_to(shallow: Any, structure: Any) -> list[Any]:
-    """The parts of `structure` that stand where `shallow` has leaves. Raises TypeError if it has not its form."""
+    """Return the parts of `structure` at the leaves of `shallow`. Raises TypeError if the structures do not match."""
     if not is_nested(shallow):
         return [structure]
     if not is_nested(structure) or len(shallow) != len(structure):
@@ -40,7 +40,7 @@ def flatten_up_to(shallow: Any, structure: Any) -> list[Any]:
 
 
 def structure_of(structure: Any) -> Any:
-    """What `structure` is without its leaves, as something to compare."""
+    """Return a structure without its leaves, for comparisons."""
     if isinstance(structure, Mapping):
         keys = _keys(structure)
         return type(structure), tuple(keys), tuple(structure_of(structure[key]) for key in keys)
@@ -50,19 +50,32 @@ def structure_of(structure: Any) -> Any:
 
 
 def map_structure(func: Callable[..., Any], *structures: Any) -> Any:
-    """`func` of the leaves of structures of one form, in that form. Raises ValueError if their forms differ."""
+    """Apply `func` to the leaves of structures. See tf.nest.map_structure in TensorFlow's documentation.
+
+    Raises:
+        ValueError: the structures differ.
+    """
     for other in structures[1:]:
         assert_same_structure(structures[0], other)
     return pack_sequence_as(structures[0], [func(*leaves) for leaves in zip(*map(flatten, structures), strict=True)])
 
 
 def is_nested(structure: Any) -> bool:
-    """Whether it has leaves inside."""
+    """Return whether `structure` is a list, tuple or dictionary. See tf.nest.is_nested in TensorFlow's documentation."""
     return isinstance(structure, (Mapping, list, tuple))
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Raises ValueError or TypeError if two structures are not of one form."""
+    """Check that two structures are equal apart from their leaves. See tf.nest.assert_same_structure in TensorFlow's documentation.
+
+    Args:
+        nest1: a structure.
+        nest2: another structure.
+        check_types: False compares the number of leaves only.
+
+    Raises:
+        ValueError: they differ.
+    """
     one, two = structure_of(nest1), structure_of(nest2)
     if one == two or (not check_types and len(flatten(nest1)) == len(flatten(nest2))):
         return
@@ -70,7 +83,7 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
 
 
 def pack_sequence_as(structure: Any, leaves: Sequence[Any]) -> Any:
-    """`leaves` in the form of `structure`."""
+    """Return `leaves` in the structure of `structure`. See tf.nest.pack_sequence_as in TensorFlow's documentation."""
     return _pack(structure, iter(leaves))
 
 

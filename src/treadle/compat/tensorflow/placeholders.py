@@ -1,4 +1,4 @@
-"""Placeholders: tensors that a run must feed."""
+"""Placeholders: tensors whose values runs feed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,18 @@ from treadle.compat.tensorflow.tensor import Tensor
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tensor:
-    """A tensor that every run which needs it must feed. Outside any graph it starts graph mode, as in TensorFlow 1."""
+    """Add a tensor whose value each run must feed. See tf.compat.v1.placeholder in TensorFlow's documentation.
+
+    Outside any graph it switches to graph mode, as TensorFlow 1 does.
+
+    Args:
+        dtype: the element type.
+        shape: dimensions with None for unknown ones; None for an unknown rank.
+        name: the name of the operation.
+
+    Returns:
+        The tensor. A run that needs it and does not feed it raises tf.errors.InvalidArgumentError.
+    """
     if context.current_graph() is None:
         context.disable_eager_execution()
     graph = context.get_default_graph()
@@ -36,7 +47,13 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """`input` unless a run feeds something else of this shape."""
+    """Add a tensor that is `input` unless a run feeds it. See tf.compat.v1.placeholder_with_default in TensorFlow's documentation.
+
+    Args:
+        input: the default value.
+        shape: the shape of fed values, with None for unknown dimensions.
+        name: the name of the operation.
+    """
     graph = context.get_default_graph()
     with graph.as_default():
         source = convert_to_tensor(

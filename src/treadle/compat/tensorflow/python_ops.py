@@ -1,4 +1,4 @@
-"""Python functions as ops: tasks of the graph like any other, independent ones in progress at once."""
+"""Python functions as ops. They are steps of the graph like any other, so independent ones run at the same time."""
 
 from __future__ import annotations
 
@@ -28,11 +28,23 @@ def py_function(
     Tout: Any = None,  # noqa: N803
     name: str | None = None,
 ) -> Any:
-    """func(*inp), called with eager tensors. `Tout`: the dtype (or TensorSpec) of the result, or a list of these.
+    """Call a Python function with eager tensors, as an op. See tf.py_function in TensorFlow's documentation.
 
-    Without `func` it is a decorator. In a graph, say the shape of the result with a TensorSpec or with set_shape() if you
-    know it: the ops behind it are then compiled with it. What `func` raises comes out as tf.errors.OpError of a kind that
-    fits, with the exception as its cause.
+    Independent functions of a graph overlap while they block or release the GIL; with treadle.python_ops(executor="process")
+    they run in worker processes.
+
+    Args:
+        func: the function; None when used as a decorator.
+        inp: its arguments, converted to tensors.
+        Tout: the dtype or TensorSpec of the result, or a list of them; None for a function without results. Ops after it
+            are compiled with the shape of a TensorSpec; without one they wait for the function.
+        name: the name of the operation.
+
+    Returns:
+        A tensor, a list of tensors if `Tout` is a list, or the operation if there are no results.
+
+    Raises:
+        tf.errors.OpError: in the run, if `func` raises; the subclass fits the exception, which is its cause.
     """
     return _decorated("EagerPyFunc", func, inp, Tout, name)
 
@@ -44,7 +56,22 @@ def numpy_function(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """func(*inp), called with NumPy arrays; otherwise as py_function."""
+    """Call a Python function with NumPy arrays, as an op. See tf.numpy_function in TensorFlow's documentation.
+
+    Args:
+        func: the function; None when used as a decorator. Arguments of rank 0 are NumPy scalars.
+        inp: its arguments, converted to tensors.
+        Tout: the dtype or TensorSpec of the result, or a list of them.
+        stateful: has no effect.
+        name: the name of the operation.
+
+    Returns:
+        As py_function.
+
+    Raises:
+        TypeError: `Tout` is missing.
+        tf.errors.OpError: as py_function.
+    """
     if Tout is None:
         raise TypeError("Missing required argument: 'Tout'")
     return _decorated("PyFunc", func, inp, Tout, name)
@@ -57,16 +84,16 @@ def py_func(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """TensorFlow 1's name of numpy_function."""
+    """Call a Python function with NumPy arrays, as an op; see numpy_function. See tf.compat.v1.py_func in TensorFlow's documentation."""
     return numpy_function(func, inp, Tout, stateful, name)
 
 
 def _decorated(
-    kind: str, func: Callable[..., Any] | None, inp: Sequence[Any] | None, wanted: Any, name: str | None
+    kind: str, func: Callable[..., Any] | None, inp: Sequence[Any] | None, declared: Any, name: str | None
 ) -> Any:
     if func is None:
-        return lambda later: lambda *arguments: _decorated(kind, later, arguments, wanted, name)
-    return _python(kind, UserFunction(func, eager=kind == "EagerPyFunc"), inp or (), wanted, name)
+        return lambda later: lambda *arguments: _decorated(kind, later, arguments, declared, name)
+    return _add_or_call(kind, UserFunction(func, eager=kind == "EagerPyFunc"), inp or (), declared, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,41 +104,41 @@ class UserFunction:
     eager: bool
 
     def __call__(self, arrays: Sequence[Array]) -> Any:
-        """What it returns."""
+        """Call the function."""
         if self.eager:
             return self.function(*map(EagerTensor, arrays))
         return self.function(*(array if array.ndim else array[()] for array in arrays))
 
 
 @dataclass(frozen=True, slots=True)
-class Typed:
-    """A function of arrays whose results are of the dtypes called `types`; it can go to another process."""
+class TypedFunction:
+    """A function of arrays with results of the dtypes named in `types`. It can be sent to another process."""
 
     function: Callable[[Sequence[Array]], Any]
     types: tuple[str, ...]
-    several: bool
+    is_list: bool
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
-        """The results. Raises what the function raises, ValueError and TypeError for results that are not as said."""
+        """Call the function and convert its results. Raises what it raises, and ValueError or TypeError for wrong results."""
         with eager_scope():
             found = self.function(arrays)
-            listed = isinstance(found, (list, tuple)) and (self.several or not self.types)
+            listed = isinstance(found, (list, tuple)) and (self.is_list or not self.types)
             results = (list(found) if listed else [found]) if self.types else []
             if len(results) != len(self.types):
                 raise ValueError(f"the function returned {len(results)} values; Tout has {len(self.types)}")
-            return [_as(result, as_dtype(dtype)) for result, dtype in zip(results, self.types, strict=True)]
+            return [_as_dtype(result, as_dtype(dtype)) for result, dtype in zip(results, self.types, strict=True)]
 
 
-def _python(
-    kind: str, function: Callable[[Sequence[Array]], Any], inp: Sequence[Any], wanted: Any, name: str | None
+def _add_or_call(
+    kind: str, function: Callable[[Sequence[Array]], Any], inp: Sequence[Any], declared: Any, name: str | None
 ) -> Any:
-    several = isinstance(wanted, (list, tuple))
+    is_list = isinstance(declared, (list, tuple))
     specs = [
         said if isinstance(said, TensorSpec) else TensorSpec(None, said)
-        for said in (wanted if several else [] if wanted is None else [wanted])
+        for said in (declared if is_list else [] if declared is None else [declared])
     ]
     types = [spec.dtype for spec in specs]
-    typed = Typed(function, tuple(dtype.name for dtype in types), several)
+    typed = TypedFunction(function, tuple(dtype.name for dtype in types), is_list)
     movable = isinstance(function, UserFunction)
 
     def call(_: Run, arrays: list[Array]) -> Sequence[Array]:
@@ -125,7 +152,7 @@ def _python(
             found = [EagerTensor(frozen(array)) for array in typed(arrays)]
         except Exception as error:
             raise from_python_error(error, kind) from error
-        return found if several else found[0] if found else None
+        return found if is_list else found[0] if found else None
     inputs = [tensor if isinstance(tensor, Tensor) else constant_in(graph, np.asarray(tensor)) for tensor in tensors]
     infos = [placeholder_infos(spec.dtype.core, spec.shape) for spec in specs]
     op = graph.create_op(
@@ -136,11 +163,11 @@ def _python(
         outputs=infos,
         attrs={"opaque": movable},
     )
-    return list(op.outputs) if several and types else op.outputs[0] if types else op
+    return list(op.outputs) if is_list and types else op.outputs[0] if types else op
 
 
-def _as(result: Any, dtype: Any) -> Array:
-    """A result as an array of `dtype`. Raises TypeError for an array of another; Python numbers are converted."""
+def _as_dtype(result: Any, dtype: Any) -> Array:
+    """Convert a result to `dtype`. Python numbers are converted; raises TypeError for an array of another dtype."""
     array = array_of(result)
     if array.dtype.kind == "f" and not dtype.is_floating and not hasattr(result, "dtype"):
         raise TypeError(f"Cannot convert {result!r} to EagerTensor of dtype {dtype.name}")
@@ -152,7 +179,17 @@ def _as(result: Any, dtype: Any) -> Array:
 
 
 def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = " ") -> Any:
-    """Print `inputs` (to stderr, as TensorFlow does); in a graph an operation that prints when it runs."""
+    """Print values to stderr: at once, or when the graph runs. See tf.print in TensorFlow's documentation.
+
+    Args:
+        *inputs: tensors, variables and Python values.
+        output_stream: a file object; None for stderr.
+        end: the text at the end.
+        sep: the text between values.
+
+    Returns:
+        The operation in a graph, else None.
+    """
     tensors = [item for item in inputs if isinstance(item, Tensor) or hasattr(item, "read_value")]
 
     def show(arrays: Sequence[Array]) -> None:
@@ -160,12 +197,12 @@ def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = 
         texts = [str(next(values)) if any(item is t for t in tensors) else _text(item) for item in inputs]
         (output_stream or sys.stderr).write(sep.join(texts) + end)
 
-    return _python("Print", show, tensors, None, "print")
+    return _add_or_call("Print", show, tensors, None, "print")
 
 
 def check_op(check: Callable[[Sequence[Array]], None], tensors: Sequence[Any], name: str) -> Any:
-    """`check` of the arrays of tensors, which raises if they are wrong: now, or as an operation of the graph."""
-    return _python("Assert", check, tensors, None, name)
+    """Call `check` with the arrays of `tensors`: at once, or as an operation of the graph. It raises if they are wrong."""
+    return _add_or_call("Assert", check, tensors, None, name)
 
 
 def _text(item: Any) -> str:

@@ -1,4 +1,4 @@
-"""Random tensors: NumPy's Philox generators, one an op, that start with the seeds given."""
+"""Random tensors. Each op has a NumPy Philox generator of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treadle.ops.op import Array
 
 
 class _Eager:
-    """Eager execution: how many ops drew without a seed of their own, and the generators of those with one."""
+    """Eager execution: the number of ops without a seed of their own, and the generators of ops with one."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -35,9 +35,12 @@ _eager = _Eager()
 
 
 def set_seed(seed: int | None) -> None:
-    """Set the seed of the current graph, or of eager execution: its ops then give the same numbers every time.
+    """Set the seed of the current graph, or of eager execution. See tf.random.set_seed in TensorFlow's documentation.
 
-    That of eager execution is also the seed of functions traced from now on; all of its generators start again.
+    The seed of eager execution is also that of functions traced later. Setting it restarts all of its generators.
+
+    Args:
+        seed: the seed; None for different numbers every time.
     """
     graph = context.current_graph()
     if graph is not None:
@@ -51,7 +54,7 @@ def set_seed(seed: int | None) -> None:
 
 
 def _combined_seed(graph_seed: int | None, seed: int | None, name: str) -> int | None:
-    """The seed of an op: None where neither is given; without its own, its name tells it from others."""
+    """Return the seed of an op from its own and its graph's; None if it has neither. Without its own, its name counts."""
     if graph_seed is None and seed is None:
         return None
     own = zlib.crc32(name.encode()) if seed is None else seed
@@ -76,7 +79,7 @@ def _random(kind: str, shape: Any, dtype: Any, seed: int | None, name: str | Non
 
 
 def _eager_generator(kind: str, seed: int | None) -> np.random.Generator:
-    """A new one for an op without a seed; one with a seed goes on with its numbers at the next call."""
+    """Return a new generator for an op without a seed, or the one of the seed, which continues from call to call."""
     if seed is None:
         _eager.count += 1
         return np.random.Generator(
@@ -104,7 +107,10 @@ def normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Numbers of the normal distribution."""
+    """Return random numbers of the normal distribution. See tf.random.normal in TensorFlow's documentation.
+
+    The numbers are those of NumPy's Philox generator, not TensorFlow's. A seed gives the same numbers every time.
+    """
     return _random("random_normal", shape, dtype, seed, name, lambda g, dims: g.normal(mean, stddev, dims))
 
 
@@ -116,7 +122,10 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Numbers of the normal distribution at most two standard deviations from the mean."""
+    """Return random numbers of the normal distribution within two standard deviations. See tf.random.truncated_normal in TensorFlow's documentation.
+
+    The numbers are those of NumPy's Philox generator, not TensorFlow's. A seed gives the same numbers every time.
+    """
 
     def draw(generator: np.random.Generator, dims: tuple[int, ...]) -> Array:
         found = generator.standard_normal(dims)
@@ -135,7 +144,13 @@ def uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Numbers evenly spread over [minval, maxval); integers need a maxval."""
+    """Return random numbers of the uniform distribution over [minval, maxval). See tf.random.uniform in TensorFlow's documentation.
+
+    The numbers are those of NumPy's Philox generator, not TensorFlow's. A seed gives the same numbers every time.
+
+    Raises:
+        ValueError: an integer dtype without `maxval`.
+    """
     if as_dtype(dtype).is_integer:
         if maxval is None:
             raise ValueError(f"Must specify maxval for integer dtype {as_dtype(dtype)!r}")
@@ -145,7 +160,7 @@ def uniform(
 
 
 def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
-    """The rows of `value` in a random order."""
+    """Return the rows of `value` in random order. See tf.random.shuffle in TensorFlow's documentation."""
     tensor = convert_to_tensor(value)
     rows = tensor.shape[0]
     order = _random("random_shuffle", (rows,), "int64", seed, name, lambda g, dims: g.permutation(dims[0]))
@@ -160,12 +175,16 @@ def dropout_v1(
     name: str | None = None,
     rate: Any = None,
 ) -> Any:
-    """TensorFlow 1's order of the arguments of dropout."""
+    """dropout() with TensorFlow 1's order of arguments. See tf.compat.v1.nn.dropout in TensorFlow's documentation."""
     return dropout(x, rate, keep_prob, seed, name)
 
 
 def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:
-    """Each element with probability `rate` 0, else divided by 1 - rate; at rate 0 (inference) x itself."""
+    """Set elements to 0 with probability `rate` and divide the others by 1 - rate. See tf.nn.dropout in TensorFlow's documentation.
+
+    Raises:
+        ValueError: no rate, or one outside [0, 1).
+    """
     tensor = convert_to_tensor(x)
     given = rate if rate is not None else None if keep_prob is None else 1 - keep_prob
     if given is None:

@@ -1,4 +1,4 @@
-"""Sessions: runs of a graph, with the state of its variables."""
+"""Sessions: run parts of a graph, and hold the values of its variables."""
 
 from __future__ import annotations
 
@@ -33,9 +33,24 @@ _NODE = re.compile(r"node '([^']+)'")
 
 
 class Session:
-    """Runs a graph (the default one for None). Safe to use from many threads.
+    """Runs a graph and holds the values of its variables. Threads may share it. See tf.compat.v1.Session in TensorFlow's documentation.
 
-    While a session that was made outside any graph is open, ops outside graphs go into the default graph.
+    While a session is open that was created outside any graph, ops outside graphs go into the default graph. As a context
+    manager it is the default session of the block and is closed at its end.
+
+    Args:
+        target: must be "": treadle runs in this process.
+        graph: the graph to run; None for the default one.
+        config: thread limits, devices and timeout; None for defaults.
+
+    Raises:
+        tf.errors.InvalidArgumentError: `target` is not "", or a number of threads is impossible.
+        TypeError: `config` is not a ConfigProto.
+
+    Example:
+        with tf.Session() as session:
+            x = tf.placeholder(tf.float32, [None, 2])
+            session.run(tf.nn.relu(x), {x: [[1, -1]]})
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
@@ -58,10 +73,10 @@ class Session:
             context.session_opened()
         self.store = Store()
         self._programs: dict[Any, Program] = {}
-        self._reads: dict[Variable, Tensor] = {}
-        self._placed: set[Operation] = set()
+        self._variable_reads: dict[Variable, Tensor] = {}
+        self._logged: set[Operation] = set()
         self._lock = forking.lock()
-        self._entered: list[ExitStack] = []
+        self._exit_stacks: list[ExitStack] = []
         self._closed = False
 
     def run(
@@ -71,15 +86,29 @@ class Session:
         options: RunOptions | None = None,
         run_metadata: RunMetadata | None = None,
     ) -> Any:
-        """The values of `fetches`, in their structure: tensors, operations (None), variables or names of these.
+        """Compute `fetches`. See tf.compat.v1.Session in TensorFlow's documentation.
 
-        `feed_dict` replaces any tensors by values. Raises tf.errors.OpError and its kinds.
+        Args:
+            fetches: tensors, operations, variables, names of these, or lists, tuples and dicts of them.
+            feed_dict: values for tensors, by tensor or name. A key may be a tuple of tensors, its value a tuple of values.
+                Values are converted to the dtype of the tensor.
+            options: the timeout, trace level and pool of this run.
+            run_metadata: receives the trace.
+
+        Returns:
+            NumPy arrays in the structure of `fetches`; NumPy scalars for rank 0, None for operations.
+
+        Raises:
+            tf.errors.OpError: the run failed; the subclass says why, `op` names the operation.
+            RuntimeError: the session is closed, or its graph is empty.
+            TypeError: a fetch, feed key or fed value of the wrong type.
+            ValueError: a name or tensor that the graph does not have, or a fed value of the wrong shape.
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        how = DEFAULT if options is None else options
-        if not isinstance(how, RunOptions):
-            raise TypeError(f"options: wanted tf.compat.v1.RunOptions, got {how!r}")
+        options_or_default = DEFAULT if options is None else options
+        if not isinstance(options_or_default, RunOptions):
+            raise TypeError(f"options: wanted tf.compat.v1.RunOptions, got {options_or_default!r}")
         if not self.graph.get_operations():
             raise RuntimeError("The Session graph is empty. Add operations to the graph before calling run().")
         leaves = [self._resolve_fetch(leaf) for leaf in nest.flatten(fetches)]
@@ -91,17 +120,25 @@ class Session:
             for part, each in (zip(key, value, strict=True) if isinstance(key, tuple) else ((key, value),))
         }
         arrays = {tensor: fed_array(tensor, value) for tensor, value in feeds.items()}
-        traced = how.trace_level != NO_TRACE and run_metadata is not None
+        traced = options_or_default.trace_level != NO_TRACE and run_metadata is not None
         try:
             program = self._program(leaves, tuple(feeds))
             with record_step_stats(run_metadata) if traced and run_metadata is not None else _untraced():
-                found = program.run({tensor: arrays[tensor] for tensor in program.given}, self._new_run(how))
+                found = program.run(
+                    {tensor: arrays[tensor] for tensor in program.given}, self._new_run(options_or_default)
+                )
         except TreadleError as error:
             raise self._with_operation(from_treadle_error(error), str(error)) from python_cause(error)
         return nest.pack_sequence_as(fetches, [fetched_value(leaf, found) for leaf in leaves])
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = (), accept_options: bool = False) -> Any:
-        """A function of values for `feed_list` that runs `fetches`; with `accept_options` also of options and run_metadata."""
+        """Return a function that runs `fetches`. See tf.compat.v1.Session in TensorFlow's documentation.
+
+        Args:
+            fetches: as for run().
+            feed_list: the tensors whose values the function takes, in order.
+            accept_options: has no effect; the function always takes `options` and `run_metadata`.
+        """
         keys = list(feed_list)
 
         def call(*values: Any, options: Any = None, run_metadata: Any = None) -> Any:
@@ -112,20 +149,20 @@ class Session:
         return call
 
     def _with_operation(self, error: OpError, text: str) -> OpError:
-        """`error` with the operation at fault, if `text` names one."""
+        """Return `error` with the operation that failed, if `text` names one."""
         found = _NODE.search(text)
         if error.op is None and found is not None:
             try:
                 error.op = self.graph.get_operation_by_name(found[1])
                 error.node_def = error.op.node_def
             except KeyError:
-                pass  # a part of an operation
+                pass  # the text names a part of an operation
         return error
 
-    def _new_run(self, how: RunOptions) -> Run:
-        milliseconds = how.timeout_in_ms or self._config.operation_timeout_in_ms
+    def _new_run(self, options_or_default: RunOptions) -> Run:
+        milliseconds = options_or_default.timeout_in_ms or self._config.operation_timeout_in_ms
         timeout = milliseconds / 1000 if milliseconds > 0 else None
-        number = how.inter_op_thread_pool
+        number = options_or_default.inter_op_thread_pool
         single = self._config.experimental.executor_type == "SINGLE_THREADED_EXECUTOR"
         negative = single or self._config.inter_op_parallelism_threads < 0
         if number == -1:
@@ -142,10 +179,10 @@ class Session:
                 raise ValueError(f"Argument `fetch` = {leaf} cannot be interpreted as a Tensor. ({error})") from None
         if isinstance(leaf, Variable):
             with self._lock:
-                if leaf not in self._reads:
+                if leaf not in self._variable_reads:
                     with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.reopened():
-                        self._reads[leaf] = leaf.read_value()
-                return self._reads[leaf]
+                        self._variable_reads[leaf] = leaf.read_value()
+                return self._variable_reads[leaf]
         if not isinstance(leaf, (Tensor, Operation, EagerTensor)):
             raise TypeError(
                 f"Fetch argument {leaf!r} has invalid type {type(leaf).__name__}, must be a string, Tensor, Operation or "
@@ -180,20 +217,20 @@ class Session:
         soft = self._config.allow_soft_placement
         for op in ops:
             device = placement.resolve_device(op.device, op.name, soft=soft, cpus=self._cpus)
-            if self._config.log_device_placement and op not in self._placed:
-                self._placed.add(op)
+            if self._config.log_device_placement and op not in self._logged:
+                self._logged.add(op)
                 sys.stderr.write(f"{op.name}: ({op.type}): {device}\n")
 
     def list_devices(self) -> list[devices.LogicalDevice]:
-        """The session's logical CPUs."""
+        """Return the session's logical CPUs."""
         return [devices.LogicalDevice(placement.cpu_name(number), "CPU") for number in range(self._cpus)]
 
     def as_default(self) -> AbstractContextManager[Session]:
-        """Make it the default session, and its graph the default one, while the block runs."""
-        return _Entered(self)
+        """Make it the default session, and its graph the default graph, of the block. See tf.compat.v1.Session in TensorFlow's documentation."""
+        return _DefaultScope(self)
 
     def close(self) -> None:
-        """Free what it holds; later runs raise RuntimeError."""
+        """Release compiled programs and the values of variables. Later runs raise RuntimeError."""
         if self._closed:
             return
         self._closed = True
@@ -204,12 +241,12 @@ class Session:
 
     def __enter__(self) -> Self:
         stack = ExitStack()
-        stack.enter_context(_Entered(self))
-        self._entered.append(stack)
+        stack.enter_context(_DefaultScope(self))
+        self._exit_stacks.append(stack)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._entered.pop().close()
+        self._exit_stacks.pop().close()
         self.close()
 
     def __del__(self) -> None:
@@ -218,19 +255,19 @@ class Session:
 
 
 class InteractiveSession(Session):
-    """A session that is the default one from the start until it is closed."""
+    """A session that is the default one of its thread until it is closed. See tf.compat.v1.InteractiveSession in TensorFlow's documentation."""
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         super().__init__(target, graph, config)
         CURRENT.sessions.append(self)
 
     def close(self) -> None:
-        """Free what it holds; it is no longer the default session."""
+        """Release its resources; it is no longer the default session."""
         CURRENT.sessions = [session for session in CURRENT.sessions if session is not self]
         super().close()
 
 
-class _Entered(AbstractContextManager[Session]):
+class _DefaultScope(AbstractContextManager[Session]):
     def __init__(self, session: Session) -> None:
         self._session = session
         self._graph = session.graph.as_default()
@@ -250,7 +287,7 @@ def _untraced() -> AbstractContextManager[None]:
 
 
 def fed_array(tensor: Tensor, value: Any) -> Array:
-    """A fed value as an array of the tensor's dtype. Raises TypeError or ValueError if it does not fit."""
+    """Return a fed value as an array of the dtype of the tensor. Raises TypeError or ValueError if it does not fit."""
     if isinstance(value, Tensor):
         raise TypeError("The value of a feed cannot be a tf.Tensor object; run it first and feed the result.")
     if isinstance(value, int) and tensor.dtype.is_integer and not _fits_dtype(tensor.dtype.core.numpy, value):
@@ -275,7 +312,7 @@ def _fits_dtype(dtype: Any, number: int) -> bool:
 
 
 def fetched_value(leaf: Any, found: dict[Tensor, Array]) -> Any:
-    """What a fetch gives: None for an operation, a NumPy scalar or array for a tensor."""
+    """Return the value of a fetch: None for an operation, a NumPy scalar or array for a tensor."""
     if isinstance(leaf, Operation):
         return None
     if isinstance(leaf, EagerTensor):

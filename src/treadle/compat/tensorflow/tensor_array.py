@@ -1,4 +1,4 @@
-"""tf.TensorArray: in graphs a list of tensors that goes from op to op, as in TensorFlow 2; eagerly a list that is changed in place."""
+"""tf.TensorArray. In graphs it is a list of tensors that ops pass on, as in TensorFlow 2; eagerly a list that changes in place."""
 
 from __future__ import annotations
 
@@ -30,12 +30,26 @@ _ANY = TensorShape(None)
 
 
 class TensorArray(nest.Composite):
-    """Tensors of one dtype, written and read by their index.
+    """An array of tensors of one dtype. See tf.TensorArray in TensorFlow's documentation.
 
-    Reading what was never written gives zeros where the shape of the elements is known. In graphs a write gives a new array
-    and leaves the old one as it is; eagerly it changes the array, and an element can be read once unless `clear_after_read` is
-    False. Raises, eagerly or when a graph runs: tf.errors.OutOfRangeError or InvalidArgumentError for an index out of range,
-    InvalidArgumentError for what cannot be read or does not fit.
+    Elements that were never written read as zeros if their shape is known. In graphs a write returns a new array and leaves the
+    old one unchanged; eagerly it changes the array, and an element can be read once unless `clear_after_read` is False.
+
+    Args:
+        dtype: the element type.
+        size: the number of elements; an int or an int32 scalar.
+        dynamic_size: whether writes beyond the end lengthen the array.
+        clear_after_read: eagerly, whether a read removes the element; None for True.
+        flow: the list of an existing array, in place of `size`.
+        infer_shape: whether all elements have the same shape.
+        element_shape: the shape of the elements, with None for unknown dimensions.
+
+        tensor_array_name, handle, colocate_with_first_write_call and name have no effect on results.
+
+    Raises:
+        ValueError: neither `size` nor `flow`, or an element of the wrong shape.
+        tf.errors.OutOfRangeError: eagerly, an index out of range. A run raises InvalidArgumentError.
+        tf.errors.InvalidArgumentError: an element that cannot be read, or has the wrong dtype.
     """
 
     def __init__(
@@ -82,7 +96,7 @@ class TensorArray(nest.Composite):
 
     @property
     def flow(self) -> Any:
-        """The tensor of a graph that the array is; None eagerly."""
+        """The list as a tensor of a graph; None eagerly."""
         return self._flow
 
     @property
@@ -92,39 +106,39 @@ class TensorArray(nest.Composite):
 
     @property
     def element_shape(self) -> TensorShape:
-        """What is known of the shape of every element."""
+        """What is known of the shape of all elements."""
         return self._shape
 
     @property
     def dynamic_size(self) -> bool:
-        """Whether writing behind the end makes it longer."""
+        """Whether writes beyond the end lengthen it."""
         return self._grows
 
     def parts(self) -> list[Any]:
-        """The tensors it is made of: the flow, in a graph."""
+        """Return the flow, in a list; an empty list eagerly."""
         return [] if self._flow is None else [self._flow]
 
     def with_parts(self, parts: Sequence[Any]) -> TensorArray:
-        """The same array with other tensors in place of `parts()`."""
+        """Return the same array with another flow."""
         return self._with_flow(parts[0]) if parts else self
 
     def shaped(self, shape: TensorShape) -> TensorArray:
-        """The array, whose elements have this shape."""
+        """Return the array with this shape for its elements."""
         return self if self._flow is None else self._with_flow(self._flow, shape.merge_with(self._shape))
 
     def identity(self) -> TensorArray:
-        """The array itself; an op of its own in a graph."""
+        """Return the array; in a graph through an identity op."""
         return self if self._flow is None else self._with_flow(call("identity", self._flow))
 
     def size(self, name: str | None = None) -> Any:
-        """The number of elements, i32[]."""
+        """Return the number of elements, i32[]."""
         if self._held is not None:
             return convert_to_tensor(len(self._held.items))
         infos = (Info(i32, ()), Info(i32, ()))
         return self._add_op("TensorListLength", [self._flow], name or "TensorArrayV2Size", infos=infos)
 
     def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with `value` at `index`."""
+        """Write `value` at `index`. Returns the array with it."""
         element = self._as_element(value)
         if self._held is not None:
             return self._change_eagerly(
@@ -138,7 +152,7 @@ class TensorArray(nest.Composite):
         return self._with_flow(flow, shape)
 
     def read(self, index: Any, name: str | None = None) -> Any:
-        """The element at `index`."""
+        """Return the element at `index`."""
         if self._held is not None:
             return self._read_eagerly(lambda held: held.get(self._checked_index(int(index), "read from")))
         infos = placeholder_infos(self._dtype.core, self._shape)
@@ -146,7 +160,7 @@ class TensorArray(nest.Composite):
         return self._add_op("TensorListGetItem", reads, name or "TensorArrayV2Read", infos=infos)
 
     def stack(self, name: str | None = None) -> Any:
-        """All elements, one beside the other along a new first axis."""
+        """Return all elements stacked along a new first axis."""
         if self._held is not None:
             if not self._held.items and not self._shape.is_fully_defined():
                 return EagerTensor(frozen(np.zeros(0, self._dtype.core.numpy)))
@@ -164,7 +178,7 @@ class TensorArray(nest.Composite):
         )
 
     def gather(self, indices: Any, name: str | None = None) -> Any:
-        """The elements at `indices`, along a new first axis."""
+        """Return the elements at `indices`, stacked along a new first axis."""
         if self._held is not None:
             places = [
                 self._checked_index(int(place), "read from")
@@ -179,17 +193,17 @@ class TensorArray(nest.Composite):
         return self._add_op("TensorListGather", reads, name or "TensorArrayV2Gather", infos=infos)
 
     def concat(self, name: str | None = None) -> Any:
-        """All elements one behind the other along their first axis, whose lengths may differ."""
+        """Return all elements concatenated along their first axis, in which they may differ."""
         if self._held is not None:
             return self._read_eagerly(lambda held: held.concatenated()[0])
         rest = TensorShape([None]).concatenate(self._shape[1:])
         graph = self._graph()
         reads = [self._flow, self._dims_constant(graph, rest), constant_in(graph, np.zeros(0, np.int64))]
         infos = placeholder_infos(self._dtype.core, rest)
-        return self._add_op("TensorListConcatV2", reads, name or "TensorArrayV2Concat", infos=infos, also=True)
+        return self._add_op("TensorListConcatV2", reads, name or "TensorArrayV2Concat", infos=infos, has_lengths=True)
 
     def unstack(self, value: Any, name: str | None = None) -> TensorArray:
-        """An array of what lies along the first axis of `value`."""
+        """Write the rows of `value`. Returns the array with them."""
         tensor = self._as_element(value)
         if self._held is not None:
             return self._change_eagerly(lambda held: self._refill(held, rows(_array(tensor))))
@@ -200,7 +214,7 @@ class TensorArray(nest.Composite):
         return self._with_flow(flow, shape)
 
     def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
-        """The array with the rows of `value` at `indices`."""
+        """Write the rows of `value` at `indices`. Returns the array with them."""
         tensor = self._as_element(value)
         if self._held is not None:
             return self._change_eagerly(
@@ -213,7 +227,7 @@ class TensorArray(nest.Composite):
         )
 
     def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
-        """An array of the parts of `value` that are `lengths` long."""
+        """Write the pieces of `value` of these `lengths`. Returns the array with them."""
         tensor, sizes = self._as_element(value), call("cast", lengths, "int64")
         if self._held is not None:
             return self._change_eagerly(lambda held: self._refill(held, [*parts(_array(tensor), _array(sizes))]))
@@ -221,11 +235,11 @@ class TensorArray(nest.Composite):
         return self._with_flow(flow)
 
     def close(self, name: str | None = None) -> Any:
-        """Nothing: memory goes when nobody refers to it any more."""
+        """Do nothing: memory is released with the last reference."""
         return control_flow.no_op(name)
 
     def grad(self, source: str, flow: Any = None, name: str | None = None) -> Any:
-        """There are no gradients: NotImplementedError."""
+        """Raise NotImplementedError: there are no gradients."""
         raise NotImplementedError("TensorArray.grad: treadle runs graphs and computes no gradients")
 
     def _graph(self) -> Graph:
@@ -233,7 +247,7 @@ class TensorArray(nest.Composite):
         return context.current_graph() or self._flow.graph
 
     def _dims_constant(self, graph: Graph | None = None, shape: TensorShape | None = None) -> Tensor:
-        """The element shape as a constant of the graph; -1 is unknown."""
+        """Return the element shape as a constant of the graph, with -1 for unknown dimensions."""
         dims = (self._shape if shape is None else shape).dims
         numbers = -1 if dims is None else [-1 if dim is None else dim for dim in dims]
         return constant_in(graph or self._graph(), np.array(numbers, np.int32))
@@ -247,12 +261,12 @@ class TensorArray(nest.Composite):
         *,
         infos: tuple[Info, Info] = _LIST,
         attrs: dict[str, Any] | None = None,
-        also: bool = False,
+        has_lengths: bool = False,
     ) -> Tensor:
-        """The first result of a new op on the array's list; `also` says whether there is another one, of lengths."""
+        """Add an op on the list and return its first result. `has_lengths` says whether it has a second one, of lengths."""
         where = graph or self._graph()
         stated = {"element_dtype": self._dtype.core, **(attrs or {})}
-        more = [placeholder_infos(as_dtype("int64").core, TensorShape([None]))] if also else []
+        more = [placeholder_infos(as_dtype("int64").core, TensorShape([None]))] if has_lengths else []
         tensors = [item if isinstance(item, Tensor) else constant_in(where, np.asarray(item)) for item in inputs]
         op = where.create_op(
             kind,
@@ -271,7 +285,7 @@ class TensorArray(nest.Composite):
         return made
 
     def _as_element(self, value: Any) -> Any:
-        """`value` as a tensor. Raises InvalidArgumentError for another dtype."""
+        """Convert `value` to a tensor. Raises InvalidArgumentError for another dtype."""
         tensor = convert_to_tensor(value, dtype_hint=self._dtype)
         if tensor.dtype != self._dtype:
             raise MisfitError(
@@ -282,13 +296,13 @@ class TensorArray(nest.Composite):
         return tensor
 
     def _merged_shape(self, shape: TensorShape) -> TensorShape:
-        """The element shape with what an element of `shape` adds to it. Raises ValueError if it does not fit."""
+        """Merge the element shape with that of an element. Raises ValueError if they contradict each other."""
         if not self._shape.is_compatible_with(shape):
             raise ValueError(f"Inconsistent shapes: saw {shape} but expected {self._shape}")
         return self._shape.merge_with(shape) if self._infers else self._shape
 
     def _checked_index(self, index: int, doing: str) -> int:
-        """`index`, which the array has or will have. Raises OutOfRangeError."""
+        """Return `index`. Raises OutOfRangeError if the array neither has nor can get such an element."""
         assert self._held is not None
         count = len(self._held.items)
         if index < 0:
@@ -312,7 +326,7 @@ class TensorArray(nest.Composite):
             held.push(item)
 
     def _change_eagerly(self, change: Callable[[TensorList], Any]) -> TensorArray:
-        """The array, changed."""
+        """Change the array in place and return it."""
         assert self._held is not None
         _call_list(change, self._held)
         if self._infers:
@@ -327,7 +341,7 @@ class TensorArray(nest.Composite):
 
 
 def _call_list(function: Callable[[TensorList], Any], held: TensorList) -> Any:
-    """What `function` gives. Raises InvalidArgumentError, which is a ValueError too, for what the list cannot do."""
+    """Call `function` with the list. Raises InvalidArgumentError, which is also a ValueError, in place of KernelError."""
     try:
         return function(held)
     except KernelError as error:
@@ -339,6 +353,6 @@ def _array(tensor: Any) -> Array:
 
 
 def _index(index: Any) -> Any:
-    """One index, or several, as a tensor of int32."""
+    """Return one index, or several, as an int32 tensor."""
     tensor = convert_to_tensor(index)
     return tensor if tensor.dtype == "int32" else call("cast", tensor, "int32")

@@ -1,4 +1,4 @@
-"""Who decides the numbers of threads: tf.config.threading, and the first session of a process."""
+"""tf.config.threading, and the rule that the first session of a process sets its numbers of threads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treadle.runtime.pool import Pool
 
 @dataclass(slots=True)
 class _Numbers:
-    """What was configured, as it was said; `first` once a session has fixed it for later ones."""
+    """The numbers as the user set them, and whether a session has fixed them for later ones."""
 
     intra: int = 0
     inter: int = 0
@@ -29,32 +29,47 @@ _lock = forking.lock()
 
 
 def get_intra_op_parallelism_threads() -> int:
-    """The number that was set; 0: automatic."""
+    """Return the number that was set; 0 is automatic. See tf.config.threading in TensorFlow's documentation."""
     return _numbers.intra
 
 
 def get_inter_op_parallelism_threads() -> int:
-    """The number that was set; 0: automatic."""
+    """Return the number that was set; 0 is automatic. See tf.config.threading in TensorFlow's documentation."""
     return _numbers.inter
 
 
 def set_intra_op_parallelism_threads(num_threads: int) -> None:
-    """How many workers may share one op, from the next op on; 0: automatic. At any time, unlike in TensorFlow.
+    """Set how many workers may share one op. See tf.config.threading in TensorFlow's documentation.
 
-    Raises ThreadSettingError (a ValueError) for anything but an int of 0 or more.
+    Unlike in TensorFlow it may be called at any time; it takes effect at the next op.
+
+    Args:
+        num_threads: the limit; 0 is automatic.
+
+    Raises:
+        treadle.errors.ThreadSettingError: not an int of at least 0. It is a ValueError.
     """
     process.set(intra_op=num_threads)
     _numbers.intra = num_threads
 
 
 def set_inter_op_parallelism_threads(num_threads: int) -> None:
-    """How many independent ops may be in progress at once; otherwise as set_intra_op_parallelism_threads."""
+    """Set how many independent ops may be in progress at once. See tf.config.threading in TensorFlow's documentation.
+
+    Unlike in TensorFlow it may be called at any time; it takes effect at the next op.
+
+    Args:
+        num_threads: the limit; 0 is automatic.
+
+    Raises:
+        treadle.errors.ThreadSettingError: not an int of at least 0. It is a ValueError.
+    """
     process.set(inter_op=num_threads)
     _numbers.inter = num_threads
 
 
 def apply_config(config: ConfigProto) -> None:
-    """Let the process have the numbers of a session's config, if it is the first; else warn once that they do not count."""
+    """Set the numbers of the process to those of the first session's config. For later sessions warn once if they differ."""
     intra, inter = config.intra_op_parallelism_threads, max(0, config.inter_op_parallelism_threads)
     with _lock:
         if not _numbers.first:
@@ -83,9 +98,9 @@ def _set(intra: int, inter: int) -> None:
 
 
 def session_pools(config: ConfigProto) -> list[Pool]:
-    """The pools that a session with this config has for itself or shares by name; none: it uses the process's.
+    """Return the pools of a session with this config; an empty list if it uses the process's team.
 
-    Raises InvalidArgumentError for impossible numbers, or a name that has another number already.
+    Raises InvalidArgumentError for impossible numbers, or a name that is in use with another number.
     """
     try:
         if config.session_inter_op_thread_pool:
@@ -123,6 +138,6 @@ def _configure_shared(pool: Pool, threads: int) -> Pool:
 
 
 def reset_first_session() -> None:
-    """Let the next session be the first again."""
+    """Treat the next session as the first one of the process."""
     _numbers.first = _numbers.warned = False
     _numbers.intra = _numbers.inter = 0

@@ -1,4 +1,4 @@
-"""Variables: state that a session (or eager execution) holds, read into graphs and written from them."""
+"""Variables: state of a session (or of eager execution) that graphs read and write."""
 
 from __future__ import annotations
 
@@ -26,11 +26,21 @@ SIGNS = {"AssignAdd": 1, "AssignSub": -1}
 
 
 class Variable(TensorLike):
-    """A tensor that can be assigned to.
+    """A tensor that can be assigned to. See tf.Variable in TensorFlow's documentation.
 
-    `initial_value` is a value, or a function of none that gives one. In a graph its `initializer` must run first (see
-    global_variables_initializer); eagerly it has its value at once. Each use reads it at that point of the program:
-    after the assignments that the use depends on, or that were made earlier.
+    In a graph its `initializer` must run first (see global_variables_initializer); eagerly it has its value at once. A read
+    returns the value after the assignments that precede it in the program.
+
+    Args:
+        initial_value: a value, or a function without arguments that returns one.
+        trainable: whether trainable_variables() lists it. It has no other effect.
+        dtype: the element type; None for that of the value.
+        name: the name of its operations.
+        shape: dimensions with None for those that assignments may change; None for the shape of the value.
+        collections: names of the graph's collections it is added to; None for the usual ones.
+
+    Raises:
+        ValueError: no initial value; creation inside cond or while_loop, or in any but the first trace of a tf.function.
     """
 
     def __init__(
@@ -73,7 +83,7 @@ class Variable(TensorLike):
     def _create_while_tracing(
         self, graph: Any, first: Any, trainable: bool, dtype: Any, name: str | None, shape: Any
     ) -> None:
-        """Make it an eager variable while a tf.function is traced for the first time. Raises ValueError later on."""
+        """Create an eager variable in the first trace of a tf.function. Raises ValueError in later traces."""
         if not graph.may_create_variables:
             raise ValueError(
                 "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is "
@@ -106,7 +116,7 @@ class Variable(TensorLike):
 
     @property
     def initializer(self) -> Operation | None:
-        """The operation that gives it its first value; None for an eager variable."""
+        """The operation that assigns the initial value; None for an eager variable."""
         return self._initializer
 
     @property
@@ -114,15 +124,15 @@ class Variable(TensorLike):
         return self._initial
 
     def initialized_value(self) -> Any:
-        """The first value, for the initialisers of other variables."""
+        """Return the initial value, for the initializers of other variables."""
         return self._initial
 
     def numpy(self) -> Any:
-        """The value of an eager variable."""
+        """Return the value of an eager variable as a NumPy array."""
         return self.read_value().numpy()
 
     def read_value(self) -> Any:
-        """Its value at this point of the program."""
+        """Return the value at this point of the program, as a tensor."""
         graph = context.current_graph() if self._graph is None else context.current_graph() or self._graph
         if graph is None:
             return EagerTensor(EAGER.read(self))
@@ -139,19 +149,32 @@ class Variable(TensorLike):
     value = read_value
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
-        """Give it another value, returned."""
+        """Set the value. See tf.Variable in TensorFlow's documentation.
+
+        Args:
+            value: the new value, of the variable's dtype and shape.
+            use_locking: has no effect: assignments are atomic.
+            name: has no effect.
+            read_value: has no effect.
+
+        Returns:
+            The new value as a tensor of the graph; eagerly the variable.
+
+        Raises:
+            ValueError: a value of another shape.
+        """
         return self._update("Assign", value)
 
     def assign_add(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Add `delta`."""
+        """Add `delta` to the value, atomically; otherwise as assign()."""
         return self._update("AssignAdd", delta)
 
     def assign_sub(
         self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
     ) -> Any:
-        """Subtract `delta`."""
+        """Subtract `delta` from the value, atomically; otherwise as assign()."""
         return self._update("AssignSub", delta)
 
     def _update(self, kind: str, value: Any) -> Any:
@@ -178,11 +201,11 @@ class Variable(TensorLike):
         return op.outputs[0]
 
     def eval(self, session: Any = None) -> Any:
-        """Its value in `session`, or in the default session."""
+        """Return the value in `session`, or in the default session. Raises ValueError if there is neither."""
         return default_session(session).run(self)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Give it a value in `session` without a graph."""
+        """Set the value in `session`, or in the default session. Raises ValueError if there is neither."""
         default_session(session).store.assign(self, frozen(np.asarray(value, self._dtype.core.numpy)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -198,26 +221,32 @@ class Variable(TensorLike):
 
 
 def global_variables() -> list[Variable]:
-    """The variables of the current graph."""
+    """Return the variables of the default graph. See tf.compat.v1.global_variables in TensorFlow's documentation."""
     return context.get_default_graph().get_collection(GLOBAL)
 
 
 def trainable_variables() -> list[Variable]:
-    """Those of them that are not said to stay as they are."""
+    """Return the trainable variables of the default graph. See tf.compat.v1.trainable_variables in TensorFlow's documentation."""
     return context.get_default_graph().get_collection(TRAINABLE)
 
 
 def variables_initializer(variables: Any, name: str = "init") -> Operation:
-    """An operation that initialises `variables`."""
+    """Return an operation that initializes `variables`. See tf.compat.v1.variables_initializer in TensorFlow's documentation."""
     op: Operation = group(*(variable.initializer for variable in variables), name=name)
     return op
 
 
 def global_variables_initializer() -> Operation:
-    """An operation that initialises every variable of the current graph."""
+    """Return an operation that initializes all variables of the default graph.
+
+    See tf.compat.v1.global_variables_initializer in TensorFlow's documentation.
+    """
     return variables_initializer(global_variables())
 
 
 def local_variables_initializer() -> Operation:
-    """An operation that initialises the local variables of the current graph."""
+    """Return an operation that initializes the local variables of the default graph.
+
+    See tf.compat.v1.local_variables_initializer in TensorFlow's documentation.
+    """
     return variables_initializer(context.get_default_graph().get_collection("local_variables"), "init_local")

@@ -1,4 +1,4 @@
-"""Variables of TensorFlow 1 by name: scopes, which get_variable shares variables through, and functions that assign."""
+"""TensorFlow 1's variables by name: scopes, get_variable, and functions that assign."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from treadle.compat.tensorflow.initializers import GlorotUniform
 from treadle.compat.tensorflow.variable import Variable
 
 AUTO_REUSE = "AUTO_REUSE"
-"""reuse=: share the variable if there is one of this name, else make it."""
+"""reuse=: share the variable of a name if there is one, else create it."""
 
 _STORE = "_variables_by_name"
 
 
 @dataclass(frozen=True, slots=True)
 class VariableScope:
-    """Where get_variable looks: `name` comes before the names of variables, `reuse` says whether they are there already."""
+    """A scope of get_variable: the prefix of names, whether variables are shared, and the default initializer."""
 
     name: str
     reuse: Any = None
     initializer: Any = None
 
     def reuse_variables(self) -> None:
-        """From here on in this scope variables are shared."""
+        """Share variables in this scope from now on."""
         scopes = context.get_default_graph().scopes
         scopes[:] = [VariableScope(s.name, True, s.initializer) if s is self else s for s in scopes]
 
 
 def get_variable_scope() -> VariableScope:
-    """The innermost scope."""
+    """Return the innermost variable scope. See tf.compat.v1.get_variable_scope in TensorFlow's documentation."""
     scopes = context.get_default_graph().scopes
     return scopes[-1] if scopes else VariableScope("")
 
@@ -48,7 +48,21 @@ def variable_scope(
     auxiliary_name_scope: bool = True,
     **_: Any,
 ) -> Iterator[VariableScope]:
-    """Variables that get_variable makes in the block are called "<scope>/<name>", and so are ops."""
+    """Prefix the names of variables of get_variable, and of operations, in the block. See tf.compat.v1.variable_scope in TensorFlow's documentation.
+
+    Args:
+        name_or_scope: a name, or a VariableScope to enter again.
+        default_name: the name where `name_or_scope` is None; made unique.
+        values: has no effect.
+        initializer: the default initializer of variables.
+        reuse: True shares variables, AUTO_REUSE those that exist; None as the scope around it.
+        auxiliary_name_scope: whether names of operations get the prefix too.
+
+        Other arguments are accepted and have no effect.
+
+    Raises:
+        ValueError: neither a name nor a default name.
+    """
     graph, outer = context.get_default_graph(), get_variable_scope()
     own = name_or_scope if isinstance(name_or_scope, VariableScope) else None
     if own is None and not name_or_scope:
@@ -89,10 +103,21 @@ def get_variable(
     collections: Any = None,
     **_: Any,
 ) -> Variable:
-    """The variable of this name in the current scope: a new one, or with reuse= the one that is there.
+    """Return the variable `name` of the current scope, created if necessary. See tf.compat.v1.get_variable in TensorFlow's documentation.
 
-    A new one is first set by `initializer` (a value, or a function of shape and dtype; default the scope's, then Glorot's).
-    Raises ValueError if it is there without reuse, or is not with it, or if the shape is another one.
+    Args:
+        name: the name inside the scope.
+        shape: its shape; required for an initializer that is a function.
+        dtype: its element type; None for float32, or that of the initial value.
+        initializer: a value, or a function of shape and dtype. None: that of the scope, else Glorot's.
+        regularizer: has no effect: there is no training.
+        trainable: whether trainable_variables() lists it.
+        collections: names of the graph's collections it is added to.
+
+        Other arguments are accepted and have no effect.
+
+    Raises:
+        ValueError: it exists and is not to be shared, does not exist and is to be, or has another shape.
     """
     graph, scope = context.get_default_graph(), get_variable_scope()
     full = f"{scope.name}/{name}" if scope.name else name
@@ -130,22 +155,22 @@ def get_variable(
 def assign(
     ref: Any, value: Any, validate_shape: bool | None = None, use_locking: Any = None, name: str | None = None
 ) -> Any:
-    """Give the variable `ref` another value, returned."""
+    """Assign to the variable `ref`; returns the new value. See tf.compat.v1.assign in TensorFlow's documentation."""
     return ref.assign(value)
 
 
 def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
-    """Add `value` to the variable `ref`."""
+    """Add to the variable `ref`; returns the new value. See tf.compat.v1.assign_add in TensorFlow's documentation."""
     return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
-    """Subtract `value` from the variable `ref`."""
+    """Subtract from the variable `ref`; returns the new value. See tf.compat.v1.assign_sub in TensorFlow's documentation."""
     return ref.assign_sub(value)
 
 
 class GraphKeys:
-    """Names of collections."""
+    """Names of collections. See tf.compat.v1.GraphKeys in TensorFlow's documentation."""
 
     GLOBAL_VARIABLES = "variables"
     TRAINABLE_VARIABLES = "trainable_variables"
@@ -158,11 +183,16 @@ class GraphKeys:
 
 
 def add_to_collection(name: str, value: Any) -> None:
-    """Put `value` into a collection of the default graph."""
+    """Add `value` to a collection of the default graph. See tf.compat.v1.add_to_collection in TensorFlow's documentation."""
     context.get_default_graph().add_to_collection(name, value)
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
-    """A collection of the default graph; with `scope` what has a name that begins with it."""
+    """Return a collection of the default graph. See tf.compat.v1.get_collection in TensorFlow's documentation.
+
+    Args:
+        key: the name of the collection.
+        scope: return only items whose names start with it.
+    """
     found = context.get_default_graph().get_collection(key)
     return found if scope is None else [item for item in found if str(getattr(item, "name", "")).startswith(scope)]
