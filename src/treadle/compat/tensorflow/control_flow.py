@@ -273,7 +273,7 @@ def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], lim
     if not test.graph.effects():
         step.append_test(cond)
     joined = len(step.graph.results) > count
-    parts = step.split_from_lists(count)
+    split = step.split_from_lists(count)
 
     def continues(run: Run, state: list[Array], of_test: list[Array], done: int) -> bool:
         return (limit is None or done < limit) and bool(test.run(run, state, of_test)[0])
@@ -288,12 +288,12 @@ def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], lim
         return state
 
     def repeat_over_lists(run: Run, arrays: list[Array]) -> list[Array]:
-        assert parts is not None
+        assert split is not None
         of_test = arrays[count : count + tested]
-        state = ListLoopState(parts, [*arrays[:count], *arrays[count + tested :]])
+        state = ListLoopState(split, [*arrays[:count], *arrays[count + tested :]])
         done, running = 0, continues(run, state.arrays[:count], of_test, 0)
         while running:
-            made = step.run_split(parts, run, state.operands())
+            made = step.run_split(split, run, state.operands())
             state.update(made)
             done += 1
             running = (
@@ -301,7 +301,7 @@ def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], lim
             )
         return state.final_arrays()[:count]
 
-    return repeat if parts is None else repeat_over_lists
+    return repeat if split is None else repeat_over_lists
 
 
 def _loop_with_symbolic_limit(

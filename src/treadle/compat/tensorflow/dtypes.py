@@ -11,7 +11,7 @@ from treadle.frontends.tensorflow.tensors import NUMBERS
 
 
 class DType:
-    """An element type: `tf.float32`. Equal to whatever stands for the same type ("float32", np.float32)."""
+    """An element type, such as `tf.float32`. See tf.dtypes.DType in TensorFlow's documentation. It is equal to other names of the type ("float32", np.float32)."""
 
     __slots__ = ("core", "name")
 
@@ -38,17 +38,17 @@ class DType:
 
     @property
     def max(self) -> Any:
-        """The largest number of the type. Raises TypeError for booleans and text."""
+        """The largest number of the type. Raises TypeError for booleans and strings."""
         return _limits(self).max
 
     @property
     def min(self) -> Any:
-        """The smallest number of the type, negative if there is one."""
+        """The smallest number of the type. Raises TypeError for booleans and strings."""
         return _limits(self).min
 
     @property
     def limits(self) -> tuple[Any, Any]:
-        """The range of values that images of the type have: (0, 1) for floats."""
+        """The range of values in images of the type: (0, 1) for floats."""
         return (0, 1) if self.is_floating else (0, self.max)
 
     @property
@@ -61,12 +61,12 @@ class DType:
         return NUMBERS[self.core]
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether it is the same type."""
+        """Return whether `other` is the same type."""
         return bool(self == other)
 
     @property
     def size(self) -> int:
-        """Bytes of an element."""
+        """Bytes per element."""
         return self.core.size
 
     @property
@@ -111,7 +111,11 @@ _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "str": "
 
 
 def as_dtype(value: Any) -> DType:
-    """The type that `value` stands for: a tf.DType, a name, or a NumPy or Python type. Raises TypeError."""
+    """Return the element type for a tf.DType, a name, or a NumPy or Python type. See tf.dtypes.as_dtype in TensorFlow's documentation.
+
+    Raises:
+        TypeError: there is none.
+    """
     if isinstance(value, DType):
         return value
     found = None

@@ -1,4 +1,4 @@
-"""tf.errors: what went wrong, in TensorFlow's kinds, made of treadle's errors."""
+"""tf.errors: TensorFlow's classes of errors, and the conversion of treadle's errors to them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from treadle import errors as core
 
 
 class OpError(Exception):
-    """Base of all errors of a run. `op` is the Operation at fault, if known; `message` says what happened."""
+    """The base class of errors of runs. See tf.errors.OpError in TensorFlow's documentation.
+
+    Attributes:
+        message: what happened.
+        op: the Operation that failed, if known.
+        node_def: its NodeDef, if known.
+        error_code: the number of the class, as in google.rpc.Code.
+    """
 
     code = 2
 
@@ -21,12 +28,12 @@ class OpError(Exception):
 
     @property
     def error_code(self) -> int:
-        """The number of the kind, as in google.rpc.Code."""
+        """The number of the class, as in google.rpc.Code."""
         return self.code
 
 
 class OperatorNotAllowedInGraphError(TypeError):
-    """Python asked for the value of a tensor that has none before its graph runs."""
+    """Python code needs the value of a tensor that has none before its graph runs."""
 
 
 class CancelledError(OpError):
@@ -42,7 +49,7 @@ class InvalidArgumentError(OpError):
 
 
 class MisfitError(InvalidArgumentError, ValueError):
-    """Operands that do not fit an op that is added to a graph, also where TensorFlow tells it when the graph runs."""
+    """Operands that do not fit an op. It is raised when the op is added to a graph, where TensorFlow may wait for the run."""
 
 
 class DeadlineExceededError(OpError):
@@ -102,7 +109,7 @@ CODES = {
     "ALREADY_EXISTS": 6, "PERMISSION_DENIED": 7, "RESOURCE_EXHAUSTED": 8, "FAILED_PRECONDITION": 9, "ABORTED": 10,
     "OUT_OF_RANGE": 11, "UNIMPLEMENTED": 12, "INTERNAL": 13, "UNAVAILABLE": 14, "DATA_LOSS": 15, "UNAUTHENTICATED": 16,
 }  # fmt: skip
-"""tf.errors.INVALID_ARGUMENT and its like: what `error_code` is."""
+"""tf.errors.INVALID_ARGUMENT and the other codes: the values of `error_code`."""
 
 
 _OF_PYTHON: tuple[tuple[type[BaseException], type[OpError]], ...] = (
@@ -112,7 +119,7 @@ _OF_PYTHON: tuple[tuple[type[BaseException], type[OpError]], ...] = (
     (ValueError, InvalidArgumentError),
     (TypeError, InvalidArgumentError),
 )
-"""Kinds of exceptions raised in Python functions and what TensorFlow makes of them; UnknownError of all others."""
+"""The classes for exceptions of Python functions; UnknownError for all others."""
 
 _OF_TREADLE: tuple[tuple[type[core.TreadleError], type[OpError]], ...] = (
     (core.RunTimeoutError, DeadlineExceededError),
@@ -127,12 +134,12 @@ _OF_TREADLE: tuple[tuple[type[core.TreadleError], type[OpError]], ...] = (
 
 
 def error_class(table: Any, error: BaseException) -> type[OpError]:
-    """The first kind of `table` that `error` is of."""
+    """Return the first class in `table` for an error; UnknownError if there is none."""
     return next((kind for cause, kind in table if isinstance(error, cause)), UnknownError)
 
 
 def from_python_error(error: Exception, where: str = "") -> OpError:
-    """What a user's Python function raised, as TensorFlow would raise it. Chain it to `error`."""
+    """Convert an exception of a user's Python function. Raise the result from `error`."""
     if isinstance(error, OpError):
         return type(error)(error.node_def, error.op, error.message)
     text = f"{type(error).__name__}: {error}"
@@ -140,7 +147,7 @@ def from_python_error(error: Exception, where: str = "") -> OpError:
 
 
 def from_treadle_error(error: core.TreadleError) -> OpError:
-    """`error` as TensorFlow would raise it. Chain it to what python_cause() finds."""
+    """Convert one of treadle's errors. Raise the result from python_cause(error)."""
     if isinstance(error, core.RunTimeoutError):
         return DeadlineExceededError(None, None, f"Timed out waiting for notification: {error}")
     cause = python_cause(error)
@@ -156,12 +163,12 @@ def from_treadle_error(error: core.TreadleError) -> OpError:
 
 
 def message_of(error: BaseException) -> str:
-    """What `error` says, without the node that it is about: for messages that name the operation themselves."""
+    """Return the message of `error` without its node, for messages that name the operation themselves."""
     return error.what if isinstance(error, core.TreadleError) else str(error)
 
 
 def python_cause(error: BaseException) -> BaseException:
-    """What a Python function raised, if that is behind `error`; else `error`."""
+    """Return the exception of a Python function that caused `error`, or `error` itself."""
     found = error
     while isinstance(found, core.TreadleError) and found.__cause__ is not None:
         found = found.__cause__

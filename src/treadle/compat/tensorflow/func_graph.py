@@ -1,4 +1,4 @@
-"""Graphs of functions: branches, loop bodies and traced functions."""
+"""Graphs of functions: branches, loop bodies and functions traced by tf.function."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from treadle.ops.op import Array, Info
 
 
 class FuncGraph(Graph):
-    """The graph of a function. With an `outer` graph, tensors of that graph that it reads become its captures."""
+    """The graph of a function. Tensors of the `outer` graph that it reads become its captures."""
 
     def __init__(self, outer: Graph | None) -> None:
         super().__init__()
@@ -34,12 +34,12 @@ class FuncGraph(Graph):
         self.created_variables: list[Any] = []
 
     def parameter(self, infos: tuple[Info, Info], name: str) -> Tensor:
-        """A new input of the function."""
+        """Add a parameter of the function."""
         unknown = tuple(Info(form.dtype, form.shape) for form in infos)
         return self.create_op("Placeholder", (), _unfed, name, outputs=[unknown]).outputs[0]  # type: ignore[list-item]
 
     def enter(self, tensor: Tensor) -> Tensor:
-        """`tensor` as a tensor of this graph; captured if it is of a graph around it."""
+        """Return `tensor` as a tensor of this graph. A tensor of an outer graph is captured."""
         if tensor.graph is self:
             return tensor
         if tensor in self.captures:
@@ -55,7 +55,7 @@ class FuncGraph(Graph):
         return self.captures[outside]
 
     def trace(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """Call `function` with this graph as the current one; what it returns are the results."""
+        """Call `function` with this graph as the current one, and keep what it returns as the results."""
         with self.as_default():
             self.structure = function(*args, **kwargs)
             leaves = nest.flatten(self.structure)
@@ -64,18 +64,18 @@ class FuncGraph(Graph):
             ]
 
     def effects(self) -> list[Operation]:
-        """The operations that run even if no result needs them."""
+        """Return the operations that run even if no result needs them."""
         return [op for op in self.get_operations() if op.kind in EFFECTS or op.kind.startswith("Assign")]
 
     def program(self, *, effects: bool) -> Program:
-        """What computes the results; with `effects` assignments and Python functions too that no result needs."""
+        """Return the program of the results; with `effects` also of operations with side effects."""
         ops = closure(self.results, self.effects() if effects else (), ())
         given = [*self.parameters, *self.captures.values()]
         return Program([op for op in ops if op.kind != "Placeholder"], given, self.results)
 
 
 EFFECTS = ("EagerPyFunc", "PyFunc", "Print", "If", "While", "Assert")
-"""Kinds of operations, beside assignments, that run even if no result needs them."""
+"""Kinds of operations, besides assignments, that run even if no result needs them."""
 
 
 def _unfed(e: Any, _: Any) -> Any:
@@ -89,7 +89,7 @@ def _tensor(leaf: Any) -> Tensor:
 
 
 def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
-    """Attributes of an operation that runs them: the variables they read and change, and whether that may be any."""
+    """Return attributes of an operation that runs the subgraphs: the variables they access, and whether these may be any."""
     ops = [op for subgraph in subgraphs for op in subgraph.graph.get_operations()]
     both = [accessed_variables(op) for op in ops]
     return {
@@ -100,7 +100,7 @@ def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
 
 
 class Subgraph:
-    """A traced branch or loop body, run from Python with the arrays of its parameters and captures."""
+    """A traced branch or loop body, which Python runs with the arrays of its parameters and captures."""
 
     def __init__(
         self, outer: Graph, function: Callable[..., Any], parameters: Sequence[tuple[Any, str]], args: Any
@@ -118,15 +118,15 @@ class Subgraph:
         return list(self.graph.captures)
 
     def append_test(self, test: Callable[..., Any]) -> None:
-        """Compute one more result: `test` of the others, in the form in which the body returned them."""
+        """Add a result: `test` of the other results, in the structure that the body returned."""
         graph, results = self.graph, self.graph.results
         graph.trace(test, *nest.pack_sequence_as(self._args, results))
         graph.results = [*results, *graph.results]
 
     def split_from_lists(self, count: int) -> SplitStep[Tensor] | None:
-        """The body as the step of a loop of `count` variables, taken apart where it reads and writes lists.
+        """Split the body, as the step of a loop of `count` variables, from the lists that it reads and writes.
 
-        None if it has none, or if that cannot be done.
+        Returns None if it has no lists or cannot be split.
         """
         graph = self.graph
         given = [*graph.parameters, *graph.captures.values()]
@@ -135,27 +135,27 @@ class Subgraph:
             return None
         targets = graph.effects()
 
-        def reader(tensor: Tensor) -> tuple[str, Sequence[Tensor]] | None:
+        def producer(tensor: Tensor) -> tuple[str, Sequence[Tensor]] | None:
             return None if tensor.op.kind == "Placeholder" else (tensor.op.kind, tensor.op.inputs)
 
-        def needed(ends: Sequence[Tensor], known: Sequence[Tensor]) -> Sequence[Tensor]:
+        def dependencies(ends: Sequence[Tensor], known: Sequence[Tensor]) -> Sequence[Tensor]:
             return [op.outputs[0] for op in closure(ends, targets, known) if op.outputs]
 
         def resizes(tensor: Tensor) -> bool:
             return bool(tensor.op.attrs.get("resize_if_index_out_of_bounds", False))
 
         results, extra = graph.results[:count], graph.results[count:]
-        return split_step(LoopStep(given, lists, results, reader, needed, resizes, constant_value, extra))
+        return split_step(LoopStep(given, lists, results, producer, dependencies, resizes, constant_value, extra))
 
-    def run_split(self, parts: SplitStep[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
-        """What `parts` want, from arrays of what they are given."""
+    def run_split(self, split: SplitStep[Tensor], run: Run, arrays: Sequence[Array]) -> list[Array]:
+        """Run the split step on arrays of its operands."""
         if self._program is None:
-            ops = closure(parts.wanted, self.graph.effects(), parts.given)
-            self._program = Program([op for op in ops if op.kind != "Placeholder"], parts.given, parts.wanted)
+            ops = closure(split.wanted, self.graph.effects(), split.given)
+            self._program = Program([op for op in ops if op.kind != "Placeholder"], split.given, split.wanted)
         return self._program.run_part(arrays, run)
 
     def run(self, run: Run, parameters: Sequence[Array], captures: Sequence[Array]) -> list[Array]:
-        """Its results."""
+        """Run it, and return its results."""
         if self._program is None:
             self._program = self.graph.program(effects=True)
         return self._program.run_part([*parameters, *captures], run)

@@ -1,4 +1,4 @@
-"""Graphs of operations, built by calling ops while a graph is current."""
+"""Graphs of operations. Ops add operations to the current graph."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Emit = Callable[[Any, Sequence[Value]], Any]
 """(emitter, values of the inputs) -> value, or values, of the outputs."""
 
 _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
-"""What operations and scopes may be called."""
+"""Valid names of operations and scopes."""
 
 
 class Operation:
-    """A node of a graph. `emit` makes its core nodes; `kind` tells apart what programs treat in ways of their own."""
+    """A node of a graph. See tf.Operation in TensorFlow's documentation. `emit` adds its core nodes; `kind` identifies ops that programs treat specially."""
 
     def __init__(
         self,
@@ -47,30 +47,30 @@ class Operation:
         self.control_inputs: list[Operation] = []
         self.outputs: list[Tensor] = []
         self.number = 0
-        self.call: tuple[str, Any] | None = None  # the op of the table, and the arguments, that made it
+        self.call: tuple[str, Any] | None = None  # the op of the table and the arguments it was called with
         self.device = ""
 
     def get_attr(self, name: str) -> Any:
-        """An attribute. Raises ValueError if there is none of this name."""
+        """Return an attribute. Raises ValueError if there is none of this name."""
         if name not in self.attrs:
             raise ValueError(f"Operation {self.name!r} has no attr named {name!r}; it has {', '.join(self.attrs)}")
         return self.attrs[name]
 
     @property
     def type(self) -> str:
-        """What TensorFlow calls such operations."""
+        """TensorFlow's name for operations of this kind."""
         return self.kind if self.call is None else type_of(self.call[0], self.kind)
 
     @property
     def node_def(self) -> Any:
-        """Its name, type and inputs as a NodeDef."""
+        """Its name, type and inputs, as a NodeDef."""
         names = [tensor.name.removesuffix(":0") for tensor in self.inputs] + [
             f"^{op.name}" for op in self.control_inputs
         ]
         return NodeDef(name=self.name, op=self.type, input=names, device=self.device)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
-        """Run it in `session`, or in the default session."""
+        """Run it in `session`, or in the default session. Raises ValueError if there is neither."""
         default_session(session).run(self, feed_dict)
 
     def __repr__(self) -> str:
@@ -78,7 +78,7 @@ class Operation:
 
 
 class Graph:
-    """Operations in the order in which they were made, which is a topological one."""
+    """Operations in the order of their creation, which is a topological order. See tf.Graph in TensorFlow's documentation."""
 
     def __init__(self) -> None:
         self._operations: list[Operation] = []
@@ -93,29 +93,45 @@ class Graph:
         self.collections: dict[str, list[Any]] = {}
 
     def as_default(self) -> AbstractContextManager[Graph]:
-        """Make this the graph that ops are added to, in this thread, while the block runs."""
+        """Add the ops of the block to this graph, in this thread."""
         return enter_graph(self)
 
     def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
-        """The operations as a GraphDef, for a file. Raises UnimplementedError, listing them, for ops that files cannot hold."""
+        """Return the operations as a GraphDef, for a file.
+
+        Args:
+            from_version: has no effect.
+            add_shapes: has no effect.
+
+        Raises:
+            tf.errors.UnimplementedError: operations that files cannot hold; the error lists them.
+        """
         return graph_def_of(self)
 
     def get_operations(self) -> list[Operation]:
         return list(self._operations)
 
     def finalize(self) -> None:
-        """From now on nothing can be added: RuntimeError."""
+        """Reject further operations with a RuntimeError."""
         self._finalized = True
 
     @property
     def finalized(self) -> bool:
-        """Whether nothing can be added any more."""
+        """Whether further operations are rejected."""
         return self._finalized
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Any:
-        """The tensor "<operation>:<index>" or the operation that `obj` names; a tensor or operation of this graph itself.
+        """Return the tensor "<operation>:<index>", or the operation, that `obj` names.
 
-        Raises KeyError or ValueError for a name that means nothing here, TypeError for anything else.
+        Args:
+            obj: a name, or a tensor or operation of this graph, which is returned.
+            allow_tensor: has no effect.
+            allow_operation: has no effect.
+
+        Raises:
+            KeyError: the graph has no such tensor or operation.
+            ValueError: a malformed name, or a tensor or operation of another graph.
+            TypeError: anything else.
         """
         if isinstance(obj, str):
             return self.get_tensor_by_name(obj) if ":" in obj else self.get_operation_by_name(obj)
@@ -126,7 +142,13 @@ class Graph:
         return obj
 
     def get_operation_by_name(self, name: str) -> Operation:
-        """Raises KeyError if there is none, ValueError for the name of a tensor."""
+        """Return the operation `name`.
+
+        Raises:
+            KeyError: there is none.
+            ValueError: the name of a tensor.
+            TypeError: not a string.
+        """
         if not isinstance(name, str):
             raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
         if ":" in name:
@@ -136,7 +158,13 @@ class Graph:
         return self._by_name[name]
 
     def get_tensor_by_name(self, name: str) -> Tensor:
-        """The tensor "<operation>:<index>". Raises ValueError for a malformed name, KeyError if there is none."""
+        """Return the tensor "<operation>:<index>".
+
+        Raises:
+            KeyError: there is none.
+            ValueError: a malformed name.
+            TypeError: not a string.
+        """
         if not isinstance(name, str):
             raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
         operation, colon, index = name.partition(":")
@@ -151,13 +179,19 @@ class Graph:
         return outputs[int(index)]
 
     def get_collection(self, key: str) -> list[Any]:
+        """Return the collection `key` as a list."""
         return list(self.collections.get(key, ()))
 
     def add_to_collection(self, key: str, value: Any) -> None:
+        """Add `value` to the collection `key`."""
         self.collections.setdefault(key, []).append(value)
 
     def unique_name(self, name: str) -> str:
-        """`name` inside the current scope, with _1, _2, ... if it is taken (in any case of its letters); now taken."""
+        """Reserve and return `name` inside the current scope, with _1, _2, ... if it is taken (ignoring case).
+
+        Raises:
+            ValueError: an invalid name.
+        """
         wanted = name[:-1] if name.endswith("/") else f"{self._scope}{name}"
         if not _NAME.fullmatch(wanted):
             raise ValueError(f"{wanted!r} is not a valid node name. Accepted names conform to {_NAME.pattern}")
@@ -175,7 +209,7 @@ class Graph:
 
     @contextmanager
     def reopened(self) -> Iterator[None]:
-        """Let something be added in the block though the graph is final."""
+        """Allow further operations in the block although the graph is finalized."""
         before, self._finalized = self._finalized, False
         try:
             yield
@@ -184,7 +218,7 @@ class Graph:
 
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
-        """Ops made in the block have names that begin with "<name>/"."""
+        """Prefix the names of operations created in the block with "<name>/"."""
         before = self._scope
         if name is not None and not isinstance(name, str):
             raise TypeError(f"name_scope: wanted a str, got {name!r}")
@@ -196,7 +230,14 @@ class Graph:
 
     @contextmanager
     def control_dependencies(self, inputs: Sequence[Any] | None) -> Iterator[None]:
-        """Ops made in the block run after `inputs`; None clears what blocks around this one ask for."""
+        """Run the operations created in the block after `inputs`.
+
+        Args:
+            inputs: operations, tensors or variables; None clears the dependencies of blocks around it.
+
+        Raises:
+            TypeError: anything else.
+        """
         before = self._control
         if inputs is None:
             self._control = []
@@ -212,11 +253,11 @@ class Graph:
             self._control = before
 
     def device(self, name: Any) -> AbstractContextManager[None]:
-        """Ask for a device for the ops made in the block."""
+        """Request a device for the operations created in the block."""
         return on_device("" if name is None else str(name))
 
     def enter(self, tensor: Tensor) -> Tensor:
-        """`tensor` as a tensor of this graph. Raises ValueError if it belongs to another."""
+        """Return `tensor` as a tensor of this graph. Raises ValueError if it belongs to another graph."""
         if tensor.graph is not self:
             raise ValueError(f"{tensor!r} must be from the same graph as the op that reads it")
         return tensor
@@ -231,9 +272,9 @@ class Graph:
         outputs: Sequence[tuple[Info, Info]] | None = None,
         attrs: dict[str, Any] | None = None,
     ) -> Operation:
-        """Add an operation. Without `outputs` its rule is tried out to learn their dtypes and shapes.
+        """Add an operation. Without `outputs`, their dtypes and shapes are inferred.
 
-        Raises MisfitError (a ValueError), or TypeError for element types, if the operands do not fit it.
+        Raises MisfitError (a ValueError) for operands that do not fit the op, TypeError for their element types.
         """
         if self._finalized:
             raise RuntimeError("Graph is finalized and cannot be modified.")
@@ -250,7 +291,7 @@ class Graph:
 
 
 def operation_of(item: Any) -> Operation | None:
-    """The operation behind a tensor, an operation or a variable; None for an eager tensor."""
+    """Return the operation that computes a tensor or initializes a variable; None for an eager tensor."""
     if isinstance(item, Operation):
         return item
     if isinstance(item, Tensor):

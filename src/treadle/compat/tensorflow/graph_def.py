@@ -1,4 +1,4 @@
-"""Graphs from files: tf.import_graph_def."""
+"""Import of graphs from files: tf.import_graph_def."""
 
 from __future__ import annotations
 
@@ -43,11 +43,23 @@ def import_graph_def(
     op_dict: Any = None,
     producer_op_list: Any = None,
 ) -> list[Any] | None:
-    """Add the nodes of `graph_def` to the current graph, called "<name>/<node>" ("import" for None, "" for no prefix).
+    """Add the nodes of a GraphDef to the current graph. See tf.graph_util.import_graph_def in TensorFlow's documentation.
 
-    `input_map` replaces tensors of the file ("name", "name:1") by tensors; returns the tensors ("name:0") and operations
-    ("name") that `return_elements` names. Ops that treadle does not have raise UnimplementedError when a run needs them.
-    Raises TypeError for what is no GraphDef, and ValueError for a graph that cannot be used.
+    Args:
+        graph_def: a GraphDef of treadle or TensorFlow.
+        input_map: tensors that replace tensors of the file, by name ("name", "name:1").
+        return_elements: names of tensors ("name:0") and operations ("name") to return.
+        name: the prefix of the names; None for "import", "" for none.
+        op_dict: has no effect.
+        producer_op_list: has no effect.
+
+    Returns:
+        The `return_elements`, or None without them.
+
+    Raises:
+        TypeError: `graph_def` is not a GraphDef.
+        ValueError: a graph that cannot be used, or names that it does not have.
+        tf.errors.UnimplementedError: in the run, for an op that treadle does not have.
     """
     if not hasattr(graph_def, "SerializeToString"):
         raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}")
@@ -69,7 +81,7 @@ def import_graph_def(
 
 
 def _parse_input_map(input_map: Mapping[str, Any] | None, whole: Body) -> dict[Ref, Tensor]:
-    """What replaces tensors of the file. Raises ValueError for names that it does not have."""
+    """Return the tensors that replace tensors of the file. Raises ValueError for unknown names."""
     found: dict[Ref, Tensor] = {}
     for key, value in (input_map or {}).items():
         ref = tensor_ref(str(key))
@@ -82,7 +94,7 @@ def _parse_input_map(input_map: Mapping[str, Any] | None, whole: Body) -> dict[R
 
 
 class _Importer:
-    """Makes operations of the nodes of one body. `env` holds the tensors made so far, or given."""
+    """Creates the operations of the nodes of one body. `env` holds the tensors created so far, or given."""
 
     def __init__(self, graph: Graph, library: Library, body: Body, given: Mapping[Ref, Tensor]) -> None:
         self._graph = graph
@@ -93,14 +105,14 @@ class _Importer:
         self._counts = _result_counts(body)
 
     def run(self, wanted: Sequence[Ref] | None = None) -> None:
-        """Make all of them, or those that `wanted` depend on. Raises Fault or ValueError for nodes that cannot be used."""
+        """Create the operations of all nodes, or of those that `wanted` depend on. Raises Fault or ValueError for invalid nodes."""
         chosen = list(self._body.nodes.values()) if wanted is None else needed(self._body, wanted, self._env)
         for node in sorted_nodes(chosen, self._env):
             if (node.name, 0) in self._env and not node.inputs and node.op != "Const":
-                continue  # a placeholder, or an argument, that is given
+                continue  # a given placeholder or argument
             if wanted is None and any(ref not in self._env for ref in node.inputs):
-                continue  # it is inside a loop of TensorFlow 1, which makes it
-            inputs = [self._env[ref] if ref in self._env else self._missing(ref, node) for ref in node.inputs]
+                continue  # it is inside a loop of TensorFlow 1, which creates it
+            inputs = [self._env[ref] if ref in self._env else self._raise_missing(ref, node) for ref in node.inputs]
             outputs = self._create(node, inputs)
             if outputs:
                 self._ops[node.name] = outputs[0].op
@@ -112,13 +124,13 @@ class _Importer:
                 op.control_inputs.extend(other for other in controls if other not in (*op.control_inputs, op))
 
     def results(self) -> list[Tensor]:
-        """The results of the body, if it is a function."""
+        """Return the results of the body of a function."""
         return [self._env[ref] for ref in self._body.results]
 
     def name_replaced_nodes(self, whole: Body) -> None:
-        """Let nodes that were replaced, calls and branches of TensorFlow 1, be found under their names."""
-        gone = [node for name, node in whole.nodes.items() if name not in self._body.nodes]
-        for node in gone:
+        """Make nodes that were replaced (calls, branches of TensorFlow 1) available under their names."""
+        replaced = [node for name, node in whole.nodes.items() if name not in self._body.nodes]
+        for node in replaced:
             count = 1 + max((index for name, index in self._body.aliases if name == node.name), default=-1)
             known = [self._env.get(self._body.resolved((node.name, index))) for index in range(count)]
             found = [tensor for tensor in known if tensor is not None]
@@ -130,18 +142,18 @@ class _Importer:
                 self._env.update(((node.name, index), tensor) for index, tensor in enumerate(op.outputs))
 
     def element(self, text: str) -> Any:
-        """The tensor "name:0" or the operation "name". Raises ValueError if there is none."""
+        """Return the tensor "name:0" or the operation "name". Raises ValueError if there is none."""
         ref = tensor_ref(text)
         found: Any = self._env.get(ref) if ":" in text else self._ops.get(text)
         if found is None:
             raise ValueError(f"Requested return_element {text!r} not found in graph_def.")
         return found
 
-    def _missing(self, ref: Ref, node: Node) -> Tensor:
+    def _raise_missing(self, ref: Ref, node: Node) -> Tensor:
         raise Fault(f"{node.place} reads {tensor_name(ref)!r}, which is no tensor")
 
     def _create(self, node: Node, inputs: list[Tensor]) -> Sequence[Tensor]:
-        """The results of `node`."""
+        """Create the operation of `node` and return its results."""
         if node.op in ("Placeholder", "PlaceholderV2"):
             return [placeholder(declared_dtype(node, 0), node.attr("shape"), node.name)]
         if node.op == "Const":
@@ -167,7 +179,7 @@ class _Importer:
         return op.outputs
 
     def _set_dtype(self, op: Operation, index: int, node: Node) -> None:
-        """Let result `index` of `op` be there, of the element type that the node states."""
+        """Give `op` a result `index` of the element type in the attributes of the node."""
         dtype = declared_dtype(node, index)
         if index >= len(op.outputs):
             op.outputs.append(Tensor(op, index, placeholder_infos(dtype, TensorShape(None))))
@@ -212,7 +224,7 @@ class _Importer:
         return _tensors(control_flow.cond(inputs[0], yes, no, node.name))
 
     def _trace_part(self, wanted: list[Ref], given: Mapping[Ref, None], values: Sequence[Tensor]) -> list[Tensor]:
-        """A part of the body, made in the graph that is current: what is `wanted` of it where `given` have these values."""
+        """Create the part of the body that computes `wanted` from `values` for `given`, in the current graph."""
         graph = context.get_default_graph()
         read = [graph.enter(tensor) for tensor in values]
         inner = _Importer(graph, self._library, self._body, dict(zip(given, read, strict=True)))
@@ -224,7 +236,7 @@ class _Importer:
         return lambda: self._inline_call(body, inputs)
 
     def _inline_call(self, body: Body, inputs: Sequence[Tensor]) -> list[Tensor]:
-        """The results of a function, made in the graph that is current."""
+        """Create the operations of a function in the current graph and return its results."""
         graph = context.get_default_graph()
         ready = prepared(body, self._library)
         if len(ready.arguments) != len(inputs):
@@ -241,7 +253,7 @@ def _tensors(found: Any) -> list[Tensor]:
 
 
 def _result_counts(body: Body) -> dict[str, int]:
-    """How many results of each node are read."""
+    """Return how many results of each node are read."""
     counts: dict[str, int] = {}
     for name, index in (*(ref for node in body.nodes.values() for ref in node.inputs), *body.results):
         counts[name] = max(counts.get(name, 0), index + 1)
@@ -249,7 +261,7 @@ def _result_counts(body: Body) -> dict[str, int]:
 
 
 def _emitter_of(node: Node) -> Callable[..., Any]:
-    """What makes the core nodes of `node`."""
+    """Return the function that adds the core nodes of `node`."""
 
     def emit(e: Any, values: Any) -> Any:
         try:
@@ -265,7 +277,7 @@ def _emitter_of(node: Node) -> Callable[..., Any]:
 
 
 def _unsupported(node: Node) -> Callable[..., Any]:
-    """What stands for an op that treadle does not have, until a run needs it."""
+    """Return the emitter of an op that treadle does not have; it raises when a run needs the op."""
 
     def emit(_e: Any, _values: Any) -> Any:
         raise UnimplementedError(None, None, f"treadle does not have the op {node.op} of the node {node.name!r}")

@@ -1,4 +1,4 @@
-"""Graphs to files: tf.Graph.as_graph_def, from the table of forms that files are read by."""
+"""Export of graphs to files: tf.Graph.as_graph_def, by the same rules that files are read by."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from treadle.compat.tensorflow.graph import Graph, Operation
 
 PRODUCER = 27
-"""The version of TensorFlow's graphs whose defaults of attributes the forms have."""
+"""The version of graphs in which attributes have the defaults that the rules assume."""
 
 EQUIVALENTS = {
     "clip_by_value": "_clip_by_value", "divide": "truncatediv", "equal": "_equal", "mod": "floormod",
     "nn.embedding_lookup": "gather", "not_equal": "_not_equal", "truediv": "truncatediv",
 }  # fmt: skip
-"""Ops of the facade that files hold as another one."""
+"""Ops of the facade that files represent by another op."""
 
 PREFERRED = (
     "AddV2", "BatchMatMulV2", "ConcatV2", "GatherV2", "Identity", "Pad", "Reciprocal", "Round", "SelectV2", "TopKV2",
 )  # fmt: skip
-"""Of several forms for one op, those that are tried first."""
+"""Ops that are tried first where several represent a rule."""
 
 TYPES = {
     "All": "- Tidx", "Any": "- Tidx", "ArgMax": "T Tidx", "ArgMin": "T Tidx", "BatchToSpaceND": "T Tblock_shape Tcrops",
@@ -47,7 +47,7 @@ TYPES = {
     "Split": "- T", "SplitV": "T Tlen", "Sum": "T Tidx", "TensorScatterUpdate": "T Tindices", "Tile": "T Tmultiples",
     "Transpose": "T Tperm", "Select": "- T", "SelectV2": "- T",
 }  # fmt: skip
-"""The attributes that say the element type of each input, `-` for none; T for the first input elsewhere."""
+"""The attributes that hold the element type of each input, `-` for none; T for the first input of other ops."""
 
 CONDITIONS: dict[str, Callable[[dict[str, Any], Any], bool]] = {
     "MirrorPad": lambda given, _: given["mode"] != "CONSTANT",
@@ -56,11 +56,11 @@ CONDITIONS: dict[str, Callable[[dict[str, Any], Any], bool]] = {
     "Split": lambda given, _: isinstance(given["num_or_size_splits"], int),
     "SplitV": lambda given, _: isinstance(given["num_or_size_splits"], tuple),
 }
-"""Forms that fit some arguments alone: of what was given, and the dtype of the first tensor."""
+"""Ops that represent some arguments only: conditions on the arguments and the dtype of the first tensor."""
 
 
 def graph_def_of(graph: Graph) -> Any:
-    """The GraphDef of `graph`. Raises UnimplementedError that lists the operations which files cannot hold."""
+    """Return the GraphDef of `graph`. Raises UnimplementedError, which lists the operations that files cannot hold."""
     message = GraphDef()
     message.versions.producer = PRODUCER
     unsupported = [f"{op.name!r} ({op.type})" for op in graph.get_operations() if not _write(message, op)]
@@ -70,7 +70,7 @@ def graph_def_of(graph: Graph) -> Any:
 
 
 def _write(message: Any, op: Operation) -> bool:
-    """Add the nodes of `op`; False if there is no form for it."""
+    """Add the nodes of `op`. Returns False if files cannot hold it."""
     known = [constant_value(tensor) for tensor in op.outputs]
     if not op.inputs and len(known) == 1 and known[0] is not None:
         node = _node(message, op, "Const", [])
@@ -94,7 +94,7 @@ def _write(message: Any, op: Operation) -> bool:
 
 
 def _write_call(message: Any, op: Operation, rule: str, plan: Any) -> bool:
-    """Add the nodes of an operation that a call of `rule` made."""
+    """Add the nodes of an operation that a call of `rule` created."""
     tensors = iter(op.inputs)
     given = {name: value if count is None else _take_tensors(tensors, count) for name, count, value in plan}
     if rule == "_index":
@@ -112,7 +112,7 @@ def _write_call(message: Any, op: Operation, rule: str, plan: Any) -> bool:
 
 
 def _with_defaults(rule: str, given: dict[str, Any], first: Tensor) -> dict[str, Any]:
-    """`given` with what a call may leave out, and files may not."""
+    """Return `given` with the arguments that calls may omit, but files may not."""
     given = {name: value for name, value in given.items() if value is not None}
     if rule.startswith("reduce_") and "axis" not in given and first.shape.rank is not None:
         return {**given, "axis": tuple(range(first.shape.rank))}
@@ -141,7 +141,7 @@ def _candidates(rule: str, rank: int) -> list[tuple[str, NodeRule]]:
 
 
 def _fits(node_rule: NodeRule, given: dict[str, Any]) -> bool:
-    """Whether `node_rule` can say all that was given: the rest must be what the rule takes if nothing is said."""
+    """Return whether the node represents all arguments: those it cannot hold must have their defaults."""
     inputs = [name.lstrip("*") for name in node_rule.inputs.split()]
     if any(name not in given for name in inputs):
         return False
@@ -179,7 +179,7 @@ def _write_rule(message: Any, op: Operation, kind: str, node_rule: NodeRule, giv
 
 
 def _set_attribute(node: Any, name: str, value: Any, rank: int, given: dict[str, Any]) -> None:
-    """Set an attribute, windows in the form in which TensorFlow wants them."""
+    """Set an attribute, with windows in TensorFlow's representation."""
     if name in ("strides", "dilations", "ksize"):
         layout = Layout(rank, given.get("data_format"))
         inner = layout.spatial(name, value)
@@ -191,7 +191,7 @@ def _set_attribute(node: Any, name: str, value: Any, rank: int, given: dict[str,
 
 
 def _write_slice(message: Any, op: Operation, given: dict[str, Any]) -> bool:
-    """tensor[...] as a StridedSlice; False where a bound is known only when the graph runs."""
+    """Add tensor[...] as a StridedSlice. Returns False if a bound is known only when the graph runs."""
     tensor, bounds = given["tensor"][0], [constant_value(bound) for bound in given["bounds"]]
     if any(bound is None for bound in bounds):
         return False
@@ -220,7 +220,7 @@ def _write_slice(message: Any, op: Operation, given: dict[str, Any]) -> bool:
 
 
 def _constant(message: Any, op: Operation, part: str, value: Any) -> tuple[str, DType]:
-    """The name and dtype of a new Const that holds an argument: numbers as int32, or in the dtype of the result."""
+    """Add a Const for an argument and return its name and dtype: int32 for integers, else the dtype of the result."""
     array = np.asarray(value)
     of_result = array.dtype.kind == "f" and array.size
     kind = (

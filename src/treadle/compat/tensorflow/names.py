@@ -1,4 +1,4 @@
-"""Every public name of the facade and what it is: the namespaces tf, tf.nn, tf.compat.v1, ... are made of this table."""
+"""All public names: the namespaces tf, tf.nn, tf.compat.v1, ... are built from this table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from treadle.frontends.tensorflow import messages
 
 
 class Namespace:
-    """A part of the facade: `tf.nn`. dir() lists what works; what does not exist says what does."""
+    """A namespace such as `tf.nn`. dir() lists its names; the error for a missing one says what to use instead."""
 
     def __init__(self, path: str, members: dict[str, Any]) -> None:
         self.__name__ = path
@@ -103,11 +103,11 @@ LIKE = (
     ("enable_", "leave it out: treadle has no such switch"), ("disable_", "leave it out: treadle has no such switch"),
     ("image", "do it to the arrays before they are fed, or in a tf.numpy_function"), ("version", "use tf.__version__"),
 )  # fmt: skip
-"""What is said of other names: a part of the full name in small letters, and what to do instead."""
+"""Advice for other missing names, by a part of the full name in lower case."""
 
 
 def absent(path: str, name: str, there: list[str]) -> AttributeError:
-    """The error for a name that does not exist: where it is instead, or what is like it."""
+    """Return the error for a missing name: where it is instead, or which names are similar."""
     import difflib
 
     elsewhere = [full for full in PUBLIC if full.rpartition(".")[2] == name]
@@ -211,11 +211,11 @@ BOTH: dict[str, Any] = {
     "random_uniform_initializer": initializers.RandomUniform,
     "zeros_initializer": initializers.Zeros,
 }
-"""Names of tf and of tf.compat.v1 alike."""
+"""Names in both tf and tf.compat.v1."""
 
 
 def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Any:
-    """Ops made in the block have names that begin with "<name>/"; eagerly nothing has a name."""
+    """Prefix the names of operations in the block with "<name>/"; no effect eagerly. See tf.name_scope in TensorFlow's documentation."""
     from contextlib import nullcontext
 
     current = context.current_graph()
@@ -281,18 +281,18 @@ V1: dict[str, Any] = {
     "truncated_normal_initializer": initializers.TruncatedNormal,
     "variables_initializer": variable.variables_initializer,
 }
-"""Names of TensorFlow 1: in tf.compat.v1, and in tf itself where TensorFlow 2 has none."""
+"""Names of TensorFlow 1: in tf.compat.v1, and in tf where TensorFlow 2 has none of the name."""
 
 BOTH["name_scope"] = name_scope
 FIRST: dict[str, Any] = {**BOTH, **V1}
 """Names of tf.compat.v1."""
 
 PUBLIC: dict[str, Any] = {**V1, **BOTH}
-"""Names of tf: where both have one, it is TensorFlow 2's."""
+"""Names of tf. Where both versions have one, it is that of TensorFlow 2."""
 
 
 def tree(members: dict[str, Any], path: str) -> dict[str, Any]:
-    """`members` by their first name; those with dots become namespaces."""
+    """Return `members` by the first part of their names; the rest forms namespaces."""
     found: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for name, member in members.items():

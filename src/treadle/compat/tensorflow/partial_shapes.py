@@ -1,7 +1,7 @@
-"""Shapes of results that follow from operands of partly known shape, one line an op: what TensorFlow would say.
+"""Shapes of results for operands of partly known shape, by one rule for each op.
 
-A graph learns shapes by trying rules out with numbers in place of unknown sizes. That fails where sizes must agree with
-known ones, and where the shape depends on a value; then these rules say as much as can be said.
+Trying ops with assumed sizes fails where sizes must agree with known ones, and where a shape depends on a value. There these
+rules say what can be said.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from treadle.compat.tensorflow.tensor import Tensor
 
 Dims = Sequence[int | None] | None
-"""Sizes, None for an unknown one; None for an unknown rank."""
+"""Sizes, None for unknown ones; None for an unknown rank."""
 
 
 def partial_shape(op: Operation) -> TensorShape:
-    """What is known of the shape of the first result of `op`."""
+    """Return what is known of the shape of the first result of `op`."""
     rule = RULES.get(op.kind)
     if any(hasattr(value, "op") for value in op.attrs.values()):
-        return TensorShape(None)  # a run tells an attribute
+        return TensorShape(None)  # an attribute is known only in the run
     return TensorShape(None if rule is None else rule(op))
 
 
 def numbers(tensor: Tensor) -> Dims:
-    """A shape that `tensor` holds, as far as it is known; -1 in it is unknown."""
+    """Return the shape that a tensor holds, as far as it is known; -1 in it is unknown."""
     found = integers(tensor)
     return None if found is None else [None if number is None or number < 0 else number for number in found]
 
 
 def integers(tensor: Tensor) -> Dims:
-    """The elements of `tensor`, as far as they are known; None if not even their number is."""
+    """Return the elements of a tensor, as far as they are known; None if their number is unknown."""
     a, b = (form.value for form in tensor.infos)
     if a is not None and b is not None and a.shape == b.shape:
         return [int(x) if x == y else None for x, y in zip(a.reshape(-1), b.reshape(-1), strict=True)]
@@ -43,21 +43,21 @@ def integers(tensor: Tensor) -> Dims:
 
 
 def merged(a: Dims, b: Dims) -> Dims:
-    """What is known of a shape that is both."""
+    """Return what two descriptions of one shape say together."""
     if a is None or b is None or len(a) != len(b):
         return b if a is None else a
     return [y if x is None else x for x, y in zip(a, b, strict=True)]
 
 
 def common(a: TensorShape, b: TensorShape) -> TensorShape:
-    """What is known of a shape that is one of both."""
+    """Return what two different shapes have in common."""
     if a.dims is None or b.dims is None or len(a.dims) != len(b.dims):
         return TensorShape(None)
     return TensorShape([x if x == y else None for x, y in zip(a.dims, b.dims, strict=True)])
 
 
 def broadcast(a: Dims, b: Dims) -> Dims:
-    """The shape of an elementwise result."""
+    """Return the shape of an elementwise result."""
     if a is None or b is None:
         return None
     rank = max(len(a), len(b))
@@ -157,7 +157,7 @@ def _index(op: Operation) -> Dims:
 
 
 def _length(length: int | None, ends: Sequence[int | None], given: Sequence[int | None]) -> int | None:
-    """How many elements a slice takes of `length`; None while that is unknown."""
+    """Return the number of elements that a slice takes of `length`; None if unknown."""
     if all(end is None for end in given):
         return length
     if length is None or any(end is None and at is not None for end, at in zip(ends, given, strict=True)):
@@ -240,7 +240,7 @@ RULES: dict[str, Callable[[Any], Dims]] = {
     "where": _where,
     "zeros": _of_first,
 }
-"""Kinds of operations, and the shape of their (first) result."""
+"""The shape of the first result by kind of operation."""
 
 RULE_PREFERRED = ("index", "squeeze")
-"""Kinds whose results may be smaller than tried out where a size is unknown: their rule is believed instead."""
+"""Kinds whose rule is used even where the trial succeeds: with an unknown size the result may be smaller than tried."""

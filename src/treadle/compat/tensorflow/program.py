@@ -1,7 +1,7 @@
-"""Programs: what a run has to do, compiled in as few stages as the shapes allow.
+"""Programs: what a run computes, compiled in as few stages as the shapes allow.
 
-A stage ends where only a run can tell a shape: behind Python functions without a declared shape, loops, and ops such
-as boolean_mask. The stages behind it are built when their shapes are known, and kept for the next run.
+A stage ends where only a run knows a shape: after Python functions without a declared shape, loops, and ops such as
+boolean_mask. The stages after it are built when their shapes are known, and cached.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from treadle.ops.op import Array
 from treadle.runtime.runner import Runner
 
 Held = dict[Any, Array | None]
-"""The values of variables when a stage begins; None for those that have none."""
+"""The values of variables at the start of a stage; None for those that have none."""
 
 MOST_STAGES = 16
-"""How many combinations of shapes a program keeps its first stage for."""
+"""The number of shape combinations for which a program caches its first stage."""
 
 
 def closure(wanted: Iterable[Tensor], targets: Iterable[Operation], fed: Iterable[Tensor]) -> list[Operation]:
-    """The operations that a run needs, in the order in which they were made."""
+    """Return the operations that a run needs, in the order of their creation."""
     given = set(fed)
     found: set[Operation] = set()
-    open_ = [tensor.op for tensor in wanted if tensor not in given] + list(targets)
-    while open_:
-        op = open_.pop()
+    pending = [tensor.op for tensor in wanted if tensor not in given] + list(targets)
+    while pending:
+        op = pending.pop()
         if op not in found:
             found.add(op)
-            open_.extend(tensor.op for tensor in op.inputs if tensor not in given)
-            open_.extend(op.control_inputs)
+            pending.extend(tensor.op for tensor in op.inputs if tensor not in given)
+            pending.extend(op.control_inputs)
     return sorted(found, key=lambda op: op.number)
 
 
 @dataclass(slots=True)
 class Stage:
-    """A compiled stage: where its inputs come from, where its results go, and what is left to do."""
+    """A compiled stage: where its inputs come from, where its results go, and the program after it."""
 
     session: Session | None
     inputs: dict[str, Tensor]
@@ -63,10 +63,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """A stage that does all there is to do for arrays of these shapes, and how its inputs and outputs are ordered.
+    """A stage that is the whole program for arrays of these shapes, with the order of its inputs and outputs.
 
-    `inputs` are places among what is given, -1 for the number of the run. `outputs` are places among the results of the
-    session; below 0, counted from -1, among what is given.
+    `inputs` are indices of given arrays, -1 for the number of the run. `outputs` are indices of the session's results;
+    negative ones, counted from -1, are indices of given arrays.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -76,7 +76,7 @@ class Direct:
 
 
 class Program:
-    """Operations that compute `wanted` from `given` tensors. `fixed` ones of these are compiled in by value."""
+    """Operations that compute `wanted` from `given` tensors. The values of the `fixed` ones among these are compiled in."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Program:
         self._lock = forking.lock()
 
     def run(self, arrays: dict[Tensor, Array], run: Run) -> dict[Tensor, Array]:
-        """The wanted tensors, from arrays of the given ones. Raises treadle's errors and tf.errors."""
+        """Return the wanted tensors for arrays of the given ones. Raises treadle's errors and tf.errors."""
         RUNS[run.number] = run
         try:
             return self._run(arrays, run)
@@ -104,7 +104,7 @@ class Program:
             del RUNS[run.number]
 
     def run_part(self, arrays: Sequence[Array], run: Run) -> list[Array]:
-        """As `run`, as a part of the run around it: from arrays in the order of what is given to those of what is wanted."""
+        """Run as a part of another run. Takes arrays in the order of `given` and returns those in the order of `wanted`."""
         direct = self._direct
         if direct is not None and direct.shapes == tuple([array.shape for array in arrays]):
             made = direct.runner.run_nested(
@@ -117,7 +117,7 @@ class Program:
         return [found[tensor] for tensor in self._outputs]
 
     def _direct_for(self, arrays: dict[Tensor, Array]) -> Direct | None:
-        """The only stage for such arrays; None if there are several, or if it needs more than the arrays."""
+        """Return the only stage for such arrays; None if there are several, or if it reads variables or values."""
         if self.fixed or self.variables:
             return None
         stage = self._stage(arrays, {})
@@ -172,20 +172,20 @@ class Program:
             else:
                 values[tensor] = e.graph.input(tensor.name, tensor.dtype.core, arrays[tensor].shape)
         inputs = {value.name: tensor for tensor, value in values.items() if not value.is_constant}
-        later, fixed = self._emit(e, values)
+        deferred, fixed = self._emit(e, values)
         made = {tensor: value for tensor, value in values.items() if tensor not in self.given}
         dynamic = {tensor for op in e.dynamic for tensor in op.outputs}
-        left = set(later)
-        needed = [t for op in later for t in op.inputs if t.op not in left or t in self.given] + list(self.wanted)
+        left = set(deferred)
+        needed = [t for op in deferred for t in op.inputs if t.op not in left or t in self.given] + list(self.wanted)
         ready = [t for t in dict.fromkeys(needed) if t in values or t in dynamic]
         rest = (
-            Program(later, ready, [t for t in self.wanted if t.op in left and t not in values], fixed)
-            if later
+            Program(deferred, ready, [t for t in self.wanted if t.op in left and t not in values], fixed)
+            if deferred
             else None
         )
-        if rest is not None and len(later) == len(self.ops) and fixed <= self.fixed:
+        if rest is not None and len(deferred) == len(self.ops) and fixed <= self.fixed:
             raise InvalidArgumentError(
-                None, later[0], f"{later[0].name}: its shape depends on values that only a run tells"
+                None, deferred[0], f"{deferred[0].name}: its shape depends on values that only a run tells"
             )
         outputs = {tensor: made[tensor] for tensor in ready if tensor in made}
         results = [*outputs.values(), *e.tokens]
@@ -201,8 +201,11 @@ class Program:
         )
 
     def _emit(self, e: StageEmitter, values: dict[Tensor, Value]) -> tuple[list[Operation], frozenset[Tensor]]:
-        """Make nodes of what can be made now; returns what cannot, and which tensors must be known by value for it."""
-        later = Deferred()
+        """Add the nodes that can be built now.
+
+        Returns the operations that remain, and the tensors whose values they need.
+        """
+        deferred = Deferred()
         fixed = set(self.fixed)
         effects: dict[Operation, dict[Value, None]] = {}
         opaque: set[Operation] = set()
@@ -212,15 +215,15 @@ class Program:
             e.opaque = any(other in opaque for other in before)
             if e.opaque or op.attrs.get("opaque"):
                 opaque.add(op)
-            if any(not _known(values.get(tensor)) for tensor in op.inputs) or later.concerns(op):
-                later.add(op)
+            if any(not _known(values.get(tensor)) for tensor in op.inputs) or deferred.concerns(op):
+                deferred.add(op)
                 continue
             e.name, e.after, count = op.name, list(effects[op]), len(e.tokens)
             try:
                 found = op.emit(e, [values[tensor] for tensor in op.inputs])
             except NeedsShapeError:
                 fixed.update(tensor for tensor in op.inputs if tensor.dtype.is_integer)
-                later.add(op)
+                deferred.add(op)
                 continue
             except (ShapeError, ValueError) as error:
                 raise InvalidArgumentError(
@@ -231,11 +234,11 @@ class Program:
             values.update(fresh)
             if e.tokens[count:]:
                 effects[op] = dict.fromkeys(e.tokens[count:])
-        return list(later.ops), frozenset(fixed)
+        return list(deferred.ops), frozenset(fixed)
 
 
 class Deferred:
-    """Operations left for a later stage, and with them whatever must not come before them."""
+    """Operations left to a later stage, and what they read and write."""
 
     def __init__(self) -> None:
         self.ops: dict[Operation, None] = {}
@@ -243,21 +246,21 @@ class Deferred:
         self._writes: set[Any] = set()
 
     def add(self, op: Operation) -> None:
-        """Leave `op` for later."""
+        """Leave `op` to a later stage."""
         reads, writes = accessed_variables(op)
         self.ops[op] = None
         self._reads |= reads
         self._writes |= writes
 
     def concerns(self, op: Operation) -> bool:
-        """Whether `op` must wait for one of them."""
+        """Return whether `op` must run after one of them."""
         reads, writes = accessed_variables(op)
         in_turn = bool(self._writes & (reads | writes)) or bool(self._reads & writes)
         return in_turn or any(other in self.ops for other in op.control_inputs)
 
 
 def accessed_variables(op: Operation) -> tuple[set[Any], set[Any]]:
-    """The variables that `op` reads, and those that it changes."""
+    """Return the variables that `op` reads, and those that it writes."""
     reads, writes = set(op.attrs.get("reads", ())), set(op.attrs.get("writes", ()))
     if "variable" in op.attrs:
         (writes if op.kind.startswith("Assign") else reads).add(op.attrs["variable"])

@@ -9,7 +9,7 @@ from treadle.compat.tensorflow.dtypes import as_dtype
 
 
 class TensorShape:
-    """Dimensions, each a number or None (unknown); `TensorShape(None)` has not even a known rank."""
+    """Dimensions, each a number or None if unknown; `TensorShape(None)` has an unknown rank. See tf.TensorShape in TensorFlow's documentation."""
 
     __slots__ = ("_dims",)
 
@@ -35,7 +35,7 @@ class TensorShape:
         return self._dims
 
     def as_list(self) -> list[int | None]:
-        """The dimensions. Raises ValueError while the rank is unknown."""
+        """Return the dimensions. Raises ValueError if the rank is unknown."""
         if self._dims is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
         return list(self._dims)
@@ -44,12 +44,12 @@ class TensorShape:
         return self._dims is not None and None not in self._dims
 
     def static(self) -> tuple[int, ...]:
-        """The dimensions as numbers; the shape must be fully defined."""
+        """Return the dimensions as numbers. The shape must be fully defined."""
         assert self._dims is not None
         return cast("tuple[int, ...]", self._dims)
 
     def num_elements(self) -> int | None:
-        """The number of elements, None while it is unknown."""
+        """Return the number of elements, None if unknown."""
         if not self.is_fully_defined():
             return None
         total = 1
@@ -58,7 +58,7 @@ class TensorShape:
         return total
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether one tensor could have both shapes."""
+        """Return whether a tensor could have both shapes."""
         mine, others = self._dims, TensorShape(other).dims
         if mine is None or others is None:
             return True
@@ -67,7 +67,7 @@ class TensorShape:
         )
 
     def merge_with(self, other: Any) -> TensorShape:
-        """What both know together. Raises ValueError if they contradict one another."""
+        """Return what both shapes say together. Raises ValueError if they contradict each other."""
         other = TensorShape(other)
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are not compatible")
@@ -76,7 +76,7 @@ class TensorShape:
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims, strict=True)])
 
     def concatenate(self, other: Any) -> TensorShape:
-        """These dimensions, then those of `other`."""
+        """Return these dimensions followed by those of `other`."""
         more = TensorShape(other).dims
         return TensorShape(None if self._dims is None or more is None else [*self._dims, *more])
 
@@ -87,17 +87,17 @@ class TensorShape:
         return TensorShape(other).concatenate(self)
 
     def assert_is_compatible_with(self, other: Any) -> None:
-        """Raises ValueError if no tensor could have both shapes."""
+        """Raise ValueError if no tensor could have both shapes."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {other} are incompatible")
 
     def assert_has_rank(self, rank: int) -> None:
-        """Raises ValueError if it is known to have another rank."""
+        """Raise ValueError if the rank is known and differs."""
         if self.rank not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def with_rank(self, rank: int) -> TensorShape:
-        """What is known of it with this rank. Raises ValueError if it has another one."""
+        """Return the shape with this rank. Raises ValueError if it has another one."""
         return self.merge_with([None] * rank)
 
     def __getitem__(self, key: Any) -> Any:
@@ -135,7 +135,7 @@ class TensorShape:
 
 
 class TensorSpec:
-    """The form of a tensor: what a tf.function may be traced for."""
+    """The shape and dtype of a tensor, for which a tf.function may be traced. See tf.TensorSpec in TensorFlow's documentation."""
 
     __slots__ = ("dtype", "name", "shape")
 
@@ -146,11 +146,11 @@ class TensorSpec:
 
     @staticmethod
     def from_tensor(tensor: Any, name: str | None = None) -> TensorSpec:
-        """The form of `tensor`."""
+        """Return the spec of `tensor`."""
         return TensorSpec(tensor.shape, tensor.dtype, name)
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Whether a tensor or spec fits."""
+        """Return whether a tensor or spec matches this one."""
         return bool(other.dtype == self.dtype and self.shape.is_compatible_with(other.shape))
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,7 @@
-"""What is known of the tensors of a graph while it is built: each has two forms, equal where a size is known."""
+"""Inference of the dtypes and shapes of tensors while a graph is built.
+
+Ops are tried with two sizes in place of each unknown one; what comes out equal both times is known.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +26,11 @@ if TYPE_CHECKING:
     from treadle.compat.tensorflow.graph import Operation
 
 _OF_DTYPES = re.compile(r"dtype|takes .* operands|floating point")
-"""What the errors of operands of a wrong element type say."""
+"""Matches errors about operands of a wrong element type."""
 
 
 def placeholder_infos(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, Info]:
-    """What is known of a tensor of this dtype and (partly known) shape, for either of SIZES."""
+    """Return what is known of a tensor of this dtype and partly known shape, with either of SIZES for unknown sizes."""
     if shape.dims is None:
         return (Info(dtype, None),) * 2
     first, second = (tuple(size if dim is None else dim for dim in shape.dims) for size in SIZES)
@@ -35,7 +38,7 @@ def placeholder_infos(dtype: dtypes.DType, shape: TensorShape) -> tuple[Info, In
 
 
 def infer_outputs(op: Operation) -> list[tuple[Info, Info]]:
-    """What is known of the outputs of `op`. Raises ValueError if its operands do not fit."""
+    """Return what is known of the outputs of `op`. Raises ValueError if its operands do not fit."""
     both = [(tensor.infos[0], tensor.infos[1]) for tensor in op.inputs]
     first = _infer(op, [a for a, _ in both])
     same = all(a.shape == b.shape and _same(a.value, b.value) for a, b in both)
@@ -71,7 +74,7 @@ def _infer(op: Operation, infos: Sequence[Info]) -> list[Info]:
 
 
 def _assumed(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
-    """A tensor that `info` may be: of this rank if its own is unknown; integers without a value are ones of a shape."""
+    """Return a possible case of `info`: with this rank if its rank is unknown, and ones for integers without a value."""
     if numbers is not None and info.dtype.is_integer and info.value is None:
         return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))
     return Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value)

@@ -1,4 +1,4 @@
-"""A stage: operations of a graph compiled together, for concrete shapes."""
+"""A stage: operations of a graph that are compiled together, for known shapes."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from treadle.graph.value import Value
 from treadle.ops.op import Array, Info
 
 Function = Callable[[Run, list[Array]], Sequence[Any]]
-"""(run, arrays) -> results. The arrays may not be kept: their memory is used for others afterwards."""
+"""(run, arrays) -> results. The arrays must not be kept: their memory is reused."""
 
 DONE = np.array(1, np.uint8)
 
 PYTHON_NS = 1e6
-"""What a user's Python function is taken to cost: enough for a helper to be woken for the next one."""
+"""The assumed cost of a user's Python function: large enough that a worker is woken for the next one."""
 
 TOUCH_NS = 1e4
-"""What reading or changing a variable costs beside its bytes."""
+"""The cost of reading or writing a variable, in addition to its bytes."""
 
 
 class StageEmitter(Emitter):
-    """Builds the core graph of one stage: with variables, Python functions and what must follow what.
+    """Builds the core graph of one stage, with variables, Python functions and control dependencies.
 
-    `held` are the values of variables when the stage begins. A variable is read then, unless something before the read may have changed it meanwhile; then it
-    is read in a step of its own. It is changed by a step. Steps follow one another by tokens, results that say that a
-    step is done: `after` holds those that the operation being made must wait for, and `opaque` says whether what is
-    before it may have changed any variable.
+    `held` are the values of variables at the start of the stage. A variable is read then, unless something before the read may
+    have changed it; in that case the read is a step of its own. A write is a step. Steps are ordered by control tokens,
+    results that are available when a step is done: `after` holds those that the current operation must wait for, and `opaque`
+    says whether an operation before it may have changed any variable.
     """
 
     def __init__(self, held: Mapping[Any, Array | None]) -> None:
@@ -47,17 +47,17 @@ class StageEmitter(Emitter):
         self.dynamic: list[Operation] = []
         self.after: list[Value] = []
         self.opaque = False
-        self._known: dict[Any, Value] = {}  # the values that variables have been given here
-        self._changed: dict[Any, Value] = {}  # the token of the last change of each
-        self._uses: dict[Any, list[Value]] = {}  # tokens of the steps that read it since
-        self._outside: set[Any] = set()  # variables whose last change was that of a branch or loop
+        self._known: dict[Any, Value] = {}  # the values assigned to variables in this stage
+        self._last_writes: dict[Any, Value] = {}  # the token of the last write of each variable
+        self._reads_since: dict[Any, list[Value]] = {}  # the tokens of the reads since then
+        self._written_inside: set[Any] = set()  # variables last written inside a branch or loop
 
     def read(self, op: Operation, variable: Any) -> Value | None:
-        """The value that `variable` has at this point of the program; None if its shape is known only when it runs.
+        """Return the value of `variable` at this point of the program; None if only the run knows its shape.
 
-        Raises FailedPreconditionError if it has none.
+        Raises FailedPreconditionError if it has no value.
         """
-        if not self.opaque and variable not in self._outside:
+        if not self.opaque and variable not in self._written_inside:
             if variable in self._known:
                 return self._known[variable]
             if variable not in self.reads:
@@ -68,13 +68,13 @@ class StageEmitter(Emitter):
         shape = variable.shape.static() if now is None and variable.shape.is_fully_defined() else None
         shape = now.shape if now is not None else shape
         found = self._step(
-            op, (), lambda run, _: [_of_shape(run.store.read(variable), shape, variable)], shape, reads=(variable,)
+            op, (), lambda run, _: [_checked_shape(run.store.read(variable), shape, variable)], shape, reads=(variable,)
         )
         return found[0] if found else None
 
     def assign(self, op: Operation, variable: Any, value: Value) -> Value:
-        """From this point of the program on, `variable` has this value."""
-        _must_fit(variable, self.shape(value))
+        """Set `variable` to this value from this point of the program on."""
+        _check_assignment(variable, self.shape(value))
 
         def change(run: Run, arrays: list[Array]) -> list[Array]:
             held = np.array(arrays[0])
@@ -87,18 +87,18 @@ class StageEmitter(Emitter):
         return value
 
     def add_to(self, op: Operation, variable: Any, delta: Value, sign: int) -> Value:
-        """Add `delta` to `variable`, or subtract it; the result is what it has then.
+        """Add `delta` to `variable`, or subtract it, and return the new value.
 
         Raises FailedPreconditionError if it has no value.
         """
         before = self._known.get(variable)
-        known = variable not in self._outside and before is not None
+        known = variable not in self._written_inside and before is not None
         shape = before.static_shape if before is not None and known else value_in(self._held, variable).shape
-        _must_add(variable, shape, self.shape(delta))
+        _check_addition(variable, shape, self.shape(delta))
         found = self._step(
             op,
             [delta],
-            lambda run, arrays: [_of_shape(run.store.add(variable, arrays[0], sign), shape, variable)],
+            lambda run, arrays: [_checked_shape(run.store.add(variable, arrays[0], sign), shape, variable)],
             shape,
             writes=(variable,),
         )
@@ -109,9 +109,9 @@ class StageEmitter(Emitter):
     def python(
         self, op: Operation, inputs: Sequence[Value], function: Function, shape: Sequence[int] | None = None
     ) -> list[Value] | None:
-        """The results of `function` as a step of the graph; None if their shapes are known only when it has run.
+        """Add a step that runs `function`, and return its results; None if only the run knows their shapes.
 
-        `shape` is that of every result, if this stage knows more than the graph.
+        `shape` is that of all results, if this stage knows more than the graph.
         """
         found = self._step(
             op,
@@ -124,7 +124,7 @@ class StageEmitter(Emitter):
         )
         for variable in op.attrs.get("writes", ()):
             self._known.pop(variable, None)
-            self._outside.add(variable)
+            self._written_inside.add(variable)
         return found
 
     def _step(
@@ -139,7 +139,7 @@ class StageEmitter(Emitter):
         outputs: Sequence[Any] | None = None,
         cost: float = TOUCH_NS,
     ) -> list[Value] | None:
-        """A step with its place in the order of those that touch the same variables."""
+        """Add a step, ordered among the steps that access the same variables."""
         tensors = op.outputs if outputs is None else outputs
         fixed = shape is not None or (all(tensor.shape.is_fully_defined() for tensor in tensors) and bool(tensors))
         known = [Info(t.dtype.core, t.shape.static() if shape is None else tuple(shape)) for t in tensors if fixed]
@@ -162,25 +162,25 @@ class StageEmitter(Emitter):
         token = node.outputs[0]
         self.tokens.append(token)
         for variable in reads:
-            self._uses.setdefault(variable, []).append(token)
+            self._reads_since.setdefault(variable, []).append(token)
         for variable in writes:
-            self._changed[variable], self._uses[variable] = token, []
-            self._outside.discard(variable)
+            self._last_writes[variable], self._reads_since[variable] = token, []
+            self._written_inside.discard(variable)
         if fixed:
             return node.outputs[1:]
         self.dynamic.append(op)
         return None
 
     def _before(self, reads: Sequence[Any], writes: Sequence[Any]) -> list[Value]:
-        """The tokens of the steps that must be done before one that touches these variables."""
-        changes = [self._changed[variable] for variable in (*reads, *writes) if variable in self._changed]
-        return changes + [token for variable in writes for token in self._uses.get(variable, ())]
+        """Return the tokens of the steps that must precede one that accesses these variables."""
+        changes = [self._last_writes[variable] for variable in (*reads, *writes) if variable in self._last_writes]
+        return changes + [token for variable in writes for token in self._reads_since.get(variable, ())]
 
 
 def _body(
     op: Operation, function: Function, count: int, wanted: Sequence[Any], *, fixed: bool
 ) -> Callable[[list[Array]], list[Array]]:
-    """`function` as a call node takes it: inputs, tokens and the run's number in, a token and the results out."""
+    """Wrap `function` for a call node, which takes inputs, tokens and the number of the run, and returns a token and results."""
 
     def step(arrays: list[Array]) -> list[Array]:
         run = RUNS[int(arrays[-1])]
@@ -194,14 +194,14 @@ def _body(
     return step
 
 
-def _must_fit(variable: Any, shape: Sequence[int]) -> None:
+def _check_assignment(variable: Any, shape: Sequence[int]) -> None:
     if not variable.shape.is_compatible_with(shape):
         raise InvalidArgumentError(
             None, None, f"Cannot assign value of shape {shape} to {variable.name} of shape {variable.shape}"
         )
 
 
-def _must_add(variable: Any, held: Sequence[int], delta: Sequence[int]) -> None:
+def _check_addition(variable: Any, held: Sequence[int], delta: Sequence[int]) -> None:
     try:
         fits = np.broadcast_shapes(tuple(held), tuple(delta)) == tuple(held)
     except ValueError:
@@ -212,8 +212,8 @@ def _must_add(variable: Any, held: Sequence[int], delta: Sequence[int]) -> None:
         )
 
 
-def _of_shape(array: Array, shape: Sequence[int] | None, variable: Any) -> Array:
-    """`array`, a value of the variable. Raises FailedPreconditionError if another run has given it another shape."""
+def _checked_shape(array: Array, shape: Sequence[int] | None, variable: Any) -> Array:
+    """Return `array`, a value of the variable. Raises FailedPreconditionError if another run changed its shape."""
     if shape is not None and array.shape != tuple(shape):
         raise FailedPreconditionError(
             None, None, f"{variable.name} had shape {tuple(shape)} when the run began, and {array.shape} later"
