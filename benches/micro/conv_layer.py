@@ -26,7 +26,8 @@ from treadle.plan.target import Target
 def layer_shape(name: str, kernel: Pair) -> ConvShape:
     """Parses CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, a layer with `kernel`.
 
-    A suffix as k1x7 gives another kernel, s2 at the end gives strides of 2. Padding keeps the input's size at strides of 1.
+    A suffix such as k1x7 gives another kernel, s2 at the end gives strides of 2. Padding keeps the input's size where
+    strides are 1.
     """
     name, _, given = name.partition("s")
     stride = int(given or 1)

@@ -57,7 +57,7 @@ def gru_text(path: Path) -> None:
 
 
 def embedding_bags(path: Path) -> None:
-    """A recommender's front (Naumov et al. 2019): 8 tables of 100,000 rows of 64, 128 users, bags of 32 items, an MLP."""
+    """A recommender's front (Naumov et al. 2019): 8 tables of 100,000 rows of 64, 128 users, bags of 32, an MLP."""
     net = Network("embedding_bags")
     numbers = net.input("x", TensorProto.INT64, [8, 128, 32])
     bags = []

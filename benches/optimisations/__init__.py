@@ -1,0 +1,1 @@
+"""What each optimisation brings: models with it and without it, by turns."""
