@@ -1,4 +1,4 @@
-// The parts of the module, one a header of the core.
+// The parts of the module, one for each header of the core.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -7,13 +7,13 @@
 #include "treadle/buffer_pool.h"
 
 namespace nb = nanobind;
-using treadle::Lease;
 using treadle::BufferPool;
+using treadle::Lease;
 
 namespace {
 
-// What arrays in lent memory refer to, and so lives as long as any. A type of its own and not one of nanobind's, which
-// would call results that live until the very end of the process leaks.
+// The base object of arrays in pooled memory, which lives as long as any of them. It is a plain CPython type, because
+// nanobind would report results that live until the end of the process as leaks.
 struct PyLease {
     PyObject_HEAD
     Lease lease;
@@ -26,20 +26,20 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     return PyBuffer_FillInfo(view, self, lease.data(), static_cast<Py_ssize_t>(lease.size()), 0, flags);
 }
 
-void end(PyObject* self) {
+void deallocate(PyObject* self) {
     PyTypeObject* const type = Py_TYPE(self);
     reinterpret_cast<PyLease*>(self)->lease.~Lease();
     type->tp_free(self);
     Py_DECREF(type);
 }
 
-PyType_Slot lease_slots[] = {
-    {Py_tp_doc, const_cast<char*>("Memory of results, as a buffer. It goes back to its pool when nothing refers to it any more.")},
-    {Py_tp_dealloc, reinterpret_cast<void*>(end)},
+PyType_Slot lease_type_slots[] = {
+    {Py_tp_doc, const_cast<char*>("Memory of results, as a buffer. It returns to its pool when nothing refers to it any more.")},
+    {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
     {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
     {0, nullptr}};
 PyType_Spec lease_spec = {"treadle._native.Lease", sizeof(PyLease), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, lease_slots};
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, lease_type_slots};
 
 struct PyBufferPool {
     std::shared_ptr<BufferPool> pool;
@@ -47,10 +47,10 @@ struct PyBufferPool {
 
 nb::object acquire(const PyBufferPool& self) {
     Lease lease = self.pool->acquire();
-    nb::object made = nb::steal(PyType_GenericAlloc(lease_type, 0));
-    if (!made.is_valid()) throw nb::python_error();
-    new (&reinterpret_cast<PyLease*>(made.ptr())->lease) Lease(std::move(lease));
-    return made;
+    nb::object object = nb::steal(PyType_GenericAlloc(lease_type, 0));
+    if (!object.is_valid()) throw nb::python_error();
+    new (&reinterpret_cast<PyLease*>(object.ptr())->lease) Lease(std::move(lease));
+    return object;
 }
 
 }  // namespace
@@ -59,15 +59,14 @@ void bind_buffer_pool(nb::module_& m) {
     lease_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&lease_spec));
     if (lease_type == nullptr) throw nb::python_error();
     m.attr("Lease") = nb::borrow(reinterpret_cast<PyObject*>(lease_type));
-    nb::class_<PyBufferPool>(m, "BufferPool", "Lends memory for results, that of earlier ones if there is any.")
+    nb::class_<PyBufferPool>(m, "BufferPool", "Leases memory for results, reusing that of earlier results.")
         .def(
             "__init__",
             [](PyBufferPool* self, std::size_t size, std::size_t max_idle_bytes) {
                 new (self) PyBufferPool{BufferPool::make(size, max_idle_bytes)};
             },
             nb::arg("size"), nb::arg("max_idle_bytes"))
-        .def("acquire", &acquire,
-             "Memory that nothing else refers to, as long as the lease lives. Raises MemoryError if there is none.")
-        .def("clear", [](const PyBufferPool& self) { self.pool->clear(); }, "Free what lies on it.")
-        .def_static("idle_bytes", &BufferPool::idle_bytes, "How much lies on all shelves.");
+        .def("acquire", &acquire, "Return memory that nothing else refers to while the lease lives. Raise MemoryError if there is none.")
+        .def("clear", [](const PyBufferPool& self) { self.pool->clear(); }, "Free the idle buffers of this pool.")
+        .def_static("idle_bytes", &BufferPool::idle_bytes, "Return the size of the idle buffers of all pools.");
 }

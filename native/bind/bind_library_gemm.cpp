@@ -27,12 +27,12 @@ void set(Function& function, std::uintptr_t address) {
     function = reinterpret_cast<Function>(address);
 }
 
-// What is made is never freed: plans refer to it by address, and a process makes a handful.
+// A LibraryGemm is never freed: plans refer to it by address, and a process makes a handful.
 std::pair<std::uintptr_t, std::uintptr_t> library_gemm(const std::string& form, bool is_double, std::uintptr_t gemm,
                                                        std::uintptr_t get_threads, std::uintptr_t set_threads,
                                                        std::uintptr_t swap_threads, std::uintptr_t alone) {
-    static auto* const kept = new std::deque<LibraryGemm>;
-    LibraryGemm& made = kept->emplace_back();
+    static auto* const all = new std::deque<LibraryGemm>;
+    LibraryGemm& made = all->emplace_back();
     made.form = to_form(form);
     set(made.gemm, gemm);
     set(made.get_threads, get_threads);
@@ -48,5 +48,5 @@ std::pair<std::uintptr_t, std::uintptr_t> library_gemm(const std::string& form, 
 void bind_library_gemm(nb::module_& m) {
     m.def("library_gemm", &library_gemm, nb::arg("form"), nb::arg("is_double"), nb::arg("gemm"),
           nb::arg("get_threads") = 0, nb::arg("set_threads") = 0, nb::arg("swap_threads") = 0, nb::arg("alone") = 0,
-          "(address of a kernel, its first argument) for products by the library function at address `gemm`.");
+          "Return (address of a kernel, its first argument) that multiply by the library function at address `gemm`.");
 }

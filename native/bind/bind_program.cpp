@@ -29,7 +29,7 @@ using PyStep = std::tuple<nb::object, Pointers, std::vector<std::int64_t>, std::
 using PyTask = std::tuple<std::int64_t, std::int64_t, double, bool>;
 using PyBuffer = std::pair<std::string, std::int64_t>;
 
-// Exception classes; they live as long as the process.
+// Exception classes. They live as long as the process.
 PyObject* kernel_failure = nullptr;
 PyObject* run_timeout = nullptr;
 PyObject* run_cancelled = nullptr;
@@ -43,8 +43,8 @@ PyObject* make_exception(nb::module_& m, const char* name, const char* doc) {
     return exception;
 }
 
-// A reference to a callable that may be dropped on any thread.
-std::shared_ptr<PyObject> share(nb::object callable) {
+// Returns a reference to the callable that any thread may drop.
+std::shared_ptr<PyObject> shared_callable(nb::object callable) {
     return {callable.release().ptr(), [](PyObject* object) {
                 const bool held_already = PyGILState_Check() != 0;
                 if (!held_already && interpreter_is_ending()) return;
@@ -53,7 +53,7 @@ std::shared_ptr<PyObject> share(nb::object callable) {
             }};
 }
 
-// A Program with the callables of its steps in view of Python's cycle collector.
+// A Program that shows the callables of its steps to Python's cycle collector.
 struct PyProgram : Program {
     using Program::Program;
     std::vector<std::shared_ptr<PyObject>> callables;
@@ -66,7 +66,7 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     return 0;
 }
 
-// There is no tp_clear: a cycle through a program passes through a function or a container that has one.
+// No tp_clear is needed: a cycle through a program also passes through a function or container that has one.
 PyType_Slot collector_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)}, {0, nullptr}};
 
 treadle::HostCall host_call(std::shared_ptr<PyObject> callable) {
@@ -77,8 +77,8 @@ treadle::HostCall host_call(std::shared_ptr<PyObject> callable) {
         for (std::size_t i = 0; i < pointers.size(); ++i) {
             PyTuple_SET_ITEM(addresses.ptr(), static_cast<Py_ssize_t>(i), PyLong_FromVoidPtr(pointers[i]));
         }
-        nb::steal(or_never([&] { return PyObject_CallOneArg(function.get(), addresses.ptr()); }));
-        hang_if_left_behind();
+        nb::steal(or_hang([&] { return PyObject_CallOneArg(function.get(), addresses.ptr()); }));
+        hang_if_left_running();
         if (PyErr_Occurred() != nullptr) throw nb::python_error();
     };
 }
@@ -87,7 +87,7 @@ treadle::StepSpec to_step(PyStep step, int max_workers, std::vector<std::shared_
     auto& [code, pointers, args, chunks, cost_ns] = step;
     treadle::StepSpec spec;
     if (PyCallable_Check(code.ptr()) != 0) {
-        callables.push_back(share(code));
+        callables.push_back(shared_callable(code));
         spec.host = host_call(callables.back());
     } else {
         spec.kernel = reinterpret_cast<treadle::Kernel>(nb::cast<std::uintptr_t>(code));
@@ -147,11 +147,11 @@ PyProgram* make_program(std::vector<PyStep> steps, const std::vector<PyTask>& ta
     throw nb::python_error();
 }
 
-// Does `work`; what the core says of a run is raised as Python's exceptions.
-template <typename Work>
-void raising(const Work& work) {
+// Calls `call` and raises the core's exceptions about runs as Python's.
+template <typename Call>
+void translate_errors(const Call& call) {
     try {
-        work();
+        call();
     } catch (const treadle::KernelFailure& failure) {
         raise(failure);
     } catch (const treadle::RunTimeout& failure) {
@@ -163,7 +163,7 @@ void raising(const Work& work) {
     }
 }
 
-// Where bound memory begins: given as a number, or by an array, which is contiguous.
+// Returns the address of bound memory, which is a number or a contiguous array.
 void* address_of(nb::handle bound) {
     if (PyLong_Check(bound.ptr())) return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(bound));
     Py_buffer view;
@@ -172,24 +172,24 @@ void* address_of(nb::handle bound) {
         PyBuffer_Release(&view);
         return begin;
     }
-    PyErr_Clear();  // arrays of dtypes that buffers do not know, such as bfloat16
+    PyErr_Clear();  // the buffer protocol does not know some dtypes, for example bfloat16
     return reinterpret_cast<void*>(nb::cast<std::uintptr_t>(bound.attr("ctypes").attr("data")));
 }
 
-// A point in time `seconds` from now; none for what is not a number.
+// Returns the time `seconds` from now, or kNever for NaN.
 treadle::Clock::time_point deadline_in(double seconds) {
-    constexpr double most = 1e9;  // 30 years: never, without overflow
+    constexpr double most = 1e9;  // 30 years stand for never, without overflow
     if (!(seconds < most)) return treadle::kNever;
     return treadle::Clock::now() + std::chrono::duration_cast<treadle::Clock::duration>(
                                     std::chrono::duration<double>(std::max(seconds, 0.0)));
 }
 
-// Holds references until it is dropped, on any thread.
-struct Kept {
-    Kept() = default;
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
-    ~Kept() {
+// Holds references until any thread destroys it.
+struct KeptObjects {
+    KeptObjects() = default;
+    KeptObjects(const KeptObjects&) = delete;
+    KeptObjects& operator=(const KeptObjects&) = delete;
+    ~KeptObjects() {
         if (PyGILState_Check() == 0 && interpreter_is_ending()) return;
         const HeldGil held;
         for (PyObject* each : objects) Py_XDECREF(each);
@@ -197,15 +197,16 @@ struct Kept {
     std::array<PyObject*, 3> objects{};
 };
 
-std::shared_ptr<void> kept(const std::array<PyObject*, 3>& objects) {
+// Returns the owner of new references to `objects`. Any thread may drop it.
+std::shared_ptr<void> keep_alive(const std::array<PyObject*, 3>& objects) {
     const HeldGil held;
     for (PyObject* each : objects) Py_XINCREF(each);
     try {
-        auto made = std::make_shared<Kept>();
-        made->objects = objects;
-        return made;
+        auto owner = std::make_shared<KeptObjects>();
+        owner->objects = objects;
+        return owner;
     } catch (const std::bad_alloc&) {
-        return nullptr;  // then they are referred to for ever
+        return nullptr;  // the references are then never dropped
     }
 }
 
@@ -216,30 +217,30 @@ void run(PyProgram& program, PyTeam& team, const nb::list& bound, int intra_op, 
     request.priority = priority;
     request.deadline = deadline_in(timeout);
     request.token = std::move(token);
-    request.own = std::move(own);
-    request.common = std::move(common);
+    request.own_limits = std::move(own);
+    request.common_limits = std::move(common);
     request.is_part = part;
     const nb::object self = nb::find(program);
-    const std::array<PyObject*, 3> touched{self.ptr(), bound.ptr(), keep.ptr()};
-    request.keep = [&touched] { return kept(touched); };
+    const std::array<PyObject*, 3> used{self.ptr(), bound.ptr(), keep.ptr()};
+    request.keep_alive = [&used] { return keep_alive(used); };
     request.poll = signal_poll();
     std::vector<void*> addresses;
     addresses.reserve(bound.size());
     for (const nb::handle each : bound) addresses.push_back(address_of(each));
-    end_thread_if_parted();
-    raising([&] {
+    exit_thread_if_shutting_down();
+    translate_errors([&] {
         try {
             const ReleasedGil released;
             team.run(program, addresses, request);
         } catch (...) {
-            end_thread_if_parted();
+            exit_thread_if_shutting_down();
             throw;
         }
     });
 }
 
 void check_run() {
-    raising([] { treadle::check_run(); });
+    translate_errors([] { treadle::check_run(); });
 }
 
 }  // namespace
@@ -249,27 +250,27 @@ void bind_program(nb::module_& m) {
     run_timeout = make_exception(m, "RunTimeout", "A run did not end in time.");
     run_cancelled = make_exception(m, "RunCancelled", "A run was cancelled.");
     no_thread = make_exception(m, "NoThread", "A run needs a thread of its own, and none can be started.");
-    m.def("check_run", &check_run, "Raise RunTimeout or RunCancelled if the run around the calling step has ended or should.");
+    m.def("check_run", &check_run, "Raise RunTimeout or RunCancelled if the run around the calling step has ended or should end.");
     nb::class_<PyProgram>(m, "Program", nb::type_slots(collector_slots),
-                          "An immutable DAG of tasks. Constants' memory must be kept alive by whoever holds the program.")
+                          "An immutable DAG of tasks. The owner of the program keeps the memory of its constants alive.")
         .def(nb::new_(&make_program), nb::arg("steps"), nb::arg("tasks"), nb::arg("successors"), nb::arg("buffers"),
              nb::arg("arena_bytes"), nb::arg("scratch_bytes"), nb::arg("max_workers") = std::vector<int>())
         .def("run", &run, nb::arg("team"), nb::arg("bound"), nb::arg("intra_op") = 0, nb::arg("inter_op") = 0,
              nb::arg("priority") = 0, nb::arg("timeout") = std::numeric_limits<double>::quiet_NaN(),
              nb::arg("cancel").none() = nb::none(), nb::arg("own").none() = nb::none(),
              nb::arg("common").none() = nb::none(), nb::arg("keep").none() = nb::none(), nb::arg("part") = false,
-             "Run once on the team; returns when all is done. Thread-safe; releases the GIL. Limits are the first said by\n"
-             "own, intra_op and inter_op, common, the team. If the run is ended from outside, Python steps in other threads\n"
-             "are left to themselves: the program, bound and `keep` live until they end. A `part` of the run around the\n"
-             "calling step runs on the team of that run in place of `team`, and has its limits where it asks for none.")
+             "Run once on the team and return when all tasks have finished. Thread-safe; releases the GIL. Each limit is the\n"
+             "first one set by own, intra_op and inter_op, common, the team. If the run is ended from outside, run() does not\n"
+             "wait for Python steps in other threads; the program, bound and `keep` live until these end. A `part` of the\n"
+             "run around the calling step runs on that run's team instead of `team`, with its limits where it sets none.")
         .def(
             "set_caps", [](PyProgram& program, const std::vector<int>& max_workers) { program.set_caps(max_workers); },
             nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),
-            "Cap how many workers may share each step (0: no cap), effective at the next op boundary. Any thread, any time.")
+            "Cap how many workers may shared_callable each step (0: no cap), from the next op boundary on. Any thread may call this at any time.")
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<ReleasedGil>(), "Free the memory of idle contexts.")
-        .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The `program` field of its trace events.")
+        .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The program id in its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },
                      "Bytes of one arena.")
-        .def_prop_ro("contexts", [](const PyProgram& program) { return program.contexts(); }, "Contexts that exist, idle and in use.")
-        .def_prop_ro("arenas", [](const PyProgram& program) { return program.arenas(); }, "Arenas that exist, idle and lent to runs.");
+        .def_prop_ro("contexts", [](const PyProgram& program) { return program.contexts(); }, "How many contexts exist, idle and in use.")
+        .def_prop_ro("arenas", [](const PyProgram& program) { return program.arenas(); }, "How many arenas exist, idle and in use.");
 }

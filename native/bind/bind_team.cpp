@@ -22,7 +22,7 @@ std::chrono::nanoseconds to_spin(double spin_us) {
     if (!(spin_us >= 0)) {
         throw std::invalid_argument("team: spin_us must be >= 0, got " + std::to_string(spin_us));
     }
-    // What a day does not end is as good as endless, and far from overflow.
+    // A day stands for any longer time, and is far from overflow.
     return std::chrono::duration_cast<std::chrono::nanoseconds>(Microseconds(std::min(spin_us, 86'400e6)));
 }
 
@@ -31,20 +31,20 @@ nb::dict status(PyTeam& team) {
         const ReleasedGil released;
         return team.status();
     }();
-    nb::dict facts;
-    facts["workers"] = now.workers;
-    facts["blocking"] = now.blocking;
-    facts["abandoned"] = now.abandoned;
-    facts["slots"] = now.slots;
-    facts["spinning"] = now.spinning;
-    facts["runs"] = now.runs;
-    facts["waiting"] = now.waiting;
-    facts["pin_fault"] = now.pin_fault;
-    facts["thread_fault"] = now.thread_fault;
-    return facts;
+    nb::dict fields;
+    fields["workers"] = now.workers;
+    fields["blocking"] = now.blocking;
+    fields["abandoned"] = now.abandoned;
+    fields["slots"] = now.slots;
+    fields["spinning"] = now.spinning;
+    fields["runs"] = now.runs;
+    fields["waiting"] = now.waiting;
+    fields["pin_fault"] = now.pin_fault;
+    fields["thread_fault"] = now.thread_fault;
+    return fields;
 }
 
-// treadle::Resting for a with statement.
+// treadle::Resting as a context manager.
 class PyResting {
 public:
     void enter() { resting_.emplace(); }
@@ -71,17 +71,17 @@ void bind_team(nb::module_& m) {
     m.attr("COMPILER") = "GCC " __VERSION__;
 #endif
     m.attr("MAX_THREADS") = treadle::kMaxThreads;
-    nb::class_<treadle::CancelToken>(m, "CancelToken", "Ends the runs it was given to, those to come included.")
+    nb::class_<treadle::CancelToken>(m, "CancelToken", "Ends the runs that it was given to, later ones included.")
         .def(nb::init<>())
         .def("cancel", &treadle::CancelToken::cancel, nb::call_guard<ReleasedGil>(),
-             "End them. Any thread, any time, any number of times.")
+             "End the runs. Any thread may call this, at any time and more than once.")
         .def_prop_ro("cancelled", &treadle::CancelToken::cancelled);
-    nb::class_<treadle::RunLimits>(m, "RunLimits", "Limits of all runs that refer to them, those in progress included.")
+    nb::class_<treadle::RunLimits>(m, "RunLimits", "Limits of all runs that refer to this object, those in progress included.")
         .def(nb::init<>())
         .def(
             "set", [](treadle::RunLimits& limits, int intra_op, int inter_op) { limits.set({intra_op, inter_op}); },
             nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<ReleasedGil>(),
-            "Change them, effective at the next op boundary; 0 leaves a limit to others. Any thread, any time.")
+            "Change both limits from the next op boundary on; 0 leaves a limit unset. Any thread may call this at any time.")
         .def(
             "get",
             [](const treadle::RunLimits& limits) {
@@ -89,19 +89,20 @@ void bind_team(nb::module_& m) {
                 return std::pair(now.intra_op, now.inter_op);
             },
             "(intra_op, inter_op)");
-    nb::class_<PyResting>(m, "Resting", "Around waiting, inside a step, for a run in another thread: that keeps nobody from working.")
+    nb::class_<PyResting>(m, "Resting",
+                          "A context in which a step waits for a run in another thread without keeping others from executing.")
         .def(nb::init<>())
         .def("__enter__", &PyResting::enter, nb::call_guard<ReleasedGil>())
         .def("__exit__", &PyResting::exit);
     nb::class_<PyTeam>(m, "Team",
                        "A team of threads: at most intra_op workers inside one op, at most inter_op ops in progress,\n"
-                       "callers included. Threads are started when they first pay.")
+                       "callers included. Threads start when they first pay.")
         .def(nb::new_(&make_team), nb::arg("name"), nb::arg("intra_op"), nb::arg("inter_op"),
              nb::arg("spin_us") = Microseconds(treadle::kDefaultSpin).count())
         .def(
             "set_limits", [](PyTeam& team, int intra_op, int inter_op) { team.set_limits({intra_op, inter_op}); },
             nb::arg("intra_op"), nb::arg("inter_op"), nb::call_guard<ReleasedGil>(),
-            "Change the limits, effective at the next op boundary. Any thread, any time.")
+            "Change both limits from the next op boundary on. Any thread may call this at any time.")
         .def_prop_ro(
             "limits",
             [](const PyTeam& team) {
@@ -111,7 +112,7 @@ void bind_team(nb::module_& m) {
             "(intra_op, inter_op)")
         .def(
             "set_spin", [](PyTeam& team, double spin_us) { team.set_spin(to_spin(spin_us)); }, nb::arg("spin_us"),
-            "How long idle workers spin before they park; takes effect at once.")
+            "Change how long idle workers spin before they park, in microseconds, at once.")
         .def_prop_ro("spin_us", [](const PyTeam& team) { return Microseconds(team.spin()).count(); })
         .def(
             "set_cpus", [](PyTeam& team, const std::vector<int>& cpus) { team.set_cpus(cpus); }, nb::arg("cpus"),
@@ -119,9 +120,9 @@ void bind_team(nb::module_& m) {
             "Pin worker i to cpus[i % len(cpus)], callers never; an empty list unpins.")
         .def_prop_ro("name", [](const PyTeam& team) { return team.name(); })
         .def_prop_ro("threads", [](PyTeam& team) { return team.threads(); }, nb::call_guard<ReleasedGil>(),
-                     "Threads started and alive, callers excluded.")
-        .def("status", &status, "What it is doing, as a dict.")
+                     "How many threads the team has started that are alive.")
+        .def("status", &status, "Return a snapshot of the team as a dict.")
         .def(
             "close", [](PyTeam& team) { team.close(); }, nb::call_guard<ReleasedGil>(),
-            "Wait for runs in progress and end the threads; later runs raise RuntimeError.");
+            "Wait for runs in progress and join the threads; later runs raise RuntimeError.");
 }

@@ -28,8 +28,8 @@ std::vector<PyEvent> trace_stop() {
 
 void bind_trace(nb::module_& m) {
     m.def("trace_start", &treadle::trace_start, nb::call_guard<ReleasedGil>(),
-          "Forget earlier events and record from now on.");
+          "Drop earlier events and start recording.");
     m.def("trace_stop", &trace_stop,
-          "Stop recording. Returns by start time (program id, step, team, slot, OS thread, start_ns, end_ns, chunks,\n"
-          "run id) for each worker's part in a step. Slots are 0.. for the team, -1 - i for its blocking thread i.");
+          "Stop recording. Return (program id, step, team, slot, OS thread, start_ns, end_ns, chunks, run id) of each\n"
+          "worker's part in a step, by start time. Slots count from 0; -1 - i is blocking worker i.");
 }

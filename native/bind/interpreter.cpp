@@ -25,75 +25,77 @@ void hang_if_interpreter_is_ending() {
 
 namespace {
 
-// All guarded by the GIL.
-int outside = 0;                // threads inside a ReleasedGil
-std::uint64_t counted_in = 0;   // the fork generation that `outside` counts the threads of
-bool parted = false;
-bool left_behind = false;       // those who are in Python functions now
-pthread_t ender{};
+// The GIL guards these.
+int released = 0;                      // threads inside a ReleasedGil
+std::uint64_t counted_generation = 0;  // the fork generation whose threads `released` counts
+bool is_shutting_down = false;         // stop_other_threads() has been called
+bool has_left_threads = false;         // threads are in Python functions that stop_other_threads() does not wait for
+pthread_t ending_thread{};             // the caller of stop_other_threads()
 
-// A child made by fork() has only the thread that forked, and has not begun to end.
-void notice_fork() {
-    if (counted_in == treadle::fork_generation()) return;
-    counted_in = treadle::fork_generation();
-    outside = 0;
-    parted = left_behind = false;
+// A child made by fork() has only the thread that forked, and is not ending.
+void reset_after_fork() {
+    if (counted_generation == treadle::fork_generation()) return;
+    counted_generation = treadle::fork_generation();
+    released = 0;
+    is_shutting_down = has_left_threads = false;
 }
 
-constexpr useconds_t kLookUs = 200;
-constexpr int kMostLooks = 1000;  // 200 ms: who does not come back by then is in a Python function
+bool is_ending_thread() { return pthread_equal(pthread_self(), ending_thread) != 0; }
 
-}  // namespace
-
-ReleasedGil::ReleasedGil() : is_last_(interpreter_is_ending()) {
-    notice_fork();
-    if (parted && pthread_equal(pthread_self(), ender) == 0) {
-        PyEval_SaveThread();
-        for (;;) pause();
-    }
-    ++outside;
-    generation_ = counted_in;
-    state_ = PyEval_SaveThread();
-}
-
-ReleasedGil::~ReleasedGil() {
-    if (!is_last_) hang_if_interpreter_is_ending();
-    or_never([this] { PyEval_RestoreThread(state_); });
-    if (generation_ == counted_in) --outside;
-}
-
-HeldGil::HeldGil() {
-    if (PyGILState_Check() == 0) hang_if_interpreter_is_ending();
-    state_ = or_never(PyGILState_Ensure);
-}
-
-void hang_if_left_behind() {
-    if (!left_behind || pthread_equal(pthread_self(), ender) != 0) return;
+[[noreturn]] void hang_without_gil() {
     PyEval_SaveThread();
     for (;;) pause();
 }
 
-void end_thread_if_parted() {
-    notice_fork();
-    if (!parted || pthread_equal(pthread_self(), ender) != 0) return;
+constexpr useconds_t kPollUs = 200;
+constexpr int kMaxPolls = 1000;  // 200 ms: a thread that has not returned by then is in a Python function
+
+}  // namespace
+
+ReleasedGil::ReleasedGil() : is_ending_thread_(interpreter_is_ending()) {
+    reset_after_fork();
+    if (is_shutting_down && !is_ending_thread()) hang_without_gil();
+    ++released;
+    generation_ = counted_generation;
+    state_ = PyEval_SaveThread();
+}
+
+ReleasedGil::~ReleasedGil() {
+    if (!is_ending_thread_) hang_if_interpreter_is_ending();
+    or_hang([this] { PyEval_RestoreThread(state_); });
+    if (generation_ == counted_generation) --released;
+}
+
+HeldGil::HeldGil() {
+    if (PyGILState_Check() == 0) hang_if_interpreter_is_ending();
+    state_ = or_hang(PyGILState_Ensure);
+}
+
+void hang_if_left_running() {
+    if (has_left_threads && !is_ending_thread()) hang_without_gil();
+}
+
+void exit_thread_if_shutting_down() {
+    reset_after_fork();
+    if (!is_shutting_down || is_ending_thread()) return;
     PyErr_SetNone(PyExc_SystemExit);
     throw nb::python_error();
 }
 
-bool part_from_other_threads(bool (*before_waiting)()) {
-    notice_fork();
-    parted = true;
-    ender = pthread_self();
+bool stop_other_threads(bool (*before_waiting)()) {
+    reset_after_fork();
+    is_shutting_down = true;
+    ending_thread = pthread_self();
     PyThreadState* const state = PyEval_SaveThread();
     const bool any_left = before_waiting();
     PyEval_RestoreThread(state);
-    left_behind = any_left;
-    for (int looks = 0; outside > 0 && looks < kMostLooks; ++looks) {
+    has_left_threads = any_left;
+    for (int polls = 0; released > 0 && polls < kMaxPolls; ++polls) {
         Py_BEGIN_ALLOW_THREADS;
-        usleep(kLookUs);
+        usleep(kPollUs);
         Py_END_ALLOW_THREADS;
     }
-    return any_left || outside > 0;
+    return any_left || released > 0;
 }
 
 namespace {
@@ -116,11 +118,11 @@ bool may_be_main_thread() {
 }  // namespace
 
 void (*signal_poll())() {
-    // A thread that forks is its child's main thread.
-    thread_local std::uint64_t asked_in = UINT64_MAX;
+    // The thread that forks is its child's main thread, so the answer is kept for one fork generation.
+    thread_local std::uint64_t checked_generation = UINT64_MAX;
     thread_local bool is_main = false;
-    if (asked_in != treadle::fork_generation()) {
-        asked_in = treadle::fork_generation();
+    if (checked_generation != treadle::fork_generation()) {
+        checked_generation = treadle::fork_generation();
         is_main = may_be_main_thread();
     }
     return is_main ? &raise_pending_signals : nullptr;

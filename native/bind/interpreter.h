@@ -1,4 +1,4 @@
-// The interpreter's lock, signals and end, as seen by runs.
+// The interpreter's lock, signals and end, as runs see them.
 #pragma once
 
 #include <Python.h>
@@ -7,25 +7,25 @@
 
 #include <cstdint>
 
-// interpreter_is_ending() says that Python threads but the last can no longer take the GIL.
+// interpreter_is_ending() returns whether Python threads, except the one that ends the interpreter, can no longer take the GIL.
 bool interpreter_is_ending();
 
-// hang_if_interpreter_is_ending() never returns then: taking the GIL would unwind this thread through C++ frames that
-// cannot be unwound, and end the process with an abort. The process ends without this thread.
+// hang_if_interpreter_is_ending() never returns if the interpreter is ending. Taking the GIL would unwind this thread through
+// C++ frames that cannot be unwound, and abort the process. The process ends without this thread.
 void hang_if_interpreter_is_ending();
 
-// or_never() returns what `wants_gil` does, or never if the interpreter has gone meanwhile: up to Python 3.13 the GIL is
-// then denied by pthread_exit(), and that unwinding ends here. `wants_gil` throws nothing itself.
-template <typename Function>
-auto or_never(const Function& wants_gil) {
+// or_hang() returns what `call` returns, or never if the interpreter ends meanwhile: up to Python 3.13 it refuses the GIL by
+// pthread_exit(), and that unwinding ends here. `call` throws nothing itself.
+template <typename Call>
+auto or_hang(const Call& call) {
     try {
-        return wants_gil();
+        return call();
     } catch (...) {
         for (;;) pause();
     }
 }
 
-// HeldGil holds the GIL for its lifetime, on any thread.
+// HeldGil holds the GIL for its lifetime. Any thread may make one; the constructor blocks until the GIL is free.
 class HeldGil {
 public:
     HeldGil();
@@ -37,11 +37,8 @@ private:
     PyGILState_STATE state_;
 };
 
-// hang_if_left_behind() is for threads that come back from Python with the GIL: never returns, and gives it up, if
-// part_from_other_threads() has not waited for this one.
-void hang_if_left_behind();
-
-// ReleasedGil gives up the GIL for its lifetime. After part_from_other_threads() it never returns to any other thread.
+// ReleasedGil releases the GIL for its lifetime. The calling thread must hold the GIL. After stop_other_threads() the
+// destructor never returns in any thread but the one that called it.
 class ReleasedGil {
 public:
     ReleasedGil();
@@ -50,21 +47,25 @@ public:
     ReleasedGil& operator=(const ReleasedGil&) = delete;
 
 private:
-    bool is_last_;  // the thread that ends the interpreter may always take the GIL
+    bool is_ending_thread_;  // the thread that ends the interpreter may always take the GIL
     std::uint64_t generation_;
     PyThreadState* state_;
 };
 
-// part_from_other_threads() is for the thread that is about to end the interpreter, with the GIL: returns when no other
-// thread is inside a ReleasedGil, so that none can be waiting for the GIL in there when it is too late, or soon after if
-// there are some in Python functions for longer: these never come back. Calls `before_waiting` without the GIL first,
-// which must let the others come back, and says whether any is left. Returns whether any is.
-bool part_from_other_threads(bool (*before_waiting)());
+// stop_other_threads() prepares the end of the interpreter. The ending thread calls it, with the GIL. It first calls
+// `before_waiting` without the GIL; that function must let the other threads return from the core, and returns whether any
+// cannot. Then it blocks until no other thread is inside a ReleasedGil, but not for long: threads that stay in Python
+// functions never return from them. Returns whether there are such threads.
+bool stop_other_threads(bool (*before_waiting)());
 
-// end_thread_if_parted() is for calls from Python, with the GIL: after part_from_other_threads() it raises SystemExit in any
-// other thread. That ends a Python thread without a word, and who joins it at the end of the process waits for nothing.
-void end_thread_if_parted();
+// hang_if_left_running() is called by threads that return from Python, with the GIL. It releases the GIL and never returns
+// if stop_other_threads() has not waited for this thread.
+void hang_if_left_running();
 
-// signal_poll() is the function that raises pending Python signals (Ctrl-C) as nb::python_error, or null on threads
-// where Python handles none.
+// exit_thread_if_shutting_down() is called at calls from Python, with the GIL. After stop_other_threads() it raises SystemExit
+// in any other thread. That ends a Python thread without a message, so joining it at the end of the process does not block.
+void exit_thread_if_shutting_down();
+
+// signal_poll() returns the function that raises pending Python signals (Ctrl-C) as nb::python_error, or null on threads on
+// which Python handles no signals.
 void (*signal_poll())();

@@ -1,4 +1,4 @@
-// The treadle._native module: what the core offers to Python. Knows nothing of ops.
+// The treadle._native module: the core's interface to Python. It knows nothing of ops.
 #include <nanobind/nanobind.h>
 
 #include <chrono>
@@ -12,10 +12,10 @@ namespace nb = nanobind;
 
 namespace {
 
-// How long the end of the process waits for Python functions in runs.
+// How long the end of the process waits for Python functions inside runs.
 constexpr std::chrono::milliseconds grace{200};
 
-// Workers enter the interpreter by PyGILState_Ensure(), which knows the main one alone.
+// Workers take the GIL by PyGILState_Ensure(), which knows the main interpreter alone.
 void refuse_other_interpreters() {
     if (PyInterpreterState_Get() == PyInterpreterState_Main()) return;
     throw nb::import_error("treadle runs in the main interpreter of a process, not in a sub-interpreter; use threads, or processes");
@@ -34,13 +34,13 @@ NB_MODULE(_native, m) {
     m.def(
         "set_engine", [](std::uintptr_t address) { treadle::set_engine(reinterpret_cast<treadle::Engine>(address)); },
         nb::arg("address"),
-        "Have the function at this address, of the form of GOMP_parallel, spread the chunks of ops; 0 for the team.\n"
-        "Raises RuntimeError if a run has begun with another one.");
-    m.def("engine_is_fixed", &treadle::engine_is_fixed, "Whether a run has begun, so that no other engine can be set.");
-    // After this no worker and no other thread's run is left, so none meets an interpreter that is going away.
+        "Have the function at this address, of the type of GOMP_parallel, execute the chunks of ops; 0 for the team.\n"
+        "Raise RuntimeError if a run has begun with another engine.");
+    m.def("engine_is_fixed", &treadle::engine_is_fixed, "Return whether a run has begun, after which no other engine can be set.");
+    // After this no worker and no other thread's run is left, so none uses the interpreter while it ends.
     nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-        const bool any_left = part_from_other_threads([] { return treadle::end_all_teams(grace); });
-        // Daemon threads are about to be abandoned with what they refer to: that is no leak of ours.
+        const bool any_left = stop_other_threads([] { return treadle::shut_down_all_teams(grace); });
+        // Daemon threads end with all that they refer to still allocated: not a leak of this module.
         const auto threads = nb::module_::import_("threading").attr("active_count")();
         if (any_left || nb::cast<int>(threads) > 1) nb::set_leak_warnings(false);
     }));

@@ -1,4 +1,4 @@
-// Team as Python owns it.
+// The Team type that Python owns.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -6,7 +6,7 @@
 #include "interpreter.h"
 #include "treadle/team.h"
 
-// A Team that may be dropped by a thread that holds the GIL, which its workers may be waiting for.
+// A Team whose destructor may be called with the GIL: it releases the GIL, for which the team's workers may wait.
 struct PyTeam : treadle::Team {
     using Team::Team;
     ~PyTeam() {

@@ -51,7 +51,7 @@ Worlds world_of(int count, bool blocking, const std::function<void(World&)>& ste
 Request leaving(const Worlds& world, Clock::duration limit = 1h) {
     Request request;
     if (limit < 1h) request.deadline = Clock::now() + limit;
-    request.keep = [world = std::weak_ptr(world)] { return world.lock(); };
+    request.keep_alive = [world = std::weak_ptr(world)] { return world.lock(); };
     return request;
 }
 
@@ -179,7 +179,7 @@ TREADLE_TEST(a_run_whose_memory_nobody_keeps_is_waited_for) {
     Team team("t", {2, 2});
     auto world = world_of(1, true);
     Request request = leaving(world, 10ms);
-    request.keep = nullptr;
+    request.keep_alive = nullptr;
     std::thread other([&] {
         std::this_thread::sleep_for(50ms);
         world->stop = true;
@@ -259,7 +259,7 @@ TREADLE_TEST(the_last_of_a_left_run_may_drop_the_team_itself) {
     auto world = world_of(1, true);
     const std::weak_ptr<Team> watched = team;
     Request request = leaving(world, 300ms);
-    request.keep = [&] { return std::make_shared<std::pair<Worlds, std::shared_ptr<Team>>>(world, team); };
+    request.keep_alive = [&] { return std::make_shared<std::pair<Worlds, std::shared_ptr<Team>>>(world, team); };
     CHECK_THROWS(RunTimeout, team->run(*world->program, {}, request));
     team.reset();
     CHECK(!watched.expired());
@@ -308,8 +308,8 @@ TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
     for (const bool own : {true, false}) {
         Request request;
         const auto limits = std::make_shared<RunLimits>();
-        (own ? request.own : request.common) = limits;
-        if (own) request.common = std::make_shared<RunLimits>();
+        (own ? request.own_limits : request.common_limits) = limits;
+        if (own) request.common_limits = std::make_shared<RunLimits>();
         int changes = 0;
         Builder builder;
         builder.buffers = {{BufferKind::arena, 0}};
@@ -383,7 +383,7 @@ TREADLE_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
         const auto outer = builder.build();
         Request request(Limits{1, 1});
         const auto own = std::make_shared<RunLimits>();
-        request.own = own;
+        request.own_limits = own;
         std::thread client([&] { team.run(*outer, {}, request); });
         wait_until([&] { return Gauge::drawn >= 200 && (is_part || Gauge::most > 1); });
         if (is_part) CHECK_EQUAL(1, Gauge::most.load());
@@ -421,8 +421,8 @@ TREADLE_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
         });
         {
             Request request = leaving(world, 5ms);
-            request.own = std::make_shared<RunLimits>();
-            request.common = std::make_shared<RunLimits>();
+            request.own_limits = std::make_shared<RunLimits>();
+            request.common_limits = std::make_shared<RunLimits>();
             CHECK_THROWS(RunTimeout, team.run(*world->program, {}, request));
         }
         for (int i = 1; i < 4; ++i) {
@@ -447,7 +447,7 @@ TREADLE_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
     std::thread caller([&] { CHECK_THROWS(std::runtime_error, team.run(*held->program, {}, leaving(held))); });
     wait_until([&] { return held->inside == 1; });
     const auto start = Clock::now();
-    CHECK(end_all_teams(30ms));
+    CHECK(shut_down_all_teams(30ms));
     CHECK(Clock::now() - start >= 30ms);
     CHECK_THROWS(std::runtime_error, team.run(*left->program, {}));
     held->stop = left->stop = true;
@@ -459,7 +459,7 @@ TREADLE_TEST(the_end_leaves_nobody_behind_who_ends_in_time) {
     auto left = world_of(1, true);
     CHECK_THROWS(RunTimeout, team.run(*left->program, {}, leaving(left, 300ms)));
     left->stop = true;
-    CHECK(!end_all_teams(20s));
+    CHECK(!shut_down_all_teams(20s));
     CHECK_EQUAL(1, left->ended.load());
     CHECK_EQUAL(0u, team.threads());
 }

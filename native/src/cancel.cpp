@@ -18,7 +18,7 @@ void CancelToken::cancel() {
     }
     for (const Entry& entry : ending) {
         if (entry.generation != fork_generation()) continue;
-        entry.scheduler->cancel_run(entry.run, made_failure<RunCancelled>("the run was cancelled"));
+        entry.scheduler->cancel_run(entry.run, make_failure<RunCancelled>("the run was cancelled"));
     }
 }
 
@@ -26,14 +26,14 @@ bool CancelToken::cancelled() const {
     return cancelled_.load(std::memory_order_relaxed);  // see cancel()
 }
 
-bool CancelToken::join(std::shared_ptr<Scheduler> scheduler, std::uint64_t run) {
+bool CancelToken::attach(std::shared_ptr<Scheduler> scheduler, std::uint64_t run) {
     const std::lock_guard lock(context_mutex());
     if (cancelled()) return false;
     entries_.push_back({std::move(scheduler), run, fork_generation()});
     return true;
 }
 
-void CancelToken::part(std::uint64_t run) {
+void CancelToken::detach(std::uint64_t run) {
     std::shared_ptr<Scheduler> last;  // declared first, so freed after the lock
     const std::lock_guard lock(context_mutex());
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {

@@ -12,8 +12,8 @@ namespace {
 
 std::vector<std::int64_t> drawn_from(Chunks& chunks, int slot) {
     std::vector<std::int64_t> drawn;
-    Chunks::Drawing drawing(chunks, slot);
-    for (std::int64_t chunk = drawing.draw(); chunk != Chunks::kNone; chunk = drawing.draw()) drawn.push_back(chunk);
+    Chunks::Cursor cursor(chunks, slot);
+    for (std::int64_t chunk = cursor.draw(); chunk != Chunks::kNone; chunk = cursor.draw()) drawn.push_back(chunk);
     return drawn;
 }
 
@@ -38,8 +38,8 @@ TREADLE_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere
 TREADLE_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
     Chunks chunks;
     chunks.reset(8, 2);
-    Chunks::Drawing front(chunks, 0);
-    Chunks::Drawing back(chunks, 1);
+    Chunks::Cursor front(chunks, 0);
+    Chunks::Cursor back(chunks, 1);
     for (std::int64_t turn = 0; turn < 4; ++turn) {
         CHECK_EQUAL(8 - 2 * turn, chunks.left());
         CHECK_EQUAL(turn, front.draw());

@@ -10,7 +10,7 @@ Context::Context(Program& owner) : program(owner), pointers(owner.constant_point
     ready.reserve(owner.tasks().size());
 }
 
-void prepare(Context& run) {
+void reset(Context& run) {
     run.ready.clear();
     run.open.clear();
     run.finished_tasks = 0;
@@ -18,19 +18,19 @@ void prepare(Context& run) {
     run.ops = run.blocking_ops = run.workers = 0;
     run.serial = run.nested = run.lent_permit_free = run.finished = false;
     run.failure = nullptr;
-    run.around = nullptr;
-    run.in_host = run.holders = 0;
-    run.ended_from_outside = run.abandoned = false;
+    run.outer = nullptr;
+    run.in_host_steps = run.references = 0;
+    run.ended_externally = run.abandoned = false;
     run.ending = std::make_shared<Ending>();
 }
 
 void release(std::unique_ptr<Context> run) {
-    const std::shared_ptr<void> kept = std::move(run->kept);
+    const std::shared_ptr<void> kept = std::move(run->kept_alive);
     Program& program = run->program;
     program.release(std::move(run));
 }
 
-double left_ns(const Context& run) {
+double remaining_ns(const Context& run) {
     const auto total = static_cast<double>(run.program.tasks().size());
     return run.program.cost_ns() * (1 - static_cast<double>(run.finished_tasks) / total);
 }
@@ -63,12 +63,12 @@ std::uint32_t pop_ready(Context& run) {
 }
 
 Op* open_op(Context& run, std::uint32_t task, int most) {
-    if (run.ops_free.empty()) {
-        run.ops_made.push_back(std::make_unique<Op>());
-        run.ops_free.push_back(run.ops_made.back().get());
+    if (run.free_ops.empty()) {
+        run.all_ops.push_back(std::make_unique<Op>());
+        run.free_ops.push_back(run.all_ops.back().get());
     }
-    Op* op = run.ops_free.back();
-    run.ops_free.pop_back();
+    Op* op = run.free_ops.back();
+    run.free_ops.pop_back();
     const Task& record = run.program.tasks()[task];
     op->run = &run;
     op->task = task;
@@ -89,7 +89,7 @@ void close_op(Op& op) {
 
 void end_op(Op& op) {
     close_op(op);
-    op.run->ops_free.push_back(&op);
+    op.run->free_ops.push_back(&op);
 }
 
 }  // namespace treadle

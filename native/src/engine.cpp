@@ -25,11 +25,11 @@ std::atomic<std::uint64_t> fixed_in{0};  // fork generation, plus 1, of the last
 // ThreadSanitizer does not see how an engine orders its threads, as its library is not instrumented: so it is told. What
 // was done before sent(at) in one thread is seen after received(at) in another.
 #if defined(__SANITIZE_THREAD__)
-void sent(void* at) { __tsan_release(at); }
-void received(void* at) { __tsan_acquire(at); }
+void publish(void* at) { __tsan_release(at); }
+void observe(void* at) { __tsan_acquire(at); }
 #else
-void sent(void*) {}
-void received(void*) {}
+void publish(void*) {}
+void observe(void*) {}
 #endif
 
 }  // namespace
@@ -56,7 +56,7 @@ bool engine_is_fixed() {
 
 // The way of other runtimes: the caller walks through the program alone, and each op that is worth it is spread by the
 // engine. The team's limits on places and ops in progress do not bind here, as its workers take no part.
-void Scheduler::drive(Section& section, Context& run, Worker& caller, Engine engine) {
+void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, Engine engine) {
     run.ops = 1;
     run.serial = true;
     take_slot(caller);
@@ -66,7 +66,7 @@ void Scheduler::drive(Section& section, Context& run, Worker& caller, Engine eng
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
         const int width = limits_of(run).intra_op;
         section.unlock();
-        done = drive_tasks(caller, run, done, epoch, {engine, width, generation});
+        done = run_tasks_with_engine(caller, run, done, epoch, {engine, width, generation});
         section.lock();
     }
     run.ops = 0;
@@ -76,7 +76,7 @@ void Scheduler::drive(Section& section, Context& run, Worker& caller, Engine eng
 }
 
 // Has the engine's threads draw the chunks of `op`, which only this call knows.
-void Scheduler::spread(Worker& caller, Op& op, Spreading how) {
+void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop how) {
     struct Shared {
         Scheduler& scheduler;
         Worker& caller;
@@ -84,18 +84,18 @@ void Scheduler::spread(Worker& caller, Op& op, Spreading how) {
         pthread_t thread;
     } shared{*this, caller, op, pthread_self()};
     const auto body = [](void* data) {
-        received(data);
+        observe(data);
         const Shared& its = *static_cast<Shared*>(data);
         if (pthread_equal(pthread_self(), its.thread) != 0) {
-            its.scheduler.work_on(its.caller, its.op);
+            its.scheduler.execute_op(its.caller, its.op);
         } else {
             its.scheduler.work_on_engine_thread(its.op);
         }
-        sent(data);
+        publish(data);
     };
-    sent(&shared);
+    publish(&shared);
     how.engine(body, &shared, static_cast<unsigned>(how.width), 0);
-    received(&shared);
+    observe(&shared);
 }
 
 // Draws chunks on a thread of another runtime, whose floating-point mode is left as it was found.
@@ -109,7 +109,7 @@ void Scheduler::work_on_engine_thread(Op& op) {
         const Section section(*this);
         take_slot(borrows_slot);
     }
-    work_on(borrows_slot, op);
+    execute_op(borrows_slot, op);
     {
         const Section section(*this);
         release_slot(borrows_slot);

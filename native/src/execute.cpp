@@ -11,33 +11,33 @@ namespace treadle {
 namespace {
 
 // Makes the worker visible to runs nested in a step.
-class Inside {
+class CurrentWorkerScope {
 public:
-    Inside(Worker& worker, const Context& run) : outer_(current_worker()), member_(worker) {
+    CurrentWorkerScope(Worker& worker, const Context& run) : outer_(current_worker()), worker_(worker) {
         current_worker() = &worker;
-        worker.running = &run;
+        worker.current_run = &run;
     }
-    ~Inside() {
-        member_.running = nullptr;
+    ~CurrentWorkerScope() {
+        worker_.current_run = nullptr;
         current_worker() = outer_;
     }
-    Inside(const Inside&) = delete;
-    Inside& operator=(const Inside&) = delete;
+    CurrentWorkerScope(const CurrentWorkerScope&) = delete;
+    CurrentWorkerScope& operator=(const CurrentWorkerScope&) = delete;
 
 private:
     Worker* outer_;
-    Worker& member_;
+    Worker& worker_;
 };
 
-// Scratch of the worker, for steps of a run that has its arena.
-void* memory_for(Worker& worker, Context& run) {
+// Scratch of the worker, for steps of a run that has other arena.
+void* prepare_memory(Worker& worker, Context& run) {
     if (!run.has_arena()) run.program.lend_arena(run);
     const std::size_t wanted = run.program.scratch_bytes();
     if (worker.scratch.size() < wanted) worker.scratch = Block(wanted);
     return worker.scratch.data();
 }
 
-void put_on_fp_mode(Worker& worker, const Context& run) {
+void apply_fp_mode(Worker& worker, const Context& run) {
     if (worker.fp_mode == run.fp_mode) return;
     set_fp_mode(run.fp_mode);
     worker.fp_mode = run.fp_mode;
@@ -58,10 +58,10 @@ void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, 
     const bool traced = tracing();
     const std::int64_t start = traced ? monotonic_ns() : 0;
     std::int64_t drawn = 0;
-    Chunks::Drawing drawing(op.chunks, worker.holder->slot);
+    Chunks::Cursor cursor(op.chunks, worker.slot_holder->slot);
     while (!is_cancelled(run)) {
         chaos_point();
-        const std::int64_t chunk = drawing.draw();
+        const std::int64_t chunk = cursor.draw();
         if (chunk == Chunks::kNone) break;
         call_kernel(run, step, chunk, scratch);
         ++drawn;
@@ -70,43 +70,43 @@ void draw_chunks(Worker& worker, const Context& run, Op& op, std::int64_t step, 
     if (traced && drawn > 0) record(run, worker, step, start, drawn);
 }
 
-bool pays_to_spread(const Task& task) {
+bool is_worth_engine(const Task& task) {
     return task.chunks > 1 && task.cost_ns >= 2 * kWorthCallingSpinnerNs;
 }
 
 }  // namespace
 
-// Counts the worker among those in host steps, which its run's caller may leave to themselves.
-class Scheduler::InHost {
+// Counts the worker among those in host steps, which other run's caller may leave to themselves.
+class Scheduler::HostStepScope {
 public:
-    InHost(Scheduler& scheduler, Worker& worker, Context& run) : scheduler_(scheduler), member_(worker), run_(run) {
+    HostStepScope(Scheduler& scheduler, Worker& worker, Context& run) : scheduler_(scheduler), worker_(worker), run_(run) {
         Section section(scheduler_);
         if (run.is_cancelled()) return;  // written under the lock we hold: nothing more begins
-        worker.in_host = &run;
-        ++run.in_host;
-        if (!scheduler_.reservations_.empty()) scheduler_.dispatch(section);  // see may_help()
+        worker.host_run = &run;
+        ++run.in_host_steps;
+        if (!scheduler_.reservations_.empty()) scheduler_.dispatch(section);  // see may_assign_helper()
     }
-    ~InHost() {
+    ~HostStepScope() {
         if (!has_begun()) return;
         const Section section(scheduler_);
-        member_.in_host = nullptr;
-        --run_.in_host;
+        worker_.host_run = nullptr;
+        --run_.in_host_steps;
     }
-    InHost(const InHost&) = delete;
-    InHost& operator=(const InHost&) = delete;
+    HostStepScope(const HostStepScope&) = delete;
+    HostStepScope& operator=(const HostStepScope&) = delete;
 
-    bool has_begun() const { return member_.in_host != nullptr; }  // written by this thread alone
+    bool has_begun() const { return worker_.host_run != nullptr; }  // written by this thread alone
 
 private:
     Scheduler& scheduler_;
-    Worker& member_;
+    Worker& worker_;
     Context& run_;
 };
 
 void Scheduler::call_host(Worker& worker, Context& run, const Step& step) {
-    const InHost in_host(*this, worker, run);
-    if (!in_host.has_begun()) return;
-    const Inside inside(worker, run);
+    const HostStepScope scope(*this, worker, run);
+    if (!scope.has_begun()) return;
+    const CurrentWorkerScope inside(worker, run);
     step.host({run.pointers.data() + step.first_pointer, step.pointer_count});
 }
 
@@ -131,12 +131,12 @@ void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* 
 }
 
 // Does the worker's part in the op: afterwards nothing is left in it to begin.
-void Scheduler::work_on(Worker& worker, Op& op) {
+void Scheduler::execute_op(Worker& worker, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
     try {
-        put_on_fp_mode(worker, run);
-        void* const scratch = memory_for(worker, run);
+        apply_fp_mode(worker, run);
+        void* const scratch = prepare_memory(worker, run);
         if (op.chunks.count() > 1) {
             draw_chunks(worker, run, op, task.first_step, scratch);
         } else {
@@ -145,18 +145,18 @@ void Scheduler::work_on(Worker& worker, Op& op) {
         }
     } catch (...) {
         Section section(*this);
-        cancel(section, run, std::current_exception(), worker.watch.has_ended_run() ? Cause::outside : Cause::own);
+        cancel(section, run, std::current_exception(), worker.watch.ended_run() ? Cause::external : Cause::own);
     }
 }
 
 // Runs the tasks of Program::order() from `from` on, alone. Returns how many have finished; fewer than all if the run
 // was cancelled, epoch_ is no longer `epoch`, or the time is past `until_ns`.
-std::size_t Scheduler::walk_tasks(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
+std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
                                   std::int64_t until_ns) {
     const auto order = run.program.order();
     std::size_t done = from;
     try {
-        void* const scratch = memory_for(worker, run);
+        void* const scratch = prepare_memory(worker, run);
         for (; done < order.size(); ++done) {
             if (epoch_.load(std::memory_order_relaxed) != epoch || is_cancelled(run)) break;  // see epoch_
             run_steps(worker, run, run.program.tasks()[order[done]], scratch);
@@ -168,14 +168,14 @@ std::size_t Scheduler::walk_tasks(Worker& worker, Context& run, std::size_t from
         }
     } catch (...) {
         Section section(*this);
-        cancel(section, run, std::current_exception(), worker.watch.has_ended_run() ? Cause::outside : Cause::own);
+        cancel(section, run, std::current_exception(), worker.watch.ended_run() ? Cause::external : Cause::own);
     }
     return done;
 }
 
-// As walk_tasks(), but the tasks that are worth it are spread as `how` says.
-std::size_t Scheduler::drive_tasks(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
-                                   Spreading how) {
+// As run_tasks_serially(), but the tasks that are worth it are spread as `how` says.
+std::size_t Scheduler::run_tasks_with_engine(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
+                                   EngineLoop how) {
     const auto order = run.program.order();
     std::size_t done = from;
     Op op;
@@ -187,10 +187,10 @@ std::size_t Scheduler::drive_tasks(Worker& caller, Context& run, std::size_t fro
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
         const auto most = std::min<std::int64_t>({how.width, run.program.max_workers(op.task), task.chunks});
         op.chunks.reset(task.chunks, most);
-        if (most > 1 && pays_to_spread(task) && how.generation == fork_generation()) {
-            spread(caller, op, {how.engine, static_cast<int>(most), how.generation});
+        if (most > 1 && is_worth_engine(task) && how.generation == fork_generation()) {
+            run_op_with_engine(caller, op, {how.engine, static_cast<int>(most), how.generation});
         } else {
-            work_on(caller, op);
+            execute_op(caller, op);
         }
     }
     return done;

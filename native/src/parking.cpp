@@ -68,7 +68,7 @@ void Scheduler::become_idle(Section& section, Worker& worker) {
     if (spins && !worker.borrows_slot) ++spinners_;
     if (!spins) count_as_resting(worker);
     set_state(section, worker, spins ? State::spinning : State::parked);
-    if (workers_.size() > workers_wanted_) retire_surplus(section);
+    if (workers_.size() > worker_limit_) retire_surplus(section);
 }
 
 void Scheduler::leave_idle(Worker& worker) {
@@ -82,12 +82,12 @@ void Scheduler::leave_idle(Worker& worker) {
 
 // A guest that is parked rests. To be called before it is, as it goes to dispatch_while_resting() then.
 void Scheduler::count_as_resting(const Worker& worker) {
-    if (worker.borrows_slot) worker.holder->scheduler->resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
+    if (worker.borrows_slot) worker.slot_holder->scheduler->resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
 }
 
 void Scheduler::count_as_running(const Worker& worker) {
     if (!worker.borrows_slot) return;
-    Scheduler& its = *worker.holder->scheduler;
+    Scheduler& its = *worker.slot_holder->scheduler;
     its.resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
     its.epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
 }
@@ -103,7 +103,7 @@ void Scheduler::begin_resting(Worker& holder) {
     if (!is_here()) return;
     Section section(*this);
     if (holder.slot < 0 || holder.detached) return;
-    holder.rests = true;
+    holder.is_resting = true;
     resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
     dispatch(section);
 }
@@ -111,17 +111,17 @@ void Scheduler::begin_resting(Worker& holder) {
 void Scheduler::end_resting(Worker& holder) {
     if (!is_here()) return;
     const Section section(*this);
-    if (!std::exchange(holder.rests, false)) return;
+    if (!std::exchange(holder.is_resting, false)) return;
     resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
     epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
 }
 
-Resting::Resting() : holder_(current_worker() == nullptr ? nullptr : current_worker()->holder) {
-    if (holder_ != nullptr) holder_->scheduler->begin_resting(*holder_);
+Resting::Resting() : slot_holder_(current_worker() == nullptr ? nullptr : current_worker()->slot_holder) {
+    if (slot_holder_ != nullptr) slot_holder_->scheduler->begin_resting(*slot_holder_);
 }
 
 Resting::~Resting() {
-    if (holder_ != nullptr) holder_->scheduler->end_resting(*holder_);
+    if (slot_holder_ != nullptr) slot_holder_->scheduler->end_resting(*slot_holder_);
 }
 
 void Scheduler::assign(Section& section, Worker& worker, Op* op) {
@@ -201,7 +201,7 @@ void Scheduler::wait_for_work(Worker& worker) {
                 park(worker);
                 break;
             case State::parked:
-                if (worker.borrows_slot) worker.holder->scheduler->dispatch_while_resting();
+                if (worker.borrows_slot) worker.slot_holder->scheduler->dispatch_while_resting();
                 sleep_while_parked(worker, worker.watch.time_to_check(worker.watch.is_on() ? Clock::now() : Clock::time_point()));
                 began = Clock::now();
                 break;
@@ -252,7 +252,7 @@ void Scheduler::check_watch_while_waiting(Worker& worker) {
         worker.watch.check(Clock::now());
     } catch (...) {
         Section section(*this);
-        cancel(section, *worker.own, std::current_exception(), Cause::outside);
+        cancel(section, *worker.own_run, std::current_exception(), Cause::external);
     }
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 std::string name(const char* what, std::size_t index) { return std::string(what) + ' ' + std::to_string(index); }
 
-std::int64_t need_at_least(const std::string& where, const char* what, std::int64_t least, std::int64_t came) {
+std::int64_t require_at_least(const std::string& where, const char* what, std::int64_t least, std::int64_t came) {
     if (came < least) {
         reject(where, std::string(what) + " must be at least " + std::to_string(least) + ", got " +
                           std::to_string(came));
@@ -28,7 +28,7 @@ std::int64_t need_at_least(const std::string& where, const char* what, std::int6
     return came;
 }
 
-void need_index(const std::string& where, const char* what, std::int64_t came, std::size_t count) {
+void require_index(const std::string& where, const char* what, std::int64_t came, std::size_t count) {
     if (came < 0 || static_cast<std::uint64_t>(came) >= count) {
         reject(where, std::string(what) + " must be in 0.." + std::to_string(count) + " (exclusive), got " +
                           std::to_string(came));
@@ -40,7 +40,7 @@ void check_caps(std::span<const int> caps, std::size_t steps) {
         reject("max_workers",
                "wanted one number a step = " + std::to_string(steps) + ", got " + std::to_string(caps.size()));
     }
-    for (std::size_t i = 0; i < steps; ++i) need_at_least(name("step", i), "max_workers", 0, caps[i]);
+    for (std::size_t i = 0; i < steps; ++i) require_at_least(name("step", i), "max_workers", 0, caps[i]);
 }
 
 std::uint64_t next_program_id() {
@@ -60,28 +60,28 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
                  const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
                  std::int64_t arena_bytes, std::int64_t scratch_bytes)
     : id_(next_program_id()), buffers_(buffers) {
-    arena_bytes_ = static_cast<std::size_t>(need_at_least("program", "arena_bytes", 0, arena_bytes));
-    scratch_bytes_ = static_cast<std::size_t>(need_at_least("program", "scratch_bytes", 0, scratch_bytes));
+    arena_bytes_ = static_cast<std::size_t>(require_at_least("program", "arena_bytes", 0, arena_bytes));
+    scratch_bytes_ = static_cast<std::size_t>(require_at_least("program", "scratch_bytes", 0, scratch_bytes));
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         const std::int64_t value = buffers[i].value;
         if (buffers[i].kind == BufferKind::constant) continue;
-        need_at_least(name("buffer", i), "value", 0, value);
+        require_at_least(name("buffer", i), "value", 0, value);
         if (buffers[i].kind == BufferKind::arena && value > arena_bytes) {
             reject(name("buffer", i), "arena offset must be at most arena_bytes = " + std::to_string(arena_bytes) +
                                         ", got " + std::to_string(value));
         }
         if (buffers[i].kind == BufferKind::bound) {
             // An index can name at most as many addresses as there are slots, so a wild one is a fault.
-            need_index(name("buffer", i), "bound index", value, buffers.size());
+            require_index(name("buffer", i), "bound index", value, buffers.size());
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
     }
     std::vector<int> caps;
     caps.reserve(steps.size());
     for (const StepSpec& step : steps) caps.push_back(step.max_workers);
-    take_steps(std::move(steps));
-    take_tasks(tasks, step_costs_);
-    take_successors(successors);
+    add_steps(std::move(steps));
+    add_tasks(tasks, step_costs_);
+    add_successors(successors);
     sort_tasks();
     estimate_sharing();
     check_caps(caps, steps_.size());
@@ -91,7 +91,7 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
 
 Program::~Program() = default;
 
-void Program::take_steps(std::vector<StepSpec> steps) {
+void Program::add_steps(std::vector<StepSpec> steps) {
     steps_.reserve(steps.size());
     step_costs_.reserve(steps.size());
     for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -100,25 +100,25 @@ void Program::take_steps(std::vector<StepSpec> steps) {
         if ((spec.kernel != nullptr) == static_cast<bool>(spec.host)) {
             reject(where, "wanted either a non-null kernel address or a callable");
         }
-        need_at_least(where, "chunks", 1, spec.chunks);
+        require_at_least(where, "chunks", 1, spec.chunks);
         if (spec.host && spec.chunks != 1) {
             reject(where, "a callable takes no part in chunking: chunks must be 1, got " +
                               std::to_string(spec.chunks));
         }
         if (!(spec.cost_ns >= 0)) reject(where, "cost_ns must be >= 0, got " + std::to_string(spec.cost_ns));
-        take_pointers(where, spec.pointers);
+        add_pointers(where, spec.pointers);
         steps_.push_back({spec.kernel, std::move(spec.host), std::move(spec.args),
                           constant_pointers_.size() - spec.pointers.size(), spec.pointers.size(), spec.chunks});
         step_costs_.push_back(spec.cost_ns);
     }
 }
 
-void Program::take_pointers(const std::string& where, const std::vector<PointerSpec>& pointers) {
+void Program::add_pointers(const std::string& where, const std::vector<PointerSpec>& pointers) {
     for (std::size_t k = 0; k < pointers.size(); ++k) {
         const PointerSpec& pointer = pointers[k];
         const std::string at = where + ", " + name("pointer", k);
-        need_index(at, "buffer", pointer.buffer, buffers_.size());
-        need_at_least(at, "byte offset", 0, pointer.offset);
+        require_index(at, "buffer", pointer.buffer, buffers_.size());
+        require_at_least(at, "byte offset", 0, pointer.offset);
         const BufferSpec& buffer = buffers_[static_cast<std::size_t>(pointer.buffer)];
         const std::size_t number = constant_pointers_.size();
         std::byte* address = nullptr;
@@ -137,14 +137,14 @@ void Program::take_pointers(const std::string& where, const std::vector<PointerS
     }
 }
 
-void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs) {
+void Program::add_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs) {
     std::vector<std::int64_t> owner(steps_.size(), -1);
     tasks_.reserve(tasks.size());
     for (std::size_t i = 0; i < tasks.size(); ++i) {
         const TaskSpec& spec = tasks[i];
         const std::string where = name("task", i);
-        need_at_least(where, "step_count", 1, spec.step_count);
-        need_index(where, "first_step", spec.first_step, steps_.size());
+        require_at_least(where, "step_count", 1, spec.step_count);
+        require_index(where, "first_step", spec.first_step, steps_.size());
         if (spec.step_count > static_cast<std::int64_t>(steps_.size()) - spec.first_step) {
             reject(where, "steps must end by " + std::to_string(steps_.size()) + ", got first_step " +
                               std::to_string(spec.first_step) + " and step_count " +
@@ -172,7 +172,7 @@ void Program::take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<d
     }
 }
 
-void Program::take_successors(const std::vector<std::vector<std::int64_t>>& successors) {
+void Program::add_successors(const std::vector<std::vector<std::int64_t>>& successors) {
     if (successors.size() != tasks_.size()) {
         reject("successors", "wanted one list a task = " + std::to_string(tasks_.size()) + ", got " +
                                  std::to_string(successors.size()));
@@ -181,7 +181,7 @@ void Program::take_successors(const std::vector<std::vector<std::int64_t>>& succ
         tasks_[i].first_successor = static_cast<std::uint32_t>(successors_.size());
         tasks_[i].successor_count = static_cast<std::uint32_t>(successors[i].size());
         for (const std::int64_t next : successors[i]) {
-            need_index(name("successors of task", i), "task", next, tasks_.size());
+            require_index(name("successors of task", i), "task", next, tasks_.size());
             successors_.push_back(static_cast<std::uint32_t>(next));
             ++tasks_[static_cast<std::size_t>(next)].predecessors;
         }
@@ -255,7 +255,7 @@ void Program::set_caps(std::span<const int> max_workers) {
         const std::lock_guard lock(context_mutex());  // of two changes at once the later one counts in all tasks
         store_caps(max_workers);
     }
-    revise_all_runs();
+    reload_all_limits();
 }
 
 std::unique_ptr<Context> Program::acquire(std::span<void* const> bound) {
@@ -292,7 +292,7 @@ void Program::lend_arena(Context& run) {
     // Relaxed: written under the lock we hold.
     if (run.arena_is_lent.load(std::memory_order_relaxed)) return;
     if (idle_arenas_.empty()) {
-        idle_arenas_.reserve(arenas_ + 1);  // so that take_back_arena() cannot fail
+        idle_arenas_.reserve(arenas_ + 1);  // so that reclaim_arena() cannot fail
         run.arena = Block(arena_bytes_);
         ++arenas_;
     } else {
@@ -306,7 +306,7 @@ void Program::lend_arena(Context& run) {
     run.arena_is_lent.store(true, std::memory_order_release);  // see Context::arena_is_lent
 }
 
-void Program::take_back_arena(Context& run) {
+void Program::reclaim_arena(Context& run) {
     const std::lock_guard lock(context_mutex());
     // Both relaxed: nobody is inside the run, and who gets its context next is ordered by the lock.
     if (!run.arena_is_lent.load(std::memory_order_relaxed)) return;
@@ -315,7 +315,7 @@ void Program::take_back_arena(Context& run) {
 }
 
 void Program::release(std::unique_ptr<Context> context) {
-    take_back_arena(*context);
+    reclaim_arena(*context);
     const std::lock_guard lock(context_mutex());
     idle_.push_back(std::move(context));
     --in_use_;

@@ -121,7 +121,7 @@ TREADLE_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the
     std::byte* const begin = first->arena.data();
     CHECK(begin != second->arena.data());
     CHECK_EQUAL(static_cast<void*>(begin + 40), first->pointers[1]);
-    program->take_back_arena(*first);
+    program->reclaim_arena(*first);
     program->release(std::move(first));
     auto third = program->acquire({});
     program->release(std::move(second));

@@ -28,7 +28,7 @@ double Scheduler::shareable_ns(const Context& run) const {
                     limits.inter_op > 1 ? run.program.independent_ns() : 0);
 }
 
-double Scheduler::left_to_share_ns(const Context& run) const {
+double Scheduler::remaining_shareable_ns(const Context& run) const {
     const auto total = static_cast<double>(run.program.tasks().size());
     return shareable_ns(run) * (1 - static_cast<double>(run.finished_tasks) / total);
 }
@@ -39,12 +39,12 @@ int Scheduler::max_slots() const {
 }
 
 // How many hold places and do not rest.
-int Scheduler::working() const {
+int Scheduler::working_count() const {
     return slots_.used() - detached_slots_ - resting_.load(std::memory_order_relaxed);  // see resting_
 }
 
-int Scheduler::working_beside(const Worker& worker) const {
-    return working() - (worker.holder->scheduler == this && worker.holder->slot >= 0 ? 1 : 0);
+int Scheduler::others_working_beside(const Worker& worker) const {
+    return working_count() - (worker.slot_holder->scheduler == this && worker.slot_holder->slot >= 0 ? 1 : 0);
 }
 
 // Where nobody else works, the tokens are held by who waits for others: so there is one more.
@@ -57,7 +57,7 @@ bool Scheduler::can_start(const Context& run, int others_working) const {
     return run.ops < limits_of(run).inter_op && has_permit_for(run, others_working);
 }
 
-Op* Scheduler::start(Context& run, std::uint32_t task) {
+Op* Scheduler::start_op(Context& run, std::uint32_t task) {
     Op* op = open_op(run, task, std::min(limits_of(run).intra_op, run.program.max_workers(task)));
     if (run.lent_permit_free) {
         run.lent_permit_free = false;
@@ -79,18 +79,18 @@ bool Scheduler::is_starved(const Context& run) const {
 // to do waits: taking turns, it would end no sooner, and this one later.
 std::int64_t Scheduler::turn_end_ns(const Context& run) const {
     std::int64_t end = kEndlessNs;
-    const double left = left_ns(run);
+    const double left = remaining_ns(run);
     const auto overdue = static_cast<std::int64_t>(std::min(kOverdue * run.program.cost_ns(), 0x1p62));
     for (auto other = std::find(runs_.begin(), runs_.end(), &run); other != runs_.end(); ++other) {
         if (*other == &run || (*other)->priority != run.priority || !is_starved(**other)) continue;
-        if (left_ns(**other) < left) return run.turn_began_ns + kTurnNs;
+        if (remaining_ns(**other) < left) return run.turn_began_ns + kTurnNs;
         end = run.turn_began_ns + std::max(kTurnNs, overdue);
     }
     return end;
 }
 
 // Puts the run behind those of its own priority and higher.
-void Scheduler::stand_in_line(Context& run) {
+void Scheduler::enqueue_run(Context& run) {
     const auto behind = [&](const Context* other) { return other->priority < run.priority; };
     runs_.insert(std::find_if(runs_.begin(), runs_.end(), behind), &run);
     run.turn_began_ns = 0;
@@ -101,16 +101,16 @@ void Scheduler::end_turn_if_over(Context& run) {
     const std::int64_t end = turn_end_ns(run);
     if (end == kEndlessNs || monotonic_ns() < end) return;
     std::erase(runs_, &run);
-    stand_in_line(run);
+    enqueue_run(run);
 }
 
 // A caller leaves its place to an older run that nobody works for, and when places have become fewer.
-bool Scheduler::must_yield(const Worker& worker) const {
+bool Scheduler::must_yield_slot(const Worker& worker) const {
     if (worker.borrows_slot) return false;
     if (slots_.used() > max_slots()) return true;
-    if (worker.own == nullptr || runs_.front() == worker.own) return false;
+    if (worker.own_run == nullptr || runs_.front() == worker.own_run) return false;
     for (const Context* run : runs_) {
-        if (run == worker.own) return false;
+        if (run == worker.own_run) return false;
         if (is_starved(*run)) return true;
     }
     return false;
@@ -118,7 +118,7 @@ bool Scheduler::must_yield(const Worker& worker) const {
 
 // Whether what only one can do of the run is for its caller, who waits: it would sleep meanwhile, and have to be woken for
 // the run's end.
-bool Scheduler::is_for_caller(const Context& run) const {
+bool Scheduler::leave_to_caller(const Context& run) const {
     if (run.finished || run.workers > 0 || run.ready.size() != 1 || runs_.size() > 1) return false;
     if (!run.caller->idle || !is_spinning(*run.caller)) return false;
     const std::uint32_t task = run.ready.front();
@@ -127,7 +127,7 @@ bool Scheduler::is_for_caller(const Context& run) const {
 }
 
 // The open op where one more worker gains most, if that is more than `worth`.
-Op* Scheduler::best_to_join(const Context& run, double worth) const {
+Op* Scheduler::best_open_op(const Context& run, double worth) const {
     if (run.is_cancelled()) return nullptr;  // written under the lock we hold
     Op* best = nullptr;
     const int most = limits_of(run).intra_op;
@@ -144,35 +144,35 @@ Op* Scheduler::best_to_join(const Context& run, double worth) const {
 
 // Whether one of `free_slots` is for a worker that would help a run which somebody works for. None is while they are
 // kept for callers who may come back, if somebody will soon look again: when the next of the run's short kernels ends.
-bool Scheduler::may_help(const Context& run, double gain_ns, int free_slots) {
+bool Scheduler::may_assign_helper(const Context& run, double gain_ns, int free_slots) {
     if (free_slots <= 0) return false;
-    return gain_ns >= kWorthReservedSlotNs || run.in_host >= run.workers || free_slots > reserved_slots();
+    return gain_ns >= kWorthReservedSlotNs || run.in_host_steps >= run.workers || free_slots > reserved_slots();
 }
 
 // The run whose next task a worker takes: its own; else the first that has one, but among equals first one that nobody
 // works for, since a second worker for a run gains less than a first one for another.
-Context* Scheduler::run_to_serve(const Worker& worker) {
-    const int others = working_beside(worker);
-    if (worker.own != nullptr) return can_start(*worker.own, others) ? worker.own : nullptr;
+Context* Scheduler::choose_run(const Worker& worker) {
+    const int others = others_working_beside(worker);
+    if (worker.own_run != nullptr) return can_start(*worker.own_run, others) ? worker.own_run : nullptr;
     Context* first = nullptr;
     for (Context* run : runs_) {
         if (first != nullptr && run->priority < first->priority) break;
         if (!can_start(*run, others)) continue;
         if (run->workers == 0) return run;
         if (first != nullptr || !run->program.tasks()[run->ready.front()].worth_sharing) continue;
-        if (may_help(*run, run->ready_ns / 2, max_slots() - slots_.used() + 1)) first = run;
+        if (may_assign_helper(*run, run->ready_ns / 2, max_slots() - slots_.used() + 1)) first = run;
     }
     return first;
 }
 
 // What a worker that holds a place does next: a ready task, else help in an open op, else what another has not come to.
-Op* Scheduler::pick(Worker& worker) {
-    if (Context* run = run_to_serve(worker)) return start(*run, pop_ready(*run));
+Op* Scheduler::next_op(Worker& worker) {
+    if (Context* run = choose_run(worker)) return start_op(*run, pop_ready(*run));
     for (Context* run : runs_) {
-        if (worker.own != nullptr && run != worker.own) continue;
-        Op* const op = best_to_join(*run, kWorthSharingNs);
+        if (worker.own_run != nullptr && run != worker.own_run) continue;
+        Op* const op = best_open_op(*run, kWorthSharingNs);
         if (op == nullptr) continue;
-        if (worker.own == nullptr && !may_help(*run, saved_ns(*op), max_slots() - slots_.used() + 1)) continue;
+        if (worker.own_run == nullptr && !may_assign_helper(*run, saved_ns(*op), max_slots() - slots_.used() + 1)) continue;
         ++op->workers;
         ++run->workers;
         return op;
@@ -202,7 +202,7 @@ Worker* Scheduler::revoke_one(const Wanted& wanted) {
 // An op that somebody else was to work on and has not come to yet.
 Op* Scheduler::take_over_op(const Worker& for_whom) {
     const Worker* const before = revoke_one(
-        [&](const Worker& worker) { return for_whom.own == nullptr || worker.op->run == for_whom.own; });
+        [&](const Worker& worker) { return for_whom.own_run == nullptr || worker.op->run == for_whom.own_run; });
     return before == nullptr ? nullptr : before->op;
 }
 
@@ -220,11 +220,11 @@ void Scheduler::reclaim_slot(const Context& for_whom) {
 // For a cancelled run: does not wait for those who have not come yet.
 void Scheduler::revoke_all(Section& section, Context& run) {
     while (const Worker* worker = revoke_one([&](const Worker& other) { return other.op->run == &run; })) {
-        leave(section, *worker->op);
+        leave_op(section, *worker->op);
     }
 }
 
-void Scheduler::leave(Section& section, Op& op) {
+void Scheduler::leave_op(Section& section, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
     const std::uint32_t index = op.task;
@@ -266,15 +266,15 @@ void Scheduler::leave(Section& section, Op& op) {
 
 // Ends the worker's part in `op` and says what it does next. Null: its own run has finished, or it is idle now and has
 // to wait_for_work(). It is idle before the last look for work is taken, so nothing can be missed.
-Op* Scheduler::after(Section& section, Worker& worker, Op& op) {
+Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     Context& run = *op.run;
-    leave(section, op);
-    if (worker.own != nullptr && worker.own->finished) return nullptr;  // end() will dispatch
-    worker.has_ended_run = run.finished && !run.nested && worker.role == Role::compute;
+    leave_op(section, op);
+    if (worker.own_run != nullptr && worker.own_run->finished) return nullptr;  // end() will dispatch
+    worker.ended_run = run.finished && !run.nested && worker.role == Role::compute;
     end_turn_if_over(run);
-    const bool leaves = worker.role == Role::compute && is_for_caller(run);
-    const bool stays = worker.role != Role::blocking && !leaves && !must_yield(worker);
-    Op* next = stays ? pick(worker) : nullptr;
+    const bool leaves = worker.role == Role::compute && leave_to_caller(run);
+    const bool stays = worker.role != Role::blocking && !leaves && !must_yield_slot(worker);
+    Op* next = stays ? next_op(worker) : nullptr;
     if (next == nullptr) {
         release_slot(worker);
         become_idle(section, worker);
@@ -300,22 +300,22 @@ void Scheduler::dispatch(Section& section) {
 }
 
 bool Scheduler::dispatch_start(Section& section, Context& run) {
-    if (!can_start(run, working())) return false;
+    if (!can_start(run, working_count())) return false;
     double gain = 0;
     if (run.workers > 0) {
         if (!run.program.tasks()[run.ready.front()].worth_sharing) return false;
         gain = run.ready_ns / 2;
     }
-    Worker* worker = choose(section, run, gain);
+    Worker* worker = choose_worker(section, run, gain);
     if (worker == nullptr) return false;
-    assign(section, *worker, start(run, pop_ready(run)));
+    assign(section, *worker, start_op(run, pop_ready(run)));
     return true;
 }
 
 bool Scheduler::dispatch_join(Section& section, Context& run) {
-    Op* op = best_to_join(run, kWorthSharingNs);
+    Op* op = best_open_op(run, kWorthSharingNs);
     if (op == nullptr) return false;
-    Worker* worker = choose(section, run, saved_ns(*op));
+    Worker* worker = choose_worker(section, run, saved_ns(*op));
     if (worker == nullptr) return false;
     ++op->workers;
     ++run.workers;
@@ -342,7 +342,7 @@ void Scheduler::dispatch_blocking(Section& section) {
 
 // The idle worker that should get work of `run`, or null if that does not pay or no place is free. Somebody is found
 // whatever it costs if nobody works for the run: its caller is idle then.
-Worker* Scheduler::choose(Section& section, Context& run, double gain_ns) {
+Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns) {
     const bool must = run.workers == 0;
     if (must && is_crowded(run)) {
         if (Worker* const worker = worker_for_crowd()) return worker;
@@ -350,7 +350,7 @@ Worker* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     Worker* const caller = run.caller->idle && has_slot_for(*run.caller) ? run.caller : nullptr;
     if (caller != nullptr && (must || is_spinning(*caller))) return caller;
     const int free_slots = max_slots() - slots_.used();
-    const bool has_free_slot = must ? free_slots > 0 : may_help(run, gain_ns, free_slots);
+    const bool has_free_slot = must ? free_slots > 0 : may_assign_helper(run, gain_ns, free_slots);
     Worker* parked = caller != nullptr && (has_free_slot || caller->borrows_slot) ? caller : nullptr;
     if (has_free_slot && (must || gain_ns >= kWorthCallingSpinnerNs)) {
         Worker* const worker = idle_worker();
@@ -364,7 +364,7 @@ Worker* Scheduler::choose(Section& section, Context& run, double gain_ns) {
     }
     if (!has_free_slot || gain_ns < kWorthCallingSpinnerNs) return nullptr;
     // Ops that are each too short to pay for a thread may do so together.
-    if (gain_ns < kWorthStartingNs && !(left_to_share_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
+    if (gain_ns < kWorthStartingNs && !(remaining_shareable_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
     if (has_workers_for(max_slots() - 1)) return nullptr;
     return start_worker();
 }
@@ -400,12 +400,12 @@ Worker* Scheduler::worker_for_crowd() {
     if (Worker* const idle = idle_worker()) return idle;
     if (has_workers_for(max_slots())) return nullptr;
     Worker* const worker = start_worker();
-    if (worker != nullptr) workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(max_slots()));
+    if (worker != nullptr) worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(max_slots()));
     return worker;
 }
 
 // Gets parked workers to their feet, `most` at most. How many.
-int Scheduler::unpark(Section& section, int most) {
+int Scheduler::unpark_workers(Section& section, int most) {
     int count = 0;
     for (auto it = idle_.rbegin(); it != idle_.rend() && count < most; ++it) {
         if ((*it)->role != Role::compute) continue;
@@ -419,7 +419,7 @@ int Scheduler::unpark(Section& section, int most) {
 }
 
 // How many workers more the run could have on places that are neither used nor kept, without those who spin already.
-int Scheduler::missing(const Context& run) {
+int Scheduler::missing_workers(const Context& run) {
     const Limits limits = limits_of(run);
     return std::min(std::max(limits.intra_op, limits.inter_op), max_slots()) - slots_.used() - reserved_slots() - spinners_;
 }
@@ -427,18 +427,18 @@ int Scheduler::missing(const Context& run) {
 // A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
 // short to pay for a wake-up alone.
 void Scheduler::unpark_for_run(Section& section, const Context& run) {
-    if (left_to_share_ns(run) >= 2 * kWorthWakingNs) unpark(section, missing(run));
+    if (remaining_shareable_ns(run) >= 2 * kWorthWakingNs) unpark_workers(section, missing_workers(run));
 }
 
 // Runs that are called one right after the other may each be too short to pay for a wake-up or a new thread, though not for
 // who spins from one to the next. Once what help would have saved them comes to that, a worker is got for them.
 void Scheduler::unpark_for_short_runs(Section& section, const Context& run) {
-    const double saved = left_to_share_ns(run) / 2;
-    if (!(saved >= kWorthAwaitingNs) || missing(run) <= 0) return;
+    const double saved = remaining_shareable_ns(run) / 2;
+    if (!(saved >= kWorthAwaitingNs) || missing_workers(run) <= 0) return;
     forgone_ns_ += saved;
     if (forgone_ns_ < kWorthStartingNs) return;
     forgone_ns_ = 0;
-    if (unpark(section, 1) > 0 || has_workers_for(max_slots() - 1)) return;
+    if (unpark_workers(section, 1) > 0 || has_workers_for(max_slots() - 1)) return;
     if (Worker* const started = start_worker()) become_idle(section, *started);
 }
 

@@ -14,10 +14,10 @@ namespace treadle {
 namespace {
 
 // What the sources of the run come to and, where they say nothing, those of the run that it is a part of.
-Limits asked_by(const Context& run) {
-    Limits asked = run.sources.limits();
-    if (run.around == nullptr) return asked;
-    const Limits outer = asked_by(*run.around);
+Limits requested_limits(const Context& run) {
+    Limits asked = run.limit_sources.limits();
+    if (run.outer == nullptr) return asked;
+    const Limits outer = requested_limits(*run.outer);
     if (asked.intra_op == 0) asked.intra_op = outer.intra_op;
     if (asked.inter_op == 0) asked.inter_op = outer.inter_op;
     return asked;
@@ -57,17 +57,17 @@ Scheduler::Scheduler(std::string name, Limits limits, std::chrono::nanoseconds s
       base_cpus_(std::move(base_cpus)),
       limits_(limits),
       spin_ns_(spin_limit.count()) {
-    update_caps();
+    update_limits();
 }
 
 Scheduler::~Scheduler() = default;
 
 Limits Scheduler::limits_of(const Context& run) const {
-    return {run.asked.intra_op > 0 ? run.asked.intra_op : limits_.intra_op,
-            run.asked.inter_op > 0 ? run.asked.inter_op : limits_.inter_op};
+    return {run.limits.intra_op > 0 ? run.limits.intra_op : limits_.intra_op,
+            run.limits.inter_op > 0 ? run.limits.inter_op : limits_.inter_op};
 }
 
-void Scheduler::update_caps() {
+void Scheduler::update_limits() {
     slot_limit_ = std::max(limits_.intra_op, limits_.inter_op);
     permit_limit_ = limits_.inter_op;
     for (const Context* run : runs_) {
@@ -75,7 +75,7 @@ void Scheduler::update_caps() {
         slot_limit_ = std::max({slot_limit_, limits.intra_op, limits.inter_op});
         permit_limit_ = std::max(permit_limit_, limits.inter_op);
     }
-    workers_wanted_ = std::max(workers_wanted_, static_cast<std::size_t>(slot_limit_ - 1));
+    worker_limit_ = std::max(worker_limit_, static_cast<std::size_t>(slot_limit_ - 1));
 }
 
 void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
@@ -83,27 +83,27 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     Section section(*this);
     if (closing_) throw std::runtime_error("team '" + name_ + "' is closed");
     Worker& caller = *acquire_caller();
-    begin(run, request, caller);
-    caller.watch.start(request.poll, run.deadline, run.ending->around.get());
+    begin_run(run, request, caller);
+    caller.watch.start(request.poll, run.deadline, run.ending->outer.get());
     // Who cancels later finds the run listed.
     if (request.token && request.token->cancelled()) {
-        cancel(section, run, made_failure<RunCancelled>("the run was cancelled"), Cause::outside);
+        cancel(section, run, make_failure<RunCancelled>("the run was cancelled"), Cause::external);
     } else if (const Engine engine = engine_in_use()) {
-        drive(section, run, caller, engine);
-    } else if (may_walk(run, caller)) {
-        walk(section, run, caller);
+        run_with_engine(section, run, caller, engine);
+    } else if (can_run_serially(run, caller)) {
+        run_serially(section, run, caller);
     } else {
-        enlist(run, 0);
+        enqueue_tasks(run, 0);
     }
     finish_if_done(section, run);
-    share(section, run, caller);
+    run_in_parallel(section, run, caller);
     const std::exception_ptr failure = std::exchange(run.failure, nullptr);
-    end(section, run, caller);
+    end_run(section, run, caller);
     section.unlock();
     if (run.abandoned) {  // constant since it was finished, which this thread has seen under the lock
-        run.kept = request.keep();
+        run.kept_alive = request.keep_alive();
         std::unique_ptr<Context> left(context.release());
-        if (part(run)) {
+        if (drop_reference(run)) {
             release(std::move(left));
         } else {
             static_cast<void>(left.release());
@@ -112,71 +112,71 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     if (failure) std::rethrow_exception(failure);
 }
 
-void Scheduler::begin(Context& run, const Request& request, Worker& caller) {
-    prepare(run);
-    run.sources = {request.own.get(), request.asked, request.common.get()};
-    run.may_be_abandoned = request.keep != nullptr;
+void Scheduler::begin_run(Context& run, const Request& request, Worker& caller) {
+    reset(run);
+    run.limit_sources = {request.own_limits.get(), request.limits, request.common_limits.get()};
+    run.may_be_abandoned = request.keep_alive != nullptr;
     run.priority = request.priority;
     run.deadline = request.deadline;
     run.fp_mode = caller.fp_mode = get_fp_mode();
     run.caller = &caller;
-    caller.own = &run;
+    caller.own_run = &run;
     caller.traced_team = id_;
     caller.borrows_slot = false;
     caller.slot = -1;
-    caller.holder = &caller;
-    if (const Worker* outer = current_worker()) {
+    caller.slot_holder = &caller;
+    if (const Worker* outer_worker = current_worker()) {
         run.nested = true;
-        if (const Context* around = outer->running) {
-            run.ending->around = around->ending;
-            run.priority = std::max(run.priority, around->priority);
-            run.deadline = std::min(run.deadline, around->deadline);
-            if (request.is_part && outer->scheduler == this) run.around = around;
+        if (const Context* outer = outer_worker->current_run) {
+            run.ending->outer = outer->ending;
+            run.priority = std::max(run.priority, outer->priority);
+            run.deadline = std::min(run.deadline, outer->deadline);
+            if (request.is_part && outer_worker->scheduler == this) run.outer = outer;
         }
-        if (outer->role != Role::blocking) {
+        if (outer_worker->role != Role::blocking) {
             caller.borrows_slot = run.lent_permit_free = true;
-            caller.slot = outer->slot;
-            caller.holder = outer->holder;
-            caller.traced_team = outer->traced_team;
+            caller.slot = outer_worker->slot;
+            caller.slot_holder = outer_worker->slot_holder;
+            caller.traced_team = outer_worker->traced_team;
         }
     }
-    run.asked = asked_by(run);
-    if (!run.nested) come_back(caller);
-    stand_in_line(run);
-    if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
+    run.limits = requested_limits(run);
+    if (!run.nested) note_return(caller);
+    enqueue_run(run);
+    if (run.limits.intra_op > 0 || run.limits.inter_op > 0) update_limits();
 }
 
-void Scheduler::end(Section& section, Context& run, Worker& caller) {
+void Scheduler::end_run(Section& section, Context& run, Worker& caller) {
     release_slot(caller);
-    if (!run.nested) last_run() = {id_, monotonic_ns(), reservation_ns(run), caller.comes_back};
+    if (!run.nested) last_run() = {id_, monotonic_ns(), reservation_ns(run), caller.returns_soon};
     std::erase(runs_, &run);
     run.caller = nullptr;
-    caller.own = nullptr;
+    caller.own_run = nullptr;
     free_callers_.push_back(&caller);
-    if (run.asked.intra_op > 0 || run.asked.inter_op > 0) update_caps();
+    if (run.limits.intra_op > 0 || run.limits.inter_op > 0) update_limits();
     dispatch(section);
-    if (closing_) quieter_.notify_all();
+    if (closing_) run_ended_.notify_all();
 }
 
 // Callers that come back at once are expected to do so again.
-void Scheduler::come_back(Worker& caller) {
+void Scheduler::note_return(Worker& caller) {
     const LastRun& last = last_run();
     const std::int64_t away_ns = monotonic_ns() - last.end_ns;
-    caller.comes_back = last.team == id_ && away_ns < last.reservation_ns;
-    caller.comes_at_once = caller.comes_back && away_ns < spin_ns_.load(std::memory_order_relaxed);  // see spin_ns_
-    if (caller.comes_back && last.is_slot_reserved && !reservations_.empty()) reservations_.pop_front();
+    caller.returns_soon = last.team == id_ && away_ns < last.reservation_ns;
+    caller.returns_at_once = caller.returns_soon && away_ns < spin_ns_.load(std::memory_order_relaxed);  // see spin_ns_
+    if (caller.returns_soon && last.is_slot_reserved && !reservations_.empty()) reservations_.pop_front();
 }
 
 // Whether the run is one for its caller alone: because there is too little in it to share, within its limits.
-bool Scheduler::may_walk(const Context& run, const Worker& caller) const {
+bool Scheduler::can_run_serially(const Context& run, const Worker& caller) const {
     if (run.program.has_blocking() && !run.nested) return false;
     if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
-    return has_permit_for(run, working_beside(caller)) && (caller.slot >= 0 || has_slot_for(caller)) && !must_yield(caller);
+    return has_permit_for(run, others_working_beside(caller)) && (caller.slot >= 0 || has_slot_for(caller)) && !must_yield_slot(caller);
 }
 
 // The fast path: the caller walks through the program's order, without the lock and without counters, on one place
 // and one op's token. Ends with the run finished, or enlisted to be shared from where the walk got to.
-void Scheduler::walk(Section& section, Context& run, Worker& caller) {
+void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     const bool lent = std::exchange(run.lent_permit_free, false);
     if (!lent) ++permits_used_;
     run.ops = 1;
@@ -188,7 +188,7 @@ void Scheduler::walk(Section& section, Context& run, Worker& caller) {
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
         const std::int64_t until_ns = turn_end_ns(run);
         section.unlock();
-        done = walk_tasks(caller, run, done, epoch, until_ns);
+        done = run_tasks_serially(caller, run, done, epoch, until_ns);
         section.lock();
         if (!lent) --permits_used_;
         run.lent_permit_free = lent;
@@ -196,31 +196,31 @@ void Scheduler::walk(Section& section, Context& run, Worker& caller) {
         run.finished_tasks = done;
         if (done == run.program.order().size() || run.is_cancelled()) break;  // as above
         end_turn_if_over(run);
-        if (!may_walk(run, caller)) break;
+        if (!can_run_serially(run, caller)) break;
         run.lent_permit_free = false;
         if (!lent) ++permits_used_;
         run.ops = 1;
     }
     run.serial = false;
-    if (done < run.program.order().size() && !run.is_cancelled()) enlist(run, done);
+    if (done < run.program.order().size() && !run.is_cancelled()) enqueue_tasks(run, done);
     // Whoever shares the run from here on begins without a place.
     release_slot(caller);
 }
 
 // The general path: the caller works on the run's ops, and others may too, until the run has finished.
-void Scheduler::share(Section& section, Context& run, Worker& caller) {
+void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) {
     if (run.finished) return;
     Op* op = nullptr;
     if (!has_slot_for(caller)) reclaim_slot(run);
-    if (has_slot_for(caller) && !must_yield(caller)) {
+    if (has_slot_for(caller) && !must_yield_slot(caller)) {
         take_slot(caller);
-        op = pick(caller);
+        op = next_op(caller);
         if (op == nullptr) release_slot(caller);
     }
     if (op == nullptr) become_idle(section, caller);
     dispatch(section);
     unpark_for_run(section, run);
-    if (!run.nested && caller.comes_at_once) unpark_for_short_runs(section, run);
+    if (!run.nested && caller.returns_at_once) unpark_for_short_runs(section, run);
     while (!run.finished) {
         section.unlock();
         if (op == nullptr) {
@@ -228,14 +228,14 @@ void Scheduler::share(Section& section, Context& run, Worker& caller) {
             // Relaxed: wait_for_work() has read or written this value with acquire.
             if (caller.state.load(std::memory_order_relaxed) == State::working) op = caller.op;
         }
-        if (op != nullptr) work_on(caller, *op);
+        if (op != nullptr) execute_op(caller, *op);
         section.lock();
-        if (op != nullptr) op = after(section, caller, *op);
+        if (op != nullptr) op = advance(section, caller, *op);
     }
 }
 
 // Sets up counters as if the first `done` tasks of the order had finished, and lists what is ready.
-void Scheduler::enlist(Context& run, std::size_t done) {
+void Scheduler::enqueue_tasks(Context& run, std::size_t done) {
     seed(run, done);
     for (const std::uint32_t task : run.program.order().subspan(done)) {
         if (run.pending[task] > 0) continue;
@@ -251,7 +251,7 @@ void Scheduler::enlist(Context& run, std::size_t done) {
 void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failure, Cause cause) {
     if (run.abandoned) return;
     if (!run.failure) run.failure = std::move(failure);
-    if (cause == Cause::outside) run.ended_from_outside = true;
+    if (cause == Cause::external) run.ended_externally = true;
     run.ending->ended.store(true, std::memory_order_relaxed);  // a hint to others; the lock orders the rest
     run.ready.clear();
     run.ready_ns = 0;
@@ -269,27 +269,27 @@ void Scheduler::finish_if_done(Section& section, Context& run) {
     const bool all = run.finished_tasks == run.program.tasks().size();
     if (!all && !run.is_cancelled()) return;  // written under the lock we hold
     run.finished = true;
-    if (!run.abandoned) run.program.take_back_arena(run);
-    if (!run.nested && run.caller->comes_back) reserve_slot(reservation_ns(run));
+    if (!run.abandoned) run.program.reclaim_arena(run);
+    if (!run.nested && run.caller->returns_soon) reserve_slot(reservation_ns(run));
     if (run.caller->idle) dismiss(section, *run.caller);
 }
 
 void Scheduler::set_limits(Limits limits) {
     Section section(*this);
     limits_ = limits;
-    revise(section);
+    apply_limits(section);
 }
 
-void Scheduler::revise_runs() {
+void Scheduler::reload_limits() {
     Section section(*this);
-    for (Context* run : runs_) run->asked = asked_by(*run);
-    revise(section);
+    for (Context* run : runs_) run->limits = requested_limits(*run);
+    apply_limits(section);
 }
 
 // Acts on limits that have changed.
-void Scheduler::revise(Section& section) {
-    workers_wanted_ = 0;
-    update_caps();
+void Scheduler::apply_limits(Section& section) {
+    worker_limit_ = 0;
+    update_limits();
     epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
     retire_surplus(section);
     park_surplus_spinners();
@@ -303,11 +303,11 @@ void Scheduler::close(bool should_cancel) {
         throw std::runtime_error("team '" + name_ + "': cannot be closed from inside one of its own steps");
     }
     Section section(*this);
-    if (left_) return;
+    if (has_left_threads_) return;
     closing_ = true;
     if (should_cancel) cancel_all(section);
-    quieter_.wait(section.raw(), [this] { return runs_.empty(); });
-    workers_wanted_ = 0;
+    run_ended_.wait(section.raw(), [this] { return runs_.empty(); });
+    worker_limit_ = 0;
     retire_surplus(section);
     for (auto& worker : blocking_) {
         dismiss(section, *worker);
@@ -319,8 +319,8 @@ void Scheduler::close(bool should_cancel) {
 
 void Scheduler::cancel_all(Section& section) {
     for (Context* run : runs_) {
-        cancel(section, *run, made_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"),
-               Cause::outside);
+        cancel(section, *run, make_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"),
+               Cause::external);
     }
     // Others may have to be woken before their runs can end.
     section.unlock();
@@ -331,7 +331,7 @@ void Scheduler::cancel_run(std::uint64_t run_id, std::exception_ptr failure) {
     Section section(*this);
     for (Context* run : runs_) {
         if (run->run_id != run_id) continue;
-        if (!run->finished) cancel(section, *run, std::move(failure), Cause::outside);
+        if (!run->finished) cancel(section, *run, std::move(failure), Cause::external);
         return;
     }
 }

@@ -13,24 +13,24 @@ namespace treadle {
 
 namespace {
 
-int checked(const char* what, int value) {
+int check_limit(const char* what, int value) {
     if (value >= 1 && value <= kMaxThreads) return value;
     throw std::invalid_argument(std::string("team: ") + what + " must be in 1.." + std::to_string(kMaxThreads) +
                                 ", got " + std::to_string(value));
 }
 
-void check_asked(Limits limits) {
-    if (limits.intra_op != 0) checked("intra_op", limits.intra_op);
-    if (limits.inter_op != 0) checked("inter_op", limits.inter_op);
+void check_requested(Limits limits) {
+    if (limits.intra_op != 0) check_limit("intra_op", limits.intra_op);
+    if (limits.inter_op != 0) check_limit("inter_op", limits.inter_op);
 }
 
 std::uint64_t pack(Limits limits) {
     return static_cast<std::uint64_t>(limits.intra_op) << 32 | static_cast<std::uint64_t>(limits.inter_op);
 }
 
-std::uint64_t pack_checked(Limits limits) {
-    checked("intra_op", limits.intra_op);
-    checked("inter_op", limits.inter_op);
+std::uint64_t check_and_pack(Limits limits) {
+    check_limit("intra_op", limits.intra_op);
+    check_limit("inter_op", limits.inter_op);
     return pack(limits);
 }
 
@@ -51,7 +51,7 @@ std::uint64_t next_run_id() {
 
 // Schedulers of the parent process: their threads do not exist here and their locks may be held, so nothing of them
 // can be freed. Nor can those whose threads are left behind at the end of the process. Guarded by context_mutex().
-void bury(std::shared_ptr<Scheduler> scheduler) {
+void keep_forever(std::shared_ptr<Scheduler> scheduler) {
     static auto* const graveyard = new std::vector<std::shared_ptr<Scheduler>>;
     graveyard->push_back(std::move(scheduler));
 }
@@ -59,7 +59,7 @@ void bury(std::shared_ptr<Scheduler> scheduler) {
 }  // namespace
 
 Team::Team(std::string name, Limits limits, std::chrono::nanoseconds spin_limit)
-    : name_(std::move(name)), spin_ns_(spin_limit.count()), limits_(pack_checked(limits)) {
+    : name_(std::move(name)), spin_ns_(spin_limit.count()), limits_(check_and_pack(limits)) {
     const std::lock_guard lock(context_mutex());
     teams().push_back(this);
 }
@@ -75,7 +75,7 @@ Team::~Team() {
 std::shared_ptr<Scheduler> Team::scheduler() {
     const std::lock_guard lock(context_mutex());
     if (closed_) throw std::runtime_error("team '" + name_ + "' is closed");
-    if (scheduler_ && generation_ != fork_generation()) bury(std::move(scheduler_));
+    if (scheduler_ && generation_ != fork_generation()) keep_forever(std::move(scheduler_));
     if (!scheduler_) {
         // Relaxed: changed under this lock too.
         scheduler_ = std::make_shared<Scheduler>(name_, unpack(limits_.load(std::memory_order_relaxed)), spin(), cpus_,
@@ -86,20 +86,20 @@ std::shared_ptr<Scheduler> Team::scheduler() {
 }
 
 void Team::run(Program& program, std::span<void* const> bound, const Request& request) {
-    const Limits asked = request.asked;
-    check_asked(asked);
+    const Limits asked = request.limits;
+    check_requested(asked);
     const Worker* inside = request.is_part ? current_worker() : nullptr;
-    const std::shared_ptr<Scheduler> its_scheduler =
+    const std::shared_ptr<Scheduler> scheduler_of_run =
         inside != nullptr && inside->scheduler->is_here() ? inside->scheduler->shared_from_this() : scheduler();
     std::unique_ptr<Context> context = program.acquire(bound);
     const std::uint64_t run = context->run_id = next_run_id();
     const auto release = [&] {
-        if (request.token) request.token->part(run);
+        if (request.token) request.token->detach(run);
         if (context) program.release(std::move(context));
     };
     try {
-        if (request.token && !request.token->join(its_scheduler, run)) throw RunCancelled("the run was cancelled");
-        its_scheduler->run(context, request);
+        if (request.token && !request.token->attach(scheduler_of_run, run)) throw RunCancelled("the run was cancelled");
+        scheduler_of_run->run(context, request);
     } catch (...) {
         release();
         throw;
@@ -109,8 +109,8 @@ void Team::run(Program& program, std::span<void* const> bound, const Request& re
 
 void Team::set_limits(Limits limits) {
     // Stored first, so that a scheduler made from now on has it. Relaxed: limits() wants no order with anything else.
-    limits_.store(pack_checked(limits), std::memory_order_relaxed);
-    if (const auto living = living_scheduler()) living->set_limits(limits);
+    limits_.store(check_and_pack(limits), std::memory_order_relaxed);
+    if (const auto living = live_scheduler()) living->set_limits(limits);
 }
 
 Limits Team::limits() const {
@@ -123,13 +123,13 @@ std::size_t Team::threads() {
 }
 
 Status Team::status() {
-    const auto living = living_scheduler();
+    const auto living = live_scheduler();
     return living ? living->status() : Status{};
 }
 
 void Team::set_spin(std::chrono::nanoseconds limit) {
     spin_ns_.store(limit.count(), std::memory_order_relaxed);  // see set_limits()
-    if (const auto living = living_scheduler()) living->set_spin(limit);
+    if (const auto living = live_scheduler()) living->set_spin(limit);
 }
 
 std::chrono::nanoseconds Team::spin() const {
@@ -153,7 +153,7 @@ void Team::set_cpus(const std::vector<int>& cpus) {
     if (living) living->set_cpus(cpus, base);
 }
 
-std::shared_ptr<Scheduler> Team::living_scheduler() {
+std::shared_ptr<Scheduler> Team::live_scheduler() {
     const std::lock_guard lock(context_mutex());
     return generation_ == fork_generation() ? scheduler_ : nullptr;
 }
@@ -162,7 +162,7 @@ void Team::close(bool cancel) {
     std::shared_ptr<Scheduler> living;
     {
         const std::lock_guard lock(context_mutex());
-        if (scheduler_ && generation_ != fork_generation()) bury(std::move(scheduler_));
+        if (scheduler_ && generation_ != fork_generation()) keep_forever(std::move(scheduler_));
         living = scheduler_;
     }
     if (living) living->close(cancel);
@@ -170,7 +170,7 @@ void Team::close(bool cancel) {
     closed_ = true;
 }
 
-std::vector<std::shared_ptr<Scheduler>> Team::living_schedulers() {
+std::vector<std::shared_ptr<Scheduler>> Team::live_schedulers() {
     std::vector<std::shared_ptr<Scheduler>> living;
     const std::lock_guard lock(context_mutex());
     for (const Team* team : teams()) {
@@ -179,32 +179,32 @@ std::vector<std::shared_ptr<Scheduler>> Team::living_schedulers() {
     return living;
 }
 
-bool end_all_teams(std::chrono::nanoseconds grace) {
+bool shut_down_all_teams(std::chrono::nanoseconds grace) {
     const auto until = Clock::now() + grace;
     {
         const std::lock_guard lock(context_mutex());
         for (Team* team : teams()) team->closed_ = true;
     }
     bool any_left = false;
-    for (const auto& scheduler : Team::living_schedulers()) {
-        if (!scheduler->end_with_process(until)) continue;
+    for (const auto& scheduler : Team::live_schedulers()) {
+        if (!scheduler->shut_down(until)) continue;
         const std::lock_guard lock(context_mutex());
-        bury(scheduler);
+        keep_forever(scheduler);
         any_left = true;
     }
     return any_left;
 }
 
-void revise_all_runs() {
-    for (const auto& scheduler : Team::living_schedulers()) scheduler->revise_runs();
+void reload_all_limits() {
+    for (const auto& scheduler : Team::live_schedulers()) scheduler->reload_limits();
 }
 
 void RunLimits::set(Limits limits) {
-    check_asked(limits);
-    // Relaxed: a run reads it when it begins and in revise_runs(), under its scheduler's lock. If it begins before
-    // revise_runs() takes that lock it is revised there, and else it sees this store through the lock.
+    check_requested(limits);
+    // Relaxed: a run reads it when it begins and in reload_limits(), under its scheduler's lock. If it begins before
+    // reload_limits() takes that lock it is revised there, and else it sees this store through the lock.
     packed_.store(pack(limits), std::memory_order_relaxed);
-    revise_all_runs();
+    reload_all_limits();
 }
 
 Limits RunLimits::get() const {
@@ -218,7 +218,7 @@ Limits LimitSources::limits() const {
         if (found.inter_op == 0) found.inter_op = next.inter_op;
     };
     if (own != nullptr) take(own->get());
-    take(asked);
+    take(requested);
     if (common != nullptr) take(common->get());
     return found;
 }

@@ -124,18 +124,18 @@ void Scheduler::worker_loop(Worker& worker) {
             return;
         }
         for (Op* op = worker.op; op != nullptr;) {
-            work_on(worker, *op);
+            execute_op(worker, *op);
             {
                 Section section(*this);
                 if (worker.detached) {
-                    depart(section, worker, *op->run);
+                    end_detached_worker(section, worker, *op->run);
                     return;
                 }
-                op = after(section, worker, *op);
+                op = advance(section, worker, *op);
             }
             // The client that has been woken may have no CPU but this one. It needs it for some microseconds, and brings
             // its next run; else it would wait until the system takes the CPU away from us.
-            if (std::exchange(worker.has_ended_run, false)) sched_yield();
+            if (std::exchange(worker.ended_run, false)) sched_yield();
         }
     }
 }
@@ -152,7 +152,7 @@ Worker* Scheduler::acquire_caller() {
 }
 
 void Scheduler::retire_surplus(Section& section) {
-    while (workers_.size() > workers_wanted_ && workers_.back()->idle) {
+    while (workers_.size() > worker_limit_ && workers_.back()->idle) {
         dismiss(section, *workers_.back());
         retired_.push_back(std::move(workers_.back()));
         workers_.pop_back();

@@ -13,13 +13,13 @@ constexpr double kWorkPerReadingNs = 100'000;
 
 }  // namespace
 
-void Watch::start(void (*poll)(), Clock::time_point deadline, const Ending* around) {
+void Watch::start(void (*poll)(), Clock::time_point deadline, const Ending* outer) {
     has_ended_run_ = false;
-    is_on_ = poll != nullptr || deadline != kNever || around != nullptr;
+    is_on_ = poll != nullptr || deadline != kNever || outer != nullptr;
     if (!is_on_) return;
     poll_ = poll;
     deadline_ = deadline;
-    around_ = around;
+    outer_ = outer;
     countdown_ = stride_ = 1;
     budget_ns_ = 0;
     polled_at_ = read_at_ = Clock::now();
@@ -28,9 +28,9 @@ void Watch::start(void (*poll)(), Clock::time_point deadline, const Ending* arou
 void Watch::check(Clock::time_point now) {
     try {
         if (now >= deadline_) throw RunTimeout("the run did not end in time");
-        for (const Ending* around = around_; around != nullptr; around = around->around.get()) {
+        for (const Ending* outer = outer_; outer != nullptr; outer = outer->outer.get()) {
             // Relaxed, partner: Scheduler::cancel(). A hint: the run around this one ends with a failure of its own.
-            if (around->ended.load(std::memory_order_relaxed)) throw RunCancelled("the run around this one has ended");
+            if (outer->ended.load(std::memory_order_relaxed)) throw RunCancelled("the run around this one has ended");
         }
         if (poll_ == nullptr || now - polled_at_ < kPollInterval) return;
         polled_at_ = now;
@@ -62,7 +62,7 @@ std::chrono::nanoseconds Watch::time_to_check(Clock::time_point now) const {
     if (!is_on_) return std::chrono::nanoseconds(-1);
     if (deadline_ == kNever) return kPollInterval;
     const std::chrono::nanoseconds left = std::max(deadline_ - now, Clock::duration::zero());
-    const bool polls = poll_ != nullptr || around_ != nullptr;
+    const bool polls = poll_ != nullptr || outer_ != nullptr;
     return polls ? std::min<std::chrono::nanoseconds>(left, kPollInterval) : left;
 }
 

@@ -80,11 +80,11 @@ bool spin(const Worker& worker, Clock::time_point end) {
 
 void check_run() {
     const Worker* worker = current_worker();
-    if (worker == nullptr || worker->running == nullptr) return;
-    for (const Ending* run = worker->running->ending.get(); run != nullptr; run = run->around.get()) {
+    if (worker == nullptr || worker->current_run == nullptr) return;
+    for (const Ending* run = worker->current_run->ending.get(); run != nullptr; run = run->outer.get()) {
         if (run->ended.load(std::memory_order_relaxed)) throw RunCancelled("the run has ended");  // a hint
     }
-    const auto deadline = worker->running->deadline;
+    const auto deadline = worker->current_run->deadline;
     if (deadline != kNever && Clock::now() >= deadline) throw RunTimeout("the run did not end in time");
 }
 

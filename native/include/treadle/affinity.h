@@ -1,4 +1,4 @@
-// Which CPUs a thread may run on.
+// The CPUs on which a thread may run.
 #pragma once
 
 #include <pthread.h>
@@ -7,9 +7,9 @@
 
 namespace treadle {
 
-// cpus_of_this_thread() lists them; empty where the system does not say.
+// cpus_of_this_thread() returns the CPUs of the calling thread; empty if the system does not say.
 std::vector<int> cpus_of_this_thread();
-// pin_thread() confines a thread to `cpus`. Returns 0 or the system's error number.
+// pin_thread() confines a thread to `cpus`. Any thread may call it. Returns 0 or the system's error number.
 int pin_thread(pthread_t thread, const std::vector<int>& cpus);
 
 }  // namespace treadle

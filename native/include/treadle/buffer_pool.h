@@ -1,4 +1,4 @@
-// Memory of results: lent while anybody refers to one, then kept for the results to come.
+// BufferPool: memory for results, reused when nothing refers to an earlier result any more.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ namespace treadle {
 
 class BufferPool;
 
-// PooledBuffer is memory of results, aligned to 64 bytes, and the shelf that it lies on while nobody uses it.
+// PooledBuffer is memory aligned to 64 bytes, and the pool that keeps it while it is idle.
 struct PooledBuffer {
     struct Free {
         void operator()(std::byte* memory) const { std::free(memory); }
@@ -21,7 +21,8 @@ struct PooledBuffer {
     BufferPool* pool = nullptr;
 };
 
-// Lease is the use of a piece. The piece goes back to the shelf when the loan ends, or to the system where the shelf has gone.
+// Lease is the exclusive use of a buffer. Its destructor returns the buffer to the pool, or frees it if the pool has been
+// destroyed. Any thread may destroy it; the destructor takes context_mutex().
 class Lease {
 public:
     Lease(Lease&&) = default;
@@ -33,15 +34,17 @@ public:
 
 private:
     friend class BufferPool;
-    Lease(std::list<PooledBuffer> buffer, std::weak_ptr<BufferPool> pool) : buffer_(std::move(buffer)), pool_(std::move(pool)) {}
+    Lease(std::list<PooledBuffer> buffer, std::weak_ptr<BufferPool> pool)
+        : buffer_(std::move(buffer)), pool_(std::move(pool)) {}
 
-    std::list<PooledBuffer> buffer_;  // one, or none once moved from: it changes lists without a call to the allocator
+    // One buffer, or none once moved from. A list, so that the buffer moves to the pool's list without an allocation.
+    std::list<PooledBuffer> buffer_;
     std::weak_ptr<BufferPool> pool_;
 };
 
-// BufferPool lends pieces of one size; what came back last is lent first. A piece that comes back while more than `max_idle_bytes`
-// bytes lie on all shelves of the process has those freed that came back first. Safe to use from any thread; what a child
-// of fork() finds on a shelf is its own.
+// BufferPool leases buffers of one size, the one returned last first. If the idle buffers of all pools of the process exceed
+// `max_idle_bytes` when one is returned, those returned first are freed. Any thread may call its functions. In a child made by
+// fork() the idle buffers belong to the child.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
 public:
     static std::shared_ptr<BufferPool> make(std::size_t size, std::size_t max_idle_bytes);
@@ -49,13 +52,13 @@ public:
     BufferPool(const BufferPool&) = delete;
     BufferPool& operator=(const BufferPool&) = delete;
 
-    // lend() gives memory that nothing else refers to, of undefined content. Where the system has none it frees what lies on
-    // all shelves and asks again; throws std::bad_alloc if there is none then.
+    // acquire() leases a buffer with undefined content. If the system has no memory, it frees the idle buffers of all pools
+    // and tries again. Throws std::bad_alloc if that fails too.
     Lease acquire();
-    // clear() frees what lies on the shelf.
+    // clear() frees the idle buffers of this pool.
     void clear();
 
-    // idle_bytes() is how much lies on all shelves.
+    // idle_bytes() returns the size of the idle buffers of all pools.
     static std::size_t idle_bytes();
 
 private:
@@ -65,7 +68,7 @@ private:
 
     const std::size_t size_;
     const std::size_t max_idle_bytes_;
-    // Guarded by context_mutex(), as is the list of all idle pieces, into which these point in the same order.
+    // Iterators into the list of all pools' idle buffers, in its order. context_mutex() guards both.
     std::vector<std::list<PooledBuffer>::iterator> idle_;
 };
 

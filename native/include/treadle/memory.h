@@ -1,12 +1,12 @@
-// Blocks of aligned memory: arenas of contexts and scratch of workers.
+// Blocks of aligned memory: arenas of runs and scratch of workers.
 #pragma once
 
 #include <cstddef>
 
 namespace treadle {
 
-// Block owns `bytes` of memory aligned to 64 bytes (to 2 MiB, and offered to the kernel as huge pages, when large).
-// Its content is undefined. An empty block has data() == nullptr. Throws std::bad_alloc when memory is refused.
+// Block owns `bytes` of memory aligned to 64 bytes. A large block is aligned to 2 MiB and offered to the kernel for huge
+// pages. Its content is undefined. An empty block has data() == nullptr. Throws std::bad_alloc if memory is refused.
 class Block {
 public:
     Block() = default;

@@ -109,8 +109,8 @@ public:
     // first op does so, and not its caller, so that runs that wait for their turn hold no memory, and a run gets what the
     // last one has left in the caches. Throws std::bad_alloc.
     void lend_arena(Context& run);
-    // take_back_arena() is for runs whose steps have all ended.
-    void take_back_arena(Context& run);
+    // reclaim_arena() is for runs whose steps have all ended.
+    void reclaim_arena(Context& run);
     // trim() frees the idle contexts and arenas.
     void trim();
     // set_caps() gives each step the most workers that may share it, 0 for no cap. Takes effect at the next op boundary,
@@ -158,10 +158,10 @@ private:
         std::int64_t offset;
     };
 
-    void take_steps(std::vector<StepSpec> steps);
-    void take_pointers(const std::string& where, const std::vector<PointerSpec>& pointers);
-    void take_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs);
-    void take_successors(const std::vector<std::vector<std::int64_t>>& successors);
+    void add_steps(std::vector<StepSpec> steps);
+    void add_pointers(const std::string& where, const std::vector<PointerSpec>& pointers);
+    void add_tasks(const std::vector<TaskSpec>& tasks, const std::vector<double>& step_costs);
+    void add_successors(const std::vector<std::vector<std::int64_t>>& successors);
     void sort_tasks();
     void estimate_sharing();
     void store_caps(std::span<const int> max_workers);

@@ -1,4 +1,4 @@
-// Team: the threads that serve both kinds of parallelism, as the rest of the world sees them.
+// Team: the threads that serve both kinds of parallelism, as callers see them.
 #pragma once
 
 #include <atomic>
@@ -18,46 +18,47 @@ namespace treadle {
 inline constexpr int kMaxThreads = 4096;
 inline constexpr std::chrono::microseconds kDefaultSpin{50};
 
-// Team runs programs with at most `intra_op` workers inside one op and `inter_op` ops in progress. It starts threads
-// when they first pay. All functions may be called from any thread. In a child made by fork() it begins anew, with the
-// same name and limits.
+// Team runs programs with at most `intra_op` workers inside one op and at most `inter_op` ops in progress. It starts threads
+// when they first pay. Any thread may call its functions, unless it holds a lock of the core. In a child made by fork() the
+// team starts threads of its own and keeps its name and limits.
 class Team {
 public:
-    // Throws std::invalid_argument if a limit is not in 1..kMostThreads.
+    // Throws std::invalid_argument if a limit is not in 1..kMaxThreads.
     Team(std::string name, Limits limits, std::chrono::nanoseconds spin_limit = kDefaultSpin);
-    ~Team();  // close()
+    ~Team();  // calls close()
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    // run() executes the program once and returns when all is done, or throws the first failure: what a host step
-    // threw, KernelFailure, or what ended it from outside (see Request). The calling thread takes a place if one is
-    // free and works; else it waits its turn. May be called inside a step.
+    // run() executes the program once with the addresses `bound`, and blocks until all tasks have finished. It throws the
+    // first failure: what a host step threw, KernelFailure, or what ended the run from outside (see Request). The calling
+    // thread takes a slot if one is free and executes tasks; otherwise it waits its turn. It may be called inside a step.
     void run(Program& program, std::span<void* const> bound, const Request& request = {});
-    // set_limits() takes effect at the next op boundary, also of runs in progress; so does RunLimits::set().
+    // set_limits() changes the limits from the next op boundary on, also of runs in progress. It joins idle threads beyond them.
     void set_limits(Limits limits);
     Limits limits() const;
-    // set_spin() takes effect at once; set_cpus() as Scheduler::set_cpus(), with the calling thread's CPUs as base.
+    // set_spin() changes how long idle workers spin before they park, at once.
     void set_spin(std::chrono::nanoseconds limit);
     std::chrono::nanoseconds spin() const;
+    // set_cpus() pins compute workers as Scheduler::set_cpus() does, with the calling thread's CPUs as `base`.
     void set_cpus(const std::vector<int>& cpus);
-    // threads() counts threads started and alive.
+    // threads() returns how many threads the team has started that are alive.
     std::size_t threads();
     Status status();
-    // close() waits for runs in progress, or cancels them, and ends the threads. run() throws from then on.
+    // close() refuses new runs, cancels those in progress if `cancel`, blocks until they have ended, and joins the threads.
     void close(bool cancel = false);
 
     const std::string& name() const { return name_; }
 
 private:
-    friend bool end_all_teams(std::chrono::nanoseconds grace);
-    friend void revise_all_runs();
-    static std::vector<std::shared_ptr<Scheduler>> living_schedulers();
+    friend bool shut_down_all_teams(std::chrono::nanoseconds grace);
+    friend void reload_all_limits();
+    static std::vector<std::shared_ptr<Scheduler>> live_schedulers();
     std::shared_ptr<Scheduler> scheduler();
-    std::shared_ptr<Scheduler> living_scheduler();
+    std::shared_ptr<Scheduler> live_scheduler();
 
     const std::string name_;
-    std::atomic<std::int64_t> spin_ns_;
-    std::atomic<std::uint64_t> limits_;
+    std::atomic<std::int64_t> spin_ns_;     // set_spin() stores, any thread loads, both relaxed
+    std::atomic<std::uint64_t> limits_;     // set_limits() stores, any thread loads, both relaxed: see there
     std::vector<int> cpus_;                 // guarded by context_mutex()
     std::vector<int> base_cpus_;            // guarded by context_mutex()
     std::shared_ptr<Scheduler> scheduler_;  // guarded by context_mutex()
@@ -65,13 +66,13 @@ private:
     bool closed_ = false;                   // guarded by context_mutex()
 };
 
-// revise_all_runs() has runs in progress look at their RunLimits and at the caps of their steps again, with effect at the
-// next op boundary.
-void revise_all_runs();
+// reload_all_limits() has all runs in progress read their RunLimits and the caps of their steps again, with effect at the
+// next op boundary. It takes the lock of every scheduler in turn.
+void reload_all_limits();
 
-// end_all_teams() cancels all runs and ends all threads, for the end of the process. Waits for kernels in flight, and
-// `grace` for host steps; returns whether threads are left in some. These may be in the core for ever: nothing that they
-// refer to is freed.
-bool end_all_teams(std::chrono::nanoseconds grace);
+// shut_down_all_teams() cancels all runs and joins all threads at the end of the process. It blocks until kernels in progress
+// have returned, and for `grace` until host steps have. Returns whether threads are left in host steps; nothing that they
+// refer to is freed then.
+bool shut_down_all_teams(std::chrono::nanoseconds grace);
 
 }  // namespace treadle

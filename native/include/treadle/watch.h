@@ -18,11 +18,11 @@ public:
     // start() replaces what may end the run: `poll` throws to end it (Ctrl-C, for example) and is called about every
     // kPollInterval; `around` belongs to the run that this one is called from inside of. Null, null and kNever turn the
     // watch off.
-    void start(void (*poll)(), Clock::time_point deadline, const Ending* around);
+    void start(void (*poll)(), Clock::time_point deadline, const Ending* outer);
     // is_on() is true from start() until check() throws, unless nothing may end the run.
     bool is_on() const { return is_on_; }
-    // has_ended_run() is true once check() has thrown.
-    bool has_ended_run() const { return has_ended_run_; }
+    // ended_run() is true once check() has thrown.
+    bool ended_run() const { return has_ended_run_; }
     // check() throws RunTimeout, RunCancelled or what the poll throws if the run has to end, and then turns the watch off.
     void check(Clock::time_point now);
     // maybe_check() calls check() now and then; `done_ns` estimates the work since the last call. It is cheap enough to
@@ -35,7 +35,7 @@ private:
     bool is_on_ = false;  // if false, nothing below has a meaning
     void (*poll_)() = nullptr;
     Clock::time_point deadline_ = kNever;
-    const Ending* around_ = nullptr;
+    const Ending* outer_ = nullptr;
     bool has_ended_run_ = false;
     int countdown_ = 1;     // tasks and chunks until the clock is read again
     int stride_ = 1;        // what countdown_ starts from

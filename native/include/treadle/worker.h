@@ -19,58 +19,64 @@ class Scheduler;
 struct Context;
 struct Op;
 
-// State of a worker. Only the worker itself leaves the last two; only a holder of the scheduler's lock leaves the
-// first three. Both may leave `assigned`, by compare-and-exchange: the worker to `working`, the holder to `parked`.
+// State of a worker. A holder of the scheduler's lock may change the first four; the worker itself, under the lock, parks.
+// `assigned` is left by compare-and-exchange: by the worker, without the lock, to `working`, or by a holder of the lock to
+// `spinning` or `parked`. Only the worker leaves the last two.
 enum class State : std::uint32_t {
-    spinning,   // idle, watching this word
-    park_requested, // idle, told to park because runnable threads would exceed the places
-    parked,     // idle, asleep in the kernel until this word changes
-    assigned,   // has been assigned Worker::op, and loses it again if somebody is free before it comes
-    working,    // has taken up Worker::op
-    dismissed,  // its run has finished (a caller), or it must end (a worker)
+    spinning,        // idle, polling this word
+    park_requested,  // idle, told to park because runnable threads would exceed the slots
+    parked,          // idle, asleep in the kernel until this word changes
+    assigned,        // Worker::op is assigned to it, and may be revoked until it accepts
+    working,         // has accepted Worker::op
+    dismissed,       // a caller whose run has finished, or a thread that must end
 };
 
+// Role of a worker: the caller of a run, or a thread that the team started, for computing or for blocking tasks.
 enum class Role { caller, compute, blocking };
 
 // Worker is owned by its scheduler and lives as long as it, so a late wake-up never touches freed memory.
-// Fields without a remark are guarded by the scheduler's lock.
+// The scheduler's lock guards all fields before `fp_mode`, except `state`. Comments name the readers of other threads.
 struct Worker {
     Worker(Scheduler& owner, Role its_role) : scheduler(&owner), role(its_role) {}
 
     Scheduler* const scheduler;
     Role role;
-    int index = 0;            // of the worker in its team: > 0; 0 for callers
-    Context* own = nullptr;   // caller: the run it called; it works for no other
+    int index = 0;                 // number of a thread in its team, from 1; 0 for callers
+    Context* own_run = nullptr;    // caller: the run that it called; it works for no other
     bool idle = false;
-    bool borrows_slot = false;       // caller inside a step of another run: brings the place it holds, gives it up never
-    bool comes_back = false;  // caller: called this run right after its last one
-    bool comes_at_once = false;  // and so soon that a worker which is idle since then still spins
-    int slot = -1;           // held while working; blocking threads have -1 - index
-    Worker* holder = this;    // whose place it is: for a guest that of the first worker around it which is none
-    int traced_team = 0;      // team of `place`: not the scheduler's own for a guest
-    // On a line of their own, as a spinning worker reads them all the time.
+    bool borrows_slot = false;     // nested caller on the slot of the worker around it; never releases it
+    bool returns_soon = false;     // caller: called this run soon after its last one
+    bool returns_at_once = false;  // caller: so soon that a worker which has been idle since then still spins
+    int slot = -1;                 // held while working; blocking workers have -1 - index
+    Worker* slot_holder = this;    // the worker whose slot it is: for a nested caller the outermost one that borrows none
+    int traced_team = 0;           // team of `slot`; for a nested caller it may be another team than the scheduler's
+    // A spinning worker reads `state` all the time, so it begins a cache line.
     alignas(64) std::atomic<State> state{State::parked};
-    Op* op = nullptr;         // written before state becomes `assigned`; read by the worker once it is `working`
-    bool is_listed = false;     // listed in Scheduler::assigned_
-    bool has_ended_run = false;  // worker: by leaving its last op; see worker_loop()
-    bool rests = false;       // inside a step that only waits: see Resting
-    const Context* in_host = nullptr;   // the run whose host step the thread is in
-    std::shared_ptr<Scheduler> detached;   // not null once that run has been abandoned: the thread ends with the step
+    Op* op = nullptr;                 // written before `state` becomes `assigned`; read by the worker in `working`
+    bool is_listed = false;           // is in Scheduler::assigned_
+    bool ended_run = false;           // compute worker: left the last op of a run; see worker_loop()
+    bool is_resting = false;          // is inside a step that only waits, see Resting
+    const Context* host_run = nullptr;  // the run whose host step the thread is in
+    std::shared_ptr<Scheduler> detached;  // set once that run is abandoned: the thread ends with the step
 
-    // Used by the thread itself alone.
+    // Only the thread itself uses the fields below.
     alignas(64) FpMode fp_mode = get_fp_mode();
     Block scratch;
-    const Context* running = nullptr;  // the run whose host step this thread is in
+    const Context* current_run = nullptr;  // the run whose host step this thread is in
     Watch watch;
-    unsigned futile_spins = 0;         // in a row, during runs
+    unsigned futile_spins = 0;  // in a row, while runs were in progress
     pthread_t thread{};
 };
 
-// current_worker() is what the calling thread is while it runs a step; null outside steps.
+// current_worker() returns the calling thread's worker while the thread is inside a host step, else null.
 Worker*& current_worker();
 
-// Resting tells the team whose place the calling thread holds, if any, that it only waits, for as long as this lives: for
-// steps that wait for a run in another thread.
+// check_run() throws RunTimeout or RunCancelled if the run around the calling step has ended or should end. Long host steps
+// call it. It does nothing outside steps, and takes no lock.
+void check_run();
+
+// Resting tells the team whose slot the calling thread holds that the thread only waits. A step holds one while it waits
+// for a run in another thread. Construction and destruction take the scheduler's lock; they do nothing outside steps.
 class Resting {
 public:
     Resting();
@@ -79,19 +85,18 @@ public:
     Resting& operator=(const Resting&) = delete;
 
 private:
-    Worker* const holder_;
+    Worker* const slot_holder_;
 };
 
-// cpu_relax() tells the core that this is a spin loop.
+// cpu_relax() tells the CPU that this is a spin loop.
 void cpu_relax();
-// sleep_while_parked() returns when the state is no longer `parked`, after `timeout` (none if negative), or by chance.
-void sleep_while_parked(Worker& worker, std::chrono::nanoseconds timeout);
-// wake() ends sleep_while_parked(); call after changing the state. Needs no lock.
-void wake(Worker& worker);
-// spin() watches the state while it is `spinning`, until `end`. Returns false if time ran out.
+// spin() polls the state of the calling thread's worker until it is no longer `spinning`, or until `end`. Returns false if
+// time ran out. Takes no lock.
 bool spin(const Worker& worker, Clock::time_point end);
-// check_run() is for long host steps: throws RunTimeout or RunCancelled if the run that the calling thread is inside of
-// has ended or should. Does nothing outside steps.
-void check_run();
+// sleep_while_parked() blocks the calling thread, whose worker this is, until the state is no longer `parked`, for `timeout`
+// (for ever if negative), or spuriously. Must be called without a lock.
+void sleep_while_parked(Worker& worker, std::chrono::nanoseconds timeout);
+// wake() ends sleep_while_parked(). Any thread may call it, after changing the state, with or without the lock.
+void wake(Worker& worker);
 
 }  // namespace treadle
