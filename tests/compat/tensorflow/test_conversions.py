@@ -56,8 +56,8 @@ RAW: dict[str, tuple[Callable[[], Any], Any]] = {
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_operands_take_the_dtype_of_the_tensor_they_meet(name: str, mode: str) -> None:
     """
-    NumPy's float64 beside a float32 tensor is the everyday case; dtypes of results are TensorFlow's, in both modes, and at the
-    third call eagerly, too.
+    NumPy's float64 beside a float32 tensor is the everyday case; dtypes of results are TensorFlow's, in both modes, and
+    at the third call eagerly, too.
     """
     made, wanted = RAW[name]
     if mode == "eager":

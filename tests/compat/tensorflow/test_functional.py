@@ -28,11 +28,14 @@ CASES: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "map": (lambda x: tf.map_fn(lambda row: row * 2 + 1, x), [X * 2 + 1]),
     "map to another dtype": (lambda x: tf.map_fn(lambda row: tf.cast(row > 5, tf.int32), x, dtype=tf.int32), [X > 5]),
     "map to another shape": (
-        lambda x: tf.map_fn(tf.reduce_sum, x, fn_output_signature=tf.TensorSpec([], tf.float32)), [X.sum(1)]
+        lambda x: tf.map_fn(tf.reduce_sum, x, fn_output_signature=tf.TensorSpec([], tf.float32)),
+        [X.sum(1)],
     ),
     "map of a tuple": (lambda x: tf.map_fn(lambda ab: (ab[0] + ab[1], ab[0]), (x, x[:, :1])), [X + X[:, :1], X]),
     "map of a dict": (
-        lambda x: tf.map_fn(lambda d: {"sum": d["a"] + d["b"]}, {"a": x, "b": x[:, :1]}, fn_output_signature={"sum": tf.float32}),
+        lambda x: tf.map_fn(
+            lambda d: {"sum": d["a"] + d["b"]}, {"a": x, "b": x[:, :1]}, fn_output_signature={"sum": tf.float32}
+        ),
         [X + X[:, :1]],
     ),
     "map inside a map": (lambda x: tf.map_fn(lambda row: tf.map_fn(lambda e: e * e, row), x), [X * X]),
@@ -42,30 +45,37 @@ CASES: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     ),
     "scan": (lambda x: tf.scan(lambda a, row: a + row, x), [np.cumsum(X, 0)]),
     "scan from a start": (
-        lambda x: tf.scan(lambda a, row: a + tf.reduce_sum(row), x, initializer=10.0), [10 + np.cumsum(X.sum(1))]
+        lambda x: tf.scan(lambda a, row: a + tf.reduce_sum(row), x, initializer=10.0),
+        [10 + np.cumsum(X.sum(1))],
     ),
     "scan backwards": (lambda x: tf.scan(lambda a, row: a + row, x, reverse=True), [scanned(X[::-1])[::-1]]),
     "scan backwards from a start": (
-        lambda x: tf.scan(lambda a, row: a + row, x, initializer=tf.ones([3]), reverse=True), [1 + np.array(scanned(X[::-1])[::-1])]
+        lambda x: tf.scan(lambda a, row: a + row, x, initializer=tf.ones([3]), reverse=True),
+        [1 + np.array(scanned(X[::-1])[::-1])],
     ),
     "scan of a tuple": (
-        lambda x: tf.scan(lambda a, row: (a[1], a[0] + tf.reduce_sum(row)), x, initializer=(tf.constant(0.0), tf.constant(0.0))),
+        lambda x: tf.scan(
+            lambda a, row: (a[1], a[0] + tf.reduce_sum(row)), x, initializer=(tf.constant(0.0), tf.constant(0.0))
+        ),
         [[0, 3, 12, 24], [3, 12, 24, 42]],
     ),
     "foldl": (lambda x: tf.foldl(lambda a, row: a * 2 + row, x), [folded(X[1:], X[0], 2)]),
     "foldr": (lambda x: tf.foldr(lambda a, row: a * 2 + row, x), [folded(X[2::-1], X[3], 2)]),
     "foldl from a start": (lambda x: tf.foldl(lambda a, row: a + row, x, initializer=tf.ones([3])), [1 + X.sum(0)]),
     "foldr from a start": (
-        lambda x: tf.foldr(lambda a, row: a * 0.5 + tf.reduce_sum(row), x, initializer=8.0), [folded(X.sum(1)[::-1], 8, 0.5)]
+        lambda x: tf.foldr(lambda a, row: a * 0.5 + tf.reduce_sum(row), x, initializer=8.0),
+        [folded(X.sum(1)[::-1], 8, 0.5)],
     ),
     "a shape that grows": (
         lambda x: tf.while_loop(
-            lambda i, a: i < 2, lambda i, a: (i + 1, tf.concat([a, x], 0)), (0, x[:1]),
+            lambda i, a: i < 2,
+            lambda i, a: (i + 1, tf.concat([a, x], 0)),
+            (0, x[:1]),
             shape_invariants=(tf.TensorShape([]), tf.TensorShape([None, 3])),
         )[1],
         [np.concatenate([X[:1], X, X])],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -104,8 +114,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
     "same length": (lambda: tf.map_fn(lambda ab: ab[0], (X, X[:2]), fn_output_signature=tf.float32), ValueError),
     r"1\+ dimensional": (lambda: tf.foldl(lambda a, b: a, 1.0), ValueError),
     "of the form of": (lambda: tf.map_fn(lambda row: (row, row), X), ValueError),
-    "trying to write dtype int32": (lambda: tf.map_fn(lambda row: tf.cast(row, tf.int32), X), tf.errors.InvalidArgumentError),
-}  # fmt: skip
+    "trying to write dtype int32": (
+        lambda: tf.map_fn(lambda row: tf.cast(row, tf.int32), X),
+        tf.errors.InvalidArgumentError,
+    ),
+}
 
 
 @pytest.mark.parametrize("words", MISTAKES)

@@ -111,7 +111,8 @@ def test_variables_are_shared_by_name() -> None:
 
 def test_branches_by_number_and_in_turn() -> None:
     """
-    case takes the first that holds, switch_case the one of the number; TensorFlow 1's loops give a lone variable itself.
+    case takes the first that holds, switch_case the one of the number; TensorFlow 1's loops give a lone variable
+    itself.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         n = tf1.placeholder(tf.int32, [])
@@ -158,8 +159,10 @@ def test_modules_know_their_variables() -> None:
 
 
 ADVICE = {
-    "vectorized_map": "tf.map_fn", "dynamic_rnn": "tf.while_loop", "GradientTape": "gradients", "keras": "ONNX", "argsrt": "argsort",
-    "sparse_add": "dense", "irfft": "numpy_function", "enable_resource_variables": "leave it out", "anything": "numpy_function",
+    "vectorized_map": "tf.map_fn", "dynamic_rnn": "tf.while_loop", "GradientTape": "gradients", "keras": "ONNX",
+    "argsrt": "argsort",
+    "sparse_add": "dense", "irfft": "numpy_function", "enable_resource_variables": "leave it out",
+    "anything": "numpy_function",
 }  # fmt: skip
 
 

@@ -53,7 +53,11 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
     "split": (lambda x: tf.split(x, 3, axis=1)[1], (X,), X[:, 2:4]),
     "split into sizes": (lambda x: tf.split(x, [1, -1], 1)[1], (X,), X[:, 1:]),
     "unstack": (lambda x: tf.unstack(x)[2], (X,), X[2]),
-    "pad": (lambda x: tf.pad(x, [[1, 0], [2, 3]], constant_values=5), (X,), np.pad(X, ((1, 0), (2, 3)), constant_values=5)),
+    "pad": (
+        lambda x: tf.pad(x, [[1, 0], [2, 3]], constant_values=5),
+        (X,),
+        np.pad(X, ((1, 0), (2, 3)), constant_values=5),
+    ),
     "reshape": (lambda x: tf.reshape(x, [2, -1]), (X,), X.reshape(2, -1)),
     "transpose": (tf.transpose, (X,), X.T),
     "expand and squeeze": (lambda x: tf.squeeze(tf.expand_dims(x, 1), [1]), (X,), X),
@@ -75,22 +79,34 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
     "shapes": (lambda x: tf.zeros(tf.shape(x)[:1]) + tf.ones_like(x)[:, 0], (X,), np.ones(4, np.float32)),
     "range": (lambda x: tf.range(tf.shape(x)[1]), (X,), np.arange(6, dtype=np.int32)),
     "fill": (lambda x: tf.fill([2, 3], 7.0) + x[0, 0], (X,), np.full((2, 3), 7 + X[0, 0], np.float32)),
-    "relu family": (lambda x: tf.nn.relu(x) + tf.nn.relu6(x) + tf.nn.leaky_relu(x), (X,),
-                    np.maximum(X, 0) + np.clip(X, 0, 6) + np.where(X > 0, X, 0.2 * X)),
+    "relu family": (
+        lambda x: tf.nn.relu(x) + tf.nn.relu6(x) + tf.nn.leaky_relu(x),
+        (X,),
+        np.maximum(X, 0) + np.clip(X, 0, 6) + np.where(X > 0, X, 0.2 * X),
+    ),
     "elu": (tf.nn.elu, (X,), np.where(X > 0, X, np.expm1(X))),
     "softmax": (tf.nn.softmax, (X,), softmax(X)),
-    "softmax cross entropy": (lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits([0, 1, 2, 3], x), (X,),
-                              -np.log(softmax(X))[np.arange(4), np.arange(4)]),
+    "softmax cross entropy": (
+        lambda x: tf.nn.sparse_softmax_cross_entropy_with_logits([0, 1, 2, 3], x),
+        (X,),
+        -np.log(softmax(X))[np.arange(4), np.arange(4)],
+    ),
     "bias_add": (lambda x: tf.nn.bias_add(x, Y[0]), (X,), X + Y[0]),
-    "layer norm": (lambda x: tf.nn.layer_normalization(x, epsilon=0.0), (X,),
-                   (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True)),
-    "batch norm": (lambda x: tf.nn.batch_normalization(x, Y[0], Y[1] ** 2, Y[2], Y[3], 1e-3), (X,),
-                   (X - Y[0]) / np.sqrt(Y[1] ** 2 + 1e-3) * Y[3] + Y[2]),
+    "layer norm": (
+        lambda x: tf.nn.layer_normalization(x, epsilon=0.0),
+        (X,),
+        (X - X.mean(1, keepdims=True)) / X.std(1, keepdims=True),
+    ),
+    "batch norm": (
+        lambda x: tf.nn.batch_normalization(x, Y[0], Y[1] ** 2, Y[2], Y[3], 1e-3),
+        (X,),
+        (X - Y[0]) / np.sqrt(Y[1] ** 2 + 1e-3) * Y[3] + Y[2],
+    ),
     "moments": (lambda x: tf.nn.moments(x, [0])[1], (X,), X.var(0)),
     "dropout at inference": (lambda x: tf.nn.dropout(x, rate=0.0), (X,), X),
     "clip": (lambda x: tf.clip_by_value(x, -1, 1), (X,), X.clip(-1, 1)),
     "add_n": (lambda x, y: tf.add_n([x, y, x]), (X, Y), X + Y + X),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -132,7 +148,8 @@ def test_ops_with_an_unknown_batch_agree_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_eager_ops_agree_with_numpy(name: str) -> None:
     """
-    Outside a graph ops are computed at once; those that were met twice, with other elements, by what was learnt of them.
+    Outside a graph ops are computed at once; those that were met twice, with other elements, by what was learnt of
+    them.
     """
     build, arrays, wanted = CASES[name]
     others = [np.flip(array) for array in arrays]

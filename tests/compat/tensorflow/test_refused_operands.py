@@ -1,4 +1,4 @@
-"""Operands and attributes that TensorFlow refuses: an InvalidArgumentError, never a wrapped, ignored or empty result."""
+"""Operands and attributes that TensorFlow rejects raise InvalidArgumentError; none is wrapped or ignored."""
 
 from __future__ import annotations
 

@@ -97,16 +97,40 @@ def test_a_write_leaves_the_array_before_it_as_it_was(way: str) -> None:
 
 
 MISTAKES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
-    "read from index 1: it was never written": (lambda _: tf.TensorArray(tf.float32, 3).read(1), tf.errors.InvalidArgumentError),
-    "modify element 3 in a list with 3": (lambda x: tf.TensorArray(tf.float32, 3).write(3, x).stack(), tf.errors.InvalidArgumentError),
-    "access element 7 in a list with 4": (lambda x: tf.TensorArray(tf.float32, 4).unstack(x).read(7), tf.errors.InvalidArgumentError),
-    "access element 5 in a list": (lambda x: tf.TensorArray(tf.float32, 4).unstack(x).gather([0, 5]), tf.errors.InvalidArgumentError),
-    "expected a list with 9 elements": (lambda x: tf.TensorArray(tf.float32, 9).unstack(x).stack(), tf.errors.InvalidArgumentError),
-    "sum of lengths is 3": (lambda x: tf.TensorArray(tf.float32, 2).split(x, [1, 2]).read(0), tf.errors.InvalidArgumentError),
-    "Inconsistent shapes: saw": (lambda x: tf.TensorArray(tf.float32, 2).write(0, [1.0]).write(1, [1.0, 2.0]).stack(), ValueError),
-    "trying to write dtype int32": (lambda _: tf.TensorArray(tf.float32, 2).write(0, tf.constant(1)), tf.errors.InvalidArgumentError),
+    "read from index 1: it was never written": (
+        lambda _: tf.TensorArray(tf.float32, 3).read(1),
+        tf.errors.InvalidArgumentError,
+    ),
+    "modify element 3 in a list with 3": (
+        lambda x: tf.TensorArray(tf.float32, 3).write(3, x).stack(),
+        tf.errors.InvalidArgumentError,
+    ),
+    "access element 7 in a list with 4": (
+        lambda x: tf.TensorArray(tf.float32, 4).unstack(x).read(7),
+        tf.errors.InvalidArgumentError,
+    ),
+    "access element 5 in a list": (
+        lambda x: tf.TensorArray(tf.float32, 4).unstack(x).gather([0, 5]),
+        tf.errors.InvalidArgumentError,
+    ),
+    "expected a list with 9 elements": (
+        lambda x: tf.TensorArray(tf.float32, 9).unstack(x).stack(),
+        tf.errors.InvalidArgumentError,
+    ),
+    "sum of lengths is 3": (
+        lambda x: tf.TensorArray(tf.float32, 2).split(x, [1, 2]).read(0),
+        tf.errors.InvalidArgumentError,
+    ),
+    "Inconsistent shapes: saw": (
+        lambda x: tf.TensorArray(tf.float32, 2).write(0, [1.0]).write(1, [1.0, 2.0]).stack(),
+        ValueError,
+    ),
+    "trying to write dtype int32": (
+        lambda _: tf.TensorArray(tf.float32, 2).write(0, tf.constant(1)),
+        tf.errors.InvalidArgumentError,
+    ),
     "Size must be declared": (lambda _: tf.TensorArray(tf.float32), ValueError),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("way", GRAPHS)
@@ -126,16 +150,28 @@ def read_twice(array: Any) -> Any:
 
 
 EAGER: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
-    "cleared after a previous read": (lambda: read_twice(tf.TensorArray(tf.float32, 1)), tf.errors.InvalidArgumentError),
-    "write to index 5 but array is not resizeable and size is: 3": (lambda: tf.TensorArray(tf.float32, 3).write(5, 1.0), tf.errors.OutOfRangeError),
-    "read from index 7 but array size is: 3": (lambda: tf.TensorArray(tf.float32, 3).read(7), tf.errors.OutOfRangeError),
+    "cleared after a previous read": (
+        lambda: read_twice(tf.TensorArray(tf.float32, 1)),
+        tf.errors.InvalidArgumentError,
+    ),
+    "write to index 5 but array is not resizeable and size is: 3": (
+        lambda: tf.TensorArray(tf.float32, 3).write(5, 1.0),
+        tf.errors.OutOfRangeError,
+    ),
+    "read from index 7 but array size is: 3": (
+        lambda: tf.TensorArray(tf.float32, 3).read(7),
+        tf.errors.OutOfRangeError,
+    ),
     "index -1": (lambda: tf.TensorArray(tf.float32, 3).write(-1, 1.0), tf.errors.OutOfRangeError),
     "never written": (lambda: tf.TensorArray(tf.float32, 3).read(0), tf.errors.InvalidArgumentError),
     "incompatible": (lambda: tf.TensorArray(tf.float32, 2).write(0, [1.0]).write(1, 1.0), ValueError),
     "Cannot unstack 3": (lambda: tf.TensorArray(tf.float32, 2).unstack([1.0, 2.0, 3.0]), ValueError),
-    "Shapes of all inputs must match": (lambda: tf.TensorArray(tf.float32, 2, infer_shape=False).write(0, [1.0]).write(1, 1.0).stack(), tf.errors.InvalidArgumentError),
+    "Shapes of all inputs must match": (
+        lambda: tf.TensorArray(tf.float32, 2, infer_shape=False).write(0, [1.0]).write(1, 1.0).stack(),
+        tf.errors.InvalidArgumentError,
+    ),
     "no gradients": (lambda: tf.TensorArray(tf.float32, 2).grad("loss"), NotImplementedError),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("words", EAGER)

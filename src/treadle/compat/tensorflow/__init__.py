@@ -1,7 +1,7 @@
 """TensorFlow's public API, run by treadle: `import treadle.compat.tensorflow as tf`.
 
-It has graphs, sessions, variables, control flow, Python functions and the ops that programs use. Thread settings may change
-at any time, all sessions share one team of threads, and results do not depend on the number of threads.
+It has graphs, sessions, variables, control flow, Python functions and the ops that programs use. Thread settings may
+change at any time, all sessions share one team of threads, and results do not depend on the number of threads.
 """
 
 from __future__ import annotations

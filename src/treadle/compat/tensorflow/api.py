@@ -31,7 +31,7 @@ SINGLE_OR_LIST = {"concat": "values", "nn.embedding_lookup": "params"}
 """Parameters that take a list of tensors, where a single tensor is not a list of its rows."""
 
 Argument = tuple[str, int | None, Any]
-"""A parameter; the number of its tensors (None: an attribute, -1: an absent tensor); its value, or how its tensors are passed."""
+"""A parameter; its number of tensors (None: an attribute, -1: absent); its value, or how its tensors are passed."""
 
 
 class Op:
@@ -67,7 +67,10 @@ class Op:
     def _bind(
         self, args: Sequence[Any], kwargs: dict[str, Any], name: str | None
     ) -> tuple[tuple[Argument, ...], list[tuple[str, Any]], str | None]:
-        """Bind the arguments. Returns them by parameter, the tensors among them with their kinds, and the name of the operation."""
+        """Bind the arguments.
+
+        Returns them by parameter, the tensors among them with their kinds, and the name of the operation.
+        """
         for old, new in SPELLINGS.items() if kwargs else ():
             if old in kwargs and old not in self._kinds and new in self._kinds:
                 kwargs[new] = kwargs.pop(old)
@@ -213,7 +216,10 @@ def _is_symbolic(value: Any) -> bool:
 
 
 def attribute(value: Any, where: str) -> Any:
-    """Return an attribute as plain Python data that can be compared. Raises TypeError for a tensor without a known value."""
+    """Return an attribute as plain Python data that can be compared.
+
+    Raises TypeError for a tensor without a known value.
+    """
     if isinstance(value, TensorLike):
         cached = constant_value(value)
         if cached is None:

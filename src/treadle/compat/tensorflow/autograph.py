@@ -1,16 +1,16 @@
-"""tf.function's view of Python: `if`, `while` and `for` over tensors become tf.cond and tf.while_loop.
+"""Rewrites Python functions for tf.function: `if`, `while` and `for` over tensors become tf.cond and tf.while_loop.
 
-A statement becomes functions of the names that it assigns to, called by a helper (`statements`; `expressions` for what stands in
-them): as Python would where the condition is a Python value, in the graph where it is a tensor.
+A statement becomes functions of the names that it assigns to, and a call of a helper (`statements`; `expressions` for
+expressions). The helper does what Python would if the condition is a Python value, and adds an op if it is a tensor.
 
     if c: y = f(x)                     def then(y): y = f(x); return (y,)
     else: y = g(x)           ->        def other(y): y = g(x); return (y,)
                                        (y,) = if_(c, then, other, ...)
 
-`break`, `continue` and `return` in loops become flags first (`contains_jump`). What a statement assigns to beside names, `d["k"]`
-and `a.b`, is set and read in the functions. Functions that the function calls are rewritten too, except those of Python,
-NumPy and treadle. Left to Python are loops that a jump leaves out of a `try`, statements with functions inside that read what
-they assign, and functions whose source is not to be had: a tensor's truth is an error there that says what to do.
+`break`, `continue` and `return` in loops become flags first (`jumps`). Assignments to `d["k"]` and `a.b` are made
+inside the functions (`targets`). Callees are rewritten too, except those of Python, NumPy and treadle. Left to Python
+are loops with a jump out of a `try`, statements with inner functions that read what the statements assign, and
+functions without source; there the truth of a tensor is an error that says what to use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _conversions: weakref.WeakKeyDictionary[types.FunctionType, Any] = weakref.WeakK
 
 
 def convert_callee(function: Any) -> Any:
-    """What is called in place of `function`: the same with its statements rewritten, if it is a user's."""
+    """Return the function to call in place of `function`: if it is a user's, with its statements rewritten."""
     if isinstance(function, (type, types.BuiltinFunctionType)) and function in expressions.BUILTINS:
         return expressions.BUILTINS[function]
     if isinstance(function, types.MethodType):
@@ -58,13 +58,17 @@ HELPERS: dict[str, Callable[..., Any]] = {
 HELPERS["__treadle_called"] = convert_callee
 
 _REFUSED = (
-    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.AsyncFor, ast.AsyncWith, ast.Match,
+    ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.NamedExpr, ast.AsyncFor, ast.AsyncWith,
+    ast.Match,
 )  # fmt: skip
 _JUMPS = (ast.Break, ast.Continue, ast.Return)
 
 
 def do_not_convert(function: Any = None) -> Any:
-    """The function with its statements left to Python; also as a decorator with parentheses."""
+    """Exclude a function from rewriting. It is a decorator, with or without parentheses.
+
+    See tf.autograph.experimental.do_not_convert in TensorFlow's documentation.
+    """
     if function is None:
         return do_not_convert
     if isinstance(function, types.FunctionType):
@@ -73,9 +77,9 @@ def do_not_convert(function: Any = None) -> Any:
 
 
 def convert(function: Any) -> Any:
-    """`function` with its statements over tensors in the graph; itself where that cannot be."""
+    """Return `function` with its statements rewritten, or `function` itself if that is impossible."""
     if not isinstance(function, types.FunctionType) or set(HELPERS) & set(function.__code__.co_freevars):
-        return function  # the latter: it was defined inside one that has been rewritten, and so has it
+        return function  # a function with helpers was defined inside a rewritten one, and is rewritten itself
     try:
         definition = definition_of(function)
     except (OSError, TypeError, SyntaxError):
@@ -88,19 +92,19 @@ def convert(function: Any) -> Any:
 
 
 def _is_unconvertible(node: ast.AST) -> bool:
-    """Whether a function with this in it is left as it is."""
+    """Return whether a function that contains this node is not rewritten."""
     name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
-    private = name.startswith("__") and not name.endswith("__")  # means something else inside its class
+    private = name.startswith("__") and not name.endswith("__")  # Python changes such names inside classes
     return isinstance(node, _REFUSED) or private or name in ("super", "locals", "__class__")
 
 
 def contains_jump(nodes: Sequence[ast.AST], kinds: tuple[type[ast.AST], ...] = _JUMPS) -> bool:
-    """Whether statements leave what is around them."""
+    """Return whether statements contain a jump out of them."""
     return any(isinstance(node, kinds) for node in own_nodes(nodes))
 
 
 def has_closure_over(nodes: Sequence[ast.AST], names: Sequence[str]) -> bool:
-    """Whether functions made in statements read names that these assign to: they would see other variables in a part."""
+    """Return whether inner functions read names that the statements assign. They cannot be rewritten then."""
     scopes = [inner for node in nodes for inner in ast.walk(node) if isinstance(inner, (*SCOPES, ast.GeneratorExp))]
     read = {inner.id for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.Name)}
     own_nodes = {inner.arg for scope in scopes for inner in ast.walk(scope) if isinstance(inner, ast.arg)}
@@ -108,7 +112,7 @@ def has_closure_over(nodes: Sequence[ast.AST], names: Sequence[str]) -> bool:
 
 
 def always_returns(block: Sequence[ast.stmt]) -> bool:
-    """Whether every way through the block returns or raises."""
+    """Return whether every path through the block returns or raises."""
     if not block:
         return False
     last = block[-1]
@@ -123,7 +127,7 @@ class _Rewriter(ast.NodeTransformer):
         self._count = 0
 
     def block(self, body: Sequence[ast.stmt], *, tail: bool) -> list[ast.stmt]:
-        """Statements anew; `tail`: the function returns behind them."""
+        """Rewrite statements. `tail` says that the function returns after them."""
         made: list[ast.stmt] = []
         for number, statement in enumerate(body):
             if tail and isinstance(statement, ast.If) and contains_jump([statement], (ast.Return,)):
@@ -133,15 +137,17 @@ class _Rewriter(ast.NodeTransformer):
         return made
 
     def _rewrite_returning_if(self, node: ast.If, rest: list[ast.stmt]) -> list[ast.stmt]:
-        """An `if` in which something returns, with what follows it put into its ways."""
+        """Rewrite an `if` that contains a `return`, with the statements after it moved into its branches."""
         end = rest if always_returns(rest) else [*rest, ast.Return(ast.Constant(value=None))]
-        none = Targets(())
+        no_targets = Targets(())
         given = assigned([*node.body, *node.orelse])
         needed = sorted(_live(node, given) - {VALUE})
         branches = []
         for branch, name in zip((node.body, node.orelse), control_checks.BRANCHES, strict=True):
-            there = (named("__treadle_staged"), ast.Constant(value=name))
-            check = _call("initialized", *there, self._assigned(needed, none, node), none.values(needed))
+            arguments_of_check = (named("__treadle_staged"), ast.Constant(value=name))
+            check = _call(
+                "initialized", *arguments_of_check, self._assigned(needed, no_targets, node), no_targets.values(needed)
+            )
             branches.append(
                 branch
                 if always_returns(branch)
@@ -149,11 +155,11 @@ class _Rewriter(ast.NodeTransformer):
             )
         names = assigned([*branches[0], *branches[1]])
         functions = [
-            self._make_function(names, none, self.block(branch, tail=True), node, "__treadle_staged")
+            self._make_function(names, no_targets, self.block(branch, tail=True), node, "__treadle_staged")
             for branch in branches
         ]
         parts = [self.visit(node.test), *(named(f.name) for f in functions), ast.Constant(value=statements.RESULT)]
-        call = _call("returned_if", *parts, self._where(node), none.values(names))
+        call = _call("returned_if", *parts, self._where(node), no_targets.values(names))
         return [*functions, ast.copy_location(ast.Return(call), node)]
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.stmt:
@@ -219,7 +225,7 @@ class _Rewriter(ast.NodeTransformer):
         found, helper = values[-1], "both" if isinstance(node.op, ast.And) else "either"
         for value, later in zip(reversed(values[:-1]), reversed(node.values[1:]), strict=True):
             if any(isinstance(part, (ast.Call, ast.Subscript)) for part in ast.walk(later)):
-                helper = helper.partition("_")[0] + "_in_turn"  # it may fail where the first part does not hold
+                helper = helper.partition("_")[0] + "_in_turn"  # it may fail if the first operand is false
             found = _call(helper, value, _thunk(found))
         return ast.copy_location(found, node)
 
@@ -239,7 +245,7 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def _keep_in_python(self, node: ast.If | ast.While | ast.For) -> ast.stmt:
-        """The statement itself, with what is inside it anew."""
+        """Keep the statement and rewrite the statements inside it."""
         if getattr(node, "treadle_stops", None):
             node.body.append(ast.If(ast.UnaryOp(ast.Not(), _continues(node)), [ast.Break()], []))
         if isinstance(node, ast.For):
@@ -252,7 +258,7 @@ class _Rewriter(ast.NodeTransformer):
     def _block_function(
         self, names: Sequence[str], targets: Targets, body: Sequence[ast.stmt], at: ast.stmt, first: str = ""
     ) -> ast.FunctionDef:
-        """`body` as a function of what it assigns to, which it returns."""
+        """Return `body` as a function that takes and returns the names and targets it assigns."""
         result = ast.Return(targets.values(names))
         return self._make_function(names, targets, [*self.block(body, tail=False), result], at, first)
 
@@ -268,7 +274,10 @@ class _Rewriter(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(made, at))
 
     def _assigned(self, names: Sequence[str], targets: Targets, node: ast.stmt) -> ast.expr:
-        """What a statement assigns to, for its helper: the places are read behind it."""
+        """Return the names and targets that a statement assigns, as an argument of its helper.
+
+        Targets count as live.
+        """
         live = _live(node, names)
         flags = (*(name in live for name in names), *(True for _ in targets.all))
         options = isinstance(node, LOOPS) and any(map(_sets_options, own_nodes(node.body)))
@@ -293,7 +302,7 @@ def _thunk(expression: ast.expr) -> ast.Lambda:
 
 
 def _live(node: ast.stmt, names: Sequence[str]) -> set[str]:
-    """Which of the names are read behind a statement; all where that is not known, in a class."""
+    """Return the names that are read after a statement; all of them in a class, where that is unknown."""
     return set(names) & set(getattr(node, "treadle_live", names))
 
 
@@ -302,13 +311,13 @@ def _sets_options(node: ast.AST) -> bool:
 
 
 def _continues(node: ast.AST) -> ast.expr:
-    """Whether a `for` goes on: none of the flags that end it is set."""
+    """Return the condition under which a `for` continues: none of its flags is set."""
     flags: list[ast.expr] = [ast.UnaryOp(ast.Not(), named(flag)) for flag in getattr(node, "treadle_stops", ())]
     return ast.BoolOp(ast.And(), flags) if len(flags) > 1 else flags[0] if flags else ast.Constant(value=True)
 
 
 def _assign(names: Sequence[str], targets: Targets, call: ast.Call, at: ast.stmt) -> list[ast.stmt]:
-    """The names and places are what the helper returns; names that it leaves undefined are deleted."""
+    """Assign what the helper returns to names and targets. Names that it leaves undefined are deleted."""
     given = [*names, *targets.names]
     if not given:
         return [ast.copy_location(ast.Expr(call), at)]
@@ -319,5 +328,5 @@ def _assign(names: Sequence[str], targets: Targets, call: ast.Call, at: ast.stmt
 
 
 def _unset(names: Sequence[str]) -> list[ast.stmt]:
-    """Delete the names that stand for none."""
+    """Delete the names that are undefined."""
     return [stated for name in names for stated in ast.parse(f"if {name} is __treadle_undefined: del {name}").body]

@@ -149,13 +149,14 @@ class Experimental(Message):
     """Experimental options of a session.
 
     Args:
-        executor_type: "SINGLE_THREADED_EXECUTOR" runs one op at a time in the calling thread. The other fields are accepted and
-            have no effect.
+        executor_type: "SINGLE_THREADED_EXECUTOR" runs one op at a time in the calling thread. The other fields are
+            accepted and have no effect.
     """
 
     FIELDS = {  # noqa: RUF012
         "executor_type": "", "collective_group_leader": "", "recv_buf_max_chunk": 0, "use_numa_affinity": False,
-        "collective_deterministic_sequential_execution": False, "collective_nccl": False, "disable_thread_spinning": False,
+        "collective_deterministic_sequential_execution": False, "collective_nccl": False,
+        "disable_thread_spinning": False,
         "share_cluster_devices_in_session": False, "optimize_for_static_graph": False, "enable_mlir_bridge": False,
         "use_tfrt": False, "disable_functional_ops_lowering": False,
     }  # fmt: skip
@@ -167,10 +168,10 @@ class ConfigProto(Message):
     """The configuration of a session. See tf.compat.v1.ConfigProto in TensorFlow's documentation.
 
     Args:
-        intra_op_parallelism_threads: the largest number of workers that share one op; 0 is automatic. The first session of a
-            process sets it for the process, unless the session has pools of its own.
-        inter_op_parallelism_threads: the largest number of independent ops in progress; 0 is automatic. Negative: one op at a
-            time, started by the calling thread.
+        intra_op_parallelism_threads: the largest number of workers that share one op; 0 is automatic. The first session
+            of a process sets it for the process, unless the session has pools of its own.
+        inter_op_parallelism_threads: the largest number of independent ops in progress; 0 is automatic. Negative: one
+            op at a time, started by the calling thread.
         use_per_session_threads: give the session a team of its own.
         session_inter_op_thread_pool: teams for the session, among which RunOptions choose.
         device_count: the number of logical CPUs, as {"CPU": n}. They are names for the same team.

@@ -1,4 +1,4 @@
-"""What the ways through a statement over a tensor must agree on: names, structures, dtypes, shapes."""
+"""Checks that branches and iterations over tensors agree in names, structures, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BRANCHES = ("main", "else")
 
 
 class Undefined:
-    """Stands for a name that has no value."""
+    """Stands for the value of a name without one."""
 
     def __repr__(self) -> str:
         return "<undefined>"
@@ -25,7 +25,7 @@ undefined = Undefined()
 
 
 def value_or_undefined(read: Callable[[], Any]) -> Any:
-    """What a name or a place stands for."""
+    """Return the value of a name or target, or `undefined`."""
     try:
         return read()
     except (NameError, AttributeError, LookupError):
@@ -34,7 +34,7 @@ def value_or_undefined(read: Callable[[], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a statement assigns to, by its text, which of that is read behind it, and where the statement is."""
+    """What a statement assigns, by its source, which of that is live after it, and where the statement is."""
 
     texts: tuple[str, ...]
     live: tuple[bool, ...]
@@ -44,7 +44,7 @@ class Names:
 
 
 def as_tensors(names: Names, at: int, value: Any, statement: str) -> Any:
-    """`value` of name `at` with tensors for its leaves. Raises TypeError if they cannot be."""
+    """Return `value` of name `at` with its leaves as tensors. Raises TypeError if that is impossible."""
     try:
         return nest.pack_sequence_as(value, [convert_to_tensor(leaf) for leaf in nest.flatten(value)])
     except (TypeError, ValueError) as error:
@@ -55,20 +55,20 @@ def as_tensors(names: Names, at: int, value: Any, statement: str) -> Any:
 
 
 def check_initialized(names: Names, at: int, value: Any, branch: str) -> None:
-    """Raises ValueError if name `at` has no value behind a branch of an `if`."""
+    """Raise ValueError if name `at` has no value after a branch of an `if`."""
     if value is undefined:
         raise ValueError(f"{names.where}: '{names.texts[at]}' must also be initialized in the {branch} branch")
 
 
 def check_given(names: Names, at: int, value: Any, branch: str) -> None:
-    """Raises ValueError if name `at` has no value behind a branch of an `if`, or None."""
+    """Raise ValueError if name `at` is undefined or None after a branch of an `if`."""
     check_initialized(names, at, value, branch)
     if any(leaf is None for leaf in nest.flatten(value)):
         raise ValueError(f"{names.where}: '{names.texts[at]}' is None at the end of the {branch} branch.")
 
 
 def check_branches(where: str, name: str, main: Any, other: Any) -> None:
-    """Raises ValueError or TypeError if the values of `name` behind the branches of an `if` cannot be one's."""
+    """Raise ValueError or TypeError if the values of `name` after the branches of an `if` do not match."""
     ours, theirs = nest.flatten(main), nest.flatten(other)
     if nest.structure_of(main) != nest.structure_of(other) or len(ours) != len(theirs):
         raise TypeError(
@@ -87,7 +87,7 @@ def check_branches(where: str, name: str, main: Any, other: Any) -> None:
 
 
 def _dtype(leaf: Any) -> Any:
-    """The dtype that a leaf has as a tensor, None for what is none."""
+    """Return the dtype of a leaf as a tensor, None if it cannot be one."""
     try:
         return convert_to_tensor(leaf).dtype
     except (TypeError, ValueError):
@@ -95,9 +95,9 @@ def _dtype(leaf: Any) -> Any:
 
 
 def check_iteration(names: Names, at: int, first: Any, after: Any, shapes: list[TensorShape]) -> Any:
-    """`after` as tensors: what a step of a loop leaves of name `at`, which came into it as `first`, with these shapes.
+    """Return the value `after` of name `at` after an iteration, as tensors; `first` was its value before the loop.
 
-    Raises ValueError or TypeError if the next step cannot take it.
+    Raises ValueError or TypeError if the next iteration cannot take it.
     """
     name = f"{names.where}: '{names.texts[at]}'"
     if after is undefined:
@@ -124,7 +124,7 @@ def check_iteration(names: Names, at: int, first: Any, after: Any, shapes: list[
 
 
 def _fits(shape: TensorShape, wanted: TensorShape) -> bool:
-    """Whether a shape, if its rank is known, has the sizes that `wanted` knows."""
+    """Return whether a shape, if its rank is known, has the sizes that `wanted` knows."""
     sizes, known = shape.dims, wanted.dims
     if sizes is None or known is None:
         return True
@@ -132,7 +132,10 @@ def _fits(shape: TensorShape, wanted: TensorShape) -> bool:
 
 
 def as_condition(test: Any, statement: str, where: str) -> Any:
-    """A tensor for a condition of the graph, else its truth. Raises ValueError for a tensor that is no bool scalar."""
+    """Return a condition as a tensor of the graph, or as a bool.
+
+    Raises ValueError for a tensor that is no bool scalar.
+    """
     value = test.read_value() if hasattr(test, "read_value") else test
     if not isinstance(value, Tensor):
         return bool(value)

@@ -85,7 +85,8 @@ def cond(
         name: the name of the operation.
 
     Returns:
-        The results of the function that runs, in its structure. In a graph both functions are traced, and must return the same
+        The results of the function that runs, in its structure. In a graph both functions are traced, and must return
+            the same
         structure and dtypes.
 
     Raises:
@@ -133,7 +134,10 @@ def cond_v1(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """cond with TensorFlow 1's names of the functions. A list of one tensor stays a list. See tf.compat.v1.cond in TensorFlow's documentation."""
+    """cond with TensorFlow 1's names of the functions. A list of one tensor stays a list.
+
+    See tf.compat.v1.cond in TensorFlow's documentation.
+    """
     return cond(pred, true_fn or fn1, false_fn or fn2, name)
 
 
@@ -196,7 +200,9 @@ def while_loop_v1(
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """while_loop with TensorFlow 1's order of parameters: `name` before `maximum_iterations`. See tf.compat.v1.while_loop in TensorFlow's documentation.
+    """while_loop with TensorFlow 1's order of parameters: `name` before `maximum_iterations`.
+
+    See tf.compat.v1.while_loop in TensorFlow's documentation.
 
     A single loop variable is returned without a list, unless `return_same_structure`.
     """
@@ -267,7 +273,8 @@ def while_loop(
 def _loop_function(test: Subgraph, step: Subgraph, cond: Callable[..., Any], limit: int | None) -> Function:
     """Return the Python function of a loop, whose operands are the variables, then the captures of test and body.
 
-    A test without side effects is computed together with the body before it. The loop reads and writes the items of lists.
+    A test without side effects is computed together with the body before it. The loop reads and writes the items of
+    lists.
     """
     count, tested = len(step.graph.results), len(test.captured)
     if not test.graph.effects():

@@ -22,8 +22,8 @@ from treadle.ops.op import Array, Info
 def array_of(value: Any, dtype: DType | None = None) -> Array:
     """Return `value` as an array. Python floats become float32 and ints int32; NumPy values are converted to `dtype`.
 
-    Raises TypeError for a Python value that `dtype` cannot hold, ValueError for a tensor of another dtype and for values that
-    cannot be tensors.
+    Raises TypeError for a Python value that `dtype` cannot hold, ValueError for a tensor of another dtype and for
+    values that cannot be tensors.
     """
     if isinstance(value, EagerTensor):
         array = np.asarray(value)

@@ -68,7 +68,10 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_soft_device_placement() -> bool:
-    """Return whether an op whose device does not exist runs on the first CPU. See tf.config.get_soft_device_placement."""
+    """Return whether an op whose device does not exist runs on the first CPU.
+
+    See tf.config.get_soft_device_placement.
+    """
     return _devices.soft
 
 

@@ -1,7 +1,7 @@
 """Calls of ops by name, for modules below the table of ops.
 
-Operators of tensors, conversions and control flow call ops, and ops are made of tensors. `table` therefore registers the
-ops here when the package is imported.
+Operators of tensors, conversions and control flow call ops, and ops are made of tensors. `table` therefore registers
+the ops here when the package is imported.
 """
 
 from __future__ import annotations

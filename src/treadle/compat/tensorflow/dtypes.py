@@ -11,7 +11,10 @@ from treadle.frontends.tensorflow.tensors import NUMBERS
 
 
 class DType:
-    """An element type, such as `tf.float32`. See tf.dtypes.DType in TensorFlow's documentation. It is equal to other names of the type ("float32", np.float32)."""
+    """An element type, such as `tf.float32`. See tf.dtypes.DType in TensorFlow's documentation.
+
+    It is equal to other names of the type ("float32", np.float32).
+    """
 
     __slots__ = ("core", "name")
 
@@ -111,7 +114,9 @@ _ALIASES = {"half": "float16", "float": "float32", "double": "float64", "str": "
 
 
 def as_dtype(value: Any) -> DType:
-    """Return the element type for a tf.DType, a name, or a NumPy or Python type. See tf.dtypes.as_dtype in TensorFlow's documentation.
+    """Return the element type for a tf.DType, a name, or a NumPy or Python type.
+
+    See tf.dtypes.as_dtype in TensorFlow's documentation.
 
     Raises:
         TypeError: there is none.

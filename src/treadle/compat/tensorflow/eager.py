@@ -32,8 +32,8 @@ class Compiled(NamedTuple):
     """A compiled op.
 
     `inputs` names the operands that are not constants, `outputs` the results; `many` says whether these are a list.
-    `provider` is the provider of matrix products it was compiled for, None if it has none. `direct` runs it on a list of
-    operands (see Runner.prepare).
+    `provider` is the provider of matrix products it was compiled for, None if it has none. `direct` runs it on a list
+    of operands (see Runner.prepare).
     """
 
     session: Session
@@ -76,7 +76,10 @@ def fail(error: TreadleError | ValueError) -> NoReturn:
 
 
 def prepare(op: Any, emit: Emit, operands: Operands) -> tuple[Compiled, list[Array]]:
-    """Compile an op for `operands`. Returns it with the operands that are not constants. Raises what execute() raises."""
+    """Compile an op for `operands`. Returns it with the operands that are not constants.
+
+    Raises what execute() raises.
+    """
     arrays = [array for array, _ in operands]
     fixed = [shape_like and array.size <= MOST_CONSTANT for array, shape_like in operands]
     try:

@@ -49,7 +49,10 @@ class InvalidArgumentError(OpError):
 
 
 class MisfitError(InvalidArgumentError, ValueError):
-    """Operands that do not fit an op. It is raised when the op is added to a graph, where TensorFlow may wait for the run."""
+    """Operands that do not fit an op.
+
+    It is raised when the op is added to a graph, where TensorFlow may wait for the run.
+    """
 
 
 class DeadlineExceededError(OpError):

@@ -1,4 +1,4 @@
-"""What rewritten functions call for expressions (see `autograph`): Python's, or ops where a value is a tensor."""
+"""Helpers that rewritten functions call for expressions (see `autograph`): Python's operators, or ops for tensors."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def either(first: Any, second: Callable[[], Any]) -> Any:
 
 
 def both_in_turn(first: Any, second: Callable[[], Any]) -> Any:
-    """`first and second()`, where the second part is computed only if the first holds."""
+    """`first and second()`, where the second operand is computed only if the first is true."""
     return control_flow.cond(first, second, lambda: False) if isinstance(first, Tensor) else first and second()
 
 
 def either_in_turn(first: Any, second: Callable[[], Any]) -> Any:
-    """`first or second()`, where the second part is computed only if the first does not hold."""
+    """`first or second()`, where the second operand is computed only if the first is false."""
     return control_flow.cond(first, lambda: True, second) if isinstance(first, Tensor) else first or second()
 
 
@@ -75,4 +75,4 @@ def _sorted(values: Any, /, *, key: Any = None, reverse: bool = False) -> Any:
 
 
 BUILTINS: dict[Any, Callable[..., Any]] = {range: _range, int: _int, float: _float, len: _length, sorted: _sorted}
-"""Functions of Python that take tensors in rewritten functions, and what is called in their place."""
+"""What rewritten functions call in place of builtins that take tensors there."""

@@ -89,7 +89,7 @@ def _tensor(leaf: Any) -> Tensor:
 
 
 def effects_of(*subgraphs: Subgraph) -> dict[str, Any]:
-    """Return attributes of an operation that runs the subgraphs: the variables they access, and whether these may be any."""
+    """Return attributes of an operation that runs the subgraphs: which variables they access, or that it may be any."""
     ops = [op for subgraph in subgraphs for op in subgraph.graph.get_operations()]
     both = [accessed_variables(op) for op in ops]
     return {

@@ -33,12 +33,18 @@ _process = _Process()
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """Run every tf.function as plain Python, op by op, for debugging. See tf.config.run_functions_eagerly in TensorFlow's documentation."""
+    """Run every tf.function as plain Python, op by op, for debugging.
+
+    See tf.config.run_functions_eagerly in TensorFlow's documentation.
+    """
     _process.run_eagerly = bool(run_eagerly)
 
 
 def functions_run_eagerly() -> bool:
-    """Return whether every tf.function runs as plain Python. See tf.config.functions_run_eagerly in TensorFlow's documentation."""
+    """Return whether every tf.function runs as plain Python.
+
+    See tf.config.functions_run_eagerly in TensorFlow's documentation.
+    """
     return _process.run_eagerly
 
 
@@ -105,9 +111,9 @@ class ConcreteFunction:
 class Function:
     """A Python function that runs as a graph. See tf.function in TensorFlow's documentation.
 
-    The Python code runs while the function is traced, once for each signature. With `autograph`, `if`, `while` and `for` over
-    tensors become parts of the graph. Variables may be created in the first trace only. Called while a graph is built, the
-    function becomes part of that graph.
+    The Python code runs while the function is traced, once for each signature. With `autograph`, `if`, `while` and
+    `for` over tensors become parts of the graph. Variables may be created in the first trace only. Called while a graph
+    is built, the function becomes part of that graph.
     """
 
     def __init__(self, function: Callable[..., Any], input_signature: Any = None, *, autograph: bool = True) -> None:
@@ -255,7 +261,7 @@ def _is_operation(leaf: Any) -> bool:
 
 
 def _key(leaf: Any) -> Any:
-    """Return the part of a signature for one argument: dtype and shape, or a Python value (by identity if not hashable)."""
+    """Return the part of a signature for one argument: dtype and shape, or a Python value (by id if unhashable)."""
     if isinstance(leaf, (EagerTensor, TensorSpec)):
         return leaf.dtype.name, leaf.shape
     try:
@@ -268,7 +274,9 @@ def _key(leaf: Any) -> Any:
 def function(
     func: Callable[..., Any] | None = None, input_signature: Any = None, autograph: bool = True, **_: Any
 ) -> Any:
-    """Turn `func` into a function that runs as a graph. It is also a decorator with arguments. See tf.function in TensorFlow's documentation.
+    """Turn `func` into a function that runs as a graph. It is also a decorator with arguments.
+
+    See tf.function in TensorFlow's documentation.
 
     Args:
         func: the Python function; None when used as a decorator with arguments.

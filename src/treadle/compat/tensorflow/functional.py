@@ -75,7 +75,9 @@ def scan(
     reverse: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Stack all values of `accumulator = fn(accumulator, row)` over the rows of `elems`. See tf.scan in TensorFlow's documentation.
+    """Stack all values of `accumulator = fn(accumulator, row)` over the rows of `elems`.
+
+    See tf.scan in TensorFlow's documentation.
 
     Args:
         fn: the function of the accumulator and a row.
@@ -123,7 +125,9 @@ def foldl(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from first to last. See tf.foldl in TensorFlow's documentation.
+    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from first to last.
+
+    See tf.foldl in TensorFlow's documentation.
 
     Args:
         fn: the function of the accumulator and a row.
@@ -144,7 +148,9 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from last to first. See tf.foldr in TensorFlow's documentation.
+    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from last to first.
+
+    See tf.foldr in TensorFlow's documentation.
 
     Args:
         fn: the function of the accumulator and a row.
@@ -210,8 +216,10 @@ class _Rows:
         return found[0] if self._form is None else nest.pack_sequence_as(self._form, found)
 
     def start_fold(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:
-        """Return how a fold starts: the index of the row that is the initial value (None if `initializer` is), the initial value,
-        and a function from the number of rows done to the index of the next row.
+        """Return how a fold starts.
+
+        The results are the index of the row that is the initial value (None if that is `initializer`), the initial
+        value, and a function from the number of rows done to the index of the next row.
         """
         last = self.count - 1
         start = (last if reverse else convert_to_tensor(0)) if initializer is None else None

@@ -7,7 +7,10 @@ from typing import Any, Self
 
 
 class GFile:
-    """A file, opened as with open(): `with tf.io.gfile.GFile(path, "rb") as file: file.read()`. See tf.io.gfile.GFile in TensorFlow's documentation."""
+    """A file, opened as with open(): `with tf.io.gfile.GFile(path, "rb") as file: file.read()`.
+
+    See tf.io.gfile.GFile in TensorFlow's documentation.
+    """
 
     def __init__(self, name: Any, mode: str = "r") -> None:
         text = {} if "b" in mode else {"encoding": "utf-8"}

@@ -27,7 +27,10 @@ _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 
 
 class Operation:
-    """A node of a graph. See tf.Operation in TensorFlow's documentation. `emit` adds its core nodes; `kind` identifies ops that programs treat specially."""
+    """A node of a graph. See tf.Operation in TensorFlow's documentation.
+
+    `emit` adds its core nodes; `kind` identifies ops that programs treat specially.
+    """
 
     def __init__(
         self,
@@ -78,7 +81,10 @@ class Operation:
 
 
 class Graph:
-    """Operations in the order of their creation, which is a topological order. See tf.Graph in TensorFlow's documentation."""
+    """Operations in the order of their creation, which is a topological order.
+
+    See tf.Graph in TensorFlow's documentation.
+    """
 
     def __init__(self) -> None:
         self._operations: list[Operation] = []
@@ -173,8 +179,8 @@ class Graph:
         outputs = self.get_operation_by_name(operation).outputs
         if int(index) >= len(outputs):
             raise KeyError(
-                f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r}, exists but only "
-                f"has {len(outputs)} outputs."
+                f"The name {name!r} refers to a Tensor which does not exist. The operation, {operation!r}, exists but "
+                f"only has {len(outputs)} outputs."
             )
         return outputs[int(index)]
 

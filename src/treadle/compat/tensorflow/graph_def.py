@@ -43,7 +43,9 @@ def import_graph_def(
     op_dict: Any = None,
     producer_op_list: Any = None,
 ) -> list[Any] | None:
-    """Add the nodes of a GraphDef to the current graph. See tf.graph_util.import_graph_def in TensorFlow's documentation.
+    """Add the nodes of a GraphDef to the current graph.
+
+    See tf.graph_util.import_graph_def in TensorFlow's documentation.
 
     Args:
         graph_def: a GraphDef of treadle or TensorFlow.
@@ -105,7 +107,10 @@ class _Importer:
         self._counts = _result_counts(body)
 
     def run(self, wanted: Sequence[Ref] | None = None) -> None:
-        """Create the operations of all nodes, or of those that `wanted` depend on. Raises Fault or ValueError for invalid nodes."""
+        """Create the operations of all nodes, or of those that `wanted` depend on.
+
+        Raises Fault or ValueError for invalid nodes.
+        """
         chosen = list(self._body.nodes.values()) if wanted is None else needed(self._body, wanted, self._env)
         for node in sorted_nodes(chosen, self._env):
             if (node.name, 0) in self._env and not node.inputs and node.op != "Const":

@@ -39,7 +39,8 @@ PREFERRED = (
 TYPES = {
     "All": "- Tidx", "Any": "- Tidx", "ArgMax": "T Tidx", "ArgMin": "T Tidx", "BatchToSpaceND": "T Tblock_shape Tcrops",
     "BroadcastTo": "T Tidx", "Cast": "SrcT", "ConcatV2": "T Tidx", "Conv2DBackpropInput": "- T", "Cumsum": "T Tidx",
-    "ExpandDims": "T Tdim", "Gather": "Tparams Tindices", "Fill": "index_type T", "FusedBatchNormV3": "T U", "GatherNd": "Tparams Tindices",
+    "ExpandDims": "T Tdim", "Gather": "Tparams Tindices", "Fill": "index_type T", "FusedBatchNormV3": "T U",
+    "GatherNd": "Tparams Tindices",
     "GatherV2": "Tparams Tindices Taxis", "LogicalAnd": "-", "LogicalNot": "-", "LogicalOr": "-", "Max": "T Tidx",
     "MatrixBandPart": "T Tindex", "Mean": "T Tidx", "Min": "T Tidx", "MirrorPad": "T Tpaddings", "OneHot": "TI - T",
     "Pad": "T Tpaddings", "PadV2": "T Tpaddings", "Prod": "T Tidx", "Range": "Tidx", "Reshape": "T Tshape",

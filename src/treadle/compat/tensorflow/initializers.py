@@ -69,7 +69,10 @@ class RandomUniform(Initializer):
 
 
 class GlorotUniform(Initializer):
-    """Returns uniform numbers in [-l, l], l = sqrt(6 / (fan in + fan out)). See tf.compat.v1.glorot_uniform_initializer in TensorFlow's documentation."""
+    """Returns uniform numbers in [-l, l], l = sqrt(6 / (fan in + fan out)).
+
+    See tf.compat.v1.glorot_uniform_initializer in TensorFlow's documentation.
+    """
 
     def __init__(self, seed: int | None = None) -> None:
         self.seed = seed

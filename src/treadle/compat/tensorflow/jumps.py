@@ -1,4 +1,4 @@
-"""Loops without `break`, `continue`, `return` and `else`: flags and `if` statements say the same (see `autograph`).
+"""Lowering of `break`, `continue`, `return` and `else` in loops to flags and `if` statements (see `autograph`).
 
     while test:                  broke = False
         ...                      while not broke and test:
@@ -6,8 +6,8 @@
         more()                       if c: broke = True
                                      if not broke: more()
 
-A `return` inside a loop sets a flag and keeps its value; behind the loop the function returns it. Loops that leave a
-`try` or `match` this way stay as they are.
+A `return` inside a loop sets a flag and stores its value; after the loop the function returns it. Loops with a jump out
+of a `try` or `match` are not changed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ VALUE, RETURNED = "_treadle_value", "_treadle_returned"
 Node = TypeVar("Node", bound=ast.AST)
 
 Lowered = tuple[list[ast.stmt], set[str]]
-"""Statements, and the flags that may be set behind them."""
+"""Statements, and the flags that they may set."""
 
 
 @dataclass(slots=True)
 class Loop:
-    """The loop around a statement: the flags that its `break` and its `continue` set."""
+    """The innermost loop: the flags that its `break` and its `continue` set."""
 
     broke: str
     skipped: str
@@ -37,13 +37,13 @@ class Loop:
 
 @dataclass(slots=True)
 class Lowering:
-    """Makes one function's loops plain."""
+    """Lowers the jumps in the loops of one function."""
 
     count: int = 0
     returns: bool = False
 
     def function(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
-        """The statements of a function without jumps in its loops, marked with what is read behind them."""
+        """Return the body of a function without jumps in its loops, annotated with liveness."""
         made, _ = self._block(body, None, inside=False)
         if self.returns:
             made.insert(0, _set(RETURNED, to=False, at=body[0]))
@@ -51,7 +51,7 @@ class Lowering:
         return made
 
     def _block(self, statements: Sequence[ast.stmt], loop: Loop | None, *, inside: bool) -> Lowered:
-        """`inside`: a `return` sets flags here."""
+        """Lower the statements of a block. With `inside` a `return` sets flags."""
         made: list[ast.stmt] = []
         flags: set[str] = set()
         for number, statement in enumerate(statements):
@@ -108,7 +108,7 @@ class Lowering:
             otherwise = [_at(ast.If(_none_of(stops), otherwise, []), otherwise[0])]
         left = flags - {own.broke, own.skipped}
         if isinstance(node, ast.While) and _is_infinite(node) and left and own.broke not in flags and not inside:
-            self.returns = True  # nothing but the return ends it
+            self.returns = True  # only the return ends the loop
             return [*before, node, _at(ast.Return(named(VALUE)), node)], set()
         return [*before, node, *otherwise], left | more
 
@@ -120,7 +120,7 @@ def _is_infinite(node: ast.While) -> bool:
 
 
 def _descendants(node: ast.AST) -> Iterator[ast.AST]:
-    """What is inside a node, but not inside functions and classes there."""
+    """Yield the nodes inside a node, except those inside functions and classes."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, SCOPES):
@@ -128,7 +128,7 @@ def _descendants(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _jumps_out_of_try(node: ast.AST) -> bool:
-    """Whether a loop is left by a jump out of a `try`."""
+    """Return whether a loop contains a jump out of a `try`."""
     tries = (inner for inner in _descendants(node) if isinstance(inner, (ast.Try, ast.TryStar)))
     return any(
         isinstance(jump, (ast.Break, ast.Continue, ast.Return)) for inner in tries for jump in _descendants(inner)
@@ -136,13 +136,13 @@ def _jumps_out_of_try(node: ast.AST) -> bool:
 
 
 def _returns_early(node: ast.With) -> bool:
-    """Whether a `with` has a `return` that is not simply its last statement."""
+    """Return whether a `with` contains a `return` that is not its last statement."""
     found = [inner for inner in _descendants(node) if isinstance(inner, ast.Return)]
     return bool(found) and found != [node.body[-1]]
 
 
 def named(name: str, *, store: bool = False) -> ast.Name:
-    """A variable, read or assigned to."""
+    """Return a variable, to be read or stored."""
     return ast.Name(name, ast.Store() if store else ast.Load())
 
 
@@ -151,7 +151,7 @@ def _set(name: str, *, to: bool, at: ast.stmt) -> ast.stmt:
 
 
 def _none_of(flags: Sequence[str] | set[str]) -> ast.expr:
-    """not (a or b)."""
+    """Return `not (a or b)`."""
     names: list[ast.expr] = [named(flag) for flag in sorted(flags)]
     return ast.UnaryOp(ast.Not(), names[0] if len(names) == 1 else ast.BoolOp(ast.Or(), names))
 

@@ -1,7 +1,7 @@
-"""Which names are read behind each `if` and loop of a function (see `autograph`).
+"""Liveness: which names are read after each `if` and loop of a function (see `autograph`).
 
-A name that a statement over a tensor assigns to and nothing reads behind it is local to the statement: it need not have
-a value on every way through, nor be a tensor.
+A name that a statement over a tensor assigns and that nothing reads afterwards is local to the statement: it needs
+neither a value in every branch nor to be a tensor.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ LOOPS = (ast.While, ast.For)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 Live = frozenset[str]
-"""Names that are read before they are assigned to."""
+"""Names that are read before they are assigned."""
 
 _NOTHING: Live = frozenset()
 
 
 def own_nodes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
-    """These nodes and those inside them, but not what is inside functions, classes and comprehensions of their own."""
+    """Yield these nodes and their descendants, except those inside functions, classes and comprehensions."""
     for node in nodes:
         yield node
         if not isinstance(node, (*SCOPES, *_COMPREHENSIONS)):
@@ -29,7 +29,7 @@ def own_nodes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def assigned(nodes: Sequence[ast.AST]) -> list[str]:
-    """The names that statements assign to or delete, in their order."""
+    """Return the names that statements assign or delete, in order."""
     found: dict[str, None] = {}
     for node in own_nodes(nodes):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
@@ -42,22 +42,22 @@ def assigned(nodes: Sequence[ast.AST]) -> list[str]:
 
 
 def mark(body: Sequence[ast.stmt]) -> None:
-    """Tell each `if` and loop of a function, as `treadle_live`, which names are read behind it or by its next step."""
+    """Annotate the `if`s and loops of a function with the names read after them or by the next iteration."""
     _Flow().block(body, _NOTHING)
     _mark_closures(body, _NOTHING)
 
 
 @dataclass(slots=True)
 class _Flow:
-    """The names that are live where the ways meet to which a statement may jump."""
+    """The names that are live where jumps lead."""
 
     loops: list[tuple[Live, Live]] = field(default_factory=list)
-    """Behind each loop around it, and at the loop's next step."""
+    """For each loop around a statement: what is live after it, and at its next iteration."""
     caught: Live = _NOTHING
-    """Where exceptions of the `try` statements around it are caught."""
+    """What is live in the handlers of the `try` statements around a statement."""
 
     def block(self, statements: Sequence[ast.stmt], after: Live) -> Live:
-        """What is live before the statements if `after` is behind them."""
+        """Return what is live before the statements, given what is live after them."""
         for statement in reversed(statements):
             after = self._before(statement, after | self.caught) | self.caught
         return after
@@ -109,14 +109,14 @@ class _Flow:
 
 
 def _set_by(node: ast.stmt) -> Live:
-    """The names that surely have a new value behind a simple statement."""
+    """Return the names that a simple statement always assigns."""
     if isinstance(node, ast.Delete) or (isinstance(node, ast.AnnAssign) and node.value is None):
         return _NOTHING
     return frozenset(assigned([node]))
 
 
 def reads(node: ast.AST) -> Live:
-    """The names that a node reads, also where it adds to or deletes them, and those that functions made in it read."""
+    """Return the names that a node reads or updates, including those that inner functions read."""
     if isinstance(node, (*SCOPES, *_COMPREHENSIONS)):
         return _free(node)
     found = _reads_of(ast.iter_child_nodes(node))
@@ -132,7 +132,7 @@ def _reads_of(nodes: Iterator[ast.AST] | Sequence[ast.AST]) -> Live:
 
 
 def _free(scope: ast.AST) -> Live:
-    """What a function, class or comprehension reads of the names around it."""
+    """Return the names of the enclosing scope that a function, class or comprehension reads."""
     inside = list(ast.iter_child_nodes(scope))
     if isinstance(scope, _COMPREHENSIONS):
         return (_reads_of(inside) - set(assigned(inside))) | reads(scope.generators[0].iter)
@@ -146,7 +146,10 @@ def _free(scope: ast.AST) -> Live:
 
 
 def _mark_closures(statements: Sequence[ast.stmt], kept: Live) -> Live:
-    """Add what functions read that were made before a statement, which may be called behind it; returns it all."""
+    """Mark as live what functions defined before a statement read, since they may be called after it.
+
+    Returns these names.
+    """
     for node in statements:
         if isinstance(node, LOOPS):
             kept |= _closure_reads(node)
@@ -160,7 +163,7 @@ def _mark_closures(statements: Sequence[ast.stmt], kept: Live) -> Live:
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    """The blocks of a compound statement."""
+    """Yield the blocks of a compound statement."""
     for name in ("body", "orelse", "finalbody"):
         yield getattr(node, name, [])
     for handler in getattr(node, "handlers", ()):

@@ -43,7 +43,9 @@ def set_loop_options(
     maximum_iterations: Any = None,
     shape_invariants: Any = None,
 ) -> None:
-    """Set options of the loop around the call. See tf.autograph.experimental.set_loop_options in TensorFlow's documentation.
+    """Set options of the loop around the call.
+
+    See tf.autograph.experimental.set_loop_options in TensorFlow's documentation.
 
     Args:
         parallel_iterations: has no effect.

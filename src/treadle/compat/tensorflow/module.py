@@ -9,7 +9,10 @@ from treadle.compat.tensorflow.variable import Variable
 
 
 class Module:
-    """An object with variables in its attributes, in lists and dictionaries of these, and in submodules. See tf.Module in TensorFlow's documentation."""
+    """An object with variables in its attributes, in lists and dictionaries of these, and in submodules.
+
+    See tf.Module in TensorFlow's documentation.
+    """
 
     def __init__(self, name: str | None = None) -> None:
         self._name = name or type(self).__name__.lower()

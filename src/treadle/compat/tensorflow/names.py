@@ -78,18 +78,23 @@ INSTEAD = {
     "vectorized_map": "use tf.map_fn",
     "resize": "use tf.image.resize_bilinear, resize_bicubic or resize_nearest_neighbor",
     "dynamic_rnn": _LOOP,
-    "train": f"{_TRAINING}; instead of tf.train.Coordinator use Python's threads: any number of them may run one session",
+    "train": f"{_TRAINING}; instead of tf.train.Coordinator use Python's threads: any number of them may run one "
+    "session",
     **dict.fromkeys(("GradientTape", "gradients", "custom_gradient", "hessians", "losses", "metrics", "optimizers",
                      "recompute_grad"), _TRAINING),
-    **dict.fromkeys(("unique", "unique_with_counts", "bincount", "searchsorted", "histogram_fixed_width", "cumprod", "fft",
-                     "signal", "inv", "det", "svd", "qr", "cholesky", "solve", "eigh", "lgamma", "digamma", "atan2", "cross",
-                     "segment_sum", "unsorted_segment_sum", "dynamic_partition", "dynamic_stitch", "confusion_matrix",
-                     "polyval", "setdiff1d"), _NUMPY),
+    **dict.fromkeys((
+        "unique", "unique_with_counts", "bincount", "searchsorted", "histogram_fixed_width", "cumprod", "fft",
+        "signal", "inv", "det", "svd", "qr", "cholesky", "solve", "eigh", "lgamma", "digamma", "atan2", "cross",
+        "segment_sum", "unsorted_segment_sum", "dynamic_partition", "dynamic_stitch", "confusion_matrix",
+        "polyval", "setdiff1d",
+    ), _NUMPY),
     **dict.fromkeys(("strings", "as_string", "regex_replace", "string_split", "string_join", "lookup"),
                     "use Python's text in a tf.numpy_function (it gets and gives bytes)"),
-    **dict.fromkeys(("SparseTensor", "sparse", "sparse_placeholder", "IndexedSlices", "ragged", "RaggedTensor"), _DENSE),
+    **dict.fromkeys(("SparseTensor", "sparse", "sparse_placeholder", "IndexedSlices", "ragged",
+                     "RaggedTensor"), _DENSE),
     **dict.fromkeys(("complex64", "complex128", "complex", "real", "imag", "conj"), "use two real tensors"),
-    **dict.fromkeys(("Generator", "categorical", "multinomial", "gamma", "poisson", "stateless_uniform", "stateless_normal"),
+    **dict.fromkeys(("Generator", "categorical", "multinomial", "gamma", "poisson", "stateless_uniform",
+                     "stateless_normal"),
                     "use tf.random.normal or tf.random.uniform, or numpy.random in a tf.numpy_function"),
 }  # fmt: skip
 """Well-known names that the facade does not have, and what to do instead."""
@@ -97,9 +102,11 @@ INSTEAD = {
 
 LIKE = (
     ("sparse", _DENSE), ("ragged", _DENSE), ("grad", _TRAINING), ("loss", _TRAINING), ("sampler", _TRAINING),
-    ("quant", "quantise an ONNX model and use treadle.Session"), ("segment", _NUMPY), ("fft", _NUMPY), ("histogram", _NUMPY),
+    ("quant", "quantise an ONNX model and use treadle.Session"), ("segment", _NUMPY), ("fft", _NUMPY),
+    ("histogram", _NUMPY),
     ("linalg", _NUMPY), ("linearoperator", _NUMPY), ("eig", _NUMPY), ("reader", "read files in Python and feed arrays"),
-    ("queue", "read files in Python and feed arrays"), ("assert_", "use tf.debugging.Assert or tf.debugging.assert_equal"),
+    ("queue", "read files in Python and feed arrays"),
+    ("assert_", "use tf.debugging.Assert or tf.debugging.assert_equal"),
     ("enable_", "leave it out: treadle has no such switch"), ("disable_", "leave it out: treadle has no such switch"),
     ("image", "do it to the arrays before they are fed, or in a tf.numpy_function"), ("version", "use tf.__version__"),
 )  # fmt: skip
@@ -215,7 +222,10 @@ BOTH: dict[str, Any] = {
 
 
 def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Any:
-    """Prefix the names of operations in the block with "<name>/"; no effect eagerly. See tf.name_scope in TensorFlow's documentation."""
+    """Prefix the names of operations in the block with "<name>/"; no effect eagerly.
+
+    See tf.name_scope in TensorFlow's documentation.
+    """
     from contextlib import nullcontext
 
     current = context.current_graph()

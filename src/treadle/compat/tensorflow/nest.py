@@ -19,7 +19,10 @@ class Composite:
 
 
 def flatten(structure: Any) -> list[Any]:
-    """Return the leaves of a structure, dictionaries in sorted order of their keys. None is a leaf. See tf.nest.flatten in TensorFlow's documentation."""
+    """Return the leaves of a structure, dictionaries in sorted order of their keys. None is a leaf.
+
+    See tf.nest.flatten in TensorFlow's documentation.
+    """
     if isinstance(structure, Composite):
         return structure.parts()
     if isinstance(structure, Mapping):
@@ -61,12 +64,17 @@ def map_structure(func: Callable[..., Any], *structures: Any) -> Any:
 
 
 def is_nested(structure: Any) -> bool:
-    """Return whether `structure` is a list, tuple or dictionary. See tf.nest.is_nested in TensorFlow's documentation."""
+    """Return whether `structure` is a list, tuple or dictionary.
+
+    See tf.nest.is_nested in TensorFlow's documentation.
+    """
     return isinstance(structure, (Mapping, list, tuple))
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
-    """Check that two structures are equal apart from their leaves. See tf.nest.assert_same_structure in TensorFlow's documentation.
+    """Check that two structures are equal apart from their leaves.
+
+    See tf.nest.assert_same_structure in TensorFlow's documentation.
 
     Args:
         nest1: a structure.

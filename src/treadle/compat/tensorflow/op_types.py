@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 _TYPES = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Erfc Exp Expm1 Floor Log Log1p Reciprocal Round Rsqrt Sigmoid "
-    "Sign Sin Sinh Softplus Sqrt Square Tan Tanh Maximum Minimum Pow Equal Greater Less Cumsum Cast Fill Identity Pad Rank "
-    "Reshape Roll Shape Size Slice Squeeze Tile Elu Relu Relu6 Selu Softmax Softsign"
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Erfc Exp Expm1 Floor Log Log1p Reciprocal Round Rsqrt "
+    "Sigmoid Sign Sin Sinh Softplus Sqrt Square Tan Tanh Maximum Minimum Pow Equal Greater Less Cumsum Cast Fill "
+    "Identity Pad Rank Reshape Roll Shape Size Slice Squeeze Tile Elu Relu Relu6 Selu Softmax Softsign"
 )
 
 _OTHERS = {
-    "is_finite": "IsFinite", "is_inf": "IsInf", "is_nan": "IsNan", "negative": "Neg", "add": "AddV2 Add", "add_n": "AddN",
+    "is_finite": "IsFinite", "is_inf": "IsInf", "is_nan": "IsNan", "negative": "Neg", "add": "AddV2 Add",
+    "add_n": "AddN",
     "divide": "RealDiv truediv", "truediv": "RealDiv truediv", "div_no_nan": "DivNoNan div_no_nan",
     "floordiv": "FloorDiv floordiv", "floormod": "FloorMod", "mod": "FloorMod", "multiply": "Mul", "subtract": "Sub",
     "squared_difference": "SquaredDifference", "truncatediv": "TruncateDiv", "truncatemod": "TruncateMod",
@@ -27,7 +28,8 @@ _OTHERS = {
     "reverse": "ReverseV2", "scatter_nd": "ScatterNd", "split": "Split split", "stack": "Pack stack",
     "strided_slice": "StridedSlice", "tensor_scatter_nd_update": "TensorScatterUpdate", "tensordot": "MatMul Tensordot",
     "transpose": "Transpose transpose", "unstack": "Unpack unstack", "where": "SelectV2", "zeros": "Fill zeros",
-    "zeros_like": "ZerosLike zeros_like", "nn.avg_pool": "AvgPool AvgPool2D", "nn.batch_normalization": "AddV2 batchnorm",
+    "zeros_like": "ZerosLike zeros_like", "nn.avg_pool": "AvgPool AvgPool2D",
+    "nn.batch_normalization": "AddV2 batchnorm",
     "nn.bias_add": "BiasAdd", "nn.conv": "Conv2D", "nn.conv2d_transpose": "Conv2DBackpropInput conv2d_transpose",
     "nn.depth_to_space": "DepthToSpace", "nn.depthwise_conv2d": "DepthwiseConv2dNative depthwise",
     "nn.elu": "Elu", "nn.embedding_lookup": "Identity embedding_lookup", "nn.fused_batch_norm": "FusedBatchNormV3",

@@ -1,7 +1,7 @@
 """Shapes of results for operands of partly known shape, by one rule for each op.
 
-Trying ops with assumed sizes fails where sizes must agree with known ones, and where a shape depends on a value. There these
-rules say what can be said.
+Trying ops with assumed sizes fails where sizes must agree with known ones, and where a shape depends on a value. There
+these rules say what can be said.
 """
 
 from __future__ import annotations

@@ -47,7 +47,9 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Tenso
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Add a tensor that is `input` unless a run feeds it. See tf.compat.v1.placeholder_with_default in TensorFlow's documentation.
+    """Add a tensor that is `input` unless a run feeds it.
+
+    See tf.compat.v1.placeholder_with_default in TensorFlow's documentation.
 
     Args:
         input: the default value.

@@ -76,7 +76,10 @@ class Direct:
 
 
 class Program:
-    """Operations that compute `wanted` from `given` tensors. The values of the `fixed` ones among these are compiled in."""
+    """Operations that compute `wanted` from `given` tensors.
+
+    The values of the `fixed` ones among these are compiled in.
+    """
 
     def __init__(
         self,
@@ -104,7 +107,10 @@ class Program:
             del RUNS[run.number]
 
     def run_part(self, arrays: Sequence[Array], run: Run) -> list[Array]:
-        """Run as a part of another run. Takes arrays in the order of `given` and returns those in the order of `wanted`."""
+        """Run as a part of another run.
+
+        Takes arrays in the order of `given` and returns those in the order of `wanted`.
+        """
         direct = self._direct
         if direct is not None and direct.shapes == tuple([array.shape for array in arrays]):
             made = direct.runner.run_nested(

@@ -30,14 +30,14 @@ def py_function(
 ) -> Any:
     """Call a Python function with eager tensors, as an op. See tf.py_function in TensorFlow's documentation.
 
-    Independent functions of a graph overlap while they block or release the GIL; with treadle.python_ops(executor="process")
-    they run in worker processes.
+    Independent functions of a graph overlap while they block or release the GIL; with
+    treadle.python_ops(executor="process") they run in worker processes.
 
     Args:
         func: the function; None when used as a decorator.
         inp: its arguments, converted to tensors.
-        Tout: the dtype or TensorSpec of the result, or a list of them; None for a function without results. Ops after it
-            are compiled with the shape of a TensorSpec; without one they wait for the function.
+        Tout: the dtype or TensorSpec of the result, or a list of them; None for a function without results. Ops after
+            it are compiled with the shape of a TensorSpec; without one they wait for the function.
         name: the name of the operation.
 
     Returns:
@@ -84,7 +84,10 @@ def py_func(
     stateful: bool = True,
     name: str | None = None,
 ) -> Any:
-    """Call a Python function with NumPy arrays, as an op; see numpy_function. See tf.compat.v1.py_func in TensorFlow's documentation."""
+    """Call a Python function with NumPy arrays, as an op; see numpy_function.
+
+    See tf.compat.v1.py_func in TensorFlow's documentation.
+    """
     return numpy_function(func, inp, Tout, stateful, name)
 
 
@@ -119,7 +122,10 @@ class TypedFunction:
     is_list: bool
 
     def __call__(self, arrays: list[Array]) -> list[Array]:
-        """Call the function and convert its results. Raises what it raises, and ValueError or TypeError for wrong results."""
+        """Call the function and convert its results.
+
+        Raises what it raises, and ValueError or TypeError for wrong results.
+        """
         with eager_scope():
             found = self.function(arrays)
             listed = isinstance(found, (list, tuple)) and (self.is_list or not self.types)
@@ -201,7 +207,10 @@ def print_(*inputs: Any, output_stream: Any = None, end: str = "\n", sep: str = 
 
 
 def check_op(check: Callable[[Sequence[Array]], None], tensors: Sequence[Any], name: str) -> Any:
-    """Call `check` with the arrays of `tensors`: at once, or as an operation of the graph. It raises if they are wrong."""
+    """Call `check` with the arrays of `tensors`: at once, or as an operation of the graph.
+
+    It raises if they are wrong.
+    """
     return _add_or_call("Assert", check, tensors, None, name)
 
 

@@ -54,7 +54,10 @@ def set_seed(seed: int | None) -> None:
 
 
 def _combined_seed(graph_seed: int | None, seed: int | None, name: str) -> int | None:
-    """Return the seed of an op from its own and its graph's; None if it has neither. Without its own, its name counts."""
+    """Return the seed of an op from its own and its graph's; None if it has neither.
+
+    Without its own, its name counts.
+    """
     if graph_seed is None and seed is None:
         return None
     own = zlib.crc32(name.encode()) if seed is None else seed
@@ -122,7 +125,9 @@ def truncated_normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return random numbers of the normal distribution within two standard deviations. See tf.random.truncated_normal in TensorFlow's documentation.
+    """Return random numbers of the normal distribution within two standard deviations.
+
+    See tf.random.truncated_normal in TensorFlow's documentation.
 
     The numbers are those of NumPy's Philox generator, not TensorFlow's. A seed gives the same numbers every time.
     """
@@ -144,7 +149,9 @@ def uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return random numbers of the uniform distribution over [minval, maxval). See tf.random.uniform in TensorFlow's documentation.
+    """Return random numbers of the uniform distribution over [minval, maxval).
+
+    See tf.random.uniform in TensorFlow's documentation.
 
     The numbers are those of NumPy's Philox generator, not TensorFlow's. A seed gives the same numbers every time.
 
@@ -180,7 +187,9 @@ def dropout_v1(
 
 
 def dropout(x: Any, rate: Any = None, keep_prob: Any = None, seed: int | None = None, name: str | None = None) -> Any:
-    """Set elements to 0 with probability `rate` and divide the others by 1 - rate. See tf.nn.dropout in TensorFlow's documentation.
+    """Set elements to 0 with probability `rate` and divide the others by 1 - rate.
+
+    See tf.nn.dropout in TensorFlow's documentation.
 
     Raises:
         ValueError: no rate, or one outside [0, 1).

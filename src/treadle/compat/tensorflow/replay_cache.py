@@ -1,7 +1,7 @@
 """The replay cache: an eager call with a cached signature goes straight to its compiled op.
 
-A first call binds parameters, infers element types and converts arguments. All of this depends only on the signature: the
-classes, element types and shapes of tensors and variables, and the values of all other arguments.
+A first call binds parameters, infers element types and converts arguments. All of this depends only on the signature:
+the classes, element types and shapes of tensors and variables, and the values of all other arguments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ from treadle.ops.op import Array
 from treadle.runtime import providers
 
 CAPACITY = 1024
-"""The largest number of signatures. One that was called once costs its key only; others may share a compiled op, of about 15 KB."""
+"""The largest number of signatures.
+
+One that was called once costs its key only; others may share a compiled op, of about 15 KB.
+"""
 
 MAX_PARTS = 128
 """The largest number of parts of a signature, and the longest text in one. Larger calls are not cached."""
@@ -39,7 +42,8 @@ class CachedCall:
     def __init__(self, compiled: eager.Compiled, operands: Sequence[Array], positions: Mapping[int, int]) -> None:
         """Initialize from a compiled op and its operands.
 
-        `positions` maps the id of an array in `operands` to the tensor argument that it comes from; the others are constant.
+        `positions` maps the id of an array in `operands` to the tensor argument that it comes from; the others are
+        constant.
         """
         self._operands: list[int | Array] = [positions.get(id(array), array) for array in operands]
         self._run = compiled.direct
@@ -85,7 +89,10 @@ def signature_of(
 
 
 def _append_parts(values: Sequence[Any], key: list[Any], arrays: list[Array]) -> bool:
-    """Append `values` to `key`, and the arrays of tensors to `arrays`. Returns False for values that no key can hold."""
+    """Append `values` to `key`, and the arrays of tensors to `arrays`.
+
+    Returns False for values that no key can hold.
+    """
     for value in values:
         kind = type(value)
         key.append(kind)
@@ -124,8 +131,8 @@ def call_and_cache(
     """Make a call with tensors that hold `arrays`, and cache it under `signature`.
 
     `bind(args, kwargs)` returns the arguments of eager.execute(). It is called with copies of the tensors, so that each
-    operand can be traced back to its argument. If a tensor is no operand, it is a part of the op or was used to compute an
-    operand; then the result depends on its elements in other ways, and the call is never cached.
+    operand can be traced back to its argument. If a tensor is no operand, it is a part of the op or was used to compute
+    an operand; then the result depends on its elements in other ways, and the call is never cached.
     """
     views = [array.view() for array in arrays]
     remaining = iter(views)

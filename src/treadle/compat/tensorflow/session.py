@@ -33,10 +33,12 @@ _NODE = re.compile(r"node '([^']+)'")
 
 
 class Session:
-    """Runs a graph and holds the values of its variables. Threads may share it. See tf.compat.v1.Session in TensorFlow's documentation.
+    """Runs a graph and holds the values of its variables. Threads may share it.
 
-    While a session is open that was created outside any graph, ops outside graphs go into the default graph. As a context
-    manager it is the default session of the block and is closed at its end.
+    See tf.compat.v1.Session in TensorFlow's documentation.
+
+    While a session is open that was created outside any graph, ops outside graphs go into the default graph. As a
+    context manager it is the default session of the block and is closed at its end.
 
     Args:
         target: must be "": treadle runs in this process.
@@ -90,8 +92,8 @@ class Session:
 
         Args:
             fetches: tensors, operations, variables, names of these, or lists, tuples and dicts of them.
-            feed_dict: values for tensors, by tensor or name. A key may be a tuple of tensors, its value a tuple of values.
-                Values are converted to the dtype of the tensor.
+            feed_dict: values for tensors, by tensor or name. A key may be a tuple of tensors, its value a tuple of
+                values. Values are converted to the dtype of the tensor.
             options: the timeout, trace level and pool of this run.
             run_metadata: receives the trace.
 
@@ -185,8 +187,8 @@ class Session:
                 return self._variable_reads[leaf]
         if not isinstance(leaf, (Tensor, Operation, EagerTensor)):
             raise TypeError(
-                f"Fetch argument {leaf!r} has invalid type {type(leaf).__name__}, must be a string, Tensor, Operation or "
-                "Variable, or a list, tuple or dict of these."
+                f"Fetch argument {leaf!r} has invalid type {type(leaf).__name__}, must be a string, Tensor, Operation "
+                "or Variable, or a list, tuple or dict of these."
             )
         if not isinstance(leaf, EagerTensor) and leaf.graph is not self.graph:
             raise ValueError(f"Fetch argument {leaf!r} is not an element of this session's graph.")
@@ -226,7 +228,10 @@ class Session:
         return [devices.LogicalDevice(placement.cpu_name(number), "CPU") for number in range(self._cpus)]
 
     def as_default(self) -> AbstractContextManager[Session]:
-        """Make it the default session, and its graph the default graph, of the block. See tf.compat.v1.Session in TensorFlow's documentation."""
+        """Make it the default session, and its graph the default graph, of the block.
+
+        See tf.compat.v1.Session in TensorFlow's documentation.
+        """
         return _DefaultScope(self)
 
     def close(self) -> None:
@@ -255,7 +260,10 @@ class Session:
 
 
 class InteractiveSession(Session):
-    """A session that is the default one of its thread until it is closed. See tf.compat.v1.InteractiveSession in TensorFlow's documentation."""
+    """A session that is the default one of its thread until it is closed.
+
+    See tf.compat.v1.InteractiveSession in TensorFlow's documentation.
+    """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: ConfigProto | None = None) -> None:
         super().__init__(target, graph, config)
@@ -292,8 +300,8 @@ def fed_array(tensor: Tensor, value: Any) -> Array:
         raise TypeError("The value of a feed cannot be a tf.Tensor object; run it first and feed the result.")
     if isinstance(value, int) and tensor.dtype.is_integer and not _fits_dtype(tensor.dtype.core.numpy, value):
         raise TypeError(
-            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {tensor.dtype!r}. Try "
-            "explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+            f"Type of feed value {value} with type {type(value)} is not compatible with Tensor type {tensor.dtype!r}. "
+            "Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
         )
     if tensor.dtype.name == "string":
         array = array_of(value)

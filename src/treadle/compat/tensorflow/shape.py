@@ -9,7 +9,10 @@ from treadle.compat.tensorflow.dtypes import as_dtype
 
 
 class TensorShape:
-    """Dimensions, each a number or None if unknown; `TensorShape(None)` has an unknown rank. See tf.TensorShape in TensorFlow's documentation."""
+    """Dimensions, each a number or None if unknown; `TensorShape(None)` has an unknown rank.
+
+    See tf.TensorShape in TensorFlow's documentation.
+    """
 
     __slots__ = ("_dims",)
 
@@ -135,7 +138,10 @@ class TensorShape:
 
 
 class TensorSpec:
-    """The shape and dtype of a tensor, for which a tf.function may be traced. See tf.TensorSpec in TensorFlow's documentation."""
+    """The shape and dtype of a tensor, for which a tf.function may be traced.
+
+    See tf.TensorSpec in TensorFlow's documentation.
+    """
 
     __slots__ = ("dtype", "name", "shape")
 

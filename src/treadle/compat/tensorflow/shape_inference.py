@@ -74,7 +74,7 @@ def _infer(op: Operation, infos: Sequence[Info]) -> list[Info]:
 
 
 def _assumed(info: Info, rank: int, numbers: tuple[int, ...] | None) -> Info:
-    """Return a possible case of `info`: with this rank if its rank is unknown, and ones for integers without a value."""
+    """Return a possible case of `info`: this rank for an unknown one, ones for integers without a value."""
     if numbers is not None and info.dtype.is_integer and info.value is None:
         return Info(info.dtype, numbers, np.ones(numbers, info.dtype.numpy))
     return Info(info.dtype, (SIZES[0],) * rank if info.shape is None else info.shape, info.value)

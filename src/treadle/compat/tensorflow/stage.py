@@ -32,10 +32,10 @@ TOUCH_NS = 1e4
 class StageEmitter(Emitter):
     """Builds the core graph of one stage, with variables, Python functions and control dependencies.
 
-    `held` are the values of variables at the start of the stage. A variable is read then, unless something before the read may
-    have changed it; in that case the read is a step of its own. A write is a step. Steps are ordered by control tokens,
-    results that are available when a step is done: `after` holds those that the current operation must wait for, and `opaque`
-    says whether an operation before it may have changed any variable.
+    `held` are the values of variables at the start of the stage. A variable is read then, unless something before the
+    read may have changed it; in that case the read is a step of its own. A write is a step. Steps are ordered by
+    control tokens, results that are available when a step is done: `after` holds those that the current operation must
+    wait for, and `opaque` says whether an operation before it may have changed any variable.
     """
 
     def __init__(self, held: Mapping[Any, Array | None]) -> None:
@@ -180,7 +180,7 @@ class StageEmitter(Emitter):
 def _body(
     op: Operation, function: Function, count: int, wanted: Sequence[Any], *, fixed: bool
 ) -> Callable[[list[Array]], list[Array]]:
-    """Wrap `function` for a call node, which takes inputs, tokens and the number of the run, and returns a token and results."""
+    """Wrap `function` for a call node: inputs, tokens and the number of the run in, a token and results out."""
 
     def step(arrays: list[Array]) -> list[Array]:
         run = RUNS[int(arrays[-1])]

@@ -1,4 +1,4 @@
-"""What rewritten functions call for statements (see `autograph`): Python's where a condition is a value, ops where it is a tensor."""
+"""Helpers that rewritten functions call for statements (see `autograph`): Python's control flow, or ops for tensors."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from treadle.compat.tensorflow.tensor import Tensor
 Values = tuple[Any, ...]
 ALLOWED_IN_LOOPS = "Tensor, int, float, bool or a list, tuple or dict thereof"
 RESULT = "retval_"
-"""How errors call what a function returns."""
+"""The name of the return value in errors."""
 
 
 def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], names: Names, state: Values) -> Values:
-    """The values that the names have after an `if`: of a tensor's, those that are read behind it.
+    """Return the values of the names after an `if`; with a tensor as the condition, of the live names.
 
-    Raises ValueError for a name that has no value behind one of the branches, TypeError for one whose values cannot be
-    tensors of one structure and dtype.
+    Raises ValueError for a name without a value after one of the branches, TypeError for values that cannot be tensors
+    of one structure and dtype.
     """
     condition = as_condition(test, "if statement", names.where)
     if not isinstance(condition, Tensor):
@@ -71,9 +71,9 @@ def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], na
 def _placeholder_returns(
     then: Callable[..., Values], other: Callable[..., Values], names: Names, state: Values
 ) -> dict[int, Like | None]:
-    """What stands for the value of a `return` in a loop on the way that does not return: nothing reads it.
+    """Return placeholders for the value of a `return` in a loop, for the branch that does not return.
 
-    None for a `return` of None. The branches are traced to learn it.
+    Nothing reads them. None stands for a `return` of None. The branches are traced to learn the value.
     """
     found: dict[int, Like | None] = {}
     for at, name in enumerate(names.texts):
@@ -91,7 +91,7 @@ def _or_placeholder(value: Any, like: Like | None) -> Any:
 
 
 def _returned_like(names: Names, value: Any) -> Like | None:
-    """What the value that a loop returns is like; None for None. Raises ValueError if it cannot be a tensor."""
+    """Return what the return value of a loop looks like; None for None. Raises ValueError if it cannot be a tensor."""
     like = _like(value)
     if like is None and value is not None and value is not undefined:
         raise ValueError(
@@ -102,28 +102,28 @@ def _returned_like(names: Names, value: Any) -> Like | None:
 
 
 def scratch() -> AbstractContextManager[Any]:
-    """A graph that nothing runs, inside the current one."""
+    """Return a graph inside the current one that is never run."""
     graph = context.current_graph()
     return nullcontext() if graph is None else FuncGraph(graph).as_default()
 
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """What a value is while the graph is built: its form, and the shapes and dtypes of its tensors."""
+    """What a value looks like while the graph is built: its structure, and the shapes and dtypes of its tensors."""
 
     form: Any
     shapes: tuple[TensorShape, ...]
     dtypes: tuple[Any, ...]
 
     def __call__(self) -> Any:
-        """Zeros of these shapes, unknown sizes 1."""
+        """Return zeros of these shapes, with 1 for unknown sizes."""
         dims = [[dim or 1 for dim in shape.dims or ()] for shape in self.shapes]
         leaves = [call("zeros", each, dtype) for each, dtype in zip(dims, self.dtypes, strict=True)]
         return nest.pack_sequence_as(self.form, leaves)
 
 
 def _like(value: Any) -> Like | None:
-    """What `value` is like; None for what is no tensor."""
+    """Return what `value` looks like; None if it cannot be tensors."""
     if value is undefined:
         return None
     try:
@@ -136,9 +136,9 @@ def _like(value: Any) -> Like | None:
 def returned_if(
     test: Any, then: Callable[..., Any], other: Callable[..., Any], name: str, where: str, state: Values
 ) -> Any:
-    """What a function returns of which an `if` decides. The branches learn first whether the graph has both.
+    """Return the result of a function that ends with an `if`. The branches take whether both are in the graph.
 
-    Raises ValueError if it returns a value on one way only, TypeError for values of two structures or dtypes.
+    Raises ValueError if only one branch returns a value, TypeError for different structures or dtypes.
     """
     condition = as_condition(test, "if statement", where)
     if not isinstance(condition, Tensor):
@@ -169,21 +169,21 @@ def _check_returns(where: str, name: str, main: Any, other: Any) -> None:
 
 
 def chosen(test: Any, then: Callable[[], Any], other: Callable[[], Any], name: str, where: str) -> Any:
-    """`then() if test else other()`; errors call it `name`."""
+    """Return `then() if test else other()`, called `name` in errors."""
     return returned_if(test, lambda _: then(), lambda _: other(), name, where, ())
 
 
 def initialized(staged: bool, branch: str, names: Names, values: Values) -> None:
-    """Raises ValueError if a name that is read behind an `if` has no value behind a branch, and the graph has both."""
+    """Raise ValueError if both branches are in the graph and a live name has no value after `branch`."""
     for at, value in enumerate(values if staged else ()):
         check_initialized(names, at, value, branch)
 
 
 def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, state: Values) -> Values:
-    """The values that the names have after a `while`: of a tensor's, those that are read behind it or by its next step.
+    """Return the values of the names after a `while`; with a tensor as the condition, of the live names.
 
-    Raises ValueError for a name without a value that a step reads, TypeError for one whose values cannot be tensors of
-    one structure and dtype. A run raises InvalidArgumentError if a name has no value because the loop made no step.
+    Raises ValueError for a name without a value that an iteration reads, TypeError for values that cannot be tensors of
+    one structure and dtype. A run raises InvalidArgumentError if a name has no value because there was no iteration.
     """
     condition = as_condition(test(*state), "while loop", names.where)
     while not isinstance(condition, Tensor):
@@ -219,10 +219,10 @@ def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, 
 
 
 def _with_initial_values(body: Callable[..., Values], names: Names, state: Values, options: LoopOptions) -> Values:
-    """`state` with zeros for the names that only the body gives a value.
+    """Return `state` with zeros for names that only the body assigns.
 
-    The body is traced to learn what they are, if there are any, and which shapes it says may change. Raises ValueError
-    for a name that it reads before, or gives what cannot be a tensor.
+    The body is traced to learn what they look like, and which shapes it declares as changing. Raises ValueError for a
+    name that it reads first, or to which it assigns something that cannot be a tensor.
     """
     missing = [at for at, live in enumerate(names.live) if live and (state[at] is undefined or state[at] is None)]
     if not missing and not names.has_options:
@@ -262,10 +262,10 @@ def for_(
     names: Names,
     state: Values,
 ) -> Values:
-    """The values that the names have after a `for`; over a tensor it goes through its first axis, as while_ does.
+    """Return the values of the names after a `for`; over a tensor it iterates over the first axis, as while_ does.
 
-    It ends when `goes_on` no longer holds. Before it a `target` of tf.range stands for the first number. Raises
-    OperatorNotAllowedInGraphError where a tensor would have to end a loop over a Python iterator.
+    It ends when `goes_on` is false. If `target` is undefined before a loop over tf.range, it starts as the first
+    number. Raises OperatorNotAllowedInGraphError if a tensor would have to end a loop over a Python iterator.
     """
     items = source.read_value() if hasattr(source, "read_value") else source
     if not isinstance(items, Tensor):
@@ -288,7 +288,7 @@ def for_(
 def _unrolled_for(
     items: Any, body: Callable[..., Values], goes_on: Callable[..., Any], names: Names, state: Values
 ) -> Values:
-    """The loop over a Python value, one item after the other."""
+    """Unroll a loop over a Python value."""
     going: Any = True
     for item in items:
         if isinstance(going, Tensor):
@@ -307,6 +307,6 @@ def _unrolled_for(
 
 
 def _replace_at(state: Values, kept: Sequence[int], values: Sequence[Any]) -> Values:
-    """`state` with other values at the places `kept`."""
+    """Return `state` with other values at the indices `kept`."""
     new = dict(zip(kept, values, strict=True))
     return tuple(new.get(at, value) for at, value in enumerate(state))

@@ -1,4 +1,7 @@
-"""The ops of the facade and their public names. Their rules are in `frontends.tensorflow`, which frozen graphs use too."""
+"""The ops of the facade and their public names.
+
+Their rules are in `frontends.tensorflow`, which frozen graphs use too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What statements assign to beside names: `a.b` and `d["k"]` are set and read by the functions that they become."""
+"""Assignment targets other than names: `a.b` and `d["k"]`, which rewritten functions set and read."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from treadle.compat.tensorflow.liveness import SCOPES
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """Attributes and items that statements assign to, by their source."""
+    """Attributes and items that statements assign, by their source."""
 
     all: tuple[str, ...]
 
     @staticmethod
     def of(nodes: Sequence[ast.AST], names: Sequence[str]) -> Targets:
-        """Those of `nodes`: of names (with attributes and constant keys) that the nodes, which assign to `names`, leave alone."""
+        """Return the targets in `nodes` whose object does not depend on `names`, which the nodes assign."""
         found = [ast.unparse(node) for node in _assigned_nodes(nodes) if _is_constant_path(node, frozenset(names))]
         return Targets(tuple(dict.fromkeys(found)))
 
     @property
     def names(self) -> list[str]:
-        """The names that stand for their values in what helpers take and return."""
+        """The parameters that stand for the values of the targets in helpers."""
         return [f"__treadle_target{number}" for number in range(len(self.all))]
 
     def set(self) -> list[ast.stmt]:
-        """Give each place its value, or take away what it has."""
+        """Return statements that assign each target its value, or delete it if it is undefined."""
         return [
             stated
             for target, name in zip(self.all, self.names, strict=True)
@@ -38,7 +38,7 @@ class Targets:
         ]
 
     def values(self, names: Sequence[str]) -> ast.expr:
-        """The values of names and places, `undefined` for those that have none."""
+        """Return the tuple of the values of names and targets, `undefined` for those without one."""
         reads = ", ".join(f"__treadle_value_or_undefined(lambda: {target})" for target in (*names, *self.all))
         return ast.parse(f"({reads},)" if reads else "()", mode="eval").body
 
@@ -52,7 +52,7 @@ def _assigned_nodes(nodes: Sequence[ast.AST]) -> Iterator[ast.AST]:
 
 
 def _is_constant_path(node: ast.AST, changed: frozenset[str]) -> bool:
-    """Whether a place is the same one all along."""
+    """Return whether a target denotes the same location throughout."""
     if isinstance(node, ast.Name):
         return node.id not in changed
     if isinstance(node, ast.Attribute):

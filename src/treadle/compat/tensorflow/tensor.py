@@ -123,7 +123,10 @@ def text_of(value: Any) -> str:
 
 
 class EagerTensor(TensorLike):
-    """A tensor with a value: the array `held`, which is never written to. See tf.Tensor in TensorFlow's documentation."""
+    """A tensor with a value: the array `held`, which is never written to.
+
+    See tf.Tensor in TensorFlow's documentation.
+    """
 
     def __init__(self, array: Array) -> None:
         self.held = array

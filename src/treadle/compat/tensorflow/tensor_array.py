@@ -1,4 +1,7 @@
-"""tf.TensorArray. In graphs it is a list of tensors that ops pass on, as in TensorFlow 2; eagerly a list that changes in place."""
+"""tf.TensorArray.
+
+In graphs it is a list of tensors that ops pass on, as in TensorFlow 2; eagerly a list that changes in place.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,9 @@ _ANY = TensorShape(None)
 class TensorArray(nest.Composite):
     """An array of tensors of one dtype. See tf.TensorArray in TensorFlow's documentation.
 
-    Elements that were never written read as zeros if their shape is known. In graphs a write returns a new array and leaves the
-    old one unchanged; eagerly it changes the array, and an element can be read once unless `clear_after_read` is False.
+    Elements that were never written read as zeros if their shape is known. In graphs a write returns a new array and
+    leaves the old one unchanged; eagerly it changes the array, and an element can be read once unless
+    `clear_after_read` is False.
 
     Args:
         dtype: the element type.
@@ -263,7 +267,10 @@ class TensorArray(nest.Composite):
         attrs: dict[str, Any] | None = None,
         has_lengths: bool = False,
     ) -> Tensor:
-        """Add an op on the list and return its first result. `has_lengths` says whether it has a second one, of lengths."""
+        """Add an op on the list and return its first result.
+
+        `has_lengths` says whether it has a second one, of lengths.
+        """
         where = graph or self._graph()
         stated = {"element_dtype": self._dtype.core, **(attrs or {})}
         more = [placeholder_infos(as_dtype("int64").core, TensorShape([None]))] if has_lengths else []
@@ -341,7 +348,10 @@ class TensorArray(nest.Composite):
 
 
 def _call_list(function: Callable[[TensorList], Any], held: TensorList) -> Any:
-    """Call `function` with the list. Raises InvalidArgumentError, which is also a ValueError, in place of KernelError."""
+    """Call `function` with the list.
+
+    Raises InvalidArgumentError, which is also a ValueError, in place of KernelError.
+    """
     try:
         return function(held)
     except KernelError as error:

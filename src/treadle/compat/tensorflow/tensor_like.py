@@ -109,8 +109,8 @@ def indexed(tensor: TensorLike, key: Any) -> Any:
             items.append(("slice", *(None if number is None else bound(number) for number in ends)))
         elif not hasattr(part, "__index__") and not isinstance(part, TensorLike):
             raise TypeError(
-                "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
-                f"are valid indices, got {part!r}"
+                "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 "
+                f"tensors are valid indices, got {part!r}"
             )
         else:
             items.append(("at", bound(part)))

@@ -69,7 +69,10 @@ def set_inter_op_parallelism_threads(num_threads: int) -> None:
 
 
 def apply_config(config: ConfigProto) -> None:
-    """Set the numbers of the process to those of the first session's config. For later sessions warn once if they differ."""
+    """Set the numbers of the process to those of the first session's config.
+
+    For later sessions warn once if they differ.
+    """
     intra, inter = config.intra_op_parallelism_threads, max(0, config.inter_op_parallelism_threads)
     with _lock:
         if not _numbers.first:

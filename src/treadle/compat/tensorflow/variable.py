@@ -28,8 +28,8 @@ SIGNS = {"AssignAdd": 1, "AssignSub": -1}
 class Variable(TensorLike):
     """A tensor that can be assigned to. See tf.Variable in TensorFlow's documentation.
 
-    In a graph its `initializer` must run first (see global_variables_initializer); eagerly it has its value at once. A read
-    returns the value after the assignments that precede it in the program.
+    In a graph its `initializer` must run first (see global_variables_initializer); eagerly it has its value at once. A
+    read returns the value after the assignments that precede it in the program.
 
     Args:
         initial_value: a value, or a function without arguments that returns one.
@@ -40,7 +40,8 @@ class Variable(TensorLike):
         collections: names of the graph's collections it is added to; None for the usual ones.
 
     Raises:
-        ValueError: no initial value; creation inside cond or while_loop, or in any but the first trace of a tf.function.
+        ValueError: no initial value; creation inside cond or while_loop, or in any but the first trace of a
+            tf.function.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Variable(TensorLike):
         """Create an eager variable in the first trace of a tf.function. Raises ValueError in later traces."""
         if not graph.may_create_variables:
             raise ValueError(
-                "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is "
-                "only created once (keep it in an attribute), or created outside tf.function."
+                "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable "
+                "is only created once (keep it in an attribute), or created outside tf.function."
             )
         graph.created_variables.append(self)
         known = constant_value(first) if isinstance(first, Tensor) else first
@@ -226,12 +227,18 @@ def global_variables() -> list[Variable]:
 
 
 def trainable_variables() -> list[Variable]:
-    """Return the trainable variables of the default graph. See tf.compat.v1.trainable_variables in TensorFlow's documentation."""
+    """Return the trainable variables of the default graph.
+
+    See tf.compat.v1.trainable_variables in TensorFlow's documentation.
+    """
     return context.get_default_graph().get_collection(TRAINABLE)
 
 
 def variables_initializer(variables: Any, name: str = "init") -> Operation:
-    """Return an operation that initializes `variables`. See tf.compat.v1.variables_initializer in TensorFlow's documentation."""
+    """Return an operation that initializes `variables`.
+
+    See tf.compat.v1.variables_initializer in TensorFlow's documentation.
+    """
     op: Operation = group(*(variable.initializer for variable in variables), name=name)
     return op
 

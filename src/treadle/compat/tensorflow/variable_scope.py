@@ -48,7 +48,9 @@ def variable_scope(
     auxiliary_name_scope: bool = True,
     **_: Any,
 ) -> Iterator[VariableScope]:
-    """Prefix the names of variables of get_variable, and of operations, in the block. See tf.compat.v1.variable_scope in TensorFlow's documentation.
+    """Prefix the names of variables of get_variable, and of operations, in the block.
+
+    See tf.compat.v1.variable_scope in TensorFlow's documentation.
 
     Args:
         name_or_scope: a name, or a VariableScope to enter again.
@@ -103,7 +105,9 @@ def get_variable(
     collections: Any = None,
     **_: Any,
 ) -> Variable:
-    """Return the variable `name` of the current scope, created if necessary. See tf.compat.v1.get_variable in TensorFlow's documentation.
+    """Return the variable `name` of the current scope, created if necessary.
+
+    See tf.compat.v1.get_variable in TensorFlow's documentation.
 
     Args:
         name: the name inside the scope.
@@ -165,7 +169,10 @@ def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None =
 
 
 def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Any:
-    """Subtract from the variable `ref`; returns the new value. See tf.compat.v1.assign_sub in TensorFlow's documentation."""
+    """Subtract from the variable `ref`; returns the new value.
+
+    See tf.compat.v1.assign_sub in TensorFlow's documentation.
+    """
     return ref.assign_sub(value)
 
 
@@ -183,7 +190,10 @@ class GraphKeys:
 
 
 def add_to_collection(name: str, value: Any) -> None:
-    """Add `value` to a collection of the default graph. See tf.compat.v1.add_to_collection in TensorFlow's documentation."""
+    """Add `value` to a collection of the default graph.
+
+    See tf.compat.v1.add_to_collection in TensorFlow's documentation.
+    """
     context.get_default_graph().add_to_collection(name, value)
 
 

@@ -19,12 +19,12 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Graph | Template:
-    """Return what a session runs of a frozen TensorFlow graph: a path (.pb or .pbtxt), the bytes of a file, or a GraphDef.
+    """Return what a session runs of a frozen TensorFlow graph.
 
-    `inputs` and `outputs` name tensors ("name", "name:1"); by default the inputs are the placeholders that the outputs
-    depend on, and the outputs the tensors that no node reads. A graph with unknown sizes becomes a Template. Raises
-    ModelFormatError for anything but a readable GraphDef, and ModelError or UnsupportedModelError with all faults of a
-    graph that cannot be used.
+    `model` is a path (.pb or .pbtxt), the bytes of a file, or a GraphDef. `inputs` and `outputs` name tensors ("name",
+    "name:1"); by default the inputs are the placeholders that the outputs depend on, and the outputs the tensors that
+    no node reads. A graph with unknown sizes becomes a Template. Raises ModelFormatError for anything but a readable
+    GraphDef, and ModelError or UnsupportedModelError with all faults of a graph that cannot be used.
     """
     from treadle.frontends.tensorflow.importer import import_graph
     from treadle.frontends.tensorflow.reader import read

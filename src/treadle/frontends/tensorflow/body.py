@@ -135,9 +135,10 @@ class Library:
 
 
 def expanded(body: Body, library: Library) -> Body:
-    """Return `body` with its function calls expanded; the new nodes are named <name of the call>/<name in the function>.
+    """Return `body` with its function calls expanded.
 
-    Raises Fault for functions that call themselves, or more than MOST_NODES nodes.
+    The new nodes are named <name of the call>/<name in the function>. Raises Fault for functions that call themselves,
+    or for more than MOST_NODES nodes.
     """
     whole = Body({}, body.arguments, list(body.results))
     pending: list[tuple[str, Body, frozenset[str]]] = [("", body, frozenset())]

@@ -1,4 +1,7 @@
-"""Python steps for branches, loops and parts of a graph whose shapes only a run knows. Each part is compiled at its first run."""
+"""Python steps for branches, loops and parts of a graph whose shapes only a run knows.
+
+Each part is compiled at its first run.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ class Loop(Nested):
 
 
 class ListLoop(Nested):
-    """While with lists among its variables: the loop reads and writes the items, the step computes with tensors only."""
+    """While with lists among its variables. The loop reads and writes the items; the step sees tensors only."""
 
     def __init__(self, test: Template, step: Template, split: SplitStep[Ref]) -> None:
         super().__init__(test, step)
@@ -82,7 +85,7 @@ class DeferredPart(Nested):
 
 
 class DeferredNode:
-    """A node whose rule needs the value of an operand: built for the arrays of each run, and computed by the reference."""
+    """A node whose rule needs the value of an operand. It is built in each run and computed by the reference."""
 
     def __init__(self, node: Node, form: NodeRule | ListRule, dtypes: Sequence[DType]) -> None:
         self._node = node
@@ -117,7 +120,7 @@ class DeferredNode:
 
 
 def truth(array: Array) -> bool:
-    """Return the truth of a predicate: for a scalar that of its element, for other tensors whether they have elements."""
+    """Return the truth of a predicate: that of the element of a scalar, else whether there are elements."""
     return bool(array.reshape(())[()]) if array.ndim == 0 else array.size > 0
 
 

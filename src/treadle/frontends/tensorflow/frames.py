@@ -1,7 +1,8 @@
 """Loops of TensorFlow 1, to which TensorFlow 2 lowers its own when it freezes them: each frame becomes one node.
 
-In a frame each variable enters (Enter), is merged with its value from the previous iteration (Merge, NextIteration), and goes
-on to the next iteration or leaves (Switch on LoopCond, Exit). Values that stay the same enter with is_constant.
+In a frame each variable enters (Enter), is merged with its value from the previous iteration (Merge, NextIteration),
+and goes on to the next iteration or leaves (Switch on LoopCond, Exit). Values that stay the same enter with
+is_constant.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from treadle.frontends.tensorflow.body import SWITCHES, Body
 from treadle.frontends.tensorflow.node import Node, Ref
 
 FRAME = "_Frame"
-"""The op that replaces a frame. Its inputs are the initial values of its variables, then the values that stay the same."""
+"""The op that replaces a frame.
+
+Its inputs are the initial values of its variables, then the values that stay the same.
+"""
 
 _ENTERS = ("Enter", "RefEnter")
 _EXITS = ("Exit", "RefExit")
@@ -26,8 +30,8 @@ _NEXTS = ("NextIteration", "RefNextIteration")
 class Frame:
     """A loop.
 
-    `tested` and `stepped` are the tensors by which its test and its step read the variables, then the values that stay the
-    same. `test` is the predicate; `results` are the next values of the variables, with element types `dtypes`.
+    `tested` and `stepped` are the tensors by which its test and its step read the variables, then the values that stay
+    the same. `test` is the predicate; `results` are the next values of the variables, with element types `dtypes`.
     """
 
     tested: list[Ref]

@@ -1,9 +1,9 @@
 """Loops over lists of tensors: the loop reads and writes the items, so that each step is one compiled graph of tensors.
 
-A step is split into the items that it reads, what it computes from them, and the items that it writes. The loop reads the
-items before the step and writes them after it. This is possible where no step reads an item that it writes itself and the
-indices of the items it reads are known before the step: a variable, or the sum of a variable and a constant. That is so in
-map_fn, scan and recurrent networks.
+A step is split into the items that it reads, what it computes from them, and the items that it writes. The loop reads
+the items before the step and writes them after it. This is possible where no step reads an item that it writes itself
+and the indices of the items it reads are known before the step: a variable, or the sum of a variable and a constant.
+That is so in map_fn, scan and recurrent networks.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _SIGNS = {"Add": 1, "AddV2": 1, "add": 1, "Sub": -1, "subtract": -1}
 class ListAccess:
     """One access of a step to a list: parameter `parameter` of the step, at the index in tensor `index` plus `offset`.
 
-    `index` counts the parameters of the step first, then its results. None stands for the end of the list (a push), or for
-    its length (a read).
+    `index` counts the parameters of the step first, then its results. None stands for the end of the list (a push), or
+    for its length (a read).
     """
 
     parameter: int
@@ -79,9 +79,9 @@ class _UnsplittableError(Exception):
 class LoopStep(Generic[T]):
     """A step that computes `results`, the next values of its first parameters, from `parameters`.
 
-    `lists` says which parameters are lists. `producer` returns how a tensor is computed; `dependencies(ends, given)` all
-    tensors that `ends` depend on, or None if that is unknown; `resizes` whether a write may lengthen its list; `constant`
-    the value of a constant tensor, else None. `extra` are further results.
+    `lists` says which parameters are lists. `producer` returns how a tensor is computed; `dependencies(ends, given)`
+    all tensors that `ends` depend on, or None if that is unknown; `resizes` whether a write may lengthen its list;
+    `constant` the value of a constant tensor, else None. `extra` are further results.
     """
 
     parameters: Sequence[T]
@@ -194,7 +194,7 @@ class _Splitter(Generic[T]):
         self._split.given.append(tensor)
 
     def _indexed_access(self, parameter: int, index: T) -> ListAccess:
-        """Return the access at an index that is a variable, or the sum of one and a constant; others cannot be split."""
+        """Return the access at an index that is a variable, or the sum of a variable and a constant."""
         variable, offset = self._source(index), 0
         producer = None if variable in self._index_of else self._step.producer(variable)
         if producer is not None and producer[0] in _SIGNS:

@@ -1,8 +1,9 @@
 """The ops on lists of tensors: the TensorList ops of TensorFlow 2, and the TensorArray ops of TensorFlow 1.
 
-Each is a function of a node and its arrays, and runs as a Python step. TensorArray ops read the list from the input that is
-the flow in the file, and have no handle (see `tensor_arrays`). They leave their operands unchanged, except that reads may
-clear items; single items are not copied. All raise KernelError for an array that holds no list, and what TensorList raises.
+Each is a function of a node and its arrays, and runs as a Python step. TensorArray ops read the list from the input
+that is the flow in the file, and have no handle (see `tensor_arrays`). They leave their operands unchanged, except that
+reads may clear items; single items are not copied. All raise KernelError for an array that holds no list, and what
+TensorList raises.
 """
 
 from __future__ import annotations
@@ -77,7 +78,10 @@ def rows(tensor: Array) -> list[Array | None]:
 
 
 def from_tensor(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """Return a list of the rows of arrays[0]. Raises KernelError for a scalar, or if rows are not of shape arrays[1]."""
+    """Return a list of the rows of arrays[0].
+
+    Raises KernelError for a scalar, or if rows are not of shape arrays[1].
+    """
     tensor, dims = arrays[0], dims_in(arrays[1])
     items = rows(tensor)
     merged_dims(dims, tensor.shape[1:])
@@ -141,7 +145,10 @@ def resize(_: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def stack(node: Node, arrays: Sequence[Array]) -> list[Array]:
-    """Return all items stacked, with zeros for unwritten ones. Raises KernelError if their number is not the declared one."""
+    """Return all items stacked, with zeros for unwritten ones.
+
+    Raises KernelError if their number is not the declared one.
+    """
     held, wanted = list_in(arrays[0]), int(node.attr("num_elements", -1))
     if wanted not in (-1, len(held.items)):
         raise KernelError(
@@ -215,7 +222,10 @@ def split(node: Node, arrays: Sequence[Array]) -> list[Array]:
 
 
 def array_split(_: Node, arrays: Sequence[Array]) -> list[Array]:
-    """Return a TensorArray of the pieces of arrays[1], of lengths arrays[2]. Raises KernelError if they exceed its size."""
+    """Return a TensorArray of the pieces of arrays[1], of lengths arrays[2].
+
+    Raises KernelError if they exceed its size.
+    """
     made = list_in(arrays[0]).copy()
     found = parts(arrays[1], arrays[2])
     if len(found) > len(made.items) and not made.grows:

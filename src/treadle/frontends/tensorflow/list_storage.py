@@ -25,9 +25,9 @@ class _Difference:
 class ListStorage:
     """Tensors by index, None for items that were never written; `cleared` has the indices of items cleared by a read.
 
-    A change does not copy the other items. `derive` returns a new version, which takes over the values; the old version,
-    which is seldom read again, then reads them through the new one. At most two versions share values: an older one that
-    is still referenced gets a copy first.
+    A change does not copy the other items. `derive` returns a new version, which takes over the values; the old
+    version, which is seldom read again, then reads them through the new one. At most two versions share values: an
+    older one that is still referenced gets a copy first.
     """
 
     __slots__ = ("__weakref__", "cleared", "difference", "older", "values")

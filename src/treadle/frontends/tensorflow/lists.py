@@ -1,7 +1,7 @@
 """Lists of tensors: the values of TensorList and, in TensorFlow 1, of TensorArray.
 
-In a graph a list is an array of rank 0 whose one element is a TensorList. Its element type is that of text, whose elements
-are Python objects. A changed list is a new list, which takes over the storage where only one item changes (see
+In a graph a list is an array of rank 0 whose one element is a TensorList. Its element type is that of text, whose
+elements are Python objects. A changed list is a new list, which takes over the storage where only one item changes (see
 `list_storage`); the old list keeps its items.
 """
 
@@ -96,7 +96,9 @@ class TensorList:
         )
 
     def get(self, index: int, dims: Dims = None) -> Array:
-        """Return an item; zeros for one that was never written, if its shape is known. If the list `clears`, the item is removed.
+        """Return an item; zeros for one that was never written, if its shape is known.
+
+        If the list `clears`, the item is removed.
 
         Raises KernelError if there is no such item.
         """
@@ -188,14 +190,16 @@ class TensorList:
             wanted = merged_dims(self.dims, dims)
             if not wanted or None in wanted[1:]:
                 raise KernelError(
-                    f"All except the first dimension must be fully defined when concating an empty list: {dims_text(wanted)}"
+                    f"All except the first dimension must be fully defined when concating an empty list: "
+                    f"{dims_text(wanted)}"
                 )
             rest = tuple(dim for dim in wanted[1:] if dim is not None)
             return np.zeros((0, *rest), self.dtype.numpy), np.zeros(0, np.int64)
         for place, item in enumerate(found):
             if item.shape[1:] != found[0].shape[1:]:
                 raise KernelError(
-                    f"Concat saw a shape mismatch: {dims_text(found[0].shape)} and, at index {place}, {dims_text(item.shape)}"
+                    f"Concat saw a shape mismatch: {dims_text(found[0].shape)} and, at index {place}, "
+                    f"{dims_text(item.shape)}"
                 )
         return np.concatenate(found), np.array([len(item) for item in found], np.int64)
 
@@ -216,8 +220,9 @@ class TensorList:
             raise KernelError(f"Invalid data types; op elements {item.dtype} but list elements {self._numpy}")
         if not fits(self.dims, item.shape):
             raise KernelError(
-                f"Could not write to index {index} because the value shape is {dims_text(item.shape)} which is incompatible "
-                f"with the list's element shape: {dims_text(self.dims)} (consider setting infer_shape=False)"
+                f"Could not write to index {index} because the value shape is {dims_text(item.shape)} which is "
+                f"incompatible with the list's element shape: {dims_text(self.dims)} "
+                "(consider setting infer_shape=False)"
             )
 
 

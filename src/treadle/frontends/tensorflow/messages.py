@@ -2,8 +2,8 @@
 
 The numbers are those of the public files tensorflow/core/framework/{graph,node_def,attr_value,tensor,tensor_shape,
 function,op_def,types,versions}.proto and tensorflow/core/protobuf/{meta_graph,saved_model}.proto, without fields that
-treadle does not read (a parser keeps those it does not know). The messages live in a descriptor pool of their own, so that
-they never meet those of an installed TensorFlow.
+treadle does not read (a parser keeps those it does not know). The messages live in a descriptor pool of their own, so
+that they never meet those of an installed TensorFlow.
 """
 
 from __future__ import annotations

@@ -65,9 +65,10 @@ class Node:
 
 
 def python_values(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert AttrValues to Python values: text, numbers, DTypes, dimensions (see `dims_of`), arrays, FunctionNames, lists.
+    """Convert AttrValues to Python values.
 
-    A malformed attribute becomes the Fault that describes it, which `Node.attr` raises. Private ones (`_class`) are left out.
+    These are text, numbers, DTypes, dimensions (see `dims_of`), arrays, FunctionNames and lists. A malformed attribute
+    becomes the Fault that describes it, which `Node.attr` raises. Private ones (`_class`) are left out.
     """
     return {name: _value(message, name) for name, message in attrs.items() if name[:1] != "_"}
 

@@ -20,13 +20,13 @@ from treadle.graph.value import Value
 class NodeRule:
     """How the nodes of one op in files become calls of a rule of `table`.
 
-    `rule` is a name in `table`. `inputs` are the parameters that the node's inputs stand for, in order; `*name` takes all
-    that remain. `attrs` are the attributes to read, `attr=parameter` where the names differ. `dtype` gives the element
-    types of the results: an attribute that holds one, a name of treadle (`=i32`), or both (`Tidx=i32`), the latter for
-    nodes without the attribute; one word for each result, the last one for all that follow. `results` are the names of
-    the outputs of ops with several. `fixed` are parameters whose default in files differs from the rule's. `only` are
-    attributes that are not read, with the values allowed for them. `rank` is the rank of all tensors of the rule's kind
-    Same, where the rule accepts other ranks too.
+    `rule` is a name in `table`. `inputs` are the parameters that the node's inputs stand for, in order; `*name` takes
+    all that remain. `attrs` are the attributes to read, `attr=parameter` where the names differ. `dtype` gives the
+    element types of the results: an attribute that holds one, a name of treadle (`=i32`), or both (`Tidx=i32`), the
+    latter for nodes without the attribute; one word for each result, the last one for all that follow. `results` are
+    the names of the outputs of ops with several. `fixed` are parameters whose default in files differs from the rule's.
+    `only` are attributes that are not read, with the values allowed for them. `rank` is the rank of all tensors of the
+    rule's kind Same, where the rule accepts other ranks too.
     """
 
     rule: str
@@ -44,7 +44,10 @@ class NodeRule:
         return {name: parameter or name for name, _, parameter in pairs}
 
     def emit(self, e: Emitter, node: Node, values: Sequence[Value]) -> list[Value]:
-        """Return the results of `node` for `values`. Raises Fault, ShapeError or ValueError if they do not fit the op."""
+        """Return the results of `node` for `values`.
+
+        Raises Fault, ShapeError or ValueError if they do not fit the op.
+        """
         function = RULES[self.rule].function
         parameters = PARAMETERS[self.rule]
         for name, allowed in self.only.items():

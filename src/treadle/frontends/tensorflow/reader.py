@@ -23,9 +23,10 @@ FREEZE = (
 
 
 def read(model: Any) -> tuple[Any, str]:
-    """Return `model` (a path, bytes, or a GraphDef of treadle or TensorFlow) as a parsed GraphDef, and its name for messages.
+    """Return `model` as a parsed GraphDef, and its name for messages.
 
-    A file may hold the binary or the text form (pbtxt). Raises ModelFormatError for other content.
+    `model` is a path, bytes, or a GraphDef of treadle or TensorFlow. A file may hold the binary or the text form
+    (pbtxt). Raises ModelFormatError for other content.
     """
     if isinstance(model, Message):
         title = "the GraphDef"

@@ -1,8 +1,8 @@
 """Branches of TensorFlow 1: Switch and Merge nodes become nodes that compute only the side that is taken.
 
-A Switch sends its input to one of two sides, and a Merge forwards the value of the side that was taken. Where the predicate
-is a constant (a frozen learning phase), only that side remains. Elsewhere the Merges of a branch become one node, which runs
-the nodes on one side of the predicate.
+A Switch sends its input to one of two sides, and a Merge forwards the value of the side that was taken. Where the
+predicate is a constant (a frozen learning phase), only that side remains. Elsewhere the Merges of a branch become one
+node, which runs the nodes on one side of the predicate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorArrays of TensorFlow 1 as lists of tensors.
 
-In files a TensorArray has a handle, which stands for the array, and a flow, a number that orders the operations on it. After
-this transformation the flow carries the list itself, and the handle is not read.
+In files a TensorArray has a handle, which stands for the array, and a flow, a number that orders the operations on it.
+After this transformation the flow carries the list itself, and the handle is not read.
 """
 
 from __future__ import annotations

@@ -114,7 +114,9 @@ class Translation:
         return []
 
     def branch(self, node: Node, values: list[Value]) -> Sequence[Value]:
-        """Return the results of an If of two functions. If its predicate is constant, one of them is translated in place.
+        """Return the results of an If of two functions.
+
+        If its predicate is constant, one of them is translated in place.
 
         Raises Fault for a missing function, or results without declared element types.
         """
@@ -187,7 +189,8 @@ class Translation:
     def _step_and_test(self, step: BodyPart, test: BodyPart, next_slots: Sequence[int | None]) -> Template:
         """Return one template for a step and the test of the next iteration.
 
-        `slots` says of each operand of the test which result of the step it is; None for what the step itself was given.
+        `slots` says of each operand of the test which result of the step it is; None for what the step itself was
+        given.
         """
         library, depth = self.library, self.depth + 1
 

@@ -201,7 +201,10 @@ def band_part(rng: Rng) -> Draw:
 
 
 def window(op: str, spatial: int) -> Callable[[Rng], Draw]:
-    """A convolution or a pool. Images hold the window: for others TensorFlow gives what was in memory, or ends the process."""
+    """A convolution or a pool.
+
+    Images hold the window: for others TensorFlow gives what was in memory, or ends the process.
+    """
 
     def draw(rng: Rng) -> Draw:
         form = {2: "NHWC", 3: "NDHWC"}[spatial]

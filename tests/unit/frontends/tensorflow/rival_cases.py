@@ -1,4 +1,4 @@
-"""Ops as a user of TensorFlow writes them, each with arrays to run it on: compared with TensorFlow where it is installed.
+"""Ops as users of TensorFlow write them, with arrays to run them on; compared with TensorFlow where it is installed.
 
 A case takes TensorFlow, its compat.v1, and a tensor for each array.
 """
@@ -136,8 +136,10 @@ CASES: dict[str, Case] = {
     "matmul": (lambda tf, v1, x, y: tf.matmul(x, y, transpose_b=True), (X, Y)),
     "matmul, left transposed": (lambda tf, v1, x, y: tf.matmul(x, y, transpose_a=True), (X, Y)),
     "batch matmul": (lambda tf, v1, x, y: tf.matmul(x, y), BATCHES),
-    "batch matmul with adjoints": (lambda tf, v1, x, y: tf.matmul(x, y, adjoint_a=True, adjoint_b=True),
-                                   (f32(3, 5, 4), f32(3, 2, 5))),
+    "batch matmul with adjoints": (
+        lambda tf, v1, x, y: tf.matmul(x, y, adjoint_a=True, adjoint_b=True),
+        (f32(3, 5, 4), f32(3, 2, 5)),
+    ),
     "batch matmul that broadcasts": (lambda tf, v1, x, y: tf.matmul(x, y), (f32(2, 1, 4, 5), f32(3, 5, 2))),
     "einsum": (lambda tf, v1, x, y: tf.einsum("bij,bjk->bik", x, y), BATCHES),
     "einsum of heads": (lambda tf, v1, x: tf.einsum("abcd,cde->abe", x, f32(6, 4, 3)), (CUBE,)),
@@ -154,19 +156,26 @@ CASES: dict[str, Case] = {
     "conv of few channels": (lambda tf, v1, x: tf.nn.relu(tf.nn.conv2d(x, f32(5, 5, 3, 8), 2, "SAME")), (WIDE,)),
     "conv of a padded image": (_padded, (IMAGE,)),
     "depthwise conv": (lambda tf, v1, x: tf.nn.depthwise_conv2d(x, K33D, [1, 1, 1, 1], "SAME"), (IMAGE,)),
-    "depthwise conv with strides": (lambda tf, v1, x: tf.nn.depthwise_conv2d(x, K33D[..., :1], [1, 2, 2, 1], "VALID"),
-                                    (IMAGE,)),
+    "depthwise conv with strides": (
+        lambda tf, v1, x: tf.nn.depthwise_conv2d(x, K33D[..., :1], [1, 2, 2, 1], "VALID"),
+        (IMAGE,),
+    ),
     "dilated conv by blocks": (lambda tf, v1, x: tf.nn.atrous_conv2d(x, K33, 2, "SAME"), (EVEN,)),
     "conv transpose": (_upsampled, (IMAGE,)),
     "conv3d": (lambda tf, v1, x: tf.nn.conv3d(x, f32(2, 3, 3, 4, 3), [1, 1, 2, 2, 1], "SAME"), (f32(2, 4, 6, 6, 4),)),
     "fused batch norm": (_norm, (IMAGE,)),
-    "conv, norm and relu6": (lambda tf, v1, x: tf.nn.relu6(_norm(tf, v1, tf.nn.conv2d(x, f32(3, 3, 4, 4), 1, "SAME"))),
-                             (IMAGE,)),
+    "conv, norm and relu6": (
+        lambda tf, v1, x: tf.nn.relu6(_norm(tf, v1, tf.nn.conv2d(x, f32(3, 3, 4, 4), 1, "SAME"))),
+        (IMAGE,),
+    ),
     "max pool": _pool("max_pool2d", 2, 2, "VALID"),
     "max pool, same": _pool("max_pool2d", 3, 2, "SAME"),
     "average pool": _pool("avg_pool2d", 2, 2, "VALID"),
     "average pool, same": _pool("avg_pool2d", 3, 2, "SAME"),
-    "local response normalization": (lambda tf, v1, x: tf.nn.local_response_normalization(x, 2, 1.0, 0.1, 0.75), (IMAGE,)),
+    "local response normalization": (
+        lambda tf, v1, x: tf.nn.local_response_normalization(x, 2, 1.0, 0.1, 0.75),
+        (IMAGE,),
+    ),
     "pad": (lambda tf, v1, x: tf.pad(x, [[1, 0], [2, 3]]), (X,)),
     "pad with a value": (lambda tf, v1, x: tf.pad(x, [[1, 0], [2, 3]], constant_values=2.5), (X,)),
     "pad by reflection": (lambda tf, v1, x: tf.pad(x, [[1, 0], [2, 3]], "REFLECT"), (X,)),
@@ -208,23 +217,36 @@ CASES: dict[str, Case] = {
     "band part": (lambda tf, v1, x: tf.linalg.band_part(x, 1, 2), (X,)),
     "bilinear resize": (lambda tf, v1, x: v1.image.resize_bilinear(x, [13, 5]), (IMAGE,)),
     "bilinear resize, corners": (lambda tf, v1, x: v1.image.resize_bilinear(x, [13, 5], align_corners=True), (IMAGE,)),
-    "bilinear resize, half pixels": (lambda tf, v1, x: v1.image.resize_bilinear(x, [18, 14], half_pixel_centers=True),
-                                     (IMAGE,)),
+    "bilinear resize, half pixels": (
+        lambda tf, v1, x: v1.image.resize_bilinear(x, [18, 14], half_pixel_centers=True),
+        (IMAGE,),
+    ),
     "nearest resize": (lambda tf, v1, x: v1.image.resize_nearest_neighbor(x, [18, 14]), (IMAGE,)),
-    "nearest resize, corners": (lambda tf, v1, x: v1.image.resize_nearest_neighbor(x, [17, 5], align_corners=True), (IMAGE,)),
+    "nearest resize, corners": (
+        lambda tf, v1, x: v1.image.resize_nearest_neighbor(x, [17, 5], align_corners=True),
+        (IMAGE,),
+    ),
     "nearest resize, half pixels": (
-        lambda tf, v1, x: v1.image.resize_nearest_neighbor(x, [13, 5], half_pixel_centers=True), (IMAGE,)),
+        lambda tf, v1, x: v1.image.resize_nearest_neighbor(x, [13, 5], half_pixel_centers=True),
+        (IMAGE,),
+    ),
     "bicubic resize": (lambda tf, v1, x: v1.image.resize_bicubic(x, [13, 11]), (IMAGE,)),
-    "bicubic resize, half pixels": (lambda tf, v1, x: v1.image.resize_bicubic(x, [13, 11], half_pixel_centers=True), (IMAGE,)),
+    "bicubic resize, half pixels": (
+        lambda tf, v1, x: v1.image.resize_bicubic(x, [13, 11], half_pixel_centers=True),
+        (IMAGE,),
+    ),
     "depth to space": (lambda tf, v1, x: tf.nn.depth_to_space(x, 2), (EVEN,)),
     "space to depth": (lambda tf, v1, x: tf.nn.space_to_depth(x, 2), (EVEN,)),
     "space to batch and back": (
-        lambda tf, v1, x: tf.batch_to_space(tf.space_to_batch(x, [2, 2], [[1, 1], [0, 2]]) * 2, [2, 2], [[1, 1], [0, 2]]),
-        (EVEN,)),
+        lambda tf, v1, x: tf.batch_to_space(
+            tf.space_to_batch(x, [2, 2], [[1, 1], [0, 2]]) * 2, [2, 2], [[1, 1], [0, 2]]
+        ),
+        (EVEN,),
+    ),
     "branch that is never taken": (_cond, (X,)),
     "branch": (_choose, (X,)),
     "control inputs": (_after, (X,)),
-}  # fmt: skip
+}
 
 
 V2 = {"branch", "branch that is never taken"}

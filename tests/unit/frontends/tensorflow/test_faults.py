@@ -94,9 +94,14 @@ def test_a_saved_model_is_told_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "empty"), (b"\x0a\x7fshort", "cut short"), (b"hello", "no frozen TensorFlow graph"), (b"node {", "no frozen"),
-     (GraphDef(version=1).SerializeToString(), "no nodes")],
-)  # fmt: skip
+    [
+        (b"", "empty"),
+        (b"\x0a\x7fshort", "cut short"),
+        (b"hello", "no frozen TensorFlow graph"),
+        (b"node {", "no frozen"),
+        (GraphDef(version=1).SerializeToString(), "no nodes"),
+    ],
+)
 def test_what_is_no_graph_def_is_called_so(tmp_path: Path, content: bytes, words: str) -> None:
     """
     Empty, cut short, text of another kind, a message without nodes.

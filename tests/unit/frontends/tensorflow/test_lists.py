@@ -194,7 +194,8 @@ def loop_of(w: Writer) -> Any:
 @pytest.mark.parametrize("count", [0, 1, 4, 100])
 def test_a_loop_over_lists_gives_what_it_should(count: int) -> None:
     """
-    Items are read and written by the loop, so that its step is one compiled graph; any number of steps, none among them.
+    Items are read and written by the loop, so that its step is one compiled graph; any number of steps, none among
+    them.
     """
     x = np.random.default_rng(1).standard_normal((count, 3)).astype(np.float32)
     session = treadle.Session(mapped().bytes(), outputs=["y"])
@@ -211,7 +212,8 @@ def test_a_loop_over_lists_gives_what_it_should(count: int) -> None:
 )
 def test_items_beside_a_variable_are_read_by_the_loop(op: str, inputs: list[str]) -> None:
     """
-    Their number is a variable and a constant, in either order of a sum; a constant less a variable is computed by the step.
+    Their number is a variable and a constant, in either order of a sum; a constant less a variable is computed by the
+    step.
     """
     w = mapped()
     step = next(function for function in w.graph.library.function if function.signature.name == "step")

@@ -1,4 +1,7 @@
-"""Annotations by which a rule says what its parameters are; every other parameter is an attribute, a Python value (DType: an element type)."""
+"""Annotations for the parameters of rules.
+
+A parameter without one is an attribute, a Python value (DType: an element type).
+"""
 
 from treadle.dtypes import DType
 from treadle.graph.value import Value

@@ -34,7 +34,7 @@ def binary(op: str) -> Rule:
 
 
 def equality(op: str) -> Rule:
-    """The rule of Equal and NotEqual in files, where shapes that do not broadcast may be unequal instead of an error."""
+    """The rule of Equal and NotEqual in files, where shapes that do not broadcast may simply be unequal."""
 
     def rule(e: Emitter, x: Same, y: Same, incompatible_shape_error: bool = True) -> Value:
         if not incompatible_shape_error and not _fit(e.shape(x), e.shape(y)):
@@ -142,7 +142,7 @@ def cast(e: Emitter, x: Value, dtype: DType) -> Value:
 
 
 def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:
-    """Elements of x where the condition holds, else of y; without them the positions where it holds, int64 [n, rank]."""
+    """Elements of x where the condition is true, else of y; without x and y the indices of true, int64 [n, rank]."""
     if x is None or y is None:
         return e.transpose(e.add("non_zero", condition), (1, 0))
     return e.add("where", condition, x, y)
@@ -168,7 +168,10 @@ def matmul(
     adjoint_a: bool = False,
     adjoint_b: bool = False,
 ) -> Value:
-    """The product of the last two axes; the adjoint of a real matrix is its transpose. Raises ValueError below rank 2."""
+    """The product of the last two axes; the adjoint of a real matrix is its transpose.
+
+    Raises ValueError below rank 2.
+    """
     if min(e.rank(a), e.rank(b)) < 2:
         raise ValueError(f"matmul: wanted tensors of rank 2 or more, got ranks {e.rank(a)} and {e.rank(b)}")
     return e.add("matmul", a, b, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b)
@@ -182,7 +185,10 @@ def batch_matmul(e: Emitter, a: Same, b: Same, adjoint_a: bool = False, adjoint_
 
 
 def tensordot(e: Emitter, a: Same, b: Same, axes: Any) -> Value:
-    """The products over the last `axes` axes of a and the first of b, or over those listed for each. Raises ValueError."""
+    """The products over the last `axes` axes of a and the first of b, or over those listed for each.
+
+    Raises ValueError.
+    """
     ranks = e.rank(a), e.rank(b)
     if isinstance(axes, int):
         if not 0 <= axes <= min(ranks):
