@@ -1,74 +1,18 @@
-"""All op cases, one line a stem."""
+"""All op cases: those of the module in this folder that has the stem of the op's module in `treadle.ops`."""
 
-from tests.ops import (
-    arg_reduce,
-    attention,
-    cast,
-    concat,
-    conv,
-    conv_transpose,
-    cumsum,
-    depth_to_space,
-    einsum,
-    elementwise,
-    expand,
-    gather,
-    gather_reduce,
-    matmul,
-    norm,
-    one_hot,
-    pad,
-    pick_channels,
-    pool,
-    quantized,
-    recurrent,
-    reduce,
-    reshape,
-    resize,
-    scatter,
-    shape,
-    softmax,
-    split,
-    top_k,
-    transpose,
-    trees,
-    trilu,
-)
-from tests.ops import slice as slice_cases
+from __future__ import annotations
+
+from importlib import import_module
+
+from tests.ops import quantized
 from tests.ops.case import Case
+from treadle.ops.table import OPS
 
-CASES: list[Case] = [
-    *elementwise.CASES,
-    *cast.CASES,
-    *matmul.CASES,
-    *attention.CASES,
-    *einsum.CASES,
-    *conv.CASES,
-    *quantized.CASES,
-    *conv_transpose.CASES,
-    *pool.CASES,
-    *resize.CASES,
-    *reduce.CASES,
-    *arg_reduce.CASES,
-    *cumsum.CASES,
-    *recurrent.CASES,
-    *softmax.CASES,
-    *norm.CASES,
-    *gather.CASES,
-    *gather_reduce.CASES,
-    *scatter.CASES,
-    *one_hot.CASES,
-    *top_k.CASES,
-    *pick_channels.CASES,
-    *concat.CASES,
-    *split.CASES,
-    *slice_cases.CASES,
-    *pad.CASES,
-    *transpose.CASES,
-    *reshape.CASES,
-    *expand.CASES,
-    *depth_to_space.CASES,
-    *trees.CASES,
-    *trilu.CASES,
-    *shape.CASES,
-]
+WITHOUT_CASES = {"call", "non_zero", "reorder"}
+"""Stems that have tests of their own: `call` runs any function, the others give shapes or layouts that cases cannot hold."""
+
+STEMS = sorted({definition.infer.__module__.rpartition(".")[2] for definition in OPS.values()} - WITHOUT_CASES)
+
+CASES: list[Case] = [case for stem in STEMS for case in import_module(f"tests.ops.{stem}").CASES]
+CASES += quantized.CASES
+"""Cases of several ops that only quantized models combine."""
