@@ -140,7 +140,8 @@ def _ternary() -> list[Case]:
         Case("clip/floats", "clip", {}, (floats("clip", 3, 21), *map(np.asarray, bounds)), onnx=OnnxCall("Clip")),
         Case("clip/specials", "clip", {}, (special, *map(np.asarray, bounds)), onnx=OnnxCall("Clip")),
         Case("clip/int64", "clip", {}, (small, np.array(-3), np.array(4)), onnx=OnnxCall("Clip")),
-        Case("clip/constant_bounds", "clip", {}, (floats("clip", 40), *map(np.asarray, bounds)), frozenset({1, 2}), onnx=OnnxCall("Clip")),
+        Case("clip/constant_bounds", "clip", {}, (floats("clip", 40), *map(np.asarray, bounds)), frozenset({1, 2}),
+             onnx=OnnxCall("Clip")),
     ]  # fmt: skip
 
 

@@ -87,13 +87,16 @@ def _fused() -> list[Case]:
     return [
         Case("matmul/epilogue_bias", "matmul", {**no, "epilogue": _BIAS}, (a, b, row), frozenset({1, 2})),
         Case("matmul/epilogue_bias_relu", "matmul", {**no, "epilogue": _BIAS_RELU}, (a, b, row), frozenset({1})),
-        Case("matmul/epilogue_residual", "matmul", {**no, "epilogue": _SCALE_RESIDUAL}, (a, b, row, full), frozenset({1, 2})),
+        Case("matmul/epilogue_residual", "matmul", {**no, "epilogue": _SCALE_RESIDUAL}, (a, b, row, full),
+             frozenset({1, 2})),
         Case("matmul/epilogue_scalar", "matmul", {**no, "epilogue": _BIAS}, (a, b, np.float32(2).reshape(()))),
         Case("matmul/epilogue_column", "matmul", {**no, "epilogue": _BIAS}, (a, b, floats("column", 19, 1))),
         Case("matmul/epilogue_to_bool", "matmul", {**no, "epilogue": _TO_BOOL}, (a, b)),
-        Case("matmul/a_perm_b_perm", "matmul", {"transpose_a": False, "transpose_b": True, "a_perm": swap, "b_perm": swap}, (query, key), onnx=scores),
+        Case("matmul/a_perm_b_perm", "matmul",
+             {"transpose_a": False, "transpose_b": True, "a_perm": swap, "b_perm": swap}, (query, key), onnx=scores),
         Case("matmul/out_perm", "matmul", {**no, "b_perm": swap, "out_perm": swap}, (weights, values)),
-        Case("matmul/out_perm_epilogue", "matmul", {**no, "b_perm": swap, "out_perm": swap, "epilogue": _BIAS}, (weights, values, floats("op", 4, 16))),
+        Case("matmul/out_perm_epilogue", "matmul", {**no, "b_perm": swap, "out_perm": swap, "epilogue": _BIAS},
+             (weights, values, floats("op", 4, 16))),
     ]  # fmt: skip
 
 

@@ -5,7 +5,15 @@ import numpy as np
 from tests.ops.case import Case, OnnxCall, floats, i64, integers
 
 
-def _case(name: str, x: np.ndarray, pads: tuple[int, ...], mode: str = "constant", *, value: float | None = None, axes: tuple[int, ...] | None = None) -> Case:  # fmt: skip
+def _case(
+    name: str,
+    x: np.ndarray,
+    pads: tuple[int, ...],
+    mode: str = "constant",
+    *,
+    value: float | None = None,
+    axes: tuple[int, ...] | None = None,
+) -> Case:
     fill = None if value is None else np.array(value, x.dtype)
     operands = (x, i64(*pads), fill, None if axes is None else i64(*axes))
     # The other reference cannot crop.

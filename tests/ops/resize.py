@@ -60,13 +60,21 @@ _COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "ali
 
 CASES = [
     *(
-        _case(f"{mode}_{coordinates}_{direction}", _IMAGE, scales=(1, 1, *scales), mode=mode, coordinate_mode=coordinates)
+        _case(
+            f"{mode}_{coordinates}_{direction}", _IMAGE, scales=(1, 1, *scales), mode=mode, coordinate_mode=coordinates
+        )
         for mode in ("nearest", "linear", "cubic")
         for coordinates in _COORDINATES
         for direction, scales in (("up", (2, 2.5)), ("down", (0.5, 0.75)))
     ),
     *(
-        _case(f"nearest_{rounding}", _IMAGE, scales=(1, 1, 1.5, 0.625), nearest_mode=rounding, coordinate_mode=coordinates)
+        _case(
+            f"nearest_{rounding}",
+            _IMAGE,
+            scales=(1, 1, 1.5, 0.625),
+            nearest_mode=rounding,
+            coordinate_mode=coordinates,
+        )
         for rounding, coordinates in (
             ("floor", "asymmetric"),
             ("ceil", "asymmetric"),
@@ -75,7 +83,8 @@ CASES = [
         )
     ),
     _case("nearest_sizes", _IMAGE, sizes=(1, 3, 9, 5)),
-    _case("nearest_up2_asymmetric_odd", (2, 19, 5, 7), scales=(1, 1, 2, 2), coordinate_mode="asymmetric", nearest_mode="floor"),
+    _case("nearest_up2_asymmetric_odd", (2, 19, 5, 7), scales=(1, 1, 2, 2), coordinate_mode="asymmetric",
+          nearest_mode="floor"),
     _case("linear_sizes", (2, 17, 5, 7), sizes=(2, 17, 13, 11), mode="linear"),
     _case("linear_one_pixel", (1, 2, 1, 1), sizes=(1, 2, 3, 4), mode="linear", coordinate_mode="pytorch_half_pixel"),
     _case("linear_to_one_pixel", _IMAGE, sizes=(1, 3, 1, 1), mode="linear", coordinate_mode="align_corners"),
@@ -87,7 +96,8 @@ CASES = [
     _case("cubic_antialias", _IMAGE, scales=(1, 1, 0.5, 0.625), mode="cubic", antialias=True),
     _case("not_larger", _IMAGE, sizes=(9, 24), axes=(2, 3), mode="linear", keep_aspect="not_larger"),
     _case("not_smaller", _IMAGE, sizes=(9, 24), axes=(2, 3), mode="linear", keep_aspect="not_smaller"),
-    _case("crop", _IMAGE, sizes=(1, 3, 4, 5), roi=(0, 0, 0.25, 0.1, 1, 1, 0.75, 1.25), mode="linear", coordinate_mode="tf_crop_and_resize", extrapolation=9.0),
+    _case("crop", _IMAGE, sizes=(1, 3, 4, 5), roi=(0, 0, 0.25, 0.1, 1, 1, 0.75, 1.25), mode="linear",
+          coordinate_mode="tf_crop_and_resize", extrapolation=9.0),
     _case("unchanged", _IMAGE, scales=(1, 1, 1, 1), mode="linear"),
     _case("nearest_int64", (), sizes=(5, 9), x=integers("resize", 0, 99, 3, 4)),
     _case("linear_float64", (), sizes=(5, 9), x=floats("resize", 3, 4, dtype=np.float64), mode="linear"),

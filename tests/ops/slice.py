@@ -7,7 +7,14 @@ from tests.ops.case import Case, OnnxCall, floats, i64, integers
 _END = (1 << 63) - 1
 
 
-def _case(name: str, x: np.ndarray, starts: tuple[int, ...], ends: tuple[int, ...], axes: tuple[int, ...] | None = None, steps: tuple[int, ...] | None = None) -> Case:  # fmt: skip
+def _case(
+    name: str,
+    x: np.ndarray,
+    starts: tuple[int, ...],
+    ends: tuple[int, ...],
+    axes: tuple[int, ...] | None = None,
+    steps: tuple[int, ...] | None = None,
+) -> Case:
     operands = (
         x,
         i64(*starts),

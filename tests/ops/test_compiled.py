@@ -17,7 +17,8 @@ from treadle.plan.target import Target
 TEAMS = [_native.Team(f"test{intra}{inter}", intra, inter) for intra, inter in ((1, 1), (2, 2), (4, 3))]
 
 WITHOUT_KERNEL = {"call", "einsum", "conv_transpose", "lrn", "non_zero", "pick_channels", "top_k"}
-"""Ops that run by their NumPy reference: always, but for pick_channels, which passes make where values are in blocks of channels."""
+"""Ops that run by their NumPy reference: always, but for pick_channels, which passes make where values are in blocks of
+channels."""
 
 FP32_RELATIVE = 1e-5
 SMALLER = {"float16": 2e-3, "bfloat16": 2e-2, "float64": 1e-12}

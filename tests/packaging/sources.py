@@ -36,7 +36,8 @@ def imports(tree: ast.Module) -> Iterator[tuple[str, bool]]:
 
 
 def dependencies(tree: ast.Module, known: Container[str]) -> set[str]:
-    """Returns the modules of `known` that `tree` imports anywhere: of `from a import b` it is `a.b` if that is a module."""
+    """Returns the modules of `known` that `tree` imports anywhere: of `from a import b` it is `a.b` if that is a
+    module."""
     names = {name for node in _imports(tree) for name in _names(node)}
     return {owner for name in names for owner in [name if name in known else name.rpartition(".")[0]] if owner in known}
 

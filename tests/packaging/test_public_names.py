@@ -45,7 +45,8 @@ def test_importing_treadle_loads_nothing_heavy_and_changes_no_environment() -> N
     be most of its time.
     """
     program = (
-        "import json, os, sys; before = dict(os.environ); there = set(sys.modules); import treadle; treadle.__version__;"
+        "import json, os, sys; before = dict(os.environ); there = set(sys.modules);"
+        "import treadle; treadle.__version__;"
         "print(json.dumps([sorted(set(sys.modules) - there), before == dict(os.environ)]))"
     )
     loaded, same = json.loads(subprocess.check_output([sys.executable, "-c", program], text=True))

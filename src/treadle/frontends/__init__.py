@@ -1,4 +1,4 @@
-"""Front ends: from what users have to a Graph. One table says which front end takes what."""
+"""Front ends read models of other systems into Graphs. One table maps each kind of model to its front end."""
 
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -36,17 +36,17 @@ TYPES: dict[str, str] = {
     "torch.export.exported_program.ExportedProgram": TORCH,
     "torch.jit._script.ScriptFunction": TORCH,
     "torch.jit.ScriptFunction": TORCH,
-    "torch.jit.torch.jit.ScriptFunction": TORCH,  # as its name is written in PyTorch 2.13
+    "torch.jit.torch.jit.ScriptFunction": TORCH,  # PyTorch 2.13 writes the name so
 }
 """Name of an object's type, or of one it inherits from -> the module whose `load` takes such objects.
 
-By name: importing the types costs time, and their libraries may be absent."""
+Types are compared by name, because importing them costs time and their libraries may be absent."""
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     TENSORFLOW: ("inputs", "outputs"),
     TORCH: ("example_inputs", "dynamic_shapes"),
 }
-"""What the `load` of a front end takes beside the model."""
+"""Front end -> the options that its `load` takes beside the model."""
 
 TITLES = {TENSORFLOW: "TensorFlow", TORCH: "PyTorch"}
 
@@ -58,8 +58,8 @@ def load(
     inputs: Sequence[str] | None = None,
     outputs: Sequence[str] | None = None,
 ) -> Graph | Template:
-    """What to run of `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
-    TensorFlow GraphDef, or a Graph or Template (returned as it is).
+    """Reads `model`: a path, the bytes of a file, an onnx.ModelProto, a PyTorch module or exported program, a
+    TensorFlow GraphDef, or a Graph or Template (returned unchanged).
 
     The options belong to some front ends only (see OPTIONS). Raises ModelFormatError if no front end takes the model,
     InputError if its front end does not take an option, ModelError if the model cannot be used.
@@ -95,7 +95,7 @@ def front_end(model: Any) -> str:
     if isinstance(model, str | os.PathLike):
         path = os.fspath(model)
         text = os.fsdecode(path)
-        with suppress(OSError, ValueError):  # what is wrong with the path, the front end says
+        with suppress(OSError, ValueError):  # the front end reports what is wrong with the path
             if (Path(text) / "saved_model.pb").exists():
                 return TENSORFLOW
         return SUFFIXES.get(Path(text).suffix.lower(), ONNX)
@@ -104,7 +104,8 @@ def front_end(model: Any) -> str:
     if found is None:
         raise ModelFormatError(
             f"cannot load a model from an object of type {type(model).__name__}; wanted a path, bytes, an "
-            "onnx.ModelProto, a torch.nn.Module, a torch.export.ExportedProgram, a TensorFlow GraphDef or a treadle Graph"
+            "onnx.ModelProto, a torch.nn.Module, a torch.export.ExportedProgram, a TensorFlow GraphDef or a treadle "
+            "Graph"
         )
     if found == ONNX and names[0].startswith("builtins.") and bytes(model[:1]) == b"\n":
         return TENSORFLOW  # a list of nodes comes first; the first field of an ONNX model is a number

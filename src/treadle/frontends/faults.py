@@ -4,15 +4,15 @@ from treadle.errors import ModelError, UnsupportedModelError
 
 
 class Fault(Exception):  # noqa: N818 - one fault of the user's model, caught and collected; never reaches the user
-    """What is wrong with a node or tensor, in one sentence without the name of its place."""
+    """One thing that is wrong with a node or tensor, as a sentence that does not name it."""
 
 
 class Unsupported(Fault):
-    """The model is right, but asks for something treadle does not offer."""
+    """The model is valid but uses something that treadle does not support."""
 
 
 class Faults:
-    """The faults found so far. A place is `node 'a' (Op)`, `initialiser 'w'`, `input 'x'`, ..."""
+    """Collects faults. A place is `node 'a' (Op)`, `initialiser 'w'`, `input 'x'`, ..."""
 
     def __init__(self) -> None:
         self._found: dict[str, bool] = {}
@@ -21,18 +21,18 @@ class Faults:
         return bool(self._found)
 
     def add(self, place: str, what: str | Exception) -> None:
-        """Note that at `place` there is `what`; a repeated sentence counts once."""
+        """Records the fault `what` at `place`; an identical sentence is recorded once."""
         sentence = f"{place}: {what}"
         self._found[sentence] = self._found.get(sentence, True) and isinstance(what, Unsupported)
 
     def sentences(self) -> list[str]:
-        """The faults as they are told."""
+        """The sentences that `raise_all` reports."""
         return list(self._found)
 
     def raise_all(self, source: str) -> None:
-        """Raise one error that lists every fault of the model `source`; do nothing if there is none.
+        """Raises one error that lists every fault of the model `source`; does nothing without faults.
 
-        UnsupportedModelError if each fault is something treadle does not offer, else ModelError.
+        Raises UnsupportedModelError if treadle does not support what each fault names, else ModelError.
         """
         if not self._found:
             return

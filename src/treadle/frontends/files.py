@@ -1,4 +1,4 @@
-"""Model files: read whole or mapped, and only if they are regular files of a possible size."""
+"""Reads or maps model files, which must be regular files that are not too large for protobuf."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from treadle.errors import ModelFormatError
 from treadle.graph.mapping import mapped
 
 MAX_BYTES = 2**31 - 1
-"""The most a protobuf message can hold."""
+"""The largest protobuf message."""
 
 
 def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
-    """The content of the file `path`, called `title` in messages.
+    """Returns the content of the file `path`, which messages call `title`.
 
     Raises ModelFormatError if it cannot be read, is no regular file (`wanted` says what it should be) or is larger
     than protobuf allows (`advice` says what to do then).
@@ -29,14 +29,15 @@ def read_file(path: str | bytes, title: str, wanted: str, advice: str) -> bytes:
             return file.read(status.st_size)
     except OSError as error:
         raise ModelFormatError(
-            f"{title} cannot be read: {os.strerror(error.errno or 0)}; check the path {os.fsdecode(path)!r} and its permissions"
+            f"{title} cannot be read: {os.strerror(error.errno or 0)}; "
+            f"check the path {os.fsdecode(path)!r} and its permissions"
         ) from None
     except ValueError as error:  # a path with a NUL character
         raise ModelFormatError(f"{title} cannot be read: {error}") from None
 
 
 def map_file(path: str | bytes, title: str, wanted: str, advice: str) -> memoryview:
-    """The content of the file `path` as read_file() gives it, but left in the file where it can be mapped."""
+    """Returns the content of the file `path` like read_file(), but mapped where that is possible."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 
-class Cycle(Exception):  # noqa: N818 - a finding, not an error: its catcher words it
-    """Nodes that wait for each other, by index, in the order in which they read each other."""
+class Cycle(Exception):  # noqa: N818 - not an error: the caller catches it and words one
+    """A dependency cycle: the indices of its nodes, each reading the next."""
 
     def __init__(self, indices: Sequence[int]) -> None:
         super().__init__(indices)
@@ -14,9 +14,9 @@ class Cycle(Exception):  # noqa: N818 - a finding, not an error: its catcher wor
 
 
 def depth_first(needs: Sequence[Sequence[int]]) -> list[int]:
-    """Indices in an order in which every index follows its needs (iterative: chains may be long).
+    """Returns the indices ordered so that each follows its `needs`. Iterative, because chains may be long.
 
-    Raises Cycle if there is none.
+    Raises Cycle if there is no such order.
     """
     order: list[int] = []
     state = [0] * len(needs)  # 0 new, 1 on the path, 2 placed

@@ -26,11 +26,13 @@ Keep = Callable[[Stamp, str], None]
 LARGE = 1 << 20
 """Bytes from which a file's hash is worth remembering."""
 SETTLED_NS = 4_000_000_000
-"""How long ago a file must have been written for its dates to tell: within one tick of the clock it may be written twice."""
+"""How long ago a file must have been written for its dates to tell: within one tick of the clock it may be written
+twice."""
 
 
 class Origin:
-    """A model with options as `load` takes them. `digest` is the SHA-256 of the bytes of an ONNX model given as a path or as bytes.
+    """A model with options as `load` takes them. `digest` is the SHA-256 of the bytes of an ONNX model given as a path
+    or as bytes.
 
     It is None for models of other kinds, and for files that cannot be read: `load` says why. `find` and `keep` remember
     the hashes of large files by device, inode, size, and the times of the last writing and of the last change, which
@@ -82,12 +84,14 @@ def _absolute(path: Path) -> Path:
         return Path.cwd() / path
     except OSError as error:
         raise ModelFormatError(
-            f"the model {str(path)!r} cannot be read: there is no current folder any more ({error.strerror}); give its whole path"
+            f"the model {str(path)!r} cannot be read: there is no current folder any more "
+            f"({error.strerror}); give its whole path"
         ) from None
 
 
 def file_digest(model: Any) -> str | None:
-    """The SHA-256 of a model of any kind given as a path or as bytes; None for other objects, folders, and what cannot be read."""
+    """The SHA-256 of a model of any kind given as a path or as bytes; None for other objects, folders, and what cannot
+    be read."""
     if isinstance(model, str | os.PathLike):
         model = Path(os.fsdecode(model))
     return _hashed(model)[0]

@@ -1,4 +1,4 @@
-"""Tensors as models store them: how many elements there are, and what their bytes say."""
+"""Decodes stored tensors: element counts and bytes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ Array = np.ndarray[Any, Any]
 
 
 def declared_elements(shape: Iterable[int]) -> int:
-    """How many elements a tensor of `shape` has. Raises Fault for an impossible one."""
+    """Returns the number of elements of `shape`. Raises Fault for an impossible shape."""
     try:
         return elements(shape)
     except (ShapeError, LimitError) as error:
@@ -22,6 +22,6 @@ def declared_elements(shape: Iterable[int]) -> int:
 
 
 def from_bytes(content: bytes | memoryview, dtype: DType, shape: StaticShape) -> Array:
-    """The array whose elements are stored as `content`, in little-endian order; not copied where it need not be."""
+    """Returns the array stored as little-endian `content`, without a copy where possible."""
     stored = dtype.numpy if dtype.numpy.kind == "V" else dtype.numpy.newbyteorder("<")
     return np.frombuffer(content, dtype=stored).astype(dtype.numpy, copy=False).reshape(shape)

@@ -1,1 +1,1 @@
-"""The IR: what to compute. Imports only errors and dtypes."""
+"""The intermediate representation: graphs of nodes and values. Imports only errors and dtypes."""

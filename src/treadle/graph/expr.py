@@ -17,8 +17,8 @@ Number = float | int | bool
 class Step:
     """One scalar operation: `op` applied to the values numbered `args`, giving a `dtype`.
 
-    `op` is a name of `ops.elementwise.SCALAR_OPS`, or `const` (no args, result `value`), or `cast`; in kernel specs also
-    `given` (no args): the scalar argument number `value` of the call.
+    `op` is a name of `ops.elementwise.SCALAR_OPS`, or `const` (no args, result `value`), or `cast`; in kernel specs
+    also `given` (no args): the scalar argument number `value` of the call.
     """
 
     op: str

@@ -37,7 +37,7 @@ class Graph:
             count += 1
             name = f"{wanted}.{count}"
         self._names[name] = 0
-        self._names[wanted] = count  # the last number tried, so that many values of one name take no longer each
+        self._names[wanted] = count  # the last number tried, so that naming many values alike stays linear
         return name
 
     def input(self, name: str, dtype: DType, shape: Shape) -> Value:
@@ -63,7 +63,8 @@ class Graph:
         name: str = "",
         outputs: Sequence[Value] | int = 1,
     ) -> Node:
-        """A node that is not placed in the graph yet: `add` does that, or whoever puts it among `nodes` and links it."""
+        """Returns a node that is not part of the graph yet: `add` appends it, or the caller inserts it into `nodes` and
+        links it."""
         results = (
             [self.value(f"{name or op}" if i == 0 else f"{name or op}:{i}") for i in range(outputs)]
             if isinstance(outputs, int)
@@ -104,7 +105,7 @@ class Graph:
         self.outputs = [new if value is old else value for value in self.outputs]
 
     def rebuild(self, nodes: Iterable[Node]) -> None:
-        """Make `nodes` the graph's nodes, in that order, and link them anew."""
+        """Makes `nodes` the graph's nodes, in that order, and rebuilds all links."""
         for node in self.nodes:
             unlink(node)
         self.nodes = list(nodes)
@@ -114,7 +115,8 @@ class Graph:
             link(node)
 
     def dissolve(self) -> None:
-        """Cut all links between nodes and values: what only the graph held, such as unpacked weights, is freed."""
+        """Removes all links between nodes and values, so that what only the graph held, such as unpacked weights, is
+        freed."""
         for node in self.nodes:
             for value in (*node.inputs, *node.outputs):
                 if value is not None:

@@ -1,7 +1,7 @@
-"""Constants that lie in the model's file instead of memory: read page by page when they are used, dropped again at will.
+"""Constants that are mapped from the model's file: read page by page on use, and released again.
 
-Only compiling reads them. What a plan needs while it runs is copied (`resident`), so that nothing that happens to the
-file can reach a run.
+Only compiling reads them. Constants that a run needs are copied (`resident`), so that a change of the file cannot
+affect a run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class _File(NamedTuple):
-    """An open file that is mapped, what it is called in messages, its size in bytes and when it was last written."""
+    """A mapped file: its descriptor, its title in messages, and its size in bytes and modification time in ns."""
 
     handle: int
     title: str
@@ -28,7 +28,7 @@ class _File(NamedTuple):
 
 
 _COPIED = 1 << 20
-"""Elements that `resident` copies between droppings of pages."""
+"""Elements that `resident` copies before it releases their pages."""
 
 _lock = forking.lock()
 _maps: weakref.WeakValueDictionary[tuple[Any, ...], mmap.mmap] = weakref.WeakValueDictionary()
@@ -66,7 +66,8 @@ def verify_files(arrays: list[Array]) -> None:
 
 
 def resident(array: Array) -> Array:
-    """`array`, contiguous and aligned, in memory: a copy if it lies in a file, whose pages are dropped as it is made."""
+    """`array`, contiguous and aligned, in memory: a copy if it lies in a file, whose pages are dropped as it is
+    made."""
     if _mapping(array) is not None:
         if not array.flags.c_contiguous:
             return np.array(array, order="C")

@@ -11,9 +11,9 @@ from treadle.graph.value import Value
 class Node:
     """One operation: `op` (a name in `ops.table`), its operands, results and attributes.
 
-    An absent optional operand is None. `name` is the node's name in the user's model; fused nodes
-    join names with `+`. `max_workers` caps the workers that share its work (0: no cap); what replaces or fuses nodes
-    takes over the smallest of their caps, and their `origins`. Change operands through Graph or Patch only: they keep `Value.users` right.
+    An absent optional operand is None. `name` is the node's name in the user's model; fused nodes join names with `+`.
+    `max_workers` caps the workers that share its work (0: no cap); what replaces or fuses nodes takes over the smallest
+    of their caps, and their `origins`. Change operands through Graph or Patch only: they keep `Value.users` right.
     """
 
     __slots__ = ("_origins", "attrs", "inputs", "max_workers", "name", "op", "outputs")
@@ -31,11 +31,12 @@ class Node:
 
     @property
     def origins(self) -> dict[str, int]:
-        """The nodes of the model whose work it does, by name, and the cap of each: itself, if it stands for no others."""
+        """The nodes of the model whose work this node does, by name, with the cap of each; only itself unless it
+        replaces others."""
         return {self.name: self.max_workers} if self._origins is None else self._origins
 
     def take_over(self, nodes: Iterable[Node]) -> None:
-        """Stand for `nodes`, with the smallest of their caps."""
+        """Replaces `nodes` in reports and limits: takes their origins and the smallest of their caps."""
         origins: dict[str, int] = {}
         for node in nodes:
             for name, cap in node.origins.items():
@@ -45,7 +46,7 @@ class Node:
 
     @property
     def place(self) -> str:
-        """How messages call the node."""
+        """The description of the node in messages."""
         return f"node {self.name!r} ({self.op})"
 
     @property

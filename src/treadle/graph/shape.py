@@ -58,7 +58,7 @@ def broadcast(*shapes: StaticShape) -> StaticShape:
                 continue
             if result[axis] != 1:
                 texts = " and ".join(str(list(s)) for s in shapes)
-                raise ShapeError(f"shapes {texts} do not broadcast: {result[axis]} meets {dim} on axis {axis}")
+                raise ShapeError(f"shapes {texts} do not broadcast: {result[axis]} and {dim} on axis {axis}")
             result[axis] = dim
     return tuple(result)
 

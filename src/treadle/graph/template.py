@@ -16,9 +16,9 @@ Form = tuple[DType, StaticShape]
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A model that becomes a Graph for each combination of input forms it meets.
+    """A model that becomes a Graph for each combination of input dtypes and shapes.
 
-    `inputs` and `outputs` say what is known beforehand: their names, and a dtype and a shape or None. `build` gives
+    `inputs` and `outputs` hold what is known beforehand: names, and a dtype and a shape or None. `build` gives
     the Graph for one form an input, with inputs and outputs of these names in this order; it raises ModelError or
     ShapeError, listing what does not fit.
     """

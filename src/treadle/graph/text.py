@@ -35,10 +35,10 @@ from treadle.graph.value import Value
 Array = np.ndarray[Any, Any]
 
 _INLINE = 16
-"""Constants of at most so many elements are written out."""
+"""The largest number of elements of a constant that is written out."""
 
 BARE = re.compile(r"[A-Za-z0-9_./$-]+")
-"""Names that stand without quotes."""
+"""Names that need no quotes."""
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -58,7 +58,7 @@ def _name(name: str) -> str:
 
 
 def _word(name: str) -> str:
-    """A name where it stands alone, without % or @: quoted unless it can be nothing but a word."""
+    """A name without a leading % or @: quoted unless it reads as a word."""
     return name if IDENTIFIER.fullmatch(name) and name not in ("inf", "nan") else json.dumps(name)
 
 

@@ -1,4 +1,4 @@
-"""The words of graphs' text form, read one after another."""
+"""Tokens of the text form of graphs, and a cursor over them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word, number, name or mark, and the line that it stands in."""
+    """A word, number, name or mark, with its line number."""
 
     kind: str
     text: str
@@ -55,7 +55,7 @@ def tokens(text: str) -> list[Token]:
 
 
 class Cursor:
-    """A place among tokens. What does not find there what it wants raises GraphError, naming the line."""
+    """A position among tokens. Its methods raise GraphError, naming the line, for an unexpected token."""
 
     def __init__(self, text: str) -> None:
         self._tokens = tokens(text)
@@ -67,11 +67,11 @@ class Cursor:
         return self._tokens[self.at]
 
     def fail(self, message: str) -> NoReturn:
-        """Complain about the next token."""
+        """Raises GraphError at the next token."""
         raise GraphError(f"line {self.token.line}: {message}")
 
     def refuse(self, message: str) -> NoReturn:
-        """Complain about the token just taken."""
+        """Raises GraphError at the token just taken."""
         self.at -= 1
         self.fail(message)
 
@@ -107,7 +107,7 @@ class Cursor:
 
 
 def number(text: str) -> int | float:
-    """What a token of that kind stands for."""
+    """Returns the value of a number token."""
     return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
 
 

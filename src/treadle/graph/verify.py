@@ -61,8 +61,8 @@ def _order_faults(graph: Graph) -> Iterator[str]:
     for node in graph.nodes:
         for index, value in enumerate(node.inputs):
             if value is not None and not value.is_constant and value not in defined:
-                late = value in made_somewhere
-                yield f"{node.place} reads %{value.name} (operand {index}){' before it is made' if late else ', which nothing makes'}"
+                fault = " before it is made" if value in made_somewhere else ", which nothing makes"
+                yield f"{node.place} reads %{value.name} (operand {index}){fault}"
         for value in node.outputs:
             yield from _result_faults(node, value, made_before=value in defined)
             defined.add(value)
@@ -92,7 +92,10 @@ def _use_faults(graph: Graph) -> Iterator[str]:
         listed = Counter(value.users)
         for node in counts.keys() | listed.keys():
             if counts[node] != listed[node]:
-                yield f"%{value.name} lists {node.place} {listed[node]} times as its user, which reads it {counts[node]} times"
+                yield (
+                    f"%{value.name} lists {node.place} {listed[node]} times as its user, "
+                    f"which reads it {counts[node]} times"
+                )
 
 
 def _name_faults(graph: Graph) -> Iterator[str]:

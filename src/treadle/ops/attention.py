@@ -24,8 +24,8 @@ def scores_shape(q: StaticShape, k: StaticShape) -> StaticShape:
 
 
 def infer_attention(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """inputs: q, k, v, operands of the epilogue. attrs, all optional: q_perm, k_perm, v_perm, out_perm, epilogue, sums (the
-    dtype of scores and result, where not that of q), safe (as softmax has it)."""
+    """inputs: q, k, v, operands of the epilogue. attrs, all optional: q_perm, k_perm, v_perm, out_perm, epilogue, sums
+    (the dtype of scores and result, where not that of q), safe (as softmax has it)."""
     infos = [operand(inputs, number, name) for number, name in enumerate("qkv")]
     dtype = same_dtype(*zip("qkv", infos, strict=True))
     need_float(infos[0], "q")

@@ -31,11 +31,10 @@ from treadle.ops.window import Window
 def infer_conv(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """x [N, C, *S], w [M, C / groups, *K], bias [M] or absent -> [N, M, *out].
 
-    attrs: strides, pads (begins, then ends), dilations, groups; optional epilogue, whose operands start at 3, and exact: factors
-    are integers whose sums are exact, which kernels keep so.
-    A bf16 x and f32 weights give f32: the weights are rounded to bf16 before they are multiplied. x and w of 8 bits, u8
-    or i8 each, give i32: exact sums, modulo 2 ** 32, of w and x less the attribute `zero` (absent: 0), which is what
-    padding holds.
+    attrs: strides, pads (begins, then ends), dilations, groups; optional epilogue, whose operands start at 3, and
+    exact: factors are integers whose sums are exact, which kernels keep so. A bf16 x and f32 weights give f32: the
+    weights are rounded to bf16 before they are multiplied. x and w of 8 bits, u8 or i8 each, give i32: exact sums,
+    modulo 2 ** 32, of w and x less the attribute `zero` (absent: 0), which is what padding holds.
     """
     x, w, bias = operand(inputs, 0, "x"), operand(inputs, 1, "w"), optional(inputs, 2)
     dtype = product_dtype(("x", x), ("w", w), ("bias", bias))

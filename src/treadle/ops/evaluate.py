@@ -28,7 +28,10 @@ _RESULT_DTYPES: dict[str, Callable[[Attrs, list[DType]], list[DType]]] = {
 
 
 def definition(node: Node) -> OpDef:
-    """The core op of `node`. Raises GraphError if there is none, or if the node has an impossible number of operands."""
+    """The core op of `node`.
+
+    Raises GraphError if there is none, or if the node has an impossible number of operands.
+    """
     found = OPS.get(node.op)
     if found is None:
         raise GraphError(f"node {node.name!r}: no core op is called {node.op!r}")

@@ -35,7 +35,7 @@ def infer_tile(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
 
 
 def _tiled(shape: StaticShape, repeats: StaticShape) -> StaticShape:
-    """`shape`, each axis so many times. Raises ShapeError unless there is a number, 0 or more, for each axis."""
+    """`shape` with each axis repeated. Raises ShapeError unless there is a number, 0 or more, for each axis."""
     if len(repeats) != len(shape):
         raise ShapeError(f"repeats must have one number for each of the {len(shape)} axes of x {text(shape)}, "
                          f"got {list(repeats)}")  # fmt: skip

@@ -24,9 +24,11 @@ from treadle.ops.reduce import evaluate_reduce, reduced_axes, reduced_shape
 
 
 def infer_gather_reduce(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
-    """x [rows, ...], indices, weights of the rows picked (or none): reduce(x[indices] * weights) over axes of `indices`.
+    """x [rows, ...], indices, weights of the rows picked (or none): reduce(x[indices] * weights) over axes of
+    `indices`.
 
-    attrs: how (reduce_sum, reduce_mean, ...), axes, keepdims. `weights` has the shape of `indices`, axes of size 1 may follow.
+    attrs: how (reduce_sum, reduce_mean, ...), axes, keepdims. `weights` has the shape of `indices`, axes of size 1 may
+    follow.
     """
     x, indices = operand(inputs, 0, "x"), operand(inputs, 1, "indices")
     need_integer(indices, "indices")

@@ -46,7 +46,8 @@ def infer_pad(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> li
 def padded(shape: StaticShape, widths: Sequence[tuple[int, int]], mode: str) -> StaticShape:
     """The shape of a tensor of `shape` with these pads.
 
-    Raises ShapeError where they take away more than there is, or copy from where nothing is; LimitError for too many elements.
+    Raises ShapeError where they take away more than there is, or copy from where nothing is; LimitError for too many
+    elements.
     """
     sizes = tuple(dim + begin + end for dim, (begin, end) in zip(shape, widths, strict=True))
     for axis, (dim, size, (begin, end)) in enumerate(zip(shape, sizes, widths, strict=True)):
@@ -59,7 +60,8 @@ def padded(shape: StaticShape, widths: Sequence[tuple[int, int]], mode: str) -> 
 
 
 def pad(x: Array, widths: Sequence[tuple[int, int]], mode: str, fill: Any) -> Array:
-    """`x` with these pads, which may take away more at one end than `x` has, and so a part of what they add at the other.
+    """`x` with these pads, which may take away more at one end than `x` has, and so a part of what they add at the
+    other.
 
     Raises as padded() does.
     """

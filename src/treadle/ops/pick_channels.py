@@ -1,4 +1,4 @@
-"""pick_channels: a tensor made of channels of others, as shuffles, slices and concatenations of channels make one."""
+"""pick_channels: a tensor assembled from channels of others, as channel shuffles, slices and concatenations do."""
 
 from collections.abc import Sequence
 

@@ -33,7 +33,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": lambda x: np.maximum(x, 0),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-"""What an rnn may apply to its sums."""
+"""Activations of an rnn."""
 
 _sigmoid = ACTIVATIONS["sigmoid"]
 

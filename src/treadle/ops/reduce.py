@@ -1,7 +1,7 @@
 """reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod.
 
-With a head, a scalar program, its result for the operands is reduced, which broadcast together. Over no elements they
-give 0, NaN, the least value, the greatest value and 1.
+With a head (a scalar program over operands that broadcast together) the result of the head is reduced. Over no
+elements they give 0, NaN, the least value, the greatest value and 1.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ def infer_reduce(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) ->
 
 
 def _headed(head: Expr, inputs: Sequence[Info | None]) -> Info:
-    """What `head` makes of the inputs."""
+    """The result of `head` on the inputs."""
     (found,) = infer_elementwise({"expr": head}, inputs, 1)
     return found
 

@@ -18,7 +18,7 @@ ASPECTS = ("stretch", "not_larger", "not_smaller")
 
 @dataclass(frozen=True, slots=True)
 class Resizing:
-    """What a resize comes to: for each axis of x its new size, its factor, and its part of `roi`."""
+    """The resolved operands of a resize: for each axis of x its new size, its scale and its part of `roi`."""
 
     sizes: StaticShape
     scales: tuple[float, ...]

@@ -15,7 +15,7 @@ _MAX_RANGE = 1 << 40
 
 
 def _bounds(attrs: Attrs, rank: int) -> tuple[int, int]:
-    """The axes [start, end) that `shape` tells of; numbers outside the rank are moved to its ends."""
+    """The axes [start, end) of `shape`, clamped to the rank."""
     start, end = attrs.get("start") or 0, attrs.get("end")
     end = rank if end is None else end
     start, end = (min(max(axis + rank if axis < 0 else axis, 0), rank) for axis in (start, end))

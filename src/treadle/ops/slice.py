@@ -25,7 +25,8 @@ def resolved(
     steps = (1,) * len(starts) if steps is None else tuple(steps)
     if not len(starts) == len(ends) == len(axes) == len(steps):
         raise ShapeError(
-            f"starts, ends, axes and steps must be equally long, got {len(starts)}, {len(ends)}, {len(axes)}, {len(steps)}"
+            "starts, ends, axes and steps must be equally long, "
+            f"got {len(starts)}, {len(ends)}, {len(axes)}, {len(steps)}"
         )
     found = [(0, 1, dim) for dim in shape]
     seen: set[int] = set()

@@ -1,4 +1,4 @@
-"""split: a tensor cut into pieces along an axis."""
+"""split: pieces of a tensor along an axis."""
 
 from collections.abc import Sequence
 

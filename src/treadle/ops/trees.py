@@ -1,4 +1,4 @@
-"""trees: the sum of what many decision trees say of each row."""
+"""trees: the sum of the outputs of many decision trees for each row."""
 
 from collections.abc import Sequence
 
@@ -16,11 +16,11 @@ TABLES = ("nodes", "thresholds", "firsts", "ids", "weights", "roots")
 def infer_trees(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> list[Info]:
     """x [rows, features] in f32 or f64, then constants:
 
-    - nodes i32[n, 3]: 2 * feature + (1 if NaN is at most any threshold, else 0), and the nodes that follow if x is at most
-      the threshold and if it is not; a leaf follows itself;
+    - nodes i32[n, 3]: 2 * feature + (1 if NaN is at most any threshold, else 0), and the nodes that follow if x is at
+      most the threshold and if it is not; a leaf follows itself;
     - thresholds [n], in the dtype of x;
-    - firsts i32[n + 1], ids i32[w], weights [w]: a row that ends in leaf i gets weights[j] added to its result ids[j], for j
-      from firsts[i] to firsts[i + 1] - 1;
+    - firsts i32[n + 1], ids i32[w], weights [w]: a row that ends in leaf i gets weights[j] added to its result ids[j],
+      for j from firsts[i] to firsts[i + 1] - 1;
     - roots i32[trees, 2]: where each tree begins, and how many steps lead to its deepest leaf.
 
     attrs: targets, the number of results a row. The result is [rows, targets] in the dtype of the weights; weights are

@@ -67,7 +67,7 @@ class Window:
         return product(*(range(size) for size in self.kernel))
 
     def seen(self, tap: tuple[int, ...], output: StaticShape) -> tuple[slice, ...]:
-        """Which elements of the padded input [N, C, *S] `tap` meets, as one slice an axis."""
+        """The elements of the padded input [N, C, *S] that `tap` reads, as one slice an axis."""
         spatial = (
             slice(tap[axis] * self.dilations[axis], tap[axis] * self.dilations[axis] + (count - 1) * stride + 1, stride)
             for axis, (count, stride) in enumerate(zip(output, self.strides, strict=True))

@@ -1,4 +1,4 @@
-"""What every pass is: a named rewriting of a graph, told the target and how far it may go."""
+"""The interface of passes: a named rewrite of a graph, with the target and limits as its context."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class PassContext:
     """What a pass may look at besides the graph. `math` is `exact` where results may not be reassociated, `precision`
-    is `bf16` where f32 factors may be rounded to it. `streamed_weights`: whether no cache holds the model's weights from
-    one run to the next; None: the graph's constants decide."""
+    is `bf16` where f32 factors may be rounded to it. `streamed_weights`: whether no cache holds the model's weights
+    from one run to the next; None: the graph's constants decide."""
 
     target: Target
     math: Math = "fast"

@@ -90,7 +90,7 @@ class _Chooser:
         return need == "blocked" or (need == "either" and value in self.blocked)
 
     def _keeps_plain(self, node: Node, layout: Blocked) -> bool:
-        """Whether the convolution should read a row-major input: it can, and no blocked one is there for the taking."""
+        """Whether the convolution should read a row-major input: it can, and the input is not blocked already."""
         x = node.operand(0)
         return reads_plain(node, layout) and (x not in self.blocked or (x in self.plain and self.plain[x] is x))
 
@@ -172,7 +172,8 @@ def _can_follow(node: Node, block: int) -> bool:
 
 
 def operand_need(value: Value, out: Value, block: int) -> str | None:
-    """In which layout a blocked elementwise loop reads an operand: `blocked`, `plain`, or `either`; None: in no way."""
+    """The layout in which a blocked elementwise loop reads an operand: `blocked`, `plain` or `either`; None if it
+    cannot."""
     shape, rank = value.static_shape, len(out.static_shape)
     aligned = (1,) * (rank - len(shape)) + shape
     if aligned[1] == 1 and out.static_shape[1] != 1:
@@ -185,7 +186,8 @@ def operand_need(value: Value, out: Value, block: int) -> str | None:
 
 
 def _alike(value: Value, other: Value) -> bool:
-    """Whether blocks of both values have as many channels: bf16 and quantized numbers are blocked as f32 is."""
+    """Whether blocks of both values have the same number of channels: bf16 and quantized values are blocked like
+    f32."""
     return value.dtype == other.dtype or {value.dtype, other.dtype} <= set(_BLOCKED_AS_F32)
 
 

@@ -29,8 +29,8 @@ _WORTH_ROUNDING = 64
 class ChoosePrecision:
     """%c = conv(%x, %w); %y = conv(%c, %v)  ->  %c: bf16 = conv(%x, %w) epilogue cast; %y = conv(%c, %v)
 
-    Only under precision="bf16", on CPUs with an instruction for it. Every value that such a product reads is rounded
-    to bf16 when it is stored; sums, epilogues, softmax and normalisation stay in f32. Between convolutions everything is
+    Only under precision="bf16", on CPUs with an instruction for it. Every value that such a product reads is rounded to
+    bf16 when it is stored; sums, epilogues, softmax and normalisation stay in f32. Between convolutions everything is
     stored as bf16; elsewhere only what nothing but products reads, and other values get a rounded copy. Graph inputs
     and outputs are as declared.
     """
@@ -135,7 +135,8 @@ def _stored_alike(node: Node) -> set[Value]:
 
 
 def multiplies(node: Node, target: Target, *, blocked: bool) -> bool:
-    """Whether a kernel of `node` multiplies pairs of bf16 once its first operand, which may be `blocked`, is stored so."""
+    """Whether a kernel of `node` multiplies pairs of bf16 once its first operand, which may be `blocked`, is stored
+    so."""
     if node.op == "matmul":
         return pairs_of(node) is not None
     if node.op != "conv" or blocked_output(node, target) is None:

@@ -1,4 +1,4 @@
-"""Evaluates what is known before the graph runs.
+"""Evaluates nodes whose operands are constant.
 
 Shapes and constants are found in one walk, because each needs the other: a reshape's target is the
 result of shape arithmetic, whose operands are the shapes of values computed earlier.
@@ -59,7 +59,7 @@ class FoldConstants:
 
 
 class _Budget:
-    """What folding may still spend."""
+    """The remaining time and bytes for folding."""
 
     def __init__(self, graph: Graph, limits: Limits) -> None:
         self.limits = limits

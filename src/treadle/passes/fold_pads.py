@@ -10,7 +10,8 @@ from treadle.passes.match import Edit, Rules, number, produced_by, sweep
 
 
 class FoldPads:
-    """%p = pad(%x, [0, 0, 1, 1, 0, 0, 1, 1]); %y = conv(%p, %w) pads=(0, 0, 0, 0)  ->  %y = conv(%x, %w) pads=(1, 1, 1, 1)"""
+    """%p = pad(%x, [0, 0, 1, 1, 0, 0, 1, 1]); %y = conv(%p, %w) pads=(0, 0, 0, 0)  ->  %y = conv(%x, %w) pads=(1, 1, 1,
+    1)"""
 
     name = "fold_pads"
 

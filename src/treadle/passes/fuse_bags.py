@@ -1,4 +1,4 @@
-"""Lets a reduction of rows that a gather picks read them where they are."""
+"""Fuses a gather of rows and the reduction of each bag of them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from treadle.passes.match import Edit, Rules, join_names, produced_by, sweep
 
 
 class FuseBags:
-    """%r = gather(%x, %i) axis=0; %y = reduce_sum(%r) axes=(1,)  ->  %y = gather_reduce(%x, %i) how=reduce_sum axes=(1,)
+    """%r = gather(%x, %i) axis=0; %y = reduce_sum(%r) axes=(1,)  ->  %y = gather_reduce(%x, %i) how=reduce_sum
+    axes=(1,)
 
-    Any reduction, over neighbouring axes of the indices, of which nothing else reads the rows. They may be multiplied by
-    weights before, one a row: %p = mul(%r, %w), which become a third operand; and what is reduced may be a reshape of
-    either, that has whole rows. Bits stay as they are.
+    Any reduction, over neighbouring axes of the indices, of which nothing else reads the rows. They may be multiplied
+    by weights before, one a row: %p = mul(%r, %w), which become a third operand; and what is reduced may be a reshape
+    of either, that has whole rows. Bits stay as they are.
     """
 
     name = "fuse_bags"

@@ -75,7 +75,8 @@ def _can_have_epilogue(node: Node) -> bool:
 
 
 def _sums_bytes(node: Node) -> bool:
-    """Whether `node` multiplies numbers of 8 bits: its epilogue may be of integers, and may give others than it is given."""
+    """Whether `node` multiplies numbers of 8 bits: its epilogue may be of integers, and may give others than it is
+    given."""
     return node.operand(0).dtype in BYTES
 
 
@@ -139,7 +140,8 @@ def _region(
 
 
 def _sources(producer: Node, region: Sequence[Node], limits: Limits) -> list[Node]:
-    """What dequantizes operands of `region`, so that an epilogue of bytes reads these as bytes, a quarter of the memory."""
+    """What dequantizes operands of `region`, so that an epilogue of bytes reads these as bytes, a quarter of the
+    memory."""
     if not _sums_bytes(producer):
         return []
     found: list[Node] = []
@@ -153,7 +155,8 @@ def _sources(producer: Node, region: Sequence[Node], limits: Limits) -> list[Nod
 
 
 def _dequantization(value: Value) -> list[Node]:
-    """The nodes, in order, that make `value` of bytes by a cast and constants of one element; none if it is not made so."""
+    """The nodes, in order, that make `value` of bytes by a cast and constants of one element; none if it is not made
+    so."""
     chain: list[Node] = []
     while value.producer is not None and value.producer.op in ("cast", "sub", "mul") and value.dtype == f32:
         chain.insert(0, value.producer)
@@ -204,7 +207,8 @@ def _broadcasts_to(value: Value, shape: tuple[int, ...]) -> bool:
 def _fuse(
     graph: Graph, producer: Node, region: Sequence[Node], sources: Sequence[Node], dependence: Dependence
 ) -> None:
-    """Move `region`, and copies of `sources`, into the epilogue of `producer`, which makes the region's last value from now on."""
+    """Move `region`, and copies of `sources`, into the epilogue of `producer`, which makes the region's last value from
+    now on."""
     start, result = producer.output, region[-1].output
     made = {node.output for node in sources}
     before = next((i for i, node in enumerate(region) if made.intersection(node.inputs)), 0)

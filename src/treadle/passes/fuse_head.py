@@ -1,4 +1,4 @@
-"""Lets a reduction compute what it reduces while it reads."""
+"""Fuses the elementwise producer of a reduction into it."""
 
 from __future__ import annotations
 

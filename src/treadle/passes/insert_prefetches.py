@@ -24,7 +24,8 @@ READERS = {
 }
 """Kernels that read their weights whole: how large these may be to be asked for, as a multiple of which cache.
 
-Convolutions wait for weights at their beginning, and the CPU itself fetches the rest. Products of few rows wait all the time.
+Convolutions wait for weights at their beginning, and the CPU itself fetches the rest. Products of few rows wait all the
+time.
 """
 
 LEAST_BYTES = 1 << 16
@@ -37,7 +38,8 @@ _MOST_LINES = 8
 """A turn of some 100 cycles can ask for so many lines without taking longer."""
 
 _BYTES_WORTH_NS = 0.85
-"""Bytes for each ns that the asking call takes, at least: asking makes it 1 % slower, and so many bytes save as much."""
+"""Bytes for each ns that the asking call takes, at least: asking makes it 1 % slower, and so many bytes save as
+much."""
 
 
 def insert_prefetches(calls: Sequence[Call], target: Target) -> None:

@@ -17,8 +17,8 @@ def make_plan(
 ) -> Plan:
     """The plan of `graph`, whose shapes and dtypes are all static. Consumes the graph.
 
-    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether no cache holds the model's
-    weights come from memory in every run; None: as those of `graph` would.
+    `provider` multiplies matrices where it can; None leaves them all to generated kernels. `streamed_weights`: whether
+    no cache holds the model's weights come from memory in every run; None: as those of `graph` would.
 
     Raises LimitError if it needs too much memory.
     """

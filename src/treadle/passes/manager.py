@@ -1,4 +1,4 @@
-"""Runs lists of passes: verifies, times and prints, so that no pass does so itself."""
+"""Runs lists of passes, and verifies, times and prints for all of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDS = 12
 
 @dataclass(slots=True)
 class PassRecord:
-    """What one pass cost in all, in seconds, how often it ran and how often it changed the graph."""
+    """Total time of one pass in seconds, its runs, and the runs that changed the graph."""
 
     name: str
     seconds: float = 0.0
@@ -45,7 +45,8 @@ class Manager:
         except GraphError as error:
             raise InternalError(
                 f"graph {graph.name!r} is invalid {moment}: {error}\n"
-                "  this is a fault of treadle; run with TREADLE_DEBUG=2 to see the graph after every pass, and report it"
+                "  this is a fault of treadle; run with TREADLE_DEBUG=2 to see the graph after every pass, and "
+                "report it"
             ) from error
 
     def run(self, graph: Graph, steps: Steps) -> bool:

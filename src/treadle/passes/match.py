@@ -1,4 +1,4 @@
-"""What rules are written with: guards on nodes and values, and the sweep that applies rules.
+"""Building blocks of rewrite rules: guards on nodes and values, and the sweep that applies rules.
 
 A rule takes a node and an Edit, tests its guards, and returns the values that replace the node's
 results, or None if a guard failed. It never touches the graph itself: new nodes go through the Edit.

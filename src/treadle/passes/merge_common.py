@@ -1,4 +1,4 @@
-"""Computes once what is written several times."""
+"""Merges equal nodes and equal constants (common subexpressions)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets channels that are moved about between blocked values stay blocked."""
+"""Keeps channels in blocked layout where they are only moved between blocked values."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ Channels = tuple[tuple[Value, int], ...]
 """For each channel of a row-major value, the blocked value and the channel of it that it equals."""
 
 _MOST_CHANNELS = 4096
-"""Values of more channels are not followed: no kernel picks so many."""
+"""The largest number of channels that is tracked, and that a kernel picks."""
 
 
 class PickChannels:
     """%p = reorder(%a: c16); %t = concat(%p, ..); %b: c16 = reorder(%t)  ->  %b: c16 = pick_channels(%a, ..)
 
-    Between the reorders may stand concat and slice along the channels and shuffles of channels (reshape, transpose, reshape), any
-    number of them: each blocked value that comes out is made of the blocked values that went in. They are of f32 or f64.
+    Between the reorders may stand concat and slice along the channels and shuffles of channels (reshape, transpose,
+    reshape), any number of them: each blocked value that comes out is made of the blocked values that went in. They are
+    of f32 or f64.
     """
 
     name = "pick_channels"
@@ -48,7 +49,7 @@ class PickChannels:
 
 
 def _picked(graph: Graph, node: Node, known: dict[Value, Channels]) -> Node | None:
-    """What is to stand for `node`, a reorder to blocks of channels that are all those of blocked values."""
+    """Returns the replacement of `node`, a reorder whose channels all come from blocked values."""
     if node.op != "reorder" or node.operand(0) not in known:
         return None
     x, layout = node.operand(0), node.output.layout
@@ -93,7 +94,7 @@ def _sliced(node: Node, known: dict[Value, Channels]) -> Channels | None:
 
 
 def _shuffled(node: Node, known: dict[Value, Channels]) -> Channels | None:
-    """The channels of reshape(transpose(reshape(%x))) where groups and the channels of each change places."""
+    """The channels of reshape(transpose(reshape(%x))) where group and channel-in-group are swapped."""
     transpose = node.operand(0).producer
     split = transpose.operand(0).producer if transpose is not None and transpose.op == "transpose" else None
     if transpose is None or split is None or split.op != "reshape" or split.operand(0) not in known:

@@ -1,4 +1,4 @@
-"""Cuts a graph where shapes depend on data, so that each part can be planned once its shapes are known."""
+"""Splits a graph where shapes depend on data, so that each part is planned when its shapes are known."""
 
 from __future__ import annotations
 

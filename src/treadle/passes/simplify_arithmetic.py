@@ -1,4 +1,4 @@
-"""Writes arithmetic with cheaper operations of the same meaning."""
+"""Replaces arithmetic by cheaper equivalent operations."""
 
 from __future__ import annotations
 

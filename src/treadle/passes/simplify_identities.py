@@ -1,4 +1,4 @@
-"""Removes nodes that hand their operand on unchanged."""
+"""Removes nodes that return their operand unchanged."""
 
 from __future__ import annotations
 

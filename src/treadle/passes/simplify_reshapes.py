@@ -1,4 +1,4 @@
-"""Brings everything that only regroups axes to one form, a reshape to a constant shape, and merges it."""
+"""Rewrites nodes that only regroup axes as reshapes to constant shapes, and merges these."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from treadle.passes.match import Edit, Rules, produced_by, sweep
 Perm = tuple[int, ...]
 
 SMALL = 8
-"""An operand that has to be transposed for a transpose to sink has so many times fewer elements than the result."""
+"""An operand is transposed for a transpose to sink only if it has at most 1 / SMALL of the elements of the result."""
 
 
 class SinkTransposes:
@@ -126,7 +126,7 @@ def inverse(perm: Perm) -> Perm:
 
 
 class _Operand:
-    """One operand as it is before the transpose: itself, or made of `value` by a reshape or transpose."""
+    """One operand before the transpose: itself, or `value` reshaped or transposed."""
 
     def __init__(self, value: Value, shape: StaticShape | None = None, *, turned: bool = False) -> None:
         self._value = value

@@ -1,4 +1,4 @@
-"""Products of 8-bit numbers for which there is no kernel become products of wider ones, as exact."""
+"""Replaces products of 8-bit numbers that have no kernel by exact products of wider numbers."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from treadle.passes.lower.matmul import quads_of
 from treadle.passes.match import Edit, Rules, sweep
 
 _EXACT = 1 << 24
-"""Sums of integers whose absolute values come to no more are exact in f32, in any order."""
+"""Largest sum of absolute values of integers that f32 adds exactly in any order."""
 
 
 class WidenBytes:
-    """%y: i32 = conv(%x: u8, %w: i8) zero=3  ->  %f = sub(cast(%x, f32), 3); %y = cast(conv(%f, cast(%w, f32)) exact, i32)
+    """%y: i32 = conv(%x: u8, %w: i8) zero=3  ->  %f = sub(cast(%x, f32), 3); %y = cast(conv(%f, cast(%w, f32)) exact,
+    i32)
 
-    Only where no kernel multiplies bytes. Convolutions whose sums do not fit f32 are summed in f64, matrix products in i32.
+    Only where no kernel multiplies bytes. Convolutions whose sums do not fit f32 are summed in f64, matrix products in
+    i32.
     """
 
     name = "widen_bytes"

@@ -105,8 +105,8 @@ def test_chunks_of_products_in_parts_ask_for_the_next_panel(blocks: int, lines: 
 @pytest.mark.parametrize(("size", "asked"), [(768, False), (2048, True)])
 def test_panels_that_a_call_packs_are_asked_for_where_the_product_leaves_the_caches(size: int, asked: bool) -> None:
     """
-    Three matrices of 16 MB do not fit 32 MB of L3: the depth is multiplied in parts, too. What lies in a cache need not be
-    asked for.
+    Three matrices of 16 MB do not fit 32 MB of L3: the depth is multiplied in parts, too. What lies in a cache need not
+    be asked for.
     """
     target = Target("avx512", "x86_64-unknown-linux-gnu", "", "", 64, 32, 1 << 15, 1 << 20, 1 << 25)
     graph = Graph()

@@ -15,7 +15,8 @@ def test_chain_is_one_loop(write, apply):
     assert apply(graph, GroupElementwise()) == ["elementwise"]
     node = graph.nodes[0]
     assert str(node.attrs["expr"]) == (
-        "(v0: f32, v1: f32) { v2: f32 = exp(v0); v3: f32 = add(v2, v1); v4: f32 = 2.0; v5: f32 = mul(v3, v4); return v5 }"
+        "(v0: f32, v1: f32) { v2: f32 = exp(v0); v3: f32 = add(v2, v1); v4: f32 = 2.0; "
+        "v5: f32 = mul(v3, v4); return v5 }"
     )
     assert node.name == "exp0+add1+mul2"
 

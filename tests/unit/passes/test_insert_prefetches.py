@@ -62,7 +62,8 @@ def asks(call: Call) -> bool:
 
 
 def test_the_call_before_asks_for_all_of_the_weights(target: Target) -> None:
-    """The shares of all channels of all blocks reach to the end of the weights, and a turn's lines to the end of its share."""
+    """The shares of all channels of all blocks reach to the end of the weights, and a turn's lines to the end of its
+    share."""
     first, second = planned(target, (256, 256, 256))
     assert [asks(first), asks(second)] == [True, False]
     share, lines = first.args[-2:]

@@ -76,7 +76,8 @@ class Moves:
 
 
 def test_units_of_a_shuffled_network_stay_blocked() -> None:
-    """Halves are set aside, joined with new channels and shuffled, again and again: each blocked result is picked at once."""
+    """Halves are set aside, joined with new channels and shuffled, again and again: each blocked result is picked at
+    once."""
     moves = Moves()
     rest, new = moves.input("a", 20), moves.input("b", 20)
     for number in range(3):

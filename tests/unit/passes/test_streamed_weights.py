@@ -29,7 +29,8 @@ def two_heads() -> Graph:
 
 
 def kernels_of(output_names: list[str], l3: int) -> set[str]:
-    """The specs of the convolutions that are compiled for `output_names`, on a machine with `l3` bytes of last cache."""
+    """The specs of the convolutions that are compiled for `output_names`, on a machine with `l3` bytes of last
+    cache."""
     options = Options(replace(detect(), l2=1 << 20, l3=l3))
     (plan,) = plans_of(compile_for(two_heads(), options, [(1, 256, 14, 14)], output_names))
     return {str(call.spec) for call in plan.calls if call.spec is not None and "conv" in call.spec.family}

@@ -1,4 +1,4 @@
-"""What rules build with: core nodes and constants of the graph that is being imported."""
+"""The builder that rules use to add core nodes and constants to the imported graph."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from treadle.ops.op import Array, Info
 
 @dataclass(frozen=True, slots=True)
 class Quantized:
-    """What DequantizeLinear read to give a value: `x`, and what is known of its scale and zero point.
+    """The operands of the DequantizeLinear that made a value: `x`, its scale and its zero point where they are known.
 
     Both have one element, or one for each place on `axis`; `zero` is of x's dtype.
     """
@@ -29,7 +29,7 @@ class Quantized:
     axis: int
 
     def same_as(self, scale: Array, zero: Array) -> bool:
-        """Whether quantizing the value with these, for all places alike, gives x again; the scale is positive."""
+        """Whether quantizing the value with this one positive scale and zero point gives `x` back."""
         if not self.scale.size == scale.size == self.zero.size == zero.size == 1 or zero.dtype != self.zero.dtype:
             return False
         return bool(0 < scale.item() == self.scale.item() and zero.item() == self.zero.item())
@@ -40,14 +40,14 @@ CallInfer = Callable[[Sequence[Info | None]], list[Info]]
 
 
 class Builder:
-    """Adds core nodes to `graph`. Each is called `name`: the ONNX node that is being translated."""
+    """Adds core nodes to `graph`, named `name` after the ONNX node that is being translated."""
 
     def __init__(self, graph: Graph, known: Known) -> None:
         self.graph = graph
         self.known = known
         self.name = ""
         self.quantized: dict[Value, Quantized] = {}
-        """Values that came from quantized numbers, and from which."""
+        """Dequantized values, with the quantized operands that they came from."""
 
     def add(self, op: str, *inputs: Value | None, **attrs: Any) -> Value:
         """The result of a new node."""

@@ -1,4 +1,4 @@
-"""How many workers may share a node, as its metadata says."""
+"""Reads the cap on the workers of a node from its metadata."""
 
 from __future__ import annotations
 

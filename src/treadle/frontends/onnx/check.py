@@ -126,7 +126,8 @@ class _Checker:
         *,
         top: bool,
     ) -> None:
-        """Check nodes that may read `outside`, their graph's own `given` names and each other, and that `outputs` exist.
+        """Check nodes that may read `outside`, their graph's own `given` names and each other, and that `outputs`
+        exist.
 
         A name may hide one of `outside`, but no other of its own graph.
         """

@@ -1,4 +1,4 @@
-"""Names in a model are text: protobuf hands those that are not UTF-8 over as bytes, which nothing else expects."""
+"""Refuses models with names that are not UTF-8: protobuf returns those as bytes, which no other code expects."""
 
 from collections.abc import Iterable, Iterator
 

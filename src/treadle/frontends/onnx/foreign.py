@@ -49,7 +49,7 @@ def add_call(
 ) -> list[Binding]:
     """The results of `proto` as a `call` node; names that it reads are looked up in `env`.
 
-    Raises Fault if a result's type cannot be told, Unsupported if the onnx package cannot run it.
+    Raises Fault if a result's type is unknown, Unsupported if the onnx package cannot run it.
     """
     reads, nodes = _recipe(proto, env)
     nested = any(True for node in nodes for _ in graphs_of(node))
@@ -124,14 +124,14 @@ def _shape_rule(node: OnnxNode, reads: Mapping[str, Value], dtypes: Mapping[str,
 
 
 def opaque_tensor(name: str, tensor: onnx.TensorProto) -> Opaque:
-    """A stored tensor whose element type treadle has not (int4, float8, complex, ...)."""
+    """A stored tensor of an element type that treadle does not have (int4, float8, complex, ...)."""
     node = helper.make_node("Constant", [], [name], name=name)
     node.attribute.append(helper.make_attribute("value", tensor))
     return Opaque(name, (node,), {}, helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
 
 
 def described(binding: Opaque) -> str:
-    """What an opaque value is, for messages."""
+    """Describes an opaque value for messages."""
     kind = binding.type.WhichOneof("value") or "value"
     return "a tensor of an element type treadle has not" if kind == "tensor_type" else with_article(kind)
 

@@ -1,4 +1,4 @@
-"""What an operator takes and gives, by its schema."""
+"""Formal operands and results of operators, as their schemas declare them."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Formal:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What an operator's schema says, in plain Python: schemas are slow to ask."""
+    """An operator's schema as plain Python data, because reading schemas is slow."""
 
     name: str
     inputs: tuple[Formal, ...]

@@ -53,7 +53,7 @@ def import_model(source: Source) -> Graph:
 
 @dataclass(slots=True)
 class _Scope:
-    """Names that nodes may read, the operator versions they are written for, and what to put before their names."""
+    """The names that nodes may read, their operator versions, and the prefix of their own names."""
 
     env: MutableMapping[str, Binding]
     versions: Mapping[str, int]
@@ -181,7 +181,7 @@ class _Importer:
     def _node(self, proto: onnx.NodeProto, name: str, scope: _Scope, exact: frozenset[str]) -> Sequence[Binding]:
         nothing: list[Binding] = [None] * len(proto.output)
         if any(scope.env.get(read) is None for read in reads(proto)):
-            return nothing  # it reads the result of a node with a fault, which is noted already
+            return nothing  # it reads the result of a faulty node, whose fault is recorded
         self._builder.name = name
         before = len(self._graph.nodes)
         try:

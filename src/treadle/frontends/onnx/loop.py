@@ -1,4 +1,4 @@
-"""Loop: treadle drives the iterations, ONNX's reference implementation runs the body.
+"""Runs ONNX Loop nodes: treadle drives the iterations, the reference implementation runs the body.
 
 The reference's own Loop joins scalar scan outputs to [n, 1], where the specification wants [n].
 """
@@ -20,7 +20,8 @@ from treadle.runtime.control import check_run
 
 
 class LoopFunction:
-    """Runs a Loop node: arrays in the order of the fragment's inputs to arrays of `dtypes`, one for each result that is read.
+    """Runs a Loop node: arrays in the order of the fragment's inputs to arrays of `dtypes`, one for each result that is
+    read.
 
     Raises Unsupported when it is made, if the onnx package cannot run the body; Fault if the body does
     not take and give what a Loop needs. Calls raise RunError if the body fails.

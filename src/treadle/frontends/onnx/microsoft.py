@@ -1,7 +1,4 @@
-"""The quantized operators of ONNX Runtime (domain com.microsoft) that treadle knows: what they take, as its schemas say.
-
-The onnx package knows nothing of them.
-"""
+"""Schemas of the quantized operators of ONNX Runtime (domain com.microsoft), which the onnx package does not have."""
 
 from collections.abc import Mapping
 
@@ -22,7 +19,8 @@ _TYPES = {
 
 
 def _formal(text: str) -> Formal:
-    """`name:variable`, a question mark behind what is optional, an asterisk behind what repeats, in any mixture of types."""
+    """`name:variable`, a question mark behind what is optional, an asterisk behind what repeats, in any mixture of
+    types."""
     name, variable = text.rstrip("?*").split(":")
     return Formal(name, variable, _TYPES[variable], text.endswith("?"), text.endswith("*"), not text.endswith("*"))
 

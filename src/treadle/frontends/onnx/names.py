@@ -1,4 +1,4 @@
-"""Names in ONNX graphs: of nodes, of what nested graphs read from outside, and the order of nodes."""
+"""Names in ONNX graphs: node names, names captured by nested graphs, and the execution order that they imply."""
 
 from collections.abc import Container, Iterator, Sequence
 
@@ -15,7 +15,7 @@ def node_name(node: onnx.NodeProto, index: int) -> str:
 
 
 def place(node: onnx.NodeProto, name: str) -> str:
-    """How messages call a node."""
+    """Describes a node for messages."""
     domain = domain_of(node.domain)
     return f"node {name!r} ({node.op_type}{f' of {domain}' if domain else ''})"
 
@@ -51,7 +51,7 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 
 def execution_order(nodes: Sequence[onnx.NodeProto], outside: Container[str]) -> list[int]:
-    """Indices of `nodes` so that each stands behind what it reads; the given order if that is one.
+    """Returns the indices of `nodes` ordered so that each follows what it reads; the given order if it is valid.
 
     Names neither in `outside` nor made by a node are passed over. Raises Cycle if there is no order.
     """

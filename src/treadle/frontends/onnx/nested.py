@@ -1,6 +1,6 @@
-"""Types of the results of nodes, told from types alone; nested graphs included.
+"""Infers the types of node results from operand types alone, in nested graphs too.
 
-ONNX's own inference is not asked: it crashes or never ends on some hostile models.
+ONNX's own inference is not used: it crashes or does not end on some hostile models.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from treadle.frontends.onnx.result_types import RULES, tensor
 from treadle.frontends.onnx.types import NUMBERS, SCHEMA_NAMES
 
 Types = dict[str, onnx.TypeProto]
-"""Name of a value -> its type. Shapes in it mean nothing."""
+"""Name of a value -> its type. The shapes in these types are not used."""
 
 _FIXED = {text: NUMBERS[dtype] for dtype, text in SCHEMA_NAMES.items()}
 _TYPE_ATTRIBUTES = ("to", "dtype", "output_dtype")
@@ -25,7 +25,7 @@ _CONSTANTS = {
 
 
 def is_stated(kind: onnx.TypeProto | None) -> bool:
-    """Whether `kind` is a type at all, with an element type if it is a tensor's."""
+    """Whether `kind` is a complete type: a tensor type needs an element type."""
     if kind is None or kind.WhichOneof("value") is None:
         return False
     return not kind.HasField("tensor_type") or kind.tensor_type.elem_type != TensorProto.UNDEFINED

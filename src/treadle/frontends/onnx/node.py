@@ -1,4 +1,4 @@
-"""An ONNX node as rules see it: operands that are Values, attributes with types."""
+"""The view of an ONNX node that rules get: operands as Values, typed attributes."""
 
 from collections.abc import Sequence
 
@@ -22,9 +22,9 @@ _NO_FILES = External(None)
 class OnnxNode:
     """One node. Operands and results count as the ONNX documentation numbers them.
 
-    `version` is that of the node's domain. `outputs` are the names of its results without omitted
-    ones at the end; an omitted one before the end is an empty string. Attributes are of their operators' types: a model
-    where one is not was refused before (`check`), so reading one raises no error but what is said below.
+    `version` is that of the node's domain. `outputs` are the names of its results without omitted ones at the end; an
+    omitted one before the end is an empty string. `check` has refused models whose attributes do not have the types of
+    the schema, so reading one raises only the errors named below.
     """
 
     def __init__(

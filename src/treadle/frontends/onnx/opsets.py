@@ -37,7 +37,7 @@ def versions(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
     """Domain -> version of a model's or function's imports.
 
     Raises Fault for a domain that is imported twice, Unsupported for a version that is not known.
-    Domains nobody knows stay: nodes that use them are faults of their own.
+    Unknown domains are kept; each node that uses one is a fault.
     """
     found: dict[str, int] = {}
     for entry in imports:

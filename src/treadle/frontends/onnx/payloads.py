@@ -1,7 +1,7 @@
-"""The weights of a model, told apart from the rest of its bytes without parsing or copying them.
+"""Splits a serialised model into the message to parse and the raw data of its weights, without copying them.
 
-Protobuf copies what it parses. So the message is cut up first: the raw data of large initialisers stay where they are,
-and what is parsed is the model without them. Source: protobuf.dev/programming-guides/encoding; onnx.proto.
+Protobuf copies what it parses. So the raw data of large initialisers stay in place, and the model is parsed without
+them. Source: protobuf.dev/programming-guides/encoding; onnx.proto.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
 _MAX_VARINT = 10
 
 
-class _Malformed(Exception):  # noqa: N818 - a finding, not an error: the parser words it
+class _Malformed(Exception):  # noqa: N818 - not an error: the parser reports malformed bytes
     """The bytes are not what protobuf writes."""
 
 
 @dataclass(slots=True)
 class Parts:
-    """A model in two parts: `message`, the bytes to parse, and for each initialiser its raw data if they were left out."""
+    """A model in two parts: `message`, the bytes to parse, and for each initialiser its raw data if they were left
+    out."""
 
     message: bytes | memoryview
     payloads: list[memoryview | None] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""Reading models: the only file of the front end that opens files.
+"""Reads models; the only module of this front end that opens files.
 
-What a model names is opened by `External.read` alone, which keeps to the model's folder.
+`External.read` opens the files that a model names, inside the model's folder only.
 """
 
 import os

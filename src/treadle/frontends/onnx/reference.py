@@ -109,7 +109,7 @@ def _foreign(
 
 
 def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:
-    """Whether an implementation does work for its attributes when it is made: a hostile model could stop `load`."""
+    """Whether constructing an implementation computes from attributes: a hostile model could then block `load`."""
     return any(
         node.op_type == "TfIdfVectorizer" or any(_is_slow_to_make(graph.node) for graph in graphs_of(node))
         for node in nodes
@@ -117,7 +117,7 @@ def _is_slow_to_make(nodes: Iterable[onnx.NodeProto]) -> bool:
 
 
 def evaluator(model: onnx.ModelProto) -> ReferenceEvaluator:
-    """What runs `model`. Imported here: few models need it, and it takes 12 MB."""
+    """Returns the evaluator of `model`. Imported late: few models need it, and it takes 12 MB."""
     from onnx.reference import ReferenceEvaluator
 
     return ReferenceEvaluator(model)
@@ -130,5 +130,5 @@ def tensor_of(found: Any, dtype: DType) -> Array:
 
 
 def first_line(error: Exception) -> str:
-    """What `error` says, without the rest of a long explanation."""
+    """Returns the first line of the message of `error`."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -9,7 +9,7 @@ from treadle.frontends.onnx.types import element_type
 
 Kinds = Sequence[onnx.TypeProto | None]
 TypeRule = Callable[[onnx.NodeProto, Mapping[str, onnx.TypeProto]], Kinds]
-"""(node, types of what it reads) -> types of its results, None for what cannot be told."""
+"""(node, types of its operands) -> types of its results, None for unknown ones."""
 
 
 def tensor(number: int | None) -> onnx.TypeProto | None:

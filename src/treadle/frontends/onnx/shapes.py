@@ -1,7 +1,7 @@
 """Shapes of the results of operators that run by ONNX's reference implementation.
 
-An operator without a line here has results whose shapes are known when it has run. ONNX's own shape
-inference is not asked: it crashes or never ends on some hostile attributes.
+The result shapes of an operator without a line here are unknown until it has run. ONNX's own shape
+inference is not used: it crashes or does not end on some hostile attributes.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ def _like_first(node: OnnxNode, shapes: Sequence[StaticShape | None]) -> Shapes:
 
 
 def _first_like_first(node: OnnxNode, shapes: Sequence[StaticShape | None]) -> Shapes:
-    """The first result has the shape of operand 0; the others are not told."""
+    """The first result has the shape of operand 0; the shapes of the others are unknown."""
     return [shapes[0], *[None] * (len(node.outputs) - 1)]
 
 
@@ -61,7 +61,7 @@ def _recurrent(node: OnnxNode, shapes: Sequence[StaticShape | None]) -> Shapes:
 
 
 def _attention(node: OnnxNode, shapes: Sequence[StaticShape | None]) -> Shapes:
-    """[batch, heads, length, size] or [batch, length, heads * size]; what else it gives is not told."""
+    """[batch, heads, length, size] or [batch, length, heads * size]; the shapes of other results are unknown."""
     q, v = _need(shapes, 0, 3), _need(shapes, 2, 3)
     rest: list[StaticShape | None] = [None] * (len(node.outputs) - 1)
     if len(q) == 4 and len(v) == 4:

@@ -1,4 +1,4 @@
-"""Operand types against an operator's signature."""
+"""Checks operand types against an operator's signature."""
 
 from collections.abc import Sequence
 

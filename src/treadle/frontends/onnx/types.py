@@ -1,4 +1,4 @@
-"""ONNX types and shapes in treadle's words."""
+"""Maps ONNX types and shapes to DTypes and Shapes."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -53,7 +53,7 @@ def element_type(kind: onnx.TypeProto | None) -> int | None:
 
 
 def need_tensor_type(kind: onnx.TypeProto) -> DType:
-    """The dtype of a graph input's or output's type. Raises Fault if it is no tensor of a dtype treadle has."""
+    """Returns the dtype of a graph input or output. Raises Fault unless it is a tensor of a supported dtype."""
     variant = kind.WhichOneof("value")
     if variant is None:
         raise Fault("its type is not stated")

@@ -16,7 +16,10 @@ CONDITIONS = {
     "two": ("two = Constant <value_int = 2> () c = Equal (n, two)", lambda n: n == 2),
     "at_least_two": ("two = Constant <value_int = 2> () c = GreaterOrEqual (n, two)", lambda n: n >= 2),
     "some": ("c = Cast <to = 9> (n)", bool),
-    "even": ("two = Constant <value_int = 2> () r = Mod (n, two) c0 = Cast <to = 9> (r) c = Not (c0)", lambda n: n % 2 == 0),
+    "even": (
+        "two = Constant <value_int = 2> () r = Mod (n, two) c0 = Cast <to = 9> (r) c = Not (c0)",
+        lambda n: n % 2 == 0,
+    ),
     "thousands": (
         """k = Constant <value_float = 0.001> () f = Cast <to = 1> (n) g = Mul (f, k) i = Cast <to = 7> (g)
            c = Equal (i, zero_)""",
@@ -57,7 +60,8 @@ def test_axes_that_hang_on_an_open_size_are_those_of_each_run() -> None:
     """
     Two rows are summed over the rows, others over the columns.
     """
-    axes = """two = Constant <value_ints = [2]> () zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
+    axes = """two = Constant <value_ints = [2]> () zero = Constant <value_ints = [0]> ()
+              one = Constant <value_ints = [1]> ()
               c = Equal (n, two) axes = Where (c, zero, one)"""
     session = treadle.Session(content(f"{axes} y = ReduceSum <keepdims = 1> (x, axes)"))
 
@@ -73,7 +77,10 @@ def test_what_cancels_out_is_known_all_the_same() -> None:
     A branch is taken when the model is loaded if its condition is the same for all sizes.
     """
     same = "a = Sub (n, n) c = Equal (a, zero_)"
-    width = "one = Constant <value_int = 1> () three = Constant <value_int = 3> () w = Gather (sx, one) c = Equal (w, three)"
+    width = (
+        "one = Constant <value_int = 1> () three = Constant <value_int = 3> () "
+        "w = Gather (sx, one) c = Equal (w, three)"
+    )
     ratio = "two = Constant <value_int = 2> () t = Mul (n, two) q = Div (t, n) c = Equal (q, two)"
     branches = """y = If (c) <then_branch = t () => (float[p, q] u) { u = Add (x, x) },
                                else_branch = e () => (float[p, q] v) { v = Neg (x) }>"""

@@ -9,7 +9,7 @@ from treadle.graph.value import Value
 
 
 def cast(node: OnnxNode, b: Builder) -> Value | None:
-    """Cast -> cast. Texts and element types that treadle has not are left to the reference."""
+    """Cast -> cast. Strings and unsupported element types are left to the reference."""
     return _cast(node.input(0), DTYPES.get(node.integer("to", 0)), b)
 
 

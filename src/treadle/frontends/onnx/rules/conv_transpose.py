@@ -39,7 +39,7 @@ def _pads(
     dilations: tuple[int, ...],
     output_padding: tuple[int, ...],
 ) -> tuple[int, ...] | None:
-    """The pads; None if they hang on an input size that is not known, or would be negative."""
+    """Returns the pads; None if they depend on an unknown input size or would be negative."""
     rank = len(kernel)
     mode = node.choice("auto_pad", "NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     wanted = node.integers("output_shape")

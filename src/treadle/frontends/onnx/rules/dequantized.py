@@ -1,7 +1,7 @@
-"""Products of dequantized values: as quantize_static writes them in its QDQ format.
+"""Products of dequantized values, the QDQ format that quantize_static writes.
 
-(x - x_zero) x_scale and (w - w_zero) w_scale are not multiplied themselves: whole numbers are, and their exact sums are
-scaled once.
+Instead of the dequantized factors (x - x_zero) x_scale and (w - w_zero) w_scale the integers are multiplied, and their
+exact sums are scaled once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from treadle.graph.value import Value
 from treadle.ops.op import Array
 
 _QUAD = 4
-"""Kernels multiply so many neighbours along a matrix product's depth at once."""
+"""The depth that one VNNI dot product covers."""
 
 
 def conv_of_quantized(node: OnnxNode, window: Window, b: Builder) -> Value | None:

@@ -1,4 +1,4 @@
-"""Scaler, Normalizer, Imputer, Binarizer and ArrayFeatureExtractor of ai.onnx.ml: what is done to features first."""
+"""Scaler, Normalizer, Imputer, Binarizer and ArrayFeatureExtractor of ai.onnx.ml: preprocessing of features."""
 
 import numpy as np
 
@@ -49,7 +49,7 @@ def imputer(node: OnnxNode, b: Builder) -> Value | None:
 
 
 def _imputed(node: OnnxNode) -> tuple[Array, float]:
-    """What is put in, and what it is put in for. Raises Fault if neither list is given."""
+    """Returns the imputed values and the value that they replace. Raises Fault if neither list is given."""
     floats, integers = node.floats("imputed_value_floats"), node.integers("imputed_value_int64s")
     if floats is not None and len(floats):
         return floats, node.number("replaced_value_float", 0.0)

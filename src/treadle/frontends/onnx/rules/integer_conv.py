@@ -39,7 +39,7 @@ def qlinear_conv(node: OnnxNode, b: Builder) -> Value | None:
 
 
 def window_sums(node: OnnxNode, at: Places, bias: Value | None, b: Builder) -> Value | None:
-    """bias + conv(x - x_zero, w - w_zero) in i32; None where a shape that decides it is not known."""
+    """bias + conv(x - x_zero, w - w_zero) in i32; None if a shape that it depends on is unknown."""
     x, weights = node.input(at.a), node.input(at.b)
     if x.dtype not in BYTES or weights.dtype not in BYTES:
         return None
@@ -77,7 +77,8 @@ def _signed_weights(node: OnnxNode, at: Places) -> Array | None:
 
 
 def _with_zero_of_the_run(node: OnnxNode, x: Value, zero: Value, weights: Array, window: Window, b: Builder) -> Value:
-    """The sums for a zero point that only the run knows: the image is padded with it, and subtracted from sums."""
+    """Returns the sums for a zero point that is computed at run time: it pads the image and is subtracted from the
+    sums."""
     scalar = b.add("reshape", zero, b.integers([]), allowzero=False)
     rank = len(window.kernel)
     if any(window.pads):

@@ -16,7 +16,7 @@ from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 
 _EXACT_DEPTH = (1 << 24) // (255 * 255)
-"""So many products of differences of 8-bit numbers, or fewer, are summed exactly in f32."""
+"""The largest depth at which f32 sums products of differences of 8-bit numbers exactly."""
 
 
 def matmul_integer(node: OnnxNode, b: Builder) -> Value | None:
@@ -83,7 +83,7 @@ def _product_of_differences(node: OnnxNode, at: Places, zeros: list[Value | None
 def _beside(node: OnnxNode, index: int, value: Value, *, rows: bool, b: Builder) -> Value | None:
     """`value` made of operand `index` (one number, or one a row or column) so that it broadcasts to the product.
 
-    None where it cannot be told what its elements belong to.
+    None if it is unknown which axis its elements belong to.
     """
     dims = node.dims(index)
     if dims is None or None in dims:

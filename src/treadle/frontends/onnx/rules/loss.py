@@ -1,4 +1,4 @@
-"""SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss, as exports of perplexity have them."""
+"""SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss, which exported perplexity computations contain."""
 
 from treadle import dtypes
 from treadle.frontends.onnx.build import Builder
@@ -7,7 +7,8 @@ from treadle.graph.value import Value
 
 
 def softmax_cross_entropy(node: OnnxNode, b: Builder) -> list[Value] | None:
-    """The loss, and the logarithms of probabilities, taken together: probabilities of 0 would be infinities."""
+    """Returns the loss and the log-probabilities, from one log_softmax: the logarithm of a probability of 0 would be
+    infinite."""
     known = b.add("log_softmax", node.input(0), axis=1)
     loss = _loss(node, b, known)
     return None if loss is None else [loss, known][: len(node.outputs)]

@@ -14,7 +14,7 @@ def matmul(node: OnnxNode, b: Builder) -> Value:
 
 
 def gemm(node: OnnxNode, b: Builder) -> Value | None:
-    """Gemm(a, b, c) -> alpha (a b) + beta c, with a and b transposed if asked for."""
+    """Gemm(a, b, c) -> alpha (a b) + beta c, with a and b transposed where the attributes say so."""
     left, right, c = node.input(0), node.input(1), node.optional(2)
     alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     if left.dtype is None or (left.dtype.is_integer and not (alpha.is_integer() and beta.is_integer())):

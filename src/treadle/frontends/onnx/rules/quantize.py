@@ -39,7 +39,7 @@ def dequantize(node: OnnxNode, b: Builder) -> Value | None:
 
 
 def _remember(node: OnnxNode, result: Value, b: Builder) -> None:
-    """Note what `result`, a dequantized value, came from, where scale and zero point are known."""
+    """Records the quantized operands of `result`, a dequantized value, if scale and zero point are known."""
     x, scale, zero = node.input(0), node.array(1), node.array(2)
     if scale is None or (zero is None and node.optional(2) is not None) or x.dtype not in BYTES or scale.ndim > 1:
         return
@@ -79,7 +79,7 @@ def _repeated(node: OnnxNode, value: Value, dims: Dims, block: int, b: Builder) 
 
 
 def _same_again(node: OnnxNode, x: Value, to: DType, b: Builder) -> Value | None:
-    """The quantized numbers that x came from, moved as x was; None if x is anything but those."""
+    """Returns the quantized tensor that x was made from, moved like x; None if x is not exactly that."""
     scale, zero = node.array(1), node.array(2)
     if scale is None or (zero is None and node.optional(2) is not None):
         return None
@@ -97,9 +97,10 @@ def _same_again(node: OnnxNode, x: Value, to: DType, b: Builder) -> Value | None
 
 
 def dynamic_quantize(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
-    """DynamicQuantizeLinear(x) -> x in steps of 1 / 255 of its range, which holds 0, as u8; the step; what 0 became.
+    """DynamicQuantizeLinear(x) -> x quantized to u8 over its range extended to 0; the scale; the zero point.
 
-    The scale is (max(0, x) - min(0, x)) / 255, or 1 / 255 where all is 0; its zero point 0 - min(0, x) / scale, rounded.
+    The scale is (max(0, x) - min(0, x)) / 255, or 1 / 255 where all is 0; its zero point 0 - min(0, x) / scale,
+    rounded.
     """
     x = node.input(0)
     if x.dtype != dtypes.f32:
@@ -136,7 +137,8 @@ def _shifted(node: OnnxNode, op: str, number: Value, b: Builder) -> Value | None
 
 
 def _aligned(node: OnnxNode, index: int, value: Value, b: Builder) -> Value | None:
-    """Operand `index` (as `value`) so that it broadcasts along `axis`, or for each block of it; None for unknown shapes."""
+    """Operand `index` (as `value`) so that it broadcasts along `axis`, or for each block of it; None for unknown
+    shapes."""
     dims, rank = node.dims(index), node.rank()
     block = node.integer("block_size", 0)
     if block and dims is not None:

@@ -19,7 +19,7 @@ from treadle.frontends.onnx.rules.rule import Rule
 from treadle.graph.value import Value
 
 _AFTER_ROUNDING = 3
-"""Where the scale and the zero point of the result stand among the operands of an operator with one tensor."""
+"""The operand number of the result's scale in an operator with one tensor; its zero point follows."""
 
 
 def binary(op: str) -> Rule:
@@ -70,7 +70,8 @@ def average_pool(node: OnnxNode, b: Builder) -> Value:
 
 
 def concat(node: OnnxNode, b: Builder) -> Value:
-    """QLinearConcat(y_scale, y_zero, (tensor, scale, zero) ...): those of the result's scale and zero point stay as they are."""
+    """QLinearConcat(y_scale, y_zero, (tensor, scale, zero) ...): those of the result's scale and zero point stay as
+    they are."""
     parts = [_stored(node, 0, _real(node, at, b), b) for at in range(2, len(node.inputs), 3)]
     return b.add("concat", *parts, axis=node.axis(node.integer("axis", 0), 2))
 

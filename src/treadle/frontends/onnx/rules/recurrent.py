@@ -1,7 +1,6 @@
 """LSTM, GRU and RNN: one matmul for the inputs of all times, then the steps.
 
-Clipping, coupled gates and other activations are left to the reference, but not together with lengths, which it does
-not heed.
+Clipping, coupled gates and other activations are left to the reference, unless there are lengths, which it ignores.
 """
 
 from collections.abc import Sequence
@@ -41,9 +40,9 @@ def rnn(node: OnnxNode, b: Builder) -> Sequence[Value] | None:
 
 
 def _is_usual(node: OnnxNode, activations: tuple[str, ...] | None, *, plain: bool = True) -> bool:
-    """Whether the core ops can say it. `activations` are the usual ones of a direction, None: looked at elsewhere.
+    """Whether the core ops can express the node. `activations` are those of the core op; None: not checked here.
 
-    Raises Fault where neither they nor the reference can.
+    Raises Fault if neither they nor the reference can.
     """
     direction = node.choice("direction", "forward", *_REVERSE)
     given = node.texts("activations")

@@ -1,4 +1,4 @@
-"""Operators of ai.onnx.ml that treadle refuses, with what to do instead."""
+"""Operators of ai.onnx.ml that treadle refuses; the errors say what to do instead."""
 
 from typing import NoReturn
 

@@ -1,4 +1,4 @@
-"""What rules for quantized numbers share: sums of products, in i32, become numbers of another scale."""
+"""Requantization, shared by rules for quantized operators: i32 sums become 8-bit numbers of another scale."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from treadle.graph.value import Value
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The numbers of a node's operands: both factors and their zero points."""
+    """The operand numbers of both factors and of their zero points."""
 
     a: int
     a_zero: int
@@ -33,7 +33,7 @@ def wide(value: Value, b: Builder) -> Value:
 
 
 def saturated(whole: Value, b: Builder, to: DType) -> Value:
-    """f32 numbers without fractions as the integer type `to`: what does not fit becomes its limit."""
+    """Returns integral f32 numbers as the integer type `to`, saturated at its limits."""
     limits = np.iinfo(to.numpy)
     low, high = b.scalar(limits.min, dtypes.f32), b.scalar(limits.max, dtypes.f32)
     return b.add("cast", b.add("clip", whole, low, high), to=to)

@@ -1,4 +1,4 @@
-"""What a rule is."""
+"""The type of rules."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,5 +9,6 @@ from treadle.graph.value import Value
 Rule = Callable[[OnnxNode, Builder], Value | Sequence[Value] | None]
 """Builds core nodes for an ONNX node and returns its results.
 
-None: the core ops cannot say this; the reference implementation runs it. Raises Fault if the node is wrong.
+Returns None if core ops cannot express the node; the reference implementation then runs it. Raises Fault if the node
+is invalid.
 """

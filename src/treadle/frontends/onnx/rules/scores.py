@@ -1,4 +1,4 @@
-"""What the classifiers and regressors of ai.onnx.ml share: coefficients, labels, and what is done to scores last."""
+"""Coefficients, labels and final score transforms, shared by the classifiers and regressors of ai.onnx.ml."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from treadle.ops.op import Array
 
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 CORE_TRANSFORMS = TRANSFORMS[:3]
-"""Those that core ops can say."""
+"""The transforms that core ops can express."""
 
 
 def post_transform(node: OnnxNode) -> str:
@@ -27,7 +27,10 @@ def transformed(scores: Value, how: str, b: Builder) -> Value:
 
 
 def class_labels(node: OnnxNode, integers: str) -> Array:
-    """The labels of the classes: the attribute `integers` or `classlabels_strings`. Raises Fault unless one is given."""
+    """The labels of the classes: the attribute `integers` or `classlabels_strings`.
+
+    Raises Fault unless one is given.
+    """
     texts, numbers = node.texts("classlabels_strings"), node.integers(integers)
     if bool(texts) == bool(numbers):
         raise Fault(f"it needs one of the attributes {integers!r} and 'classlabels_strings'")

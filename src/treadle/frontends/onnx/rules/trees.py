@@ -65,7 +65,7 @@ def tree_classifier(node: OnnxNode, b: Builder) -> list[Value] | None:
 
 
 def _with_base(node: OnnxNode, total: Value, count: int, b: Builder) -> Value:
-    """`total` and what rows begin with. Raises Fault unless that is one number for each of `count` results."""
+    """Returns `total` plus base_values. Raises Fault unless there is one base value for each of `count` results."""
     base = node.floats("base_values")
     if base is None or not len(base):
         return total
@@ -76,7 +76,7 @@ def _with_base(node: OnnxNode, total: Value, count: int, b: Builder) -> Value:
 
 @dataclass(slots=True)
 class _Trees:
-    """What the core op `trees` takes."""
+    """The operands of the core op `trees`."""
 
     nodes: Array
     thresholds: Array
@@ -160,7 +160,7 @@ def _sized(numbers: Array, count: int, name: str) -> Array:
 
 
 def _found(index: dict[Any, int], tree: Any, number: Any) -> int:
-    """Where the node is. Raises Fault if there is none."""
+    """Returns the index of the node. Raises Fault if there is none."""
     at = index.get((int(tree), int(number)))
     if at is None:
         raise Fault(f"tree {tree} has no node {number}")

@@ -1,4 +1,4 @@
-"""Windows of convolutions and pools: strides, pads, dilations, and what auto_pad makes of them."""
+"""Windows of convolutions and pools: strides, pads, dilations, with auto_pad resolved."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,10 @@ class Window:
 
 
 def per_axis(node: OnnxNode, attribute: str, rank: int, default: int, least: int) -> tuple[int, ...]:
-    """An attribute with one number for each of `rank` axes. Raises Fault for another count or a number below `least`."""
+    """An attribute with one number for each of `rank` axes.
+
+    Raises Fault for another count or a number below `least`.
+    """
     found = node.integers(attribute)
     if found is None:
         return (default,) * rank
