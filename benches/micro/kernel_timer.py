@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from llvmlite import ir
 
 from benches.micro.calls import KERNEL, Array, aligned
 from treadle.codegen import jit
@@ -22,9 +24,10 @@ from treadle.graph.graph import Graph
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.table import LOWERINGS
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
+from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.target import Target
-from treadle.provider import FAMILY, Provider
+from treadle.provider import Provider
 from treadle.runtime import libraries
 
 _REPEAT = """
@@ -59,13 +62,40 @@ end:
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RepeatSpec(KernelSpec):
+    """The kernel that calls another one again and again. There are no parameters."""
+
+    family: ClassVar[str] = "repeat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FmaLimitSpec(KernelSpec):
+    """Parameters of a kernel that multiplies and adds on registers alone. Pointers: data."""
+
+    family: ClassVar[str] = "fma_limit"
+
+    dtype: DType
+    bf16_dot: bool
+    """bf16 dot products, summed in `dtype`."""
+    sums: int
+    """Registers that hold sums."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FmaLimitArgs(KernelArgs[T]):
+    """Arguments."""
+
+    turns: T
+
+
 class KernelTimer:
     """Compiles and times calls for one target."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self._libraries: list[jit.Library] = []
-        repeat = KernelSpec.of("repeat")
+        repeat = _RepeatSpec()
         text = _REPEAT.format(triple=target.triple, name=repeat.symbol)
         self._repeat = self._link(repeat, jit.compile_ir(text, target))
 
@@ -78,8 +108,8 @@ class KernelTimer:
         self, spec: KernelSpec, arrays: Sequence[Array], args: Sequence[int], chunks: int, scratch: int, budget: float
     ) -> float:
         """Best time of one call of all chunks, tried for `budget` seconds."""
-        if spec.family == FAMILY:
-            kernel, library = libraries.kernel(spec["provider"], spec["dtype"])
+        if isinstance(spec, LibraryGemmSpec):
+            kernel, library = libraries.kernel(spec.provider, spec.dtype)
             args = (library, *args)
         else:
             kernel = self._link(spec, jit.compile_kernel(spec, self.target))
@@ -110,7 +140,7 @@ class KernelTimer:
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
         KERNELS["fma_limit"] = _emit_fma_limit
-        spec = KernelSpec.of("fma_limit", dtype=dtype, pairs=pairs, sums=sums)
+        spec = _FmaLimitSpec(dtype=dtype, bf16_dot=pairs, sums=sums)
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         return 2.0 * (1 + pairs) * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
 
@@ -119,7 +149,7 @@ class KernelTimer:
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
         KERNELS["fma_limit"] = _emit_fma_limit
-        spec = KernelSpec.of("fma_limit", dtype=dtype, pairs=False, sums=sums)
+        spec = _FmaLimitSpec(dtype=dtype, bf16_dot=False, sums=sums)
         kernel = KERNEL(self._link(spec, jit.compile_kernel(spec, self.target)))
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         pointers, numbers = (ctypes.c_void_p * 1)(data.ctypes.data), (ctypes.c_int64 * 1)(turns)
@@ -156,14 +186,15 @@ class KernelTimer:
         return total, calls
 
 
-def _emit_fma_limit(k: Kernel, spec: KernelSpec) -> None:
-    dtype, sums = spec["dtype"], spec["sums"]
-    add = bf16_dot if spec["pairs"] else multiply_add
+def _emit_fma_limit(k: Kernel, spec: _FmaLimitSpec) -> None:
+    dtype, sums = spec.dtype, spec.sums
+    turns = k.args(_FmaLimitArgs[ir.Value], spec).turns
+    add = bf16_dot if spec.bf16_dot else multiply_add
     lanes = k.target.lanes(dtype)
     data = k.pointer(0)
     start = [load(k, data, i * lanes, dtype, lanes) for i in range(sums)]
     x, y = (load(k, data, (sums + i) * lanes, dtype, lanes) for i in range(2))
-    with loop(k, 0, k.arg(0), carry=start) as turn:
+    with loop(k, 0, turns, carry=start) as turn:
         turn.next(*(add(k, x, y, value) for value in turn.carry))
     for i, value in enumerate(turn.carry):
         store(k, value, data, i * lanes, dtype)

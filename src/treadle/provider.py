@@ -4,9 +4,6 @@ from dataclasses import dataclass
 
 from treadle.dtypes import DType
 
-FAMILY = "library_gemm"
-"""The family of specs that are not generated: the kernel is in the native core and calls the library."""
-
 
 @dataclass(frozen=True, slots=True)
 class Provider:

@@ -18,6 +18,8 @@ from treadle.errors import TreadleError
 from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.passes.specialize import copy_graph
+from treadle.plan.kernels.attention import AttentionSpec
+from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -202,7 +204,8 @@ def test_products_between_layers_are_of_bf16(name: str) -> None:
     plan = compiled(NETWORKS[name](), targets.detect(), math="exact").plan
     assert all(call.spec is not None for call in plan.calls)
     products = [call.spec for call in plan.calls if call.spec is not None and call.spec.family in ("conv", "gemm")]
-    assert sum(spec["pairs"] for spec in products) == len(products) - {"vision": 1, "text": 2}[name]
+    uses_dot = [spec.bf16_dot if isinstance(spec, GemmSpec) else spec["pairs"] for spec in products]
+    assert sum(uses_dot) == len(products) - {"vision": 1, "text": 2}[name]
 
 
 def attention(tokens: int, heads: int, depth: int, *, masked: bool) -> Graph:
@@ -243,7 +246,7 @@ def test_attention_multiplies_pairs_where_they_lie_side_by_side(
     (got,) = run(graph, targets.detect())
     assert 1e-4 < distance(got, wanted) <= 1e-2
     calls = compiled(graph, targets.detect()).plan.calls
-    assert [call.spec["pairs"] for call in calls if call.spec and call.spec.family == "attention"] == [pairs]
+    assert [call.spec.bf16_dot for call in calls if isinstance(call.spec, AttentionSpec)] == [pairs]
 
 
 @has_products

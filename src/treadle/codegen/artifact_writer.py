@@ -30,9 +30,9 @@ from treadle.codegen.artifact import (
 from treadle.codegen.cache import open_cache
 from treadle.codegen.resident_memory import release_heap
 from treadle.graph.value import Value
+from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.packed import moved
 from treadle.plan.plan import Buffer, Plan
-from treadle.provider import FAMILY
 
 Array = np.ndarray[Any, Any]
 
@@ -53,7 +53,9 @@ class ArtifactWriter:
         Does nothing for a plan that cannot become an artifact: one that calls Python functions or a provider, or whose
         constants take too large a part of the cache folder.
         """
-        if self._file is not None or any(call.spec is None or call.spec.family == FAMILY for call in plan.calls):
+        if self._file is not None or any(
+            call.spec is None or isinstance(call.spec, LibraryGemmSpec) for call in plan.calls
+        ):
             return
         moves = _moves(plan)
         offsets, total = offsets_of([one.array for one in moves])

@@ -14,9 +14,9 @@ from treadle.codegen.build import build_kernels
 from treadle.errors import InternalError, RunError
 from treadle.plan.call import Call
 from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan
 from treadle.plan.status import MESSAGES
-from treadle.provider import FAMILY
 from treadle.runtime import libraries
 from treadle.runtime.executable import Executable, Form, Layout, PythonStep, Step
 from treadle.runtime.python_calls import call_for
@@ -31,7 +31,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
     `progress(done, total)` is called while kernels are compiled.
     """
     library = build_kernels(
-        [call.spec for call in plan.calls if call.spec is not None and call.spec.family != FAMILY],
+        [call.spec for call in plan.calls if call.spec is not None and not isinstance(call.spec, LibraryGemmSpec)],
         plan.target,
         progress,
     )
@@ -80,8 +80,8 @@ def _step(plan: Plan, call: Call, addresses: Mapping[KernelSpec, int]) -> Step:
     args = list(call.packed_args)
     if call.spec is None:
         body = python_step(call)
-    elif call.spec.family == FAMILY:
-        body, library = libraries.kernel(call.spec["provider"], call.spec["dtype"])
+    elif isinstance(call.spec, LibraryGemmSpec):
+        body, library = libraries.kernel(call.spec.provider, call.spec.dtype)
         args = [library, *args]
     else:
         body = addresses[call.spec]

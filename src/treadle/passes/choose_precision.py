@@ -12,12 +12,12 @@ from treadle.graph.node import Node
 from treadle.graph.value import Value
 from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
-from treadle.passes.lower.attention_operands import can_pair
+from treadle.passes.lower.attention_operands import can_bf16_dot
 from treadle.passes.lower.base import has_streamed_weights
 from treadle.passes.lower.conv import blocked_output, prefers_winograd, takes_bf16
 from treadle.passes.lower.conv_epilogue import has_readable_epilogue
 from treadle.passes.lower.expr import is_native
-from treadle.passes.lower.matmul import pairs_of
+from treadle.passes.lower.matmul import bf16_product
 from treadle.plan.target import Target
 
 _VIEWS = ("reshape", "flatten", "squeeze", "unsqueeze", "identity")
@@ -89,7 +89,7 @@ class _Values:
     def _multiplies(self, user: Node, value: Value) -> bool:
         """Whether `user` reads `value` as the left factor of bf16 products, and not otherwise, or for attention."""
         if user.op == "attention":
-            return value in user.inputs[:3] and value not in user.inputs[3:] and can_pair(user, self.target)
+            return value in user.inputs[:3] and value not in user.inputs[3:] and can_bf16_dot(user, self.target)
         if sum(operand is value for operand in user.inputs) != 1 or user.inputs[0] is not value:
             return False
         return multiplies(user, self.target, blocked=value in self.convolved)
@@ -138,7 +138,7 @@ def multiplies(node: Node, target: Target, *, blocked: bool) -> bool:
     """Whether a kernel of `node` multiplies pairs of bf16 once its first operand, which may be `blocked`, is stored
     so."""
     if node.op == "matmul":
-        return pairs_of(node) is not None
+        return bf16_product(node) is not None
     if node.op != "conv" or blocked_output(node, target) is None:
         return False
     return takes_bf16(node, target, blocked=blocked)

@@ -13,7 +13,7 @@ from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.base import PassContext
 from treadle.passes.lower.conv import takes_bytes
-from treadle.passes.lower.matmul import quads_of
+from treadle.passes.lower.matmul import vnni_product
 from treadle.passes.match import Edit, Rules, sweep
 
 _EXACT = 1 << 24
@@ -36,7 +36,7 @@ class WidenBytes:
                 return None
             if node.op == "conv":
                 return None if takes_bytes(node, context.target) else _conv(node, edit)
-            return None if quads_of(node) is not None else _matmul(node, edit)
+            return None if vnni_product(node) is not None else _matmul(node, edit)
 
         rules: Rules = {"conv": (widened,), "matmul": (widened,), "max_pool": (_max_pool,)}
         return sweep(graph, context, rules)

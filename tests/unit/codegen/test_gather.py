@@ -8,6 +8,7 @@ from tests.kernel_runner import StatusError, lower_graph
 from tests.single_node import SingleNode
 
 from treadle.codegen import target as targets
+from treadle.plan.kernels.gather import GatherSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
 from treadle.plan.target import Target
 
@@ -56,7 +57,9 @@ def test_rows_of_a_large_table_are_asked_for_ahead(
     x = np.arange(rows * length, dtype=np.float32).reshape((rows, length) if axis == 0 else (2, rows // 2, length))
     for table in (x, x[:9, :9]):
         node = SingleNode("gather", [table, _indices(table.shape[axis], *shape)], {"axis": axis})
-        assert (lower_graph(node.graph, target)[0][0].spec["lines"] > 0) == (table is x)
+        spec = lower_graph(node.graph, target)[0][0].spec
+        assert isinstance(spec, GatherSpec)
+        assert (spec.lines > 0) == (table is x)
         node.check(target)
 
 

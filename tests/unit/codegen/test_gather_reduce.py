@@ -8,6 +8,7 @@ from tests.kernel_runner import StatusError, lower_graph
 from tests.single_node import SingleNode
 
 from treadle.codegen import target as targets
+from treadle.plan.kernels.gather_reduce import GatherReduceSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
 from treadle.plan.target import Target
 
@@ -70,18 +71,22 @@ def test_rows_of_a_large_table_are_asked_for_ahead(target: Target, length: int, 
     x, indices = _table(rows, length), _indices(rows, *shape)
     node = SingleNode("gather_reduce", [x, indices], {"how": "reduce_max", "axes": (1,), "keepdims": False})
 
-    assert lower_graph(node.graph, target)[0][0].spec["lines"] > 0
+    spec = lower_graph(node.graph, target)[0][0].spec
+    assert isinstance(spec, GatherReduceSpec)
+    assert spec.lines > 0
     node.check(target)
 
 
-def test_a_table_that_caches_hold_is_not_asked_for() -> None:
+def test_a_table_that_caches_hold_is_not_prefetched() -> None:
     """
     Rows that are near anyway are not prefetched.
     """
     attrs = {"how": "reduce_sum", "axes": (1,), "keepdims": False}
     node = SingleNode("gather_reduce", [_table(100, 64), _indices(100, 5, 7)], attrs)
 
-    assert lower_graph(node.graph, targets.detect())[0][0].spec["lines"] == 0
+    spec = lower_graph(node.graph, targets.detect())[0][0].spec
+    assert isinstance(spec, GatherReduceSpec)
+    assert spec.lines == 0
 
 
 @pytest.mark.parametrize("rows", [7, 20_000])

@@ -14,6 +14,7 @@ from treadle.dtypes import bf16, f32
 from treadle.graph.expr import Expr, Step
 from treadle.passes.lower import gemm_tiles
 from treadle.passes.lower.gemm_tiles import choose_part
+from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -48,7 +49,7 @@ def check(node: SingleNode, target: Target, tolerance: float = 5e-5) -> None:
     """One kernel multiplies in parts; it agrees with the reference, and gives the same bits in both orders of chunks."""
     small = replace(target, l2=1 << 12, l3=1 << 12)
     calls = lower_graph(node.graph, small, "exact")[0]
-    assert [call.spec["parts"] for call in calls if call.spec is not None and call.spec.family == "gemm"] == [True]
+    assert [call.spec.parts for call in calls if isinstance(call.spec, GemmSpec)] == [True]
     node.check(small, tolerance)
 
 
@@ -117,8 +118,8 @@ def test_pairs_of_bf16(target: Target) -> None:
     node = of({}, a, b, constants=(1,))
     small = replace(target, l2=1 << 12, l3=1 << 12)
     (call,) = lower_graph(node.graph, small)[0]
-    assert call.spec is not None
-    assert (call.spec["pairs"], call.spec["parts"]) == (True, True)
+    assert isinstance(call.spec, GemmSpec)
+    assert (call.spec.bf16_dot, call.spec.parts) == (True, True)
     (found,) = node.run(small)
     rounded = b.astype(bf16.numpy).astype(np.float64)
     np.testing.assert_allclose(found.astype(np.float64), a.astype(np.float64) @ rounded, rtol=0.01, atol=0.1)

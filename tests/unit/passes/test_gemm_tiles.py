@@ -7,8 +7,9 @@ import pytest
 from treadle.dtypes import f32
 from treadle.graph.graph import Graph
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, panels_ahead
+from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_tile, prefetched_panel
 from treadle.passes.lower.matmul import lower_matmul
+from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
 
 SIZES = [(1, 1, 1), (1, 1000, 2048), (7, 5, 3), (64, 384, 1536), (128, 768, 768), (128, 3072, 768), (1000, 16, 64)]
@@ -88,7 +89,7 @@ def test_blocks_share_what_is_fetched_ahead(blocks: int, lines: int) -> None:
     The blocks of a chunk ask for all of a later panel together, unless there is one, which waits for memory anyway, or
     so many that the first one's wait is nothing.
     """
-    found, later = panels_ahead(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64, parts=False)
+    found, later = prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), step_bytes=3 * 64, parts=False)
 
     assert (found, later) == (lines, 2 if lines else 0)
     assert found == 0 or found * blocks >= 4 * 3
@@ -99,7 +100,7 @@ def test_chunks_of_products_in_parts_ask_for_the_next_panel(blocks: int, lines: 
     """
     However many blocks there are: what a part of the depth takes is read soon.
     """
-    assert panels_ahead(Grid(1, blocks, 1, 1, 1, 4), 3 * 64, parts=True) == (lines, 1 if lines else 0)
+    assert prefetched_panel(Grid(1, blocks, 1, 1, 1, 4), 3 * 64, parts=True) == (lines, 1 if lines else 0)
 
 
 @pytest.mark.parametrize(("size", "asked"), [(768, False), (2048, True)])
@@ -117,6 +118,6 @@ def test_panels_that_a_call_packs_are_asked_for_where_the_product_leaves_the_cac
     packing, multiplying = lower_matmul(node, LowerContext(graph, target)) or ()
 
     assert [call.spec and call.spec.family for call in (packing, multiplying)] == ["gemm_pack", "gemm"]
-    assert multiplying.spec is not None
-    assert (multiplying.spec["ahead"] != (0, 0)) == asked
-    assert multiplying.spec["parts"] == asked
+    assert isinstance(multiplying.spec, GemmSpec)
+    assert (multiplying.spec.prefetch_lines > 0) == asked
+    assert multiplying.spec.parts == asked

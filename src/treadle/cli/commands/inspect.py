@@ -18,8 +18,8 @@ from treadle.cli.model import (
 )
 from treadle.cli.output import duration, number, print_json, shape, shorten, size, table, width
 from treadle.plan.call import Call
+from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan
-from treadle.provider import FAMILY
 
 
 @click.command()
@@ -90,7 +90,7 @@ def runs_as(call: Call) -> str:
     """The family of the generated kernel, the matmul provider, or `reference`."""
     if call.spec is None:
         return "reference"
-    return f"{call.spec['provider']} gemm" if call.spec.family == FAMILY else call.spec.family
+    return f"{call.spec.provider} gemm" if isinstance(call.spec, LibraryGemmSpec) else call.spec.family
 
 
 def print_report(report: dict[str, Any]) -> None:

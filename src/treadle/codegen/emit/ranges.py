@@ -1,4 +1,4 @@
-"""Ranges of flattened index spaces: how a chunk walks over rows without a division for each of them."""
+"""Flattened index spaces: ranges of them without a division for each row, coordinates, offsets in memory."""
 
 from __future__ import annotations
 
@@ -28,10 +28,18 @@ def segments(
 
 def coordinates(k: Kernel, index: Index, dims: Sequence[Index]) -> list[Index]:
     """The coordinates of flat `index` in an array of shape `dims` (its first dimension is not needed)."""
-    found: list[Index] = []
+    position: list[Index] = []
     for dim in reversed(dims[1:]):
-        found.append(k.rem(index, dim))
+        position.append(k.rem(index, dim))
         index = k.div(index, dim)
     if dims:
-        found.append(index)
-    return found[::-1]
+        position.append(index)
+    return position[::-1]
+
+
+def offset_at(k: Kernel, position: Sequence[Index], strides: Sequence[Index], start: Index = 0) -> Index:
+    """start + the sum of coordinate * stride over the dimensions of `position`, the first ones of `strides`."""
+    offset = start
+    for coordinate, stride in zip(position, strides, strict=False):
+        offset = k.add(offset, k.mul(coordinate, stride))
+    return offset

@@ -1,15 +1,13 @@
-"""Attention: a block of query rows meets all keys, in scratch, and never as a matrix of scores in memory.
+"""Attention: the scores of a block of queries with all keys are in scratch; the whole matrix of scores is never in memory.
 
-Everything is done on transposed matrices: the block's queries lie side by side in the lanes. So keys and
-values are read where they lie, by broadcasts; the softmax runs down columns, without a sum across lanes;
-and the scores are in the very order in which the second product reads them.
-
-Pointers: out, q, k, v, then the epilogue's operands. Args: see ARGS.
+All matrices are transposed: the queries of a block fill the lanes of vectors. So keys and values are read in place, by
+broadcasts; the softmax runs down columns, without sums across lanes; and scores are in the order in which the second
+product reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -19,7 +17,7 @@ from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.math_exp import exp
 from treadle.codegen.emit.memory import lane_mask, load, store
-from treadle.codegen.emit.ranges import coordinates
+from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.tiles import move_edge, move_tile, tile_size
 from treadle.codegen.emit.vectors import constant, like
 from treadle.codegen.kernels.fold import Fold
@@ -27,31 +25,8 @@ from treadle.codegen.kernels.gemm_block import Factors, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_panel import copy_panel
 from treadle.codegen.kernels.softmax import divisor, finite
-from treadle.dtypes import bf16
-from treadle.plan.kernel_spec import KernelSpec
-
-ARGS = (
-    "queries",
-    "keys",
-    "depth",  # of q and k
-    "width",  # of v
-    "key_blocks",
-    "large_key_blocks",  # the first ones have key_rows[0] keys, the others key_rows[-1]
-    "width_blocks",
-    "large_width_blocks",
-    "query_blocks",  # of one matrix of the batch
-    "units",  # query blocks of all matrices
-    "units_per_chunk",
-    "q_row",  # strides, in elements
-    "q_depth",
-    "k_row",
-    "k_depth",
-    "v_row",
-    "v_column",
-    "out_row",
-)
-"""The int64 arguments in order; then the stride along keys of each epilogue operand; then the sizes of the
-batch dimensions, and for q, k, v, out and each epilogue operand its strides along them."""
+from treadle.dtypes import DType, bf16
+from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +40,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Matrices:
-    """Where one matrix of the batch begins in each operand."""
+    """The addresses of one matrix of the batch in each operand."""
 
     q: ir.Value
     k: ir.Value
@@ -74,123 +49,123 @@ class Matrices:
     epilogue: list[Operand]
 
 
-def emit_attention(k: Kernel, spec: KernelSpec) -> None:
-    """out = softmax(epilogue(q @ k.T)) @ v, a unit being a block of query rows of one matrix of the batch.
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a product: heights of their register blocks, how many blocks are large, and how many there are."""
 
-    Params: dtype, pairs (q, k and v are bf16 and multiplied in pairs; dtype is f32, the depth and strides of q and k count
-    pairs, those of v elements), vectors (of a block), edge (of the last block if it is not full, else 0), ragged (its last
-    vector is not full), key_rows, width_rows (the one or two heights of register blocks), q_source (of queries:
-    see `copy_panel`), whole_tiles (queries and width are multiples of the lanes), unit_depth (of k), unit_column
-    (of v), whole_depth, whole_keys (multiples of a turn of the products), batch_rank, safe (queries whose scores are
-    all -inf get 0), epilogue, kinds (of its operands, transposed).
-    Scratch: queries [depth, lanes], scores [keys, lanes], result [width, lanes] of one block; with pairs, those of v.
-    """
+    name: str
+    heights: tuple[int, ...]
+    large: ir.Value
+    blocks: ir.Value
+
+
+def emit_attention(k: Kernel, spec: AttentionSpec) -> None:
+    """out = softmax(epilogue(q @ k.T)) @ v, a unit being a block of query rows of one matrix of the batch."""
     attention = Attention(k, spec)
-    arg, lanes = attention.arg, attention.lanes
-    whole = spec["vectors"] * lanes
-    with loop(k, *k.chunk_range(arg["units"], arg["units_per_chunk"]), name="unit") as unit:
-        matrices = attention.matrices(k.div(unit.index, arg["query_blocks"]))
-        first = k.mul(k.rem(unit.index, arg["query_blocks"]), whole)
-        queries = k.sub(arg["queries"], first)
-        if not spec["edge"]:
-            attention.block(matrices, Block(first, whole, spec["vectors"]))
+    args, lanes = attention.args, attention.lanes
+    whole = spec.vectors * lanes
+    with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
+        matrices = attention.matrices(k.div(unit.index, args.query_blocks))
+        first = k.mul(k.rem(unit.index, args.query_blocks), whole)
+        queries = k.sub(args.queries, first)
+        if not spec.edge:
+            attention.block(matrices, Block(first, whole, spec.vectors))
         else:
             with either(k, k.less(queries, whole)) as (partial, full):
                 with partial:
-                    attention.block(matrices, Block(first, queries, spec["edge"]))
+                    attention.block(matrices, Block(first, queries, spec.edge))
                 with full:
-                    attention.block(matrices, Block(first, whole, spec["vectors"]))
+                    attention.block(matrices, Block(first, whole, spec.vectors))
 
 
 class Attention:
     """Emits one attention kernel."""
 
-    def __init__(self, k: Kernel, spec: KernelSpec) -> None:
+    def __init__(self, k: Kernel, spec: AttentionSpec) -> None:
         self.k = k
         self.spec = spec
-        self.dtype = spec["dtype"]
+        self.dtype = spec.dtype
         self.lanes = k.target.lanes(self.dtype)
         self.epilogue = Epilogue(k, spec)
-        self.arg: dict[str, Index] = {name: k.arg(number) for number, name in enumerate(ARGS)}
-        if spec["unit_depth"]:
-            self.arg["k_depth"] = 1
-        if spec["unit_column"]:
-            self.arg["v_column"] = 1
+        self.args = k.args(AttentionArgs[ir.Value], spec)
+        self.k_depth: Index = 1 if spec.unit_depth else self.args.k_depth
+        self.v_column: Index = 1 if spec.unit_column else self.args.v_column
 
     def matrices(self, batch: Index) -> Matrices:
         """The operands of matrix `batch`."""
-        k, kinds, rank = self.k, self.spec["kinds"], self.spec["batch_rank"]
-        first = len(ARGS) + len(kinds)
-        places = coordinates(k, batch, [k.arg(first + axis) for axis in range(rank)])
+        k, args, dtype = self.k, self.args, self.dtype
+        position = coordinates(k, batch, args.sizes)
 
-        def begin(number: int, pointer: int, dtype: ir.Type) -> ir.Value:
-            offset: Index = 0
-            for axis, place in enumerate(places):
-                offset = k.add(offset, k.mul(place, k.arg(first + (number + 1) * rank + axis)))
-            return k.at(k.pointer(pointer), offset, dtype)
+        def begin(pointer: int, strides: Sequence[ir.Value], dtype: DType) -> ir.Value:
+            return k.at(k.pointer(pointer), offset_at(k, position, strides), dtype)
 
-        values = bf16 if self.spec["pairs"] else self.dtype
-        kinds_of = ((1, self.dtype), (2, self.dtype), (3, values), (0, self.dtype))
-        q, key, v, out = (begin(number, *what) for number, what in enumerate(kinds_of))
+        q, key = begin(1, args.q_batch, dtype), begin(2, args.k_batch, dtype)
+        v = begin(3, args.v_batch, bf16 if self.spec.bf16_dot else dtype)
+        out = begin(0, args.out_batch, dtype)
         operands = [
-            Operand(begin(4 + n, 4 + n, self.epilogue.expr.operands[1 + n]), k.arg(len(ARGS) + n), kind)
-            for n, kind in enumerate(kinds)
+            Operand(begin(4 + n, args.epilogue_batch[n], self.epilogue.operand_dtype(n)), args.epilogue_rows[n], kind)
+            for n, kind in enumerate(self.spec.kinds)
         ]
         return Matrices(q, key, v, out, operands)
 
     def block(self, matrices: Matrices, block: Block) -> None:
         """One block of query rows."""
-        k, arg, dtype = self.k, self.arg, self.dtype
+        k, args, dtype = self.k, self.args, self.dtype
         width = block.vectors * self.lanes
         panel = k.scratch
-        scores = k.at(panel, k.mul(arg["depth"], width), dtype)
-        result = k.at(scores, k.mul(arg["keys"], width), dtype)
-        q = k.at(matrices.q, k.mul(block.first, arg["q_row"]), dtype)
-        strides, sizes = (arg["q_depth"], arg["q_row"]), (arg["depth"], block.queries)
-        copy_panel(k, self.spec["q_source"], panel, q, strides, sizes, dtype, width)
+        scores = k.at(panel, k.mul(args.depth, width), dtype)
+        result = k.at(scores, k.mul(args.keys, width), dtype)
+        q = k.at(matrices.q, k.mul(block.first, args.q_row), dtype)
+        strides, sizes = (args.q_depth, args.q_row), (args.depth, block.queries)
+        copy_panel(k, self.spec.q_source, panel, q, strides, sizes, dtype, width)
 
         def store_scores(sums: list[ir.Value], row: Index) -> None:
             self._store(sums, scores, row, block.vectors)
 
-        keys = Factors(matrices.k, arg["k_row"], arg["k_depth"], panel, width)
-        self._product("key", keys, (arg["depth"], self.spec["whole_depth"]), block.vectors, store_scores)
+        keys = Factors(matrices.k, args.k_row, self.k_depth, panel, width)
+        rows = _Rows("key", self.spec.key_rows, args.large_key_blocks, args.key_blocks)
+        self._product(rows, keys, (args.depth, self.spec.whole_depth), block.vectors, store_scores)
         tops = self._peaks(matrices.epilogue, block, scores)
-        factors = self._power_pairs(tops, scores) if self.spec["pairs"] else self._powers(tops, scores)
+        factors = self._bf16_powers(tops, scores) if self.spec.bf16_dot else self._powers(tops, scores)
 
         def store_result(sums: list[ir.Value], row: Index) -> None:
             scaled = [k.b.fmul(value, factors[number % block.vectors]) for number, value in enumerate(sums)]
             self._store(scaled, result, row, block.vectors)
 
-        turns = arg["keys"]
-        values = Factors(matrices.v, arg["v_column"], arg["v_row"], scores, width)
-        if self.spec["pairs"]:
+        turns = args.keys
+        values = Factors(matrices.v, self.v_column, args.v_row, scores, width)
+        if self.spec.bf16_dot:
             turns = k.div(turns, 2)
-            paired = k.at(result, k.mul(arg["width"], width), dtype)
-            self._pair_values(matrices.v, paired, turns)
-            values = Factors(paired, 1, arg["width"], scores, width)
-        self._product("width", values, (turns, self.spec["whole_keys"]), block.vectors, store_result)
+            paired = k.at(result, k.mul(args.width, width), dtype)
+            self._pack_values(matrices.v, paired, turns)
+            values = Factors(paired, 1, args.width, scores, width)
+        rows = _Rows("width", self.spec.width_rows, args.large_width_blocks, args.width_blocks)
+        self._product(rows, values, (turns, self.spec.whole_keys), block.vectors, store_result)
         self._write(matrices.out, result, block)
 
     def _product(
         self,
-        rows: str,
+        rows: _Rows,
         factors: Factors,
         depth: tuple[Index, bool],
         vectors: int,
         finish: Callable[[list[ir.Value], Index], None],
     ) -> None:
-        """All register blocks of a product with as many rows as there are keys, or as v is wide."""
-        k, heights, large = self.k, self.spec[f"{rows}_rows"], self.arg[f"large_{rows}_blocks"]
+        """All register blocks of a product."""
+        k, heights, large = self.k, rows.heights, rows.large
 
         def emit(height: int, row: Index) -> None:
             left = k.at(factors.a, k.mul(row, factors.a_row), self.dtype)
             here = Factors(left, factors.a_row, factors.a_depth, factors.b, factors.b_depth)
-            finish(RegisterBlock(k, self.dtype, height, vectors, pairs=self.spec["pairs"]).product(here, *depth), row)
+            finish(
+                RegisterBlock(k, self.dtype, height, vectors, use_bf16_dot=self.spec.bf16_dot).product(here, *depth),
+                row,
+            )
 
-        with loop(k, 0, large, name=f"{rows}.block") as block:
+        with loop(k, 0, large, name=f"{rows.name}.block") as block:
             emit(heights[0], k.mul(block.index, heights[0]))
         if len(heights) > 1:
-            with loop(k, large, self.arg[f"{rows}_blocks"], name=f"{rows}.small") as block:
+            with loop(k, large, rows.blocks, name=f"{rows.name}.small") as block:
                 emit(heights[1], k.add(k.mul(block.index, heights[1]), large))
 
     def _store(self, sums: list[ir.Value], target: ir.Value, row: Index, vectors: int) -> None:
@@ -204,24 +179,24 @@ class Attention:
         k, lanes, dtype = self.k, self.lanes, self.dtype
         peak = Fold("peak", dtype)
         masks: list[ir.Value | None] = [None] * block.vectors
-        if self.spec["ragged"] and block.vectors == self.spec["edge"]:
+        if self.spec.ragged and block.vectors == self.spec.edge:
             masks[-1] = lane_mask(k, k.sub(block.queries, (block.vectors - 1) * lanes), lanes)
-        with loop(k, 0, self.arg["keys"], carry=[peak.neutral(lanes)] * block.vectors, name="peak") as key:
+        with loop(k, 0, self.args.keys, carry=[peak.neutral(lanes)] * block.vectors, name="peak") as key:
             start = k.at(scores, k.mul(key.index, block.vectors * lanes), dtype)
-            found = []
+            peaks = []
             for v, mask in enumerate(masks):
                 value = load(k, start, v * lanes, dtype, lanes)
                 if self.epilogue.expr is not None:
                     value = self.epilogue.apply(value, operands, key.index, k.add(block.first, v * lanes), mask)
                     store(k, value, start, v * lanes, dtype)
-                found.append(peak.join(k, value, key.carry[v]))
-            key.next(*found)
-        return [finite(k, top, dtype) for top in key.carry] if self.spec["safe"] else key.carry
+                peaks.append(peak.join(k, value, key.carry[v]))
+            key.next(*peaks)
+        return [finite(k, top, dtype) for top in key.carry] if self.spec.safe else key.carry
 
     def _powers(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
-        """Every score becomes exp(score - top); 1 / the sum of each query's."""
+        """Replaces each score by exp(score - top). Returns 1 / the sum of each query's powers."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
-        with loop(k, 0, self.arg["keys"], carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
+        with loop(k, 0, self.args.keys, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
             start = k.at(scores, k.mul(key.index, len(tops) * lanes), dtype)
             powers = [exp(k, k.b.fsub(load(k, start, v * lanes, dtype, lanes), top)) for v, top in enumerate(tops)]
             for v, power in enumerate(powers):
@@ -229,11 +204,11 @@ class Attention:
             key.next(*(k.b.fadd(total, power) for total, power in zip(key.carry, powers, strict=True)))
         return self._shares(key.carry)
 
-    def _power_pairs(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
-        """As `_powers`, but those of two keys become one row of pairs of bf16, at the place of the first half of the rows."""
+    def _bf16_powers(self, tops: list[ir.Value], scores: ir.Value) -> list[ir.Value]:
+        """As `_powers`, but the powers of two keys become one row of pairs of bf16; these fill the first half of the rows."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         width = len(tops) * lanes
-        with loop(k, 0, self.arg["keys"], 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
+        with loop(k, 0, self.args.keys, 2, carry=[constant(dtype, 0.0, lanes)] * len(tops), name="power") as key:
             start = k.at(scores, k.mul(key.index, width), dtype)
             target = k.at(scores, k.mul(k.div(key.index, 2), width), dtype)
             totals = []
@@ -248,32 +223,32 @@ class Attention:
 
     def _shares(self, totals: list[ir.Value]) -> list[ir.Value]:
         """1 / the sum of each query's powers."""
-        divisors = [divisor(self.k, total) for total in totals] if self.spec["safe"] else totals
+        divisors = [divisor(self.k, total) for total in totals] if self.spec.safe else totals
         return [self.k.b.fdiv(like(total, 1.0), total) for total in divisors]
 
-    def _pair_values(self, v: ir.Value, target: ir.Value, pairs: Index) -> None:
+    def _pack_values(self, v: ir.Value, target: ir.Value, pairs: Index) -> None:
         """target[j, w] = the pair (v[2 j, w], v[2 j + 1, w]) for j < pairs; v is as wide as a multiple of the lanes."""
-        k, arg, lanes = self.k, self.arg, self.lanes
-        with loop(k, 0, pairs, name="pair") as pair, loop(k, 0, arg["width"], lanes, name="at") as at:
-            rows = [k.at(v, k.mul(k.add(k.mul(pair.index, 2), row), arg["v_row"]), bf16) for row in range(2)]
+        k, args, lanes = self.k, self.args, self.lanes
+        with loop(k, 0, pairs, name="pair") as pair, loop(k, 0, args.width, lanes, name="at") as at:
+            rows = [k.at(v, k.mul(k.add(k.mul(pair.index, 2), row), args.v_row), bf16) for row in range(2)]
             low, high = (load(k, row, at.index, bf16, lanes) for row in rows)
-            store(k, join_bf16(k, low, high), target, k.add(k.mul(pair.index, arg["width"]), at.index), self.dtype)
+            store(k, join_bf16(k, low, high), target, k.add(k.mul(pair.index, args.width), at.index), self.dtype)
 
     def _write(self, out: ir.Value, result: ir.Value, block: Block) -> None:
         """out[query, :] = result[:, query] for the queries of the block."""
-        k, arg, dtype = self.k, self.arg, self.dtype
+        k, args, dtype = self.k, self.args, self.dtype
         side, lanes_wide = tile_size(k, dtype), block.vectors * self.lanes
-        target = k.at(out, k.mul(block.first, arg["out_row"]), dtype)
-        with loop(k, 0, block.queries, side, name="query") as query, loop(k, 0, arg["width"], side, name="at") as at:
-            to = k.at(target, k.add(k.mul(query.index, arg["out_row"]), at.index), dtype)
+        target = k.at(out, k.mul(block.first, args.out_row), dtype)
+        with loop(k, 0, block.queries, side, name="query") as query, loop(k, 0, args.width, side, name="at") as at:
+            to = k.at(target, k.add(k.mul(query.index, args.out_row), at.index), dtype)
             from_ = k.at(result, k.add(k.mul(at.index, lanes_wide), query.index), dtype)
-            if self.spec["whole_tiles"]:
-                move_tile(k, to, arg["out_row"], from_, lanes_wide, dtype, side)
+            if self.spec.whole_tiles:
+                move_tile(k, to, args.out_row, from_, lanes_wide, dtype, side)
             else:
-                sizes = k.sub(arg["width"], at.index), k.sub(block.queries, query.index)
+                sizes = k.sub(args.width, at.index), k.sub(block.queries, query.index)
                 with either(k, k.less(side - 1, k.min(*sizes))) as (whole, edge):
                     with whole:
-                        move_tile(k, to, arg["out_row"], from_, lanes_wide, dtype, side)
+                        move_tile(k, to, args.out_row, from_, lanes_wide, dtype, side)
                     with edge:
                         within = k.min(sizes[0], side), k.min(sizes[1], side)
-                        move_edge(k, to, arg["out_row"], from_, lanes_wide, dtype, side, within)
+                        move_edge(k, to, args.out_row, from_, lanes_wide, dtype, side, within)

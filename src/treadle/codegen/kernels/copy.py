@@ -7,26 +7,17 @@ innermost one is contiguous in the target; what it is in the source decides on t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import either, loop
 from treadle.codegen.emit.memory import load, store
-from treadle.codegen.emit.ranges import coordinates, segments
+from treadle.codegen.emit.ranges import coordinates, offset_at, segments
 from treadle.codegen.emit.rows import copy_row, fill_row, word
 from treadle.codegen.emit.tiles import move_edge, move_tile
 from treadle.codegen.emit.vectors import take
 from treadle.dtypes import DType
 from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
-
-
-def _offset(k: Kernel, at: Sequence[Index], strides: Sequence[Index], start: Index) -> Index:
-    """start + the sum of coordinate * stride."""
-    for coordinate, stride in zip(at, strides, strict=True):
-        start = k.add(start, k.mul(coordinate, stride))
-    return start
 
 
 def emit_copy_rows(k: Kernel, spec: CopyRowsSpec) -> None:
@@ -40,8 +31,8 @@ def emit_copy_rows(k: Kernel, spec: CopyRowsSpec) -> None:
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with segments(k, begin, end, sizes[-1]) as (outer, first, last):
         at = coordinates(k, outer, sizes[:-1])
-        target_base = _offset(k, at, targets[:-1], args.target_start)
-        source_base = _offset(k, at, sources[:-1], args.source_start)
+        target_base = offset_at(k, at, targets[:-1], args.target_start)
+        source_base = offset_at(k, at, sources[:-1], args.source_start)
         with loop(k, first, last, name="row") as row:
             target = k.at(k.pointer(0), k.add(target_base, k.mul(row.index, targets[-1])), dtype)
             source = k.at(k.pointer(1), k.add(source_base, k.mul(row.index, sources[-1])), dtype)
@@ -87,8 +78,8 @@ def emit_copy_tiles(k: Kernel, spec: CopyTilesSpec) -> None:
     with segments(k, begin, end, tiles_a) as (outer, first, last):
         at = coordinates(k, k.div(outer, groups_b), args.sizes)
         group_begin = k.mul(k.rem(outer, groups_b), side * group)
-        target_base = _offset(k, at, args.target_strides, args.target_start)
-        source_base = _offset(k, at, args.source_strides, args.source_start)
+        target_base = offset_at(k, at, args.target_strides, args.target_start)
+        source_base = offset_at(k, at, args.source_strides, args.source_start)
         group_end = k.min(size_b, k.add(group_begin, side * group))
         with loop(k, first, last, name="tile") as tile, loop(k, group_begin, group_end, side, name="b") as place:
             a, b = k.mul(tile.index, side), place.index

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.ranges import offset_at
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.expr import emit_expr, given_values, load_value, store_value
 from treadle.codegen.kernels.fold import each_vector
@@ -51,7 +51,7 @@ def emit_elementwise(k: Kernel, spec: ElementwiseSpec) -> None:
         last = k.min(k.add(first, args.rows_per_unit), args.rows)
         start = k.mul(piece, args.piece)
         stop = k.min(k.add(start, args.piece), args.row)
-        bases = [_offset(k, position, strides[:-1]) for strides in args.strides]
+        bases = [offset_at(k, position, strides[:-1]) for strides in args.strides]
         with loop(k, first, last, name="row") as row:
             offsets = [
                 k.add(base, k.mul(row.index, strides[-1])) for base, strides in zip(bases, args.strides, strict=True)
@@ -75,13 +75,6 @@ def _pointers(k: Kernel, expr: Expr) -> tuple[list[ir.Value], list[ir.Value]]:
     results = len(expr.results)
     operands = len(expr.operands)
     return [k.pointer(i) for i in range(results)], [k.pointer(results + i) for i in range(operands)]
-
-
-def _offset(k: Kernel, position: Sequence[Index], strides: Sequence[Index]) -> Index:
-    total: Index = 0
-    for index, stride in zip(position, strides, strict=True):
-        total = k.add(total, k.mul(index, stride))
-    return total
 
 
 def _emit_row(

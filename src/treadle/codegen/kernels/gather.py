@@ -10,7 +10,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel, as_i64
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, prefetch, store
-from treadle.codegen.emit.ranges import coordinates, segments
+from treadle.codegen.emit.ranges import coordinates, offset_at, segments
 from treadle.codegen.emit.rows import copy_row, word
 from treadle.codegen.emit.types import I64
 from treadle.dtypes import DType, i32, i64
@@ -102,9 +102,7 @@ def emit_gather_elements(k: Kernel, spec: GatherElementsSpec) -> None:
     y, x, indices = (k.pointer(i) for i in range(3))
     begin, end = k.chunk_range(args.units, args.units_per_chunk)
     with loop(k, begin, end, name="row") as row:
-        base: Index = 0
-        for coordinate, step in zip(coordinates(k, row.index, shape[:-1]), strides, strict=False):
-            base = k.add(base, k.mul(coordinate, step))
+        base = offset_at(k, coordinates(k, row.index, shape[:-1]), strides)
         first = k.mul(row.index, shape[-1])
         with loop(k, 0, shape[-1], name="element") as element:
             at = k.add(first, element.index)

@@ -23,18 +23,18 @@ _ROWS_A_POINTER = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
-    """What a block asks to be brought into L2 meanwhile: in each turn `lines` cache lines, the first one `bytes` behind
-    what the turn reads of the right factor."""
+class Prefetch:
+    """What each turn of a block's loop brings into L2: `lines` cache lines, the first one `offset` bytes behind what the turn
+    reads of the right factor."""
 
     lines: int
-    bytes: Index
+    offset: Index
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """Where a block's factors lie: element (r, t) of the left one at a + r * a_row + t * a_depth, row t of the
-    right one at b + t * b_depth. Strides count elements; those known to the generator are ints.
+    """The factors of a block: element (r, t) of the left one is at a + r * a_row + t * a_depth, row t of the right one at
+    b + t * b_depth. Strides count elements; those known to the generator are ints.
     """
 
     a: ir.Value
@@ -42,25 +42,25 @@ class Factors:
     a_depth: Index
     b: ir.Value
     b_depth: Index
-    ahead: Ahead = Ahead(0, 0)
+    prefetch: Prefetch = Prefetch(0, 0)
     row: Callable[[ir.Value], list[ir.Value]] | None = None
-    """Makes the vectors of a row of the right factor, given its place in b; None: they are loaded."""
+    """Makes the vectors of a row of the right factor, given its address in b; None: they are loaded."""
 
 
 class RegisterBlock:
     """Emits blocks of `rows` x `vectors` sums of `dtype`."""
 
     def __init__(
-        self, k: Kernel, dtype: DType, rows: int, vectors: int, *, pairs: bool = False, quads: str = ""
+        self, k: Kernel, dtype: DType, rows: int, vectors: int, *, use_bf16_dot: bool = False, vnni: str = ""
     ) -> None:
-        """`pairs`: an element of both factors is a pair of bf16 (`dtype` is f32), a step of the depth two.
+        """With `use_bf16_dot` an element of both factors is two bf16 (`dtype` is f32).
 
-        `quads`: it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the right
-        factor holds what sums begin with.
+        With `vnni` it is four bytes (`dtype` is i32), those of a `unsigned` or `signed`; before its first row, the right
+        factor has a row of the values that sums begin with.
         """
         self.k = k
-        self.multiply_add = bf16_dot if pairs else multiply_add
-        self.quads = quads
+        self.multiply_add = bf16_dot if use_bf16_dot else multiply_add
+        self.vnni = vnni
         self.dtype = dtype
         self.rows = rows
         self.vectors = vectors
@@ -72,28 +72,28 @@ class RegisterBlock:
         `whole_turns`: depth is known to be a multiple of UNROLL.
         """
         k = self.k
-        apart = self.rows if isinstance(factors.a_row, int) else _ROWS_A_POINTER
-        rows = [k.at(factors.a, k.mul(factors.a_row, row), self.dtype) for row in range(0, self.rows, apart)]
+        spacing = self.rows if isinstance(factors.a_row, int) else _ROWS_A_POINTER
+        rows = [k.at(factors.a, k.mul(factors.a_row, row), self.dtype) for row in range(0, self.rows, spacing)]
         sums = [constant(self.dtype, 0.0, self.lanes)] * (self.rows * self.vectors)
         b = factors.b
-        if self.quads:
+        if self.vnni:
             sums = [load(k, b, v * self.lanes, self.dtype, self.lanes) for v in range(self.vectors)] * self.rows
             b = k.at(b, factors.b_depth, self.dtype)
         carry = [*sums, *rows, b]
         most = depth if whole_turns else k.mul(k.div(depth, UNROLL), UNROLL)
         with loop(k, 0, most, UNROLL, carry=carry, name="depth") as turn:
-            for line in range(factors.ahead.lines):
-                prefetch(k, turn.carry[-1], k.add(factors.ahead.bytes, line * LINE))
-            turn.next(*self._steps(factors, apart, list(turn.carry), UNROLL))
+            for line in range(factors.prefetch.lines):
+                prefetch(k, turn.carry[-1], k.add(factors.prefetch.offset, line * LINE))
+            turn.next(*self._steps(factors, spacing, list(turn.carry), UNROLL))
         carry = list(turn.carry)
         if not whole_turns:
             with loop(k, most, depth, carry=carry, name="rest") as turn:
-                turn.next(*self._steps(factors, apart, list(turn.carry), 1))
+                turn.next(*self._steps(factors, spacing, list(turn.carry), 1))
             carry = list(turn.carry)
         return carry[: len(sums)]
 
-    def _steps(self, factors: Factors, apart: int, carry: list[ir.Value], steps: int) -> list[ir.Value]:
-        """What is carried on after `steps` steps: sums, pointers to every `apart`th row of a, pointer to b."""
+    def _steps(self, factors: Factors, spacing: int, carry: list[ir.Value], steps: int) -> list[ir.Value]:
+        """The loop's variables after `steps` steps: sums, pointers to every `spacing`th row of a, pointer to b."""
         k, dtype = self.k, self.dtype
         count = self.rows * self.vectors
         sums, pointers, b = carry[:count], carry[count:-1], carry[-1]
@@ -104,15 +104,15 @@ class RegisterBlock:
                 right = [load(k, b_row, v * self.lanes, dtype, self.lanes) for v in range(self.vectors)]
             else:
                 right = factors.row(b_row)
-            quads = [vnni_right(k, value) for value in right] if self.quads else []
+            packed = [vnni_right(k, value) for value in right] if self.vnni else []
             along = k.mul(factors.a_depth, step)
             for row in range(self.rows):
                 start = k.b.gep(
-                    pointers[row // apart], [as_i64(k.mul(row_bytes, row % apart))], inbounds=True, source_etype=I8
+                    pointers[row // spacing], [as_i64(k.mul(row_bytes, row % spacing))], inbounds=True, source_etype=I8
                 )
-                if self.quads:
-                    parts = load_vnni_left(k, start, along, self.lanes, signed=self.quads == "signed")
-                    for v, factor in enumerate(quads):
+                if self.vnni:
+                    parts = load_vnni_left(k, start, along, self.lanes, signed=self.vnni == "signed")
+                    for v, factor in enumerate(packed):
                         number = row * self.vectors + v
                         sums[number] = vnni_dot(k, parts, factor, sums[number])
                     continue

@@ -1,4 +1,4 @@
-"""What a matrix product does with finished sums: the fused epilogue, then the store."""
+"""The end of a matrix product: the epilogue is applied to finished sums, then they are stored."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from treadle.codegen.emit.memory import lane_mask, load, store
 from treadle.codegen.emit.scalar_ops import LONG_OPS
 from treadle.codegen.emit.vectors import splat
 from treadle.codegen.kernels.expr import emit_expr, load_value, store_value
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.dtypes import DType
+from treadle.plan.kernels.epilogue import EpilogueSpec
 
 _SHORT_STEPS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """An epilogue operand of one matrix of the batch: element (row, column) at base + row * row_stride + column.
+    """An operand of the epilogue, for one matrix of the batch: element (row, column) is at base + row * row_stride + column.
 
-    `kind`: `scalar` (neither counts), `row` (columns do not count), `column` (rows do not count), `full`.
+    `kind` is as in `EpilogueSpec.kinds`: the row counts in `row` and `full`, the column in `column` and `full`.
     """
 
     base: ir.Value
@@ -31,23 +32,28 @@ class Operand:
 
 
 class Epilogue:
-    """Finishes blocks of one product kernel. `spec`: dtype, vectors, epilogue (an Expr or None)."""
+    """Finishes blocks of one product kernel."""
 
-    def __init__(self, k: Kernel, spec: KernelSpec) -> None:
+    def __init__(self, k: Kernel, spec: EpilogueSpec) -> None:
         self.k = k
-        self.dtype = spec["dtype"]
-        self.expr = spec["epilogue"]
+        self.dtype = spec.dtype
+        self.expr = spec.epilogue
         self.lanes = k.target.lanes(self.dtype)
-        self.vectors = spec["vectors"]
+        self.vectors = spec.vectors
         self.width = self.vectors * self.lanes
         steps = () if self.expr is None else self.expr.steps
         self.is_long = len(steps) > _SHORT_STEPS or any(step.op in LONG_OPS for step in steps)
-        """Whether an epilogue is emitted once and applied in a loop, instead of once a vector of the block."""
+        """The epilogue is emitted once and applied in a loop, instead of being emitted for each vector of the block."""
 
     @property
-    def result(self) -> ir.Type:
+    def result(self) -> DType:
         """The dtype that is stored."""
         return self.dtype if self.expr is None else self.expr.dtype(self.expr.results[0])
+
+    def operand_dtype(self, number: int) -> DType:
+        """The dtype of operand `number` of the epilogue, sums not counted."""
+        assert self.expr is not None, "only an epilogue has operands"
+        return self.expr.operands[1 + number]
 
     def store_sums(
         self, sums: Sequence[ir.Value], c: ir.Value, c_row: Index, operands: list[Operand], row: Index, column: Index
@@ -56,8 +62,8 @@ class Epilogue:
         k = self.k
         for number, value in enumerate(sums):
             r, v = divmod(number, self.vectors)
-            found = self.apply(value, operands, k.add(row, r), k.add(column, v * self.lanes), None)
-            store_value(k, found, c, k.add(k.mul(c_row, r), v * self.lanes), self.result)
+            result = self.apply(value, operands, k.add(row, r), k.add(column, v * self.lanes), None)
+            store_value(k, result, c, k.add(k.mul(c_row, r), v * self.lanes), self.result)
 
     def spill(self, sums: Sequence[ir.Value], vectors: int, tile: ir.Value) -> None:
         """Store raw sums, rows of `vectors` vectors, as a matrix of `width` columns at `tile`."""
@@ -82,8 +88,8 @@ class Epilogue:
 
         def finish(r: Index, at: Index, mask: ir.Value | None) -> None:
             value = load(k, tile, k.add(k.mul(r, self.width), at), self.dtype, self.lanes)
-            found = self.apply(value, operands, k.add(row, r), k.add(column, at), mask)
-            store_value(k, found, c, k.add(k.mul(c_row, r), at), self.result, mask)
+            result = self.apply(value, operands, k.add(row, r), k.add(column, at), mask)
+            store_value(k, result, c, k.add(k.mul(c_row, r), at), self.result, mask)
 
         def edge() -> None:
             with loop(k, 0, columns, self.lanes, name="vector") as vector:

@@ -1,6 +1,6 @@
-"""A matrix product's depth in parts: sums of all blocks of a chunk wait in scratch from one part to the next.
+"""A matrix product's depth in parts: the sums of all blocks of a chunk are kept in scratch from one part to the next.
 
-What a chunk reads of both factors for one part stays in L2, however deep the product is.
+So what a chunk reads of both factors for one part stays in L2, however deep the product is.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def parts_of(k: Kernel, depth: Index, length: Index) -> Iterator[Part]:
 def add_up(
     k: Kernel, epilogue: Epilogue, sums: list[ir.Value], vectors: int, part: Part, waiting: ir.Value, finish: Finish
 ) -> None:
-    """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`. They go on waiting
-    there; after the last part `finish` takes them."""
+    """Add the sums of a block, rows of `vectors` vectors, to those of earlier parts at `waiting`, and keep them there; after
+    the last part pass them to `finish`."""
     with either(k, part.first) as (begins, goes_on):
         with begins:
             epilogue.spill(sums, vectors, waiting)

@@ -1,7 +1,4 @@
-"""A vector times a matrix whose columns lie contiguous in memory: one dot product a column, bound by memory.
-
-Pointers: out, vector, matrix, then the epilogue's operands. Args: see ARGS.
-"""
+"""A vector times a matrix whose columns lie contiguous in memory: one dot product a column, bound by memory."""
 
 from __future__ import annotations
 
@@ -10,67 +7,51 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import lane_mask, load, load_masked, store
-from treadle.codegen.emit.ranges import coordinates, segments
+from treadle.codegen.emit.ranges import coordinates, offset_at, segments
 from treadle.codegen.emit.vectors import constant, multiply_add, reduce
 from treadle.codegen.kernels.expr import store_value
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
-from treadle.plan.kernel_spec import KernelSpec
-
-ARGS = (
-    "columns",
-    "depth",
-    "b_column",  # elements from one column of the matrix to the next
-    "blocks",  # of as many columns as a vector has lanes
-    "units",  # blocks of all batches
-    "units_per_chunk",
-)
-"""The int64 arguments in order; then the sizes of the batch dimensions, and for vector, matrix, out and each
-epilogue operand its strides along them, in elements."""
+from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
 
 _COLUMNS = 4
 """Dot products that are computed side by side."""
 
 
-def emit_gemv(k: Kernel, spec: KernelSpec) -> None:
-    """out[.., c] = epilogue(sum over t of a[.., t] * b[.., c * b_column + t], operands).
-
-    Params: dtype, vectors (1), batch_rank, epilogue, kinds. Scratch: one vector.
-    """
-    arg = {name: k.arg(number) for number, name in enumerate(ARGS)}
+def emit_gemv(k: Kernel, spec: GemvSpec) -> None:
+    """out[.., c] = epilogue(sum over t of a[.., t] * b[.., c * b_column + t], operands)."""
+    args = k.args(GemvArgs[ir.Value], spec)
     epilogue = Epilogue(k, spec)
-    dtype, lanes, rank, kinds = epilogue.dtype, epilogue.lanes, spec["batch_rank"], spec["kinds"]
-    begin, end = k.chunk_range(arg["units"], arg["units_per_chunk"])
-    with segments(k, begin, end, arg["blocks"], "batch") as (batch, first, last):
-        places = coordinates(k, batch, [k.arg(len(ARGS) + axis) for axis in range(rank)])
-        offsets: list[Index] = []
-        for number in range(1, 4 + len(kinds)):
-            offset: Index = 0
-            for axis, place in enumerate(places):
-                offset = k.add(offset, k.mul(place, k.arg(len(ARGS) + number * rank + axis)))
-            offsets.append(offset)
+    dtype, lanes = epilogue.dtype, epilogue.lanes
+    begin, end = k.chunk_range(args.units, args.units_per_chunk)
+    with segments(k, begin, end, args.blocks, "batch") as (batch, first, last):
+        position = coordinates(k, batch, args.sizes)
+        offsets = [
+            offset_at(k, position, strides)
+            for strides in (args.a_batch, args.b_batch, args.out_batch, *args.epilogue_batch)
+        ]
         a, b = (k.at(k.pointer(number), offset, dtype) for number, offset in enumerate(offsets[:2], start=1))
         c = k.at(k.pointer(0), offsets[2], epilogue.result)
         operands = [
-            Operand(k.at(k.pointer(3 + i), offsets[3 + i], epilogue.expr.operands[1 + i]), 0, kind)
-            for i, kind in enumerate(kinds)
+            Operand(k.at(k.pointer(3 + i), offsets[3 + i], epilogue.operand_dtype(i)), 0, kind)
+            for i, kind in enumerate(spec.kinds)
         ]
         with loop(k, first, last, name="block") as block:
             column = k.mul(block.index, lanes)
-            count = k.min(k.sub(arg["columns"], column), lanes)
+            count = k.min(k.sub(args.columns, column), lanes)
             with loop(k, 0, count, min(_COLUMNS, lanes), name="columns") as group:
                 start = k.add(column, group.index)
-                rows = [k.min(k.add(start, i), k.sub(arg["columns"], 1)) for i in range(min(_COLUMNS, lanes))]
-                columns = [k.at(b, k.mul(row, arg["b_column"]), dtype) for row in rows]
-                for i, total in enumerate(_dots(k, spec, a, columns, arg["depth"])):
+                rows = [k.min(k.add(start, i), k.sub(args.columns, 1)) for i in range(min(_COLUMNS, lanes))]
+                columns = [k.at(b, k.mul(row, args.b_column), dtype) for row in rows]
+                for i, total in enumerate(_dots(k, spec, a, columns, args.depth)):
                     store(k, total, k.scratch, k.add(group.index, i), dtype)
             mask = lane_mask(k, count, lanes)
-            found = epilogue.apply(load(k, k.scratch, 0, dtype, lanes), operands, 0, column, mask)
-            store_value(k, found, c, column, epilogue.result, mask)
+            result = epilogue.apply(load(k, k.scratch, 0, dtype, lanes), operands, 0, column, mask)
+            store_value(k, result, c, column, epilogue.result, mask)
 
 
-def _dots(k: Kernel, spec: KernelSpec, a: ir.Value, columns: list[ir.Value], depth: Index) -> list[ir.Value]:
+def _dots(k: Kernel, spec: GemvSpec, a: ir.Value, columns: list[ir.Value], depth: Index) -> list[ir.Value]:
     """The dot product of `a` with each of `columns`."""
-    dtype = spec["dtype"]
+    dtype = spec.dtype
     lanes = k.target.lanes(dtype)
     zero = constant(dtype, 0.0, lanes)
     whole = k.mul(k.div(depth, 2 * lanes), 2 * lanes)

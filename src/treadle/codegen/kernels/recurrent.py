@@ -1,11 +1,7 @@
-"""Recurrent layers through time: a block of the batch's rows goes its way alone, its states in scratch.
+"""Recurrent layers through time: each block of the batch's rows is computed by itself, with its states in scratch.
 
-The sums of a tile of hidden units, all gates of each side by side, stay in registers over the whole depth of h @ r.T,
-and become the next state before they are ever stored. So a time step is one pass over the packed weights.
-
-Pointers: states, last state, last cell (lstm); x, weights, then bias, first state, first cell, lengths and peepholes
-where there are some.
-Args: see ARGS.
+The sums of all gates of a tile of hidden units stay in registers over the whole depth of h @ r.T, and become the next
+state before they are stored. So a time step is one pass over the packed weights.
 """
 
 from __future__ import annotations
@@ -23,28 +19,11 @@ from treadle.codegen.emit.types import I64
 from treadle.codegen.emit.vectors import constant, multiply_add, splat
 from treadle.codegen.kernels.recurrent_cell import CELL, CELLS, Phase
 from treadle.dtypes import i64
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.recurrent import PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.status import INDEX_OUT_OF_RANGE
 
-ARGS = (
-    "time",
-    "batch",
-    "directions",
-    "hidden",
-    "tiles",  # of hidden units
-    "depth",  # rows of weights in a tile: hidden, rounded up to UNROLL
-    "blocks",  # of rows, in each direction
-    "large_blocks",  # the first ones have rows[0] rows, the others rows[-1]
-    "units",  # blocks of all directions
-    "units_per_chunk",
-    "reverse",  # bit d: direction d goes backwards
-)
-"""The int64 arguments in order."""
-
-UNROLL = 4
-
 Masks = Sequence["ir.Value | None"]
-"""For each vector of a tile the lanes that exist; None: all."""
+"""For each vector of a tile the lanes that have a hidden unit; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,104 +41,111 @@ class Moment:
     running: Sequence[ir.Value] | None = None
 
 
-def emit_recurrent(k: Kernel, spec: KernelSpec) -> None:
-    """All times of each unit, a unit being a block of rows of one direction.
-
-    Params: cell (a name in CELLS), dtype, rows (the one or two heights of blocks), vectors (width of a tile), ragged
-    (hidden is no multiple of a tile), bias, first_state, first_cell (whether they are there), lengths (their dtype, or
-    None), peepholes.
-    Weights: for each phase of the cell [directions, tiles, depth, gates of the phase, lanes of a tile], zero where
-    there is no hidden unit. Scratch: the cell's buffers, [rows, lanes of all tiles] each.
-    """
+def emit_recurrent(k: Kernel, spec: RecurrentSpec) -> None:
+    """All times of each unit, a unit being a block of rows of one direction."""
     through = Recurrence(k, spec)
-    arg, rows = through.arg, spec["rows"]
-    with loop(k, *k.chunk_range(arg["units"], arg["units_per_chunk"]), name="unit") as unit:
-        direction, block = k.div(unit.index, arg["blocks"]), k.rem(unit.index, arg["blocks"])
+    args, rows = through.args, spec.rows
+    with loop(k, *k.chunk_range(args.units, args.units_per_chunk), name="unit") as unit:
+        direction, block = k.div(unit.index, args.blocks), k.rem(unit.index, args.blocks)
         if len(rows) == 1:
             through.block(Moment(direction, k.mul(block, rows[0]), rows[0]))
         else:
-            with either(k, k.less(block, arg["large_blocks"])) as (large, small):
+            with either(k, k.less(block, args.large_blocks)) as (large, small):
                 with large:
                     through.block(Moment(direction, k.mul(block, rows[0]), rows[0]))
                 with small:
-                    first = k.add(k.mul(block, rows[1]), arg["large_blocks"])
+                    first = k.add(k.mul(block, rows[1]), args.large_blocks)
                     through.block(Moment(direction, first, rows[1]))
 
 
 class Recurrence:
     """Emits one recurrent kernel."""
 
-    def __init__(self, k: Kernel, spec: KernelSpec) -> None:
+    def __init__(self, k: Kernel, spec: RecurrentSpec) -> None:
         self.k = k
         self.spec = spec
-        self.cell = CELLS[spec["cell"]]
-        self.gates = sum(len(phase.gates) for phase in self.cell.phases)
-        self.dtype = spec["dtype"]
+        self.cell = CELLS[spec.cell]
+        self.gates = sum(map(len, PHASES[spec.cell]))
+        self.dtype = spec.dtype
         self.lanes = k.target.lanes(self.dtype)
-        self.width = spec["vectors"] * self.lanes
-        self.arg: dict[str, Index] = {name: k.arg(number) for number, name in enumerate(ARGS)}
-        self.padded = k.mul(self.arg["tiles"], self.width)
+        self.width = spec.vectors * self.lanes
+        self.args = k.args(RecurrentArgs[ir.Value], spec)
+        self.padded = k.mul(self.args.tiles, self.width)
         names = ["states", "last_state", *(["last_cell"] if self.cell.has_cell else []), "x", "weights"]
-        names += [name for name in ("bias", "first_state", "first_cell", "lengths", "peepholes") if spec[name]]
+        optional = {
+            "bias": spec.bias,
+            "first_state": spec.first_state,
+            "first_cell": spec.first_cell,
+            "lengths": spec.lengths is not None,
+            "peepholes": spec.peepholes,
+        }
+        names += [name for name, is_there in optional.items() if is_there]
         self.pointer = {name: k.pointer(number) for number, name in enumerate(names)}
 
     def block(self, block: Moment) -> None:
         """All times of one block of rows."""
-        k, arg = self.k, self.arg
+        k, args = self.k, self.args
         self._vectors(block, lambda site: site.begin())
-        backwards = k.b.and_(k.b.lshr(as_i64(arg["reverse"]), as_i64(block.direction)), I64(1))
+        backwards = k.b.and_(k.b.lshr(as_i64(args.reverse), as_i64(block.direction)), I64(1))
         onward = k.sub(1, k.mul(backwards, 2))
         ends = self._ends(block)
         firsts = [k.mul(backwards, k.sub(end, 1)) for end in ends]
-        with loop(k, 0, arg["time"], name="time") as turn:
+        with loop(k, 0, args.time, name="time") as turn:
             before = k.rem(turn.index, 2)
             times = [k.add(first, k.mul(turn.index, onward)) for first in firsts]
-            if self.spec["lengths"] is None:
+            if self.spec.lengths is None:
                 self._step(replace(block, before=before, times=times * block.rows))
             else:
                 running = [k.less(turn.index, end) for end in ends]
                 held = [k.b.select(runs, as_i64(time), turn.index) for runs, time in zip(running, times, strict=True)]
                 self._step(replace(block, before=before, times=held, running=running))
-        self._vectors(replace(block, before=k.rem(arg["time"], 2)), lambda site: site.end())
+        self._vectors(replace(block, before=k.rem(args.time, 2)), lambda site: site.end())
 
     def _ends(self, block: Moment) -> list[Index]:
         """The number of times of each row; of all rows where they are alike."""
-        k, dtype = self.k, self.spec["lengths"]
+        k, dtype = self.k, self.spec.lengths
         if dtype is None:
-            return [self.arg["time"]]
+            return [self.args.time]
         ends: list[Index] = []
         for row in range(block.rows):
             length = load(k, self.pointer["lengths"], k.add(block.first, row), dtype)
             end = convert(k, length, dtype, i64)
-            k.fail_if(k.b.icmp_unsigned(">", end, as_i64(self.arg["time"])), INDEX_OUT_OF_RANGE)
+            k.fail_if(k.b.icmp_unsigned(">", end, as_i64(self.args.time)), INDEX_OUT_OF_RANGE)
             ends.append(end)
         return ends
 
     def _step(self, now: Moment) -> None:
         """One time of one block."""
-        k, arg = self.k, self.arg
+        k, args = self.k, self.args
         packed: Index = 0
-        for phase in self.cell.phases:
-            tile_size = k.mul(arg["depth"], len(phase.gates) * self.width)
-            mine = k.add(packed, k.mul(k.mul(now.direction, arg["tiles"]), tile_size))
+        for phase, gates in zip(self.cell.phases, PHASES[self.spec.cell], strict=True):
+            tile_size = k.mul(args.depth, len(gates) * self.width)
+            mine = k.add(packed, k.mul(k.mul(now.direction, args.tiles), tile_size))
 
             def tile(
-                number: Index, masks: Masks, phase: Phase = phase, mine: Index = mine, size: Index = tile_size
+                number: Index,
+                masks: Masks,
+                phase: Phase = phase,
+                gates: tuple[int, ...] = gates,
+                mine: Index = mine,
+                size: Index = tile_size,
             ) -> None:
                 weights = k.at(self.pointer["weights"], k.add(mine, k.mul(number, size)), self.dtype)
-                self._tile(now, phase, weights, self._sites(now, number, masks))
+                self._tile(now, phase, gates, weights, self._sites(now, number, masks))
 
             self._tiles(tile, from_end=now.before)
-            packed = k.add(packed, k.mul(k.mul(arg["directions"], arg["tiles"]), tile_size))
+            packed = k.add(packed, k.mul(k.mul(args.directions, args.tiles), tile_size))
 
-    def _tile(self, now: Moment, phase: Phase, weights: ir.Value, sites: list[list[Vector]]) -> None:
+    def _tile(
+        self, now: Moment, phase: Phase, gates: tuple[int, ...], weights: ir.Value, sites: list[list[Vector]]
+    ) -> None:
         """The gates of one tile for all rows, and what follows from them."""
-        k, dtype, vectors = self.k, self.dtype, self.spec["vectors"]
+        k, dtype, vectors = self.k, self.dtype, self.spec.vectors
         source = now.before if phase.source is None else phase.source
-        rows = [k.at(k.scratch, self.place(now, source, row, 0), dtype) for row in range(now.rows)]
-        sums = [phase.begin(site, gate) for row in sites for gate in phase.gates for site in row]
-        columns = len(phase.gates) * vectors
-        with loop(k, 0, self.arg["depth"], UNROLL, carry=[*sums, weights], name="depth") as turn:
+        rows = [k.at(k.scratch, self.offset(now, source, row, 0), dtype) for row in range(now.rows)]
+        sums = [phase.begin(site, gate) for row in sites for gate in gates for site in row]
+        columns = len(gates) * vectors
+        with loop(k, 0, self.args.depth, UNROLL, carry=[*sums, weights], name="depth") as turn:
             *sums, at = turn.carry
             for step in range(UNROLL):
                 offset = step * columns * self.lanes
@@ -173,22 +159,22 @@ class Recurrence:
         sums = turn.carry[:-1]
         for row, line in enumerate(sites):
             for v, site in enumerate(line):
-                phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(phase.gates))])
+                phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(gates))])
 
     def _tiles(self, body: Callable[[Index, Masks], None], from_end: Index = 0) -> None:
         """`body` for each tile of hidden units; where `from_end` is 1, the last one first.
 
         Times that take turns at this find in the cache the weights that the time before read last.
         """
-        k, vectors = self.k, self.spec["vectors"]
+        k, vectors = self.k, self.spec.vectors
         whole: Masks = [None] * vectors
-        with loop(k, 0, self.arg["tiles"], name="tile") as turn:
-            mirrored = k.sub(k.sub(self.arg["tiles"], 1), turn.index)
+        with loop(k, 0, self.args.tiles, name="tile") as turn:
+            mirrored = k.sub(k.sub(self.args.tiles, 1), turn.index)
             tile = k.add(turn.index, k.mul(from_end, k.sub(mirrored, turn.index)))
-            if not self.spec["ragged"]:
+            if not self.spec.ragged:
                 body(tile, whole)
                 return
-            left = k.sub(self.arg["hidden"], k.mul(tile, self.width))
+            left = k.sub(self.args.hidden, k.mul(tile, self.width))
             with either(k, k.less(left, self.width)) as (edge, full):
                 with edge:
                     body(tile, [lane_mask(k, k.sub(left, v * self.lanes), self.lanes) for v in range(vectors)])
@@ -212,8 +198,8 @@ class Recurrence:
             for row in range(now.rows)
         ]
 
-    def place(self, now: Moment, buffer: Index, row: int, column: Index) -> Index:
-        """Where in scratch, in elements, `column` of `row` of a buffer lies."""
+    def offset(self, now: Moment, buffer: Index, row: int, column: Index) -> Index:
+        """The offset in scratch, in elements, of `column` of `row` of a buffer."""
         k = self.k
         return k.add(k.mul(k.add(k.mul(buffer, now.rows), row), self.padded), column)
 
@@ -227,22 +213,22 @@ class Vector:
 
     def x(self, gate: int) -> ir.Value:
         """From x [time, batch, directions, gates, hidden], at the time that the row is at."""
-        k, arg = self.k, self._through.arg
-        line = k.add(k.mul(self._now.times[self._row], arg["batch"]), k.add(self._now.first, self._row))
-        wide = k.mul(arg["hidden"], self._through.gates)
-        start = k.mul(k.add(k.mul(line, arg["directions"]), self._now.direction), wide)
-        return self._read("x", k.add(k.add(start, k.mul(arg["hidden"], gate)), self._column))
+        k, args = self.k, self._through.args
+        line = k.add(k.mul(self._now.times[self._row], args.batch), k.add(self._now.first, self._row))
+        wide = k.mul(args.hidden, self._through.gates)
+        start = k.mul(k.add(k.mul(line, args.directions), self._now.direction), wide)
+        return self._read("x", k.add(k.add(start, k.mul(args.hidden, gate)), self._column))
 
     def bias(self) -> ir.Value:
         """From bias [directions, hidden]."""
-        start = self.k.mul(self._now.direction, self._through.arg["hidden"])
+        start = self.k.mul(self._now.direction, self._through.args.hidden)
         return self._read("bias", self.k.add(start, self._column))
 
     def peephole(self, gate: int) -> ir.Value | None:
         """From peepholes [directions, 3, hidden]; None where the layer has none."""
-        if not self._through.spec["peepholes"]:
+        if not self._through.spec.peepholes:
             return None
-        k, hidden = self.k, self._through.arg["hidden"]
+        k, hidden = self.k, self._through.args.hidden
         start = k.mul(k.add(k.mul(self._now.direction, 3), gate), hidden)
         return self._read("peepholes", k.add(start, self._column))
 
@@ -256,15 +242,15 @@ class Vector:
 
     def store(self, buffer: Index, value: ir.Value) -> None:
         """All lanes: each row of a buffer has room for whole tiles."""
-        place = self._through.place(self._now, buffer, self._row, self._column)
-        store(self.k, value, self.k.scratch, place, self.dtype)
+        offset = self._through.offset(self._now, buffer, self._row, self._column)
+        store(self.k, value, self.k.scratch, offset, self.dtype)
 
     def become(self, state: ir.Value) -> None:
         """To the buffer that the next time reads, and to states [time, directions, batch, hidden]: 0 for a row that has ended."""
-        k, arg, runs = self.k, self._through.arg, self._runs()
+        k, args, runs = self.k, self._through.args, self._runs()
         self.store(k.sub(1, self._now.before), state if runs is None else k.b.select(runs, state, self.state()))
         time = self._now.times[self._row]
-        before = k.mul(k.mul(time, arg["directions"]), k.mul(arg["batch"], arg["hidden"]))
+        before = k.mul(k.mul(time, args.directions), k.mul(args.batch, args.hidden))
         shown = state if runs is None else k.b.select(runs, state, constant(self.dtype, 0.0, self._through.lanes))
         self._write("states", k.add(before, self._outside()), shown)
 
@@ -289,14 +275,14 @@ class Vector:
             self._write("last_cell", self._outside(), self.load(CELL))
 
     def _outside(self) -> Index:
-        """The place in a tensor [directions, batch, hidden]."""
-        k, arg = self.k, self._through.arg
-        line = k.add(k.mul(self._now.direction, arg["batch"]), k.add(self._now.first, self._row))
-        return k.add(k.mul(line, arg["hidden"]), self._column)
+        """The offset in a tensor [directions, batch, hidden]."""
+        k, args = self.k, self._through.args
+        line = k.add(k.mul(self._now.direction, args.batch), k.add(self._now.first, self._row))
+        return k.add(k.mul(line, args.hidden), self._column)
 
     def _load(self, buffer: Index) -> ir.Value:
-        place = self._through.place(self._now, buffer, self._row, self._column)
-        return load(self.k, self.k.scratch, place, self.dtype, self._through.lanes)
+        offset = self._through.offset(self._now, buffer, self._row, self._column)
+        return load(self.k, self.k.scratch, offset, self.dtype, self._through.lanes)
 
     def _read(self, name: str, index: Index) -> ir.Value:
         """A vector of an operand; 0 where there is none."""

@@ -54,10 +54,9 @@ class Site(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One pass over weights: `gates` by number, summed over `source` (a buffer; None: the state before this time),
-    each sum beginning as `begin` says."""
+    """One pass over weights: gates are summed over `source` (a buffer; None: the state before this time). `begin` makes the
+    value that the sum of a gate begins with, `finish` takes all sums."""
 
-    gates: tuple[int, ...]
     source: int | None
     begin: Callable[[Site, int], ir.Value]
     finish: Callable[[Site, list[ir.Value]], None]
@@ -65,10 +64,9 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """The phases of a time step, and how many buffers they use; 0 and 1 are states that take turns."""
+    """The phases of a time step, one for each of `PHASES`. Buffers 0 and 1 are states that take turns."""
 
     phases: tuple[Phase, ...]
-    buffers: int
     has_cell: bool = False
 
 
@@ -126,15 +124,13 @@ def _rnn(apply: Callable[[Site, ir.Value], ir.Value]) -> Cell:
     def finish(site: Site, sums: list[ir.Value]) -> None:
         site.become(apply(site, sums[0]))
 
-    return Cell((Phase((0,), None, _from_x, finish),), buffers=2)
+    return Cell((Phase(None, _from_x, finish),))
 
 
 CELLS = {
-    "lstm": Cell((Phase((0, 1, 2, 3), None, _from_x, _lstm),), buffers=3, has_cell=True),
-    "gru_reset_after": Cell((Phase((0, 1, 2), None, _from_x_or_bias, _gru_after),), buffers=2),
-    "gru_reset_before": Cell(
-        (Phase((0, 1), None, _from_x, _gru_gates), Phase((2,), SCALED, _with_bias, _gru_candidate)), buffers=4
-    ),
+    "lstm": Cell((Phase(None, _from_x, _lstm),), has_cell=True),
+    "gru_reset_after": Cell((Phase(None, _from_x_or_bias, _gru_after),)),
+    "gru_reset_before": Cell((Phase(None, _from_x, _gru_gates), Phase(SCALED, _with_bias, _gru_candidate))),
     "rnn_tanh": _rnn(lambda site, value: tanh(site.k, value)),
     "rnn_sigmoid": _rnn(lambda site, value: sigmoid(site.k, value)),
     "rnn_relu": _rnn(lambda site, value: extreme(site.k, value, like(value, 0.0), site.dtype, "max")),

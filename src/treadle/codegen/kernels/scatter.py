@@ -7,7 +7,7 @@ from llvmlite import ir
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
-from treadle.codegen.emit.ranges import coordinates
+from treadle.codegen.emit.ranges import coordinates, offset_at
 from treadle.codegen.emit.rows import copy_row
 from treadle.codegen.kernels.gather import checked_index, row_of
 from treadle.dtypes import DType
@@ -50,9 +50,7 @@ def emit_scatter_elements(k: Kernel, spec: ScatterElementsSpec) -> None:
     args = k.args(ScatterElementsArgs[ir.Value], spec)
     shape, strides = args.shape, args.strides
     with loop(k, 0, args.rows, name="row") as row:
-        base: Index = 0
-        for coordinate, step in zip(coordinates(k, row.index, shape[:-1]), strides, strict=False):
-            base = k.add(base, k.mul(coordinate, step))
+        base = offset_at(k, coordinates(k, row.index, shape[:-1]), strides)
         with loop(k, 0, shape[-1], name="element") as element:
             source = k.add(k.mul(row.index, shape[-1]), element.index)
             index = checked_index(k, k.pointer(2), source, spec.wide, args.size)

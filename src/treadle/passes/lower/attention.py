@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from treadle.dtypes import DType, f32, f64
 from treadle.graph.node import Node
 from treadle.graph.shape import elements
-from treadle.passes.lower.attention_operands import Operand, Products, can_pair, epilogue_operands
+from treadle.passes.lower.attention_operands import Operand, Products, can_bf16_dot, epilogue_operands
 from treadle.passes.lower.attention_tiles import Tiles, choose_tiles
 from treadle.passes.lower.base import CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.attention import AttentionArgs, AttentionSpec
 from treadle.plan.kernels.register_block import UNROLL
 
 _POWER_NS = 5.0
@@ -20,11 +20,11 @@ _POWER_NS = 5.0
 
 def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64, and for bf16
-    that does not lie in pairs."""
+    of which pairs are not contiguous."""
     products = Products.of(node)
-    if products.pairs and not (ctx.target.has_bf16_dot and can_pair(node, ctx.target)):
+    if products.bf16_dot and not (ctx.target.has_bf16_dot and can_bf16_dot(node, ctx.target)):
         return None
-    dtype = f32 if products.pairs else node.operand(0).known_dtype
+    dtype = f32 if products.bf16_dot else node.operand(0).known_dtype
     if dtype not in (f32, f64):
         return None
     out = products.result(node)
@@ -51,16 +51,34 @@ def _attention_call(
     units = elements(batch) * blocks
     unit_ns = _block_ns(products, dtype, -(-queries // lanes) * keys / blocks)
     chunks, per_chunk = cut(units, unit_ns)
-    args = (
-        *(queries, keys, depth, width),
-        *(tiles.keys.blocks, tiles.keys.large_blocks, tiles.width.blocks, tiles.width.large_blocks),
-        *(blocks, units, per_chunk),
-        *(q.row, q.column, k.row, k.column, v.row, v.column, out.row),
-        *(operand.column for operand in epilogue),
-        *batch,
-        *(step for operand in (q, k, v, out, *epilogue) for step in _batch_steps(operand, len(batch))),
+    args = AttentionArgs(
+        queries=queries,
+        keys=keys,
+        depth=depth,
+        width=width,
+        key_blocks=tiles.keys.blocks,
+        large_key_blocks=tiles.keys.large_blocks,
+        width_blocks=tiles.width.blocks,
+        large_width_blocks=tiles.width.large_blocks,
+        query_blocks=blocks,
+        units=units,
+        units_per_chunk=per_chunk,
+        q_row=q.row,
+        q_depth=q.column,
+        k_row=k.row,
+        k_depth=k.column,
+        v_row=v.row,
+        v_column=v.column,
+        out_row=out.row,
+        epilogue_rows=tuple(operand.column for operand in epilogue),
+        sizes=batch,
+        q_batch=_batch_steps(q, len(batch)),
+        k_batch=_batch_steps(k, len(batch)),
+        v_batch=_batch_steps(v, len(batch)),
+        out_batch=_batch_steps(out, len(batch)),
+        epilogue_batch=tuple(_batch_steps(operand, len(batch)) for operand in epilogue),
     )
-    paired_values = keys // 2 * width if products.pairs else 0
+    packed_values = keys // 2 * width if products.bf16_dot else 0
     return ctx.call(
         node,
         _spec(node, products, dtype, tiles, epilogue, lanes),
@@ -68,21 +86,20 @@ def _attention_call(
         tuple(operand.value for operand in (q, k, v, *epilogue)),
         args=args,
         chunks=chunks,
-        flops=2.0 * elements(products.scores) * ((2 * depth if products.pairs else depth) + width),
+        flops=2.0 * elements(products.scores) * ((2 * depth if products.bf16_dot else depth) + width),
         cost=CALL_NS + units * unit_ns,
-        scratch=((depth + keys + width) * block + paired_values) * dtype.size,
+        scratch=((depth + keys + width) * block + packed_values) * dtype.size,
     )
 
 
 def _spec(
     node: Node, products: Products, dtype: DType, tiles: Tiles, epilogue: Sequence[Operand], lanes: int
-) -> KernelSpec:
+) -> AttentionSpec:
     queries, depth = products.queries, products.depth
     whole_queries = queries % lanes == 0
-    return KernelSpec.of(
-        "attention",
+    return AttentionSpec(
         dtype=dtype,
-        pairs=products.pairs,
+        bf16_dot=products.bf16_dot,
         vectors=tiles.vectors,
         edge=-(-(queries % (tiles.vectors * lanes)) // lanes),
         ragged=not whole_queries,
@@ -93,7 +110,7 @@ def _spec(
         unit_depth=products.k.column == 1,
         unit_column=products.v.column == 1,
         whole_depth=depth % UNROLL == 0,
-        whole_keys=(products.keys // 2 if products.pairs else products.keys) % UNROLL == 0,
+        whole_keys=(products.keys // 2 if products.bf16_dot else products.keys) % UNROLL == 0,
         batch_rank=len(products.batch),
         safe=bool(node.attrs.get("safe")),
         epilogue=node.attrs.get("epilogue"),
@@ -103,7 +120,7 @@ def _spec(
 
 def _block_ns(products: Products, dtype: DType, vectors: float) -> float:
     """Estimated time of one block of queries, which has `vectors` vectors of scores."""
-    width = products.width / 2 if products.pairs else products.width
+    width = products.width / 2 if products.bf16_dot else products.width
     return vectors * (2.0 * (products.depth + width) / FLOPS_PER_LANE_NS + _POWER_NS * dtype.size / 4)
 
 

@@ -28,7 +28,7 @@ class Operand:
 class Products:
     """q [*batch, queries, depth] times k [*batch, keys, depth] transposed, and scores times v [*batch, keys, width].
 
-    With `pairs` the depth counts pairs of bf16, and so do the strides of q and k.
+    With `bf16_dot` the depth counts pairs of bf16, and so do the strides of q and k.
     """
 
     q: Operand
@@ -39,14 +39,14 @@ class Products:
     keys: int
     depth: int
     width: int
-    pairs: bool
+    bf16_dot: bool
 
     @staticmethod
     def of(node: Node) -> Products:
         """Those of an `attention` node."""
         (q, q_shape), (k, k_shape), (v, v_shape) = (_factor(node, number, name) for number, name in enumerate("qkv"))
-        pairs = node.operand(0).dtype == bf16
-        if pairs:
+        bf16_dot = node.operand(0).dtype == bf16
+        if bf16_dot:
             (q, q_shape), (k, k_shape) = (_in_pairs(*factor) for factor in ((q, q_shape), (k, k_shape)))
         return Products(
             q,
@@ -57,7 +57,7 @@ class Products:
             keys=k_shape[-2],
             depth=q_shape[-1],
             width=v_shape[-1],
-            pairs=pairs,
+            bf16_dot=bf16_dot,
         )
 
     @property
@@ -74,8 +74,8 @@ class Products:
         return Operand(node.output, tuple(out_steps[:-2]), out_steps[-2], out_steps[-1])
 
 
-def can_pair(node: Node, target: Target) -> bool:
-    """Whether q, k and v, stored as bf16, lie as the kernel multiplies them in pairs."""
+def can_bf16_dot(node: Node, target: Target) -> bool:
+    """Whether q, k and v, stored as bf16, can be multiplied by bf16 dot products: pairs are contiguous, widths whole."""
     (q, shape), (k, _), (v, values) = (_factor(node, number, name) for number, name in enumerate("qkv"))
     steps = (shape[-1], values[-2], *(step for each in (q, k) for step in (each.row, *each.batch)))
     contiguous = q.column == k.column == v.column == 1 and values[-1] % target.lanes(f32) == 0

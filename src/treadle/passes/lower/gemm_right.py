@@ -1,4 +1,4 @@
-"""The right factor of a product: packed while compiling, packed by a call of its own, or read as it lies."""
+"""The right factor of a product: packed at compile time, packed by a call of its own, or read in place."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from treadle.passes.lower.gemm_operands import Matrices, Operands
 from treadle.passes.lower.gemm_pack import pack_panels
 from treadle.passes.lower.vnni import pack_bytes, vnni_zero_point
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.gemm_pack import GemmPackArgs, GemmPackSpec
 
 _ROWS_WORTH_COPYING = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Where the right factor lies, the elements from one panel to the next, and the kernel's `source`."""
+    """The right factor, the elements from one panel to the next, and the kernel's `source`."""
 
     matrices: Matrices
     panel: int
@@ -55,19 +55,27 @@ def packed_by_call(node: Node, ctx: LowerContext, product: Operands, right: Righ
     width = vectors * ctx.target.lanes(dtype)
     panels = -(-columns // width)
     sizes = _own_sizes(product)
-    walked = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if size > 1]
+    repeated = [(size, step) for size, step in zip(sizes, b.batch, strict=True) if size > 1]
     units = panels * int(np.prod(sizes))
     temporary = ctx.temporary(f"{node.output.name}.panels", dtype, (units, depth, width))
     chunks, per_chunk = cut(units, 2.0 * depth * width * dtype.size / BYTES_PER_NS)
-    spec = KernelSpec.of(
-        "gemm_pack",
+    spec = GemmPackSpec(
         dtype=dtype,
         vectors=vectors,
         source="rows" if right.source == "copied" else right.source,
-        batch_rank=len(walked),
+        batch_rank=len(repeated),
     )
-    numbers = (columns, depth, panels, b.row, b.column, units, per_chunk)
-    args = (*numbers, *(size for size, _ in walked), *(step for _, step in walked))
+    args = GemmPackArgs(
+        columns=columns,
+        depth=depth,
+        panels=panels,
+        b_depth=b.row,
+        b_column=b.column,
+        units=units,
+        units_per_chunk=per_chunk,
+        sizes=tuple(size for size, _ in repeated),
+        b_batch=tuple(step for _, step in repeated),
+    )
     call = ctx.call(node, spec, (temporary,), (b.value,), args=args, chunks=chunks)
     steps = _batch_steps(sizes, panels * depth * width)
     return Right(Matrices(temporary, steps, width, 1), depth * width, "packed"), call
@@ -85,32 +93,35 @@ def _packed_constant(ctx: LowerContext, product: Operands, width: int) -> Right:
     return _constant_panels(packed, sizes, product, width)
 
 
-def packed_pairs(ctx: LowerContext, product: Operands, width: int) -> Right:
-    """The constant right factor as panels of pairs of bf16, an element of `product.depth` being a pair."""
+def packed_bf16(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The constant right factor as panels for bf16 dot products; `product.depth` counts pairs of bf16."""
     b, columns = product.b, product.columns
     sizes, depth = _own_sizes(product), 2 * product.depth
-    how = f"pairs {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    how = f"bf16 {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
 
     def panels(data: Array) -> Array:
         return pack_panels(pack_bf16(matrices_of(b, data, (*sizes, depth, columns)), axis=1), width)
 
-    packed = ctx.packed(b.value, how, "pairs", panels)
+    packed = ctx.packed(b.value, how, "bf16", panels)
     return _constant_panels(packed, sizes, product, width)
 
 
-def packed_quads(ctx: LowerContext, product: Operands, width: int) -> Right:
-    """The constant right factor as panels of quads, an element of `product.depth` being four; each begins with a row of
-    what makes up for a's bytes being taken 128 higher."""
+def packed_bytes(ctx: LowerContext, product: Operands, width: int) -> Right:
+    """The constant right factor as panels for VNNI dot products; `product.depth` counts groups of four bytes.
+
+    Each panel begins with a row of the values that sums begin with: they make up for signed bytes of a, which VNNI dot
+    products take 128 higher.
+    """
     b, columns, offset = product.b, product.columns, vnni_zero_point(product.a.value, 0)
     sizes, depth = _own_sizes(product), 4 * product.depth
-    how = f"quads {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
+    how = f"vnni {offset} {width} {sizes} {b.batch} {b.row} {b.column} {depth} {columns}"
 
     def panels(data: Array) -> Array:
         matrices = matrices_of(b, data, (*sizes, depth, columns))
         start = (-offset * matrices.sum(axis=1, keepdims=True, dtype=np.int64)).astype(np.int32)
         return pack_panels(np.concatenate([start, pack_bytes(matrices, axis=1)], axis=1), width)
 
-    packed = ctx.packed(b.value, how, "quads", panels)
+    packed = ctx.packed(b.value, how, "vnni", panels)
     return _constant_panels(packed, sizes, product, width, first=1)
 
 

@@ -11,9 +11,15 @@ from treadle.knobs import is_enabled
 from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
 from treadle.passes.lower.gemm_operands import Operands
 from treadle.passes.lower.gemm_right import matrices_of
-from treadle.passes.lower.gemm_strassen_cut import PRODUCTS, Cut, choose_cut, cost
+from treadle.passes.lower.gemm_strassen_cut import Cut, choose_cut, cost
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.gemm_strassen import (
+    PRODUCTS,
+    GemmStrassenArgs,
+    GemmStrassenSpec,
+    StrassenLeftArgs,
+    StrassenLeftSpec,
+)
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import LINE
 
@@ -46,30 +52,33 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
     """The calls that multiply as `chosen` says: sums of the left factor, if there are none yet, then the products."""
     tile, lanes = chosen.tile, ctx.target.lanes(f32)
     width = tile.vectors * lanes
-    extents = (product.rows, chosen.tile_rows, chosen.half, product.depth, chosen.part, chosen.sums_row(lanes))
-    left, summing = _left_sums(node, ctx, product, chosen, extents)
+    left, summing = _left_sums(node, ctx, product, chosen)
     result = 4 * chosen.half * width
     turn = UNROLL * width * f32.size // LINE
-    spec = KernelSpec.of(
-        "gemm_strassen",
+    spec = GemmStrassenSpec(
         dtype=f32,
         rows=tile.heights,
         vectors=tile.vectors,
-        lines=-(-4 * turn // (tile.blocks * PRODUCTS)),
+        prefetch_lines=-(-4 * turn // (tile.blocks * PRODUCTS)),
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(operand.kind for operand in product.epilogue),
     )
-    args = (
-        *extents,
-        chosen.parts,
-        tile.blocks,
-        tile.large_blocks,
-        chosen.pairs,
-        chosen.pairs_per_chunk,
-        chosen.pair_chunks,
-        result if chosen.parts > 1 else 0,
-        product.out.row,
-        *(operand.row for operand in product.epilogue),
+    args = GemmStrassenArgs(
+        rows=product.rows,
+        tile_rows=chosen.tile_rows,
+        half=chosen.half,
+        depth=product.depth,
+        part=chosen.part,
+        sums_row=chosen.sums_row(lanes),
+        parts=chosen.parts,
+        blocks=tile.blocks,
+        large_blocks=tile.large_blocks,
+        pairs=chosen.pairs,
+        pairs_per_chunk=chosen.pairs_per_chunk,
+        pair_chunks=chosen.pair_chunks,
+        result_step=result if chosen.parts > 1 else 0,
+        out_row=product.out.row,
+        epilogue_rows=tuple(operand.row for operand in product.epilogue),
     )
     kept = chosen.pairs_per_chunk if chosen.parts > 1 else 1
     multiplying = ctx.call(
@@ -86,30 +95,36 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
     return [*summing, multiplying]
 
 
-def _left_sums(
-    node: Node, ctx: LowerContext, product: Operands, chosen: Cut, extents: tuple[int, ...]
-) -> tuple[Value, list[Call]]:
+def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> tuple[Value, list[Call]]:
     """The sums of the left factor, and the call that makes them, unless an earlier product has the same ones.
 
-    As queries, keys and values have, whose left factor is one. `extents`: the first arguments of both kernels.
+    Queries, keys and values, for example, have one left factor.
     """
     factor = product.a.value
-    key = factor, (*extents, product.a.row)
+    sums_row = chosen.sums_row(ctx.target.lanes(f32))
+    shape = (product.rows, chosen.tile_rows, chosen.half, product.depth, chosen.part, sums_row, product.a.row)
+    key = factor, shape
     if key in ctx.derived:
         return ctx.derived[key], []
-    left = ctx.temporary(f"{factor.name}.sums", f32, (chosen.tiles, chosen.parts, PRODUCTS, chosen.half, extents[-1]))
+    left = ctx.temporary(f"{factor.name}.sums", f32, (chosen.tiles, chosen.parts, PRODUCTS, chosen.half, sums_row))
     ctx.derived[key] = left
     units = chosen.tiles * chosen.parts * chosen.half
     moved = (PRODUCTS + 4) * chosen.part / 2 * f32.size / BYTES_PER_NS
     chunks, per_chunk = cut(units, moved)
+    args = StrassenLeftArgs(
+        rows=product.rows,
+        tile_rows=chosen.tile_rows,
+        half=chosen.half,
+        depth=product.depth,
+        part=chosen.part,
+        sums_row=sums_row,
+        a_row=product.a.row,
+        parts=chosen.parts,
+        units=units,
+        units_per_chunk=per_chunk,
+    )
     summing = ctx.call(
-        node,
-        KernelSpec.of("strassen_left", dtype=f32),
-        (left,),
-        (factor,),
-        args=(*extents, product.a.row, chosen.parts, units, per_chunk),
-        chunks=chunks,
-        cost=units * moved,
+        node, StrassenLeftSpec(dtype=f32), (left,), (factor,), args=args, chunks=chunks, cost=units * moved
     )
     return left, [summing]
 

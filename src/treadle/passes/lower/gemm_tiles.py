@@ -1,4 +1,4 @@
-"""How a matrix product is cut: register blocks, and chunks of blocks and panels."""
+"""The tiling of a matrix product into register blocks, and its partition into chunks of blocks and panels."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """How a batch of products is cut into chunks: batches, blocks of rows and panels in each, and their numbers."""
+    """The partition of a batch of products: batches, blocks of rows and panels of each chunk, and the numbers of chunks."""
 
     batches: int
     blocks: int
@@ -123,8 +123,11 @@ def _block_cost(rows: int, vectors: int, depth: int) -> float:
 
 
 def choose_part(depth: int, size: int, blocks: int, lanes: int) -> int:
-    """How much of `depth` elements of `size` bytes a chunk multiplies at once where factors come from memory, so that what it
-    reads of both stays in L2: parts of one length, a multiple of `lanes`, of which the last may be shorter, or all."""
+    """The part of `depth` elements, of `size` bytes, that a chunk multiplies at once where factors come from memory.
+
+    What a chunk reads of both factors then stays in L2. Parts have one length, a multiple of `lanes`; the last one may be
+    shorter. It is `depth` where all of it fits.
+    """
     if depth * size < WHOLE_BYTES or blocks < PART_BLOCKS:
         return depth
     parts = -(-depth * size // PART_BYTES)
@@ -171,22 +174,22 @@ def choose_grid(
             cost += a_bytes * panels / BYTES_PER_NS
         done = grid.block_chunks * blocks_each * grid.panel_chunks * panels_each
         cost += block_ns * (done - blocks * panels) / 4
-        found = grid.block_chunks * grid.panel_chunks
-        cost += max(0.0, wanted / 2 - found) * _GEMM_CHUNK_NS / 4
-        cost += max(0, min(wanted, _ENOUGH_CHUNKS) - found) * batch_ns / _ENOUGH_CHUNKS
+        chunks = grid.block_chunks * grid.panel_chunks
+        cost += max(0.0, wanted / 2 - chunks) * _GEMM_CHUNK_NS / 4
+        cost += max(0, min(wanted, _ENOUGH_CHUNKS) - chunks) * batch_ns / _ENOUGH_CHUNKS
         if best is None or cost < best[0]:
             best = (cost, grid)
-    assert best is not None, "at least one cut exists"
+    assert best is not None, "at least one grid exists"
     return best[1]
 
 
-def panels_ahead(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:
-    """(cache lines of a later packed panel that each turn of a block asks for, how many panels later).
+def prefetched_panel(grid: Grid, step_bytes: int, parts: bool) -> tuple[int, int]:
+    """(cache lines of a later packed panel that each turn of a block prefetches, how many panels later).
 
-    A row of a panel is `step_bytes` long. The blocks of a chunk ask for all of the panel together: not of the next one,
-    which another worker may have begun by then, but of that behind it. Behind the last panel of a constant may well lie
-    the next constant; if not, no harm is done. A single block waits for memory all the time: asking for more only costs.
-    Chunks of products in `parts` are longer, and ask for the next panel.
+    A row of a panel is `step_bytes` long. The blocks of a chunk prefetch the whole panel together: not the next one, which
+    another worker may have begun by then, but the one behind it. The memory behind the last panel of a constant may be
+    the next constant; if it is not, no harm is done. A single block always waits for memory, and gains nothing from a
+    prefetch. Chunks of products in `parts` are longer, and prefetch the next panel.
     """
     if grid.blocks == 1 or (grid.blocks > _MOST_SHARERS and not parts):
         return 0, 0

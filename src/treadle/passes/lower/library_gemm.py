@@ -14,8 +14,8 @@ from treadle.passes.lower.elementwise import lower_expr
 from treadle.passes.lower.gemm_operands import Matrices, Operands, operands_of
 from treadle.passes.lower.matmul import lower_matmul
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
-from treadle.provider import FAMILY, Provider
+from treadle.plan.kernels.library_gemm import LibraryGemmArgs, LibraryGemmSpec
+from treadle.provider import Provider
 
 _CHUNK_NS = 50_000.0
 """A chunk is worth more than that of a generated kernel: the library packs both factors again for each."""
@@ -143,27 +143,29 @@ def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provid
     a, b, out = product.a, product.b, product.out
     return ctx.call(
         node,
-        KernelSpec.of(FAMILY, provider=provider.name, version=provider.version, dtype=dtype),
+        LibraryGemmSpec(provider=provider.name, version=provider.version, dtype=dtype, batch_rank=len(product.batch)),
         (out.value,),
         (a.value, b.value),
-        args=(
-            product.rows,
-            product.columns,
-            product.depth,
-            a.row,
-            a.column,
-            b.row,
-            b.column,
-            out.row,
-            product.batches,
-            cut.batches,
-            cut.rows,
-            cut.columns,
-            cut.row_chunks,
-            cut.column_chunks,
-            len(product.batch),
-            *product.batch,
-            *(step for each in (a, b, out) for step in each.batch),
+        args=LibraryGemmArgs(
+            rows=product.rows,
+            columns=product.columns,
+            depth=product.depth,
+            a_row=a.row,
+            a_column=a.column,
+            b_row=b.row,
+            b_column=b.column,
+            out_row=out.row,
+            batches=product.batches,
+            batches_per_chunk=cut.batches,
+            rows_per_chunk=cut.rows,
+            columns_per_chunk=cut.columns,
+            row_chunks=cut.row_chunks,
+            column_chunks=cut.column_chunks,
+            batch_rank=len(product.batch),
+            sizes=product.batch,
+            a_batch=a.batch,
+            b_batch=b.batch,
+            out_batch=out.batch,
         ),
         chunks=cut.batch_chunks * cut.row_chunks * cut.column_chunks,
         flops=flops,

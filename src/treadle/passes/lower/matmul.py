@@ -11,12 +11,13 @@ from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
 from treadle.passes.lower.conv_tiles import sum_registers
 from treadle.passes.lower.gemm_operands import Operands, operands_of
-from treadle.passes.lower.gemm_right import packed_by_call, packed_pairs, packed_quads, right_factor
+from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor
 from treadle.passes.lower.gemm_strassen import lower_strassen_product
-from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, panels_ahead
+from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, prefetched_panel
 from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
+from treadle.plan.kernels.gemv import GemvArgs, GemvSpec
 from treadle.plan.kernels.register_block import UNROLL
 from treadle.plan.target import Target
 
@@ -28,11 +29,11 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     other dtypes and for results of which neither rows nor columns are contiguous."""
     dtype = node.operand(0).known_dtype
     if dtype == bf16:
-        pairs = pairs_of(node) if ctx.target.has_bf16_dot else None
-        return None if pairs is None else _gemm(node, ctx, pairs, f32, each=2)
+        product = bf16_product(node) if ctx.target.has_bf16_dot else None
+        return None if product is None else _gemm(node, ctx, product, f32, each=2)
     if dtype in BYTES:
-        quads = quads_of(node)
-        return None if quads is None else _gemm(node, ctx, quads, i32, each=4)
+        product = vnni_product(node)
+        return None if product is None else _gemm(node, ctx, product, i32, each=4)
     if dtype not in _DTYPES or node.operand(1).known_dtype != dtype or len(node.outputs) != 1:
         return None
     product = _oriented(operands_of(node))
@@ -43,20 +44,21 @@ def lower_matmul(node: Node, ctx: LowerContext) -> list[Call] | None:
     return [_gemv(node, ctx, product, dtype)] if _is_dot_products(product) else _gemm(node, ctx, product, dtype)
 
 
-def pairs_of(node: Node) -> Operands | None:
-    """The product of bf16 activations and constant f32 weights as pairs of bf16 are multiplied: the depth and the
-    strides of a count pairs. None where pairs do not lie side by side, or rows of the result do not."""
+def bf16_product(node: Node) -> Operands | None:
+    """The product of bf16 activations and constant f32 weights for bf16 dot products: the depth and the strides of a count
+    pairs. None if pairs are not contiguous, or neither rows nor columns of the result are."""
     return _grouped(node, 2) if node.operand(1).dtype == f32 else None
 
 
-def quads_of(node: Node) -> Operands | None:
-    """Likewise the product of bytes and constant signed bytes, of which quads are multiplied."""
+def vnni_product(node: Node) -> Operands | None:
+    """The product of bytes and constant signed bytes for VNNI dot products: the depth and the strides of a count groups of
+    four. None as in `bf16_product`."""
     takes = is_enabled("vnni") and node.operand(1).dtype == i8 and node.operand(0).dtype in BYTES
     return _grouped(node, 4) if takes else None
 
 
 def _grouped(node: Node, each: int) -> Operands | None:
-    """The product with the depth counted in groups of `each`; None where groups do not lie side by side."""
+    """The product with the depth counted in groups of `each`; None if groups are not contiguous."""
     a, weights = node.operand(0), node.operand(1)
     if not weights.is_constant or len(node.outputs) != 1:
         return None
@@ -85,12 +87,12 @@ def _oriented(product: Operands) -> Operands | None:
         columns = (each.out, *each.epilogue)
         return each.columns == 1 or (each.out.column == 1 and all(one.column in (0, 1) for one in columns))
 
-    ways = [way for way in (product, product.transposed) if fits(way)]
-    if not ways:
+    candidates = [each for each in (product, product.transposed) if fits(each)]
+    if not candidates:
         return None
     if product.columns == 1 and product.rows > 1:
-        return ways[-1]
-    return ways[0]
+        return candidates[-1]
+    return candidates[0]
 
 
 def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, each: int = 1) -> list[Call]:
@@ -102,24 +104,26 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
     width = tile.vectors * lanes
     if each == 4:
-        right = packed_quads(ctx, product, width)
+        right = packed_bytes(ctx, product, width)
     else:
-        right = packed_pairs(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
-    cut_up = _cut_up(product, tile, dtype, ctx.target, right.copies, each)
-    grid = cut_up.grid
+        right = packed_bf16(ctx, product, width) if each == 2 else right_factor(ctx, product, width)
+    tiling = _choose_tiling(product, tile, dtype, ctx.target, right.copies, each)
+    grid = tiling.grid
     calls = []
     if right.copies and grid.block_chunks > 1:
         right, call = packed_by_call(node, ctx, product, right, tile.vectors)
         calls.append(call)
     product = replace(product, b=right.matrices)
-    asks = cut_up.streams and right.source == "packed"
+    parts = tiling.part < depth
+    prefetch = (0, 0)
+    if tiling.streams and right.source == "packed":
+        prefetch = prefetched_panel(grid, width * dtype.size, parts)
     edge = -(-(product.columns % width) // lanes)
     copied = right.copies or (right.source == "rows" and edge > 0)
-    spec = KernelSpec.of(
-        "gemm",
+    spec = GemmSpec(
         dtype=dtype,
-        pairs=each == 2,
-        quads=signedness(product.a.value) if each == 4 else "",
+        bf16_dot=each == 2,
+        vnni=signedness(product.a.value) if each == 4 else "",
         rows=tile.heights,
         vectors=tile.vectors,
         source=right.source,
@@ -129,8 +133,9 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         edge=edge,
         grid=grid.chunks > 1 or product.batches > 1,
         batch_rank=len(product.batch),
-        ahead=panels_ahead(grid, width * dtype.size, cut_up.part < depth) if asks else (0, 0),
-        parts=cut_up.part < depth,
+        prefetch_lines=prefetch[0],
+        prefetch_panels=prefetch[1],
+        parts=parts,
         epilogue=node.attrs.get("epilogue"),
         kinds=tuple(operand.kind for operand in product.epilogue),
     )
@@ -139,19 +144,19 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
         spec,
         (node.output,),
         (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
-        args=_args(product, tile, cut_up, right.panel),
+        args=_args(product, tile, tiling, right.panel),
         chunks=grid.chunks,
         flops=2.0 * product.batches * product.rows * product.columns * depth * each,
-        cost=cut_up.cost,
-        scratch=_scratch(tile, cut_up, width, copied, cut_up.part < depth) * dtype.size,
+        cost=tiling.cost,
+        scratch=_scratch(tile, tiling, width, copied, parts) * dtype.size,
     )
     return [*calls, product_call]
 
 
 @dataclass(frozen=True, slots=True)
-class _CutUp:
-    """A product in chunks: the grid, its panels, how much of the depth is multiplied at once, the time of all in ns, and
-    whether its factors come from memory."""
+class _Tiling:
+    """The tiling of a product: the grid of chunks, the panels, the part of the depth that is multiplied at once, the time of
+    all in ns, and whether factors come from memory."""
 
     grid: Grid
     panels: int
@@ -160,7 +165,7 @@ class _CutUp:
     streams: bool
 
 
-def _cut_up(product: Operands, tile: Tile, dtype: DType, target: Target, copies: bool, each: int) -> _CutUp:
+def _choose_tiling(product: Operands, tile: Tile, dtype: DType, target: Target, copies: bool, each: int) -> _Tiling:
     rows, columns, depth = product.rows, product.columns, product.depth
     lanes = target.lanes(dtype)
     width = tile.vectors * lanes
@@ -174,40 +179,42 @@ def _cut_up(product: Operands, tile: Tile, dtype: DType, target: Target, copies:
     part = choose_part(depth, dtype.size, tile.blocks, lanes) if streams and each != 4 else depth
     block_ns, share = panel_ns / tile.blocks, part / max(depth, 1)
     grid = choose_grid(tile, panels, product.batches, block_ns, a_bytes, b_bytes, target.l2, copies, share)
-    return _CutUp(grid, panels, part, CALL_NS + product.batches * panels * panel_ns, streams)
+    return _Tiling(grid, panels, part, CALL_NS + product.batches * panels * panel_ns, streams)
 
 
-def _scratch(tile: Tile, cut_up: _CutUp, width: int, copied: bool, parts: bool) -> int:
+def _scratch(tile: Tile, tiling: _Tiling, width: int, copied: bool, parts: bool) -> int:
     """Elements of scratch of the `gemm` kernel: a block, a copied panel, the sums of a chunk between parts of the depth."""
-    block, grid = tile.heights[0] * width, cut_up.grid
-    return block + (cut_up.part * width if copied else 0) + (block * grid.blocks * grid.panels if parts else 0)
+    block, grid = tile.heights[0] * width, tiling.grid
+    return block + (tiling.part * width if copied else 0) + (block * grid.blocks * grid.panels if parts else 0)
 
 
-def _args(product: Operands, tile: Tile, cut_up: _CutUp, b_panel: int) -> tuple[int, ...]:
-    """The arguments of the `gemm` kernel, in the order of its ARGS."""
-    grid = cut_up.grid
-    return (
-        product.columns,
-        product.depth,
-        tile.blocks,
-        tile.large_blocks,
-        cut_up.panels,
-        product.a.row,
-        product.a.column,
-        product.b.row,
-        product.b.column,
-        b_panel,
-        product.out.row,
-        product.batches,
-        grid.batches,
-        grid.blocks,
-        grid.panels,
-        grid.block_chunks,
-        grid.panel_chunks,
-        cut_up.part,
-        *(operand.row for operand in product.epilogue),
-        *product.batch,
-        *(step for each in product.every for step in each.batch),
+def _args(product: Operands, tile: Tile, tiling: _Tiling, b_panel: int) -> GemmArgs[int]:
+    grid = tiling.grid
+    return GemmArgs(
+        columns=product.columns,
+        depth=product.depth,
+        blocks=tile.blocks,
+        large_blocks=tile.large_blocks,
+        panels=tiling.panels,
+        a_row=product.a.row,
+        a_depth=product.a.column,
+        b_depth=product.b.row,
+        b_column=product.b.column,
+        b_panel=b_panel,
+        out_row=product.out.row,
+        batches=product.batches,
+        batches_per_chunk=grid.batches,
+        blocks_per_chunk=grid.blocks,
+        panels_per_chunk=grid.panels,
+        block_chunks=grid.block_chunks,
+        panel_chunks=grid.panel_chunks,
+        part=tiling.part,
+        epilogue_rows=tuple(operand.row for operand in product.epilogue),
+        sizes=product.batch,
+        a_batch=product.a.batch,
+        b_batch=product.b.batch,
+        out_batch=product.out.batch,
+        epilogue_batch=tuple(operand.batch for operand in product.epilogue),
     )
 
 
@@ -217,8 +224,7 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
     units = product.batches * blocks
     block_ns = max(4.0 * lanes, product.depth * lanes * dtype.size / BYTES_PER_NS)
     chunks, per_chunk = cut(units, block_ns)
-    spec = KernelSpec.of(
-        "gemv",
+    spec = GemvSpec(
         dtype=dtype,
         vectors=1,
         batch_rank=len(product.batch),
@@ -230,15 +236,18 @@ def _gemv(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> Cal
         spec,
         (node.output,),
         (product.a.value, product.b.value, *(operand.value for operand in product.epilogue)),
-        args=(
-            product.columns,
-            product.depth,
-            product.b.column,
-            blocks,
-            units,
-            per_chunk,
-            *product.batch,
-            *(step for each in product.every for step in each.batch),
+        args=GemvArgs(
+            columns=product.columns,
+            depth=product.depth,
+            b_column=product.b.column,
+            blocks=blocks,
+            units=units,
+            units_per_chunk=per_chunk,
+            sizes=product.batch,
+            a_batch=product.a.batch,
+            b_batch=product.b.batch,
+            out_batch=product.out.batch,
+            epilogue_batch=tuple(operand.batch for operand in product.epilogue),
         ),
         chunks=chunks,
         flops=2.0 * product.batches * product.columns * product.depth,

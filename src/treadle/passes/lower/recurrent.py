@@ -14,10 +14,9 @@ from treadle.knobs import is_enabled
 from treadle.passes.lower.base import CALL_NS, Array, LowerContext, cut
 from treadle.passes.lower.gemm_tiles import Tile, cut_rows
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.recurrent import BUFFERS, PHASES, UNROLL, RecurrentArgs, RecurrentSpec
 from treadle.plan.target import Target
 
-_UNROLL = 4
 _FLOPS_PER_LANE_NS = 4.0
 _L2_BYTES_PER_NS = 40.0
 """How fast weights that are read again at each time come from the cache."""
@@ -28,13 +27,11 @@ _GATE_NS = 12.0
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """A kind of layer. `name` is what the kernel calls it, `phases` the gates that are summed in one pass each.
-
-    The other numbers are those of optional operands; None: it has no such operand.
+    """A kind of layer. `name` is the kernel's parameter `cell`; the numbers are those of optional operands of the node, None
+    if the layer has no such operand.
     """
 
     name: str
-    phases: tuple[tuple[int, ...], ...]
     state: int
     lengths: int
     cell_state: int | None = None
@@ -42,11 +39,16 @@ class _Cell:
     peepholes: int | None = None
 
     @property
+    def phases(self) -> tuple[tuple[int, ...], ...]:
+        """The gates that are summed in each pass over weights."""
+        return PHASES[self.name]
+
+    @property
     def gates(self) -> int:
         """Gates of all phases."""
         return sum(map(len, self.phases))
 
-    def given(self, node: Node) -> dict[str, Value | None]:
+    def optional(self, node: Node) -> dict[str, Value | None]:
         """The optional operands of `node` in the order of the kernel's pointers; None for those that are not there."""
         numbers = {
             "bias": self.bias,
@@ -72,9 +74,9 @@ class _Tiling:
     depth: int
 
 
-_LSTM = _Cell("lstm", ((0, 1, 2, 3),), state=2, cell_state=3, lengths=4, peepholes=5)
-_GRU_RESET_AFTER = _Cell("gru_reset_after", ((0, 1, 2),), state=2, bias=3, lengths=4)
-_GRU_RESET_BEFORE = _Cell("gru_reset_before", ((0, 1), (2,)), state=2, bias=3, lengths=4)
+_LSTM = _Cell("lstm", state=2, cell_state=3, lengths=4, peepholes=5)
+_GRU_RESET_AFTER = _Cell("gru_reset_after", state=2, bias=3, lengths=4)
+_GRU_RESET_BEFORE = _Cell("gru_reset_before", state=2, bias=3, lengths=4)
 
 
 def lower_lstm(node: Node, ctx: LowerContext) -> list[Call] | None:
@@ -89,7 +91,7 @@ def lower_gru(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 def lower_rnn(node: Node, ctx: LowerContext) -> list[Call] | None:
     """One call; None where the weights are no constants, or for 16-bit floats."""
-    return _lower(node, ctx, _Cell(f"rnn_{node.attrs['activation']}", ((0,),), state=2, lengths=3))
+    return _lower(node, ctx, _Cell(f"rnn_{node.attrs['activation']}", state=2, lengths=3))
 
 
 def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
@@ -102,7 +104,7 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     if 0 in (batch, directions, hidden):
         return []
     tiling = _choose_tiling(cell, batch, hidden, ctx.target.lanes(dtype), ctx.target.registers)
-    rows, given = tiling.rows, cell.given(node)
+    rows, optional = tiling.rows, cell.optional(node)
     weights = _packed(ctx, r, cell, tiling)
     units = directions * rows.blocks
     unit_ns = time * _step_ns(cell, hidden, tiling, dtype, ctx.target)
@@ -111,42 +113,55 @@ def _lower(node: Node, ctx: LowerContext, cell: _Cell) -> list[Call] | None:
     return [
         ctx.call(
             node,
-            _spec(cell, dtype, hidden, tiling, given),
+            _spec(cell, dtype, hidden, tiling, optional),
             tuple(node.outputs),
-            (x, weights, *(value for value in given.values() if value is not None)),
-            args=(
-                *(time, batch, directions, hidden, tiling.tiles, tiling.depth),
-                *(rows.blocks, rows.large_blocks, units, per_chunk, backwards),
+            (x, weights, *(value for value in optional.values() if value is not None)),
+            args=RecurrentArgs(
+                time=time,
+                batch=batch,
+                directions=directions,
+                hidden=hidden,
+                tiles=tiling.tiles,
+                depth=tiling.depth,
+                blocks=rows.blocks,
+                large_blocks=rows.large_blocks,
+                units=units,
+                units_per_chunk=per_chunk,
+                reverse=backwards,
             ),
             chunks=chunks,
             flops=2.0 * time * batch * directions * cell.gates * hidden * hidden,
             cost=CALL_NS + units * unit_ns,
-            scratch=4 * rows.heights[0] * tiling.tiles * tiling.width * dtype.size,
+            scratch=BUFFERS * rows.heights[0] * tiling.tiles * tiling.width * dtype.size,
         )
     ]
 
 
-def _spec(cell: _Cell, dtype: DType, hidden: int, tiling: _Tiling, given: Mapping[str, Value | None]) -> KernelSpec:
-    lengths = given["lengths"]
-    return KernelSpec.of(
-        "recurrent",
+def _spec(
+    cell: _Cell, dtype: DType, hidden: int, tiling: _Tiling, optional: Mapping[str, Value | None]
+) -> RecurrentSpec:
+    lengths = optional["lengths"]
+    return RecurrentSpec(
         cell=cell.name,
         dtype=dtype,
         rows=tiling.rows.heights,
         vectors=tiling.vectors,
         ragged=hidden % tiling.width != 0,
         lengths=None if lengths is None else lengths.known_dtype,
-        **{name: value is not None for name, value in given.items() if name != "lengths"},
+        bias=optional["bias"] is not None,
+        first_state=optional["first_state"] is not None,
+        first_cell=optional["first_cell"] is not None,
+        peepholes=optional["peepholes"] is not None,
     )
 
 
 def _choose_tiling(cell: _Cell, batch: int, hidden: int, lanes: int, registers: int) -> _Tiling:
     """Tiles of two vectors where one row alone has too few sums, and blocks of as many rows as registers hold."""
-    vectors = max(2 if batch == 1 and hidden > lanes else 1, _UNROLL // lanes)
+    vectors = max(2 if batch == 1 and hidden > lanes else 1, UNROLL // lanes)
     sums = max(map(len, cell.phases)) * vectors
     rows = cut_rows(batch, max(1, (registers - sums - 2) // sums), vectors)
     width = vectors * lanes
-    return _Tiling(rows, vectors, width, tiles=-(-hidden // width), depth=-(-hidden // _UNROLL) * _UNROLL)
+    return _Tiling(rows, vectors, width, tiles=-(-hidden // width), depth=-(-hidden // UNROLL) * UNROLL)
 
 
 def _step_ns(cell: _Cell, hidden: int, tiling: _Tiling, dtype: DType, target: Target) -> float:

@@ -1,4 +1,4 @@
-"""What kernels have in common that end with an epilogue: convolutions, matrix products, attention."""
+"""What the kernels of matrix products have in common: register blocks that end with an epilogue."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from treadle.plan.kernel_spec import KernelSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpilogueSpec(KernelSpec):
-    """Parameters of a kernel that applies an epilogue to finished sums. Operands of the epilogue are its last pointers."""
+    """Parameters of a kernel that applies an epilogue to finished sums. The epilogue's operands are its last pointers."""
 
     dtype: DType
     """Dtype of the sums, and of the factors unless the kernel says otherwise."""
+    vectors: int
+    """Vectors in a row of a register block."""
     epilogue: Expr | None
     """Its operand 0 is a sum, the others are further operands of the kernel; None: sums are stored as they are."""
     kinds: tuple[str, ...]
-    """How each further operand is indexed.
-
-    Of matrix products: `scalar` (one element), `row` (an element a row), `column` (an element a column), `full`. Of
-    convolutions: see `codegen.kernels.conv_epilogue`.
-    """
+    """How each further operand is indexed: `scalar` (one element), `row` (an element a row), `column` (an element a
+    column) or `full`."""

@@ -1,0 +1,105 @@
+"""attention: out = softmax(epilogue(q @ k.T)) @ v."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from treadle.plan.kernel_spec import KernelArgs, Lengths, T
+from treadle.plan.kernels.epilogue import EpilogueSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSpec(EpilogueSpec):
+    """Parameters. Pointers: out, q, k, v, operands of the epilogue.
+
+    The epilogue is applied to transposed scores: rows of its operands are keys, columns are queries. Scratch: queries
+    [depth, lanes], scores [keys, lanes] and result [width, lanes] of one block of queries; with `bf16_dot`, then those of v.
+    """
+
+    family: ClassVar[str] = "attention"
+
+    bf16_dot: bool
+    """q, k and v are bf16; `dtype` is f32, the depth and strides of q and k count pairs of bf16, those of v elements."""
+    edge: int
+    """Vectors of the last block of queries if it is not full, else 0."""
+    ragged: bool
+    """The last vector of the last block of queries is not full."""
+    key_rows: tuple[int, ...]
+    """The one or two heights of register blocks of scores."""
+    width_rows: tuple[int, ...]
+    """The one or two heights of register blocks of the result."""
+    q_source: str
+    """How queries lie in memory: see `copy_panel`."""
+    whole_tiles: bool
+    """Queries and width are multiples of the lanes."""
+    unit_depth: bool
+    """The depth stride of k is 1."""
+    unit_column: bool
+    """The column stride of v is 1."""
+    whole_depth: bool
+    """The depth is a multiple of UNROLL."""
+    whole_keys: bool
+    """The steps over the keys are a multiple of UNROLL."""
+    batch_rank: int
+    """Number of batch dimensions."""
+    safe: bool
+    """Queries whose scores are all -inf get 0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionArgs(KernelArgs[T]):
+    """Arguments. Strides are in elements. A unit is a block of queries of one matrix of the batch."""
+
+    queries: T
+    keys: T
+    depth: T
+    """Elements of a row of q and k."""
+    width: T
+    """Elements of a row of v."""
+    key_blocks: T
+    """Register blocks that cover the keys."""
+    large_key_blocks: T
+    """The first ones, which have key_rows[0] keys; the others have key_rows[-1]."""
+    width_blocks: T
+    """Register blocks that cover the width."""
+    large_width_blocks: T
+    """The first ones, which have width_rows[0] rows; the others have width_rows[-1]."""
+    query_blocks: T
+    """Units of one matrix of the batch."""
+    units: T
+    units_per_chunk: T
+    q_row: T
+    q_depth: T
+    k_row: T
+    k_depth: T
+    v_row: T
+    v_column: T
+    out_row: T
+    epilogue_rows: tuple[T, ...]
+    """Strides of the epilogue's operands from key to key."""
+    sizes: tuple[T, ...]
+    """Of the batch dimensions."""
+    q_batch: tuple[T, ...]
+    """Strides of q along the batch dimensions."""
+    k_batch: tuple[T, ...]
+    """Strides of k along the batch dimensions."""
+    v_batch: tuple[T, ...]
+    """Strides of v along the batch dimensions."""
+    out_batch: tuple[T, ...]
+    """Strides of out along the batch dimensions."""
+    epilogue_batch: tuple[tuple[T, ...], ...]
+    """Strides of each operand of the epilogue along the batch dimensions."""
+
+    @classmethod
+    def tuple_lengths(cls, spec: AttentionSpec) -> Lengths:
+        rank, operands = spec.batch_rank, len(spec.kinds)
+        return {
+            "epilogue_rows": operands,
+            "sizes": rank,
+            "q_batch": rank,
+            "k_batch": rank,
+            "v_batch": rank,
+            "out_batch": rank,
+            "epilogue_batch": (operands, rank),
+        }

@@ -1,0 +1,104 @@
+"""gemm: matrix products, out[.., r, c] = epilogue(sum over t of a[.., r, t] * b[.., t, c], operands)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from treadle.plan.kernel_spec import KernelArgs, Lengths, T
+from treadle.plan.kernels.epilogue import EpilogueSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmSpec(EpilogueSpec):
+    """Parameters. Pointers: out, a, b, operands of the epilogue.
+
+    Scratch: one register block of sums; then a copied panel if b is not packed; then the sums of a chunk if `parts`.
+    """
+
+    family: ClassVar[str] = "gemm"
+
+    bf16_dot: bool
+    """An element of a and b is two bf16, neighbours along the depth; `dtype` is f32."""
+    vnni: str
+    """An element of a and b is four bytes, those of a `unsigned` or `signed`; `dtype` is i32. Else empty."""
+    rows: tuple[int, ...]
+    """The one or two heights of register blocks, the larger first."""
+    source: str
+    """How panels of b are read: `packed`; `rows`, in place unless not full; `copied`, from rows; or as `copy_panel` says."""
+    unit_row: bool
+    """The row stride of a is 1."""
+    unit_depth: bool
+    """The depth stride of a is 1."""
+    whole_turns: bool
+    """The depth is a multiple of UNROLL."""
+    edge: int
+    """Vectors of the last panel if it is not full, else 0."""
+    grid: bool
+    """There is more than one chunk."""
+    batch_rank: int
+    """Number of batch dimensions."""
+    prefetch_lines: int
+    """Cache lines of a later panel that each turn of a register block prefetches."""
+    prefetch_panels: int
+    """How many panels later that panel is multiplied."""
+    parts: bool
+    """The depth is taken in parts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmArgs(KernelArgs[T]):
+    """Arguments. Strides are in elements.
+
+    Chunk number = (batch chunk * `block_chunks` + block chunk) * `panel_chunks` + panel chunk.
+    """
+
+    columns: T
+    """Columns of the product."""
+    depth: T
+    """Elements of a row of a."""
+    blocks: T
+    """Register blocks that cover the rows."""
+    large_blocks: T
+    """The first ones, which have rows[0] rows; the others have rows[-1]."""
+    panels: T
+    """Panels that cover the columns."""
+    a_row: T
+    a_depth: T
+    b_depth: T
+    b_column: T
+    b_panel: T
+    out_row: T
+    batches: T
+    """Products."""
+    batches_per_chunk: T
+    blocks_per_chunk: T
+    panels_per_chunk: T
+    block_chunks: T
+    panel_chunks: T
+    part: T
+    """Elements of the depth that are taken at once."""
+    epilogue_rows: tuple[T, ...]
+    """Row strides of the epilogue's operands."""
+    sizes: tuple[T, ...]
+    """Of the batch dimensions."""
+    a_batch: tuple[T, ...]
+    """Strides of a along the batch dimensions."""
+    b_batch: tuple[T, ...]
+    """Strides of b along the batch dimensions."""
+    out_batch: tuple[T, ...]
+    """Strides of out along the batch dimensions."""
+    epilogue_batch: tuple[tuple[T, ...], ...]
+    """Strides of each operand of the epilogue along the batch dimensions."""
+
+    @classmethod
+    def tuple_lengths(cls, spec: GemmSpec) -> Lengths:
+        rank, operands = spec.batch_rank, len(spec.kinds)
+        return {
+            "epilogue_rows": operands,
+            "sizes": rank,
+            "a_batch": rank,
+            "b_batch": rank,
+            "out_batch": rank,
+            "epilogue_batch": (operands, rank),
+        }
