@@ -30,7 +30,7 @@ class Returns(nn.Module):
 
 
 class Unsupported(nn.Module):
-    """Has an op that treadle has not."""
+    """Has an op without a rule."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.nanmedian(x + 1) * 2

@@ -1,4 +1,4 @@
-"""torch.compile(backend="treadle"): what treadle takes it runs, what it does not take runs eagerly and is told."""
+"""torch.compile(backend="treadle"): supported graphs run on treadle, others run eagerly and are reported."""
 
 from __future__ import annotations
 
@@ -18,15 +18,6 @@ from treadle.compat import dynamo  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
 
 
-@pytest.fixture(autouse=True)
-def afresh():
-    """No graph, report or gradient mode is left from another test."""
-    torch._dynamo.reset()
-    dynamo.reset()
-    with torch.no_grad():
-        yield
-
-
 def weighted_rows(x):
     return torch.vmap(lambda row: row.sum() * row)(x)
 
@@ -38,7 +29,7 @@ def compiled(module, **options):
 class TestRunning:
     def test_pytorch_finds_the_backend_by_its_name(self):
         """
-        Through the entry point: nothing of treadle has to be imported.
+        Through the entry point; the program imports nothing of treadle.
         """
         assert "treadle" in torch._dynamo.list_backends()
 
@@ -52,7 +43,7 @@ class TestRunning:
 
     def test_resnet(self):
         """
-        The architecture of ResNet-50, a block a stage: whole on treadle, within 1e-4 of eager.
+        The architecture of ResNet-50, one block per stage: entirely on treadle, within 1e-4 of eager.
         """
         module = seeded(lambda: ResNet50(classes=10, blocks=(1, 1, 1, 1)))
         x = torch.randn(1, 3, 64, 64)
@@ -84,9 +75,9 @@ class TestRunning:
         assert dynamo.report().compiled == 1
         assert dynamo.report().fallbacks == ()
 
-    def test_what_is_not_computed_is_passed_through(self):
+    def test_results_that_are_not_computed_are_passed_through(self):
         """
-        Arguments are returned themselves, views share their memory, buffers are the module's own.
+        Arguments are returned themselves, views share their memory, buffers are those of the module.
         """
         module = modules.Returns()
         x = torch.randn(3, 4)
@@ -132,9 +123,9 @@ class TestRunning:
 
 
 class TestParameters:
-    def test_writing_a_parameter_counts(self):
+    def test_a_written_parameter_is_used(self):
         """
-        Parameters are constants, but are looked at in each call.
+        Parameters are constants, but each call checks them.
         """
         module, x = modules.Block(), torch.randn(2, 3, 8, 8)
         fast = compiled(module)
@@ -142,7 +133,7 @@ class TestParameters:
             module.conv.weight.mul_(1.5)
             torch.testing.assert_close(fast(x), module(x), rtol=0, atol=1e-4)
 
-    def test_loading_a_state_dict_counts(self):
+    def test_a_loaded_state_dict_is_used(self):
         module, other, x = modules.Block(), modules.Block(), torch.randn(2, 3, 8, 8)
         fast = compiled(module)
         fast(x)
@@ -150,9 +141,9 @@ class TestParameters:
 
         torch.testing.assert_close(fast(x), other.eval()(x), rtol=0, atol=1e-5)
 
-    def test_layers_that_share_code_keep_their_own(self):
+    def test_layers_that_share_code_keep_their_parameters(self):
         """
-        Layers whose graphs are the same are not given each other's parameters.
+        Layers with equal graphs do not get each other's parameters.
         """
         module, x = modules.Stack(), torch.randn(2, 4)
         fast = compiled(module)
@@ -172,7 +163,7 @@ class TestFallbacks:
         assert "modules.py:" in fallback.reasons[0]
         assert "aten.nanmedian" in str(dynamo.report())
 
-    def test_each_reason_is_warned_of_once(self):
+    def test_each_reason_causes_one_warning(self):
         x = torch.randn(3)
         with pytest.warns(dynamo.FallbackWarning):
             compiled(modules.Unsupported())(x)
@@ -182,9 +173,9 @@ class TestFallbacks:
             compiled(modules.Unsupported())(x)
         assert len(dynamo.report().fallbacks) == 2
 
-    def test_gradients_are_pytorchs(self):
+    def test_graphs_with_gradients_run_in_pytorch(self):
         """
-        Where they are asked for, the module trains as if it were not compiled.
+        With gradients enabled, the module trains as if it were not compiled.
         """
         module = torch.nn.Linear(3, 1)
         fast = torch.compile(module, backend="treadle")
@@ -193,9 +184,9 @@ class TestFallbacks:
 
         torch.testing.assert_close(module.weight.grad, torch.full((1, 3), 2.0))
 
-    def test_writes_into_arguments_are_pytorchs(self):
+    def test_graphs_that_write_arguments_run_in_pytorch(self):
         """
-        treadle never changes an argument, so a program that does runs eagerly, and does.
+        treadle never changes an argument, so such a program runs eagerly.
         """
         x = torch.zeros(3)
         with pytest.warns(dynamo.FallbackWarning, match="in place"):
@@ -204,9 +195,9 @@ class TestFallbacks:
         assert x.tolist() == [1, 1, 1]
         assert got.tolist() == [2, 2, 2]
 
-    def test_what_pytorch_holds_in_no_plain_memory_runs_eagerly(self):
+    def test_tensors_without_plain_memory_run_eagerly(self):
         """
-        Batches of torch.vmap, for one: an answer, not an error of the backend.
+        For example batched tensors of torch.vmap: they are no error of the backend.
         """
         x = torch.randn(4, 8)
         function = torch.compile(weighted_rows, backend="treadle")
@@ -214,26 +205,26 @@ class TestFallbacks:
             got = function(x)
         torch.testing.assert_close(got, x.sum(1, keepdim=True) * x)
 
-    def test_element_types_treadle_has_not(self):
+    def test_unsupported_dtypes_run_eagerly(self):
         """
-        A graph of such tensors stays eager, with a warning that names the type.
+        The warning names the dtype.
         """
         with pytest.warns(dynamo.FallbackWarning, match="float8"):
             got = compiled(Widened())(torch.ones(2).to(torch.float8_e4m3fn))
         assert got.tolist() == [1, 1]
 
-    def test_complex_arguments_and_results_are_pairs_inside(self):
+    def test_complex_arguments_and_results(self):
         """
-        Conjugates, which PyTorch only marks, too.
+        Conjugates too, which PyTorch only marks.
         """
         z = torch.polar(torch.ones(3), torch.arange(3.0))
         got = compiled(Doubled())(z.conj())
         torch.testing.assert_close(got, z.conj() * 2)
         assert not dynamo.report().fallbacks
 
-    def test_ops_that_pytorch_decomposes_leave_no_guards_behind(self):
+    def test_decompositions_add_no_guards(self):
         """
-        Symbols of a decomposition would stand in guards of the captured graph, which no argument tells.
+        Symbols of a decomposition must not enter the guards of the captured graph: no argument defines them.
         """
         x = torch.randn(3, 4)
         for function in (differences, halves):
@@ -259,9 +250,9 @@ class Doubled(torch.nn.Module):
         return x * 2
 
 
-def test_threads_are_treadle_s_own():
+def test_thread_settings_are_treadles_own():
     """
-    torch.set_num_threads speaks of PyTorch's pools, treadle.threads of treadle's team.
+    torch.set_num_threads sets PyTorch's pools, treadle.threads treadle's team.
     """
     before = treadle.threads.get().intra_op
     count = torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Graphs that torch.compile gave to treadle read tensors where they lie and write into new ones, whatever tensors come."""
+"""Graphs of torch.compile read tensors in place and write into new ones, for tensors of any layout."""
 
 from __future__ import annotations
 
@@ -15,16 +15,8 @@ from treadle.errors import InputError  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:torch.*", "ignore::FutureWarning")
 
 
-@pytest.fixture(autouse=True)
-def afresh():
-    torch._dynamo.reset()
-    dynamo.reset()
-    with torch.no_grad():
-        yield
-
-
 def captured(function, *examples):
-    """What treadle gives torch.compile for the graph of `function`: called without PyTorch's guards."""
+    """Returns what treadle gives torch.compile for the graph of `function`, to be called without PyTorch's guards."""
     calls = []
 
     def backend(module, inputs):
@@ -42,7 +34,7 @@ def affine(x):
 
 @pytest.fixture(params=["direct", "by arrays"])
 def way(request, monkeypatch):
-    """With and without the functions of PyTorch that the direct way needs."""
+    """Runs with and without the functions of PyTorch that Direct needs."""
     if request.param == "by arrays":
         monkeypatch.setattr(direct, "_HAS_ALL", False)
     return request.param
@@ -51,7 +43,7 @@ def way(request, monkeypatch):
 class TestArguments:
     def test_any_order_in_memory(self, way):
         """
-        Views with offsets, steps and broadcast axes, transposed ones, and dense ones again.
+        Views with offsets, steps and broadcast axes, transposed ones, and contiguous ones again.
         """
         x = torch.randn(3, 4)
         call = captured(affine, x)
@@ -59,9 +51,9 @@ class TestArguments:
         for given in (x, wide[2:5, 1:5], wide[::3, ::2], torch.randn(4, 3).t(), torch.randn(4).expand(3, 4), x):
             torch.testing.assert_close(call(given)[0], given * 2 + 1, rtol=0, atol=0)
 
-    def test_what_was_written_into_one_counts(self, way):
+    def test_an_argument_written_between_calls_is_read_again(self, way):
         """
-        An argument that is written between two calls is read anew.
+        Each call reads the elements of its arguments.
         """
         x = torch.randn(3, 4)
         call = captured(affine, x)
@@ -70,9 +62,9 @@ class TestArguments:
             torch.testing.assert_close(call(x)[0], x * 2 + 1, rtol=0, atol=0)
 
     @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int64", "int16", "uint8", "bool"])
-    def test_element_types(self, dtype):
+    def test_dtypes(self, dtype):
         """
-        Results have the element type of the arguments, and their bits.
+        Results have the dtype of the arguments, bit by bit.
         """
         x = torch.arange(6).to(getattr(torch, dtype))
         call = captured(lambda x: torch.where(x > 2, x, x.flip(0)), x)
@@ -84,16 +76,16 @@ class TestArguments:
     @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1)])
     def test_few_elements(self, shape):
         """
-        Scalars and tensors without elements are taken as others are.
+        Scalars and empty tensors are accepted.
         """
         x = torch.randn(shape)
         call = captured(lambda x: (x + 1, x.sum()), x)
         for given in (x, torch.randn(shape)):
             torch.testing.assert_close(call(given), [given + 1, given.sum()])
 
-    def test_others_than_those_before(self):
+    def test_tensors_of_other_kinds(self):
         """
-        Parameters, tensors that may want gradients or were made in inference mode, conjugates that are only marked.
+        Parameters, tensors that require gradients, inference tensors, lazily conjugated ones.
         """
         x = torch.randn(3, 4)
         call = captured(affine, x)
@@ -108,9 +100,9 @@ class TestArguments:
         for given in [*others, x, *others]:
             torch.testing.assert_close(call(given)[0], given.detach() * 2 + 1, rtol=0, atol=0)
 
-    def test_one_that_does_not_fit_is_refused(self):
+    def test_a_tensor_of_another_shape_is_refused(self):
         """
-        PyTorch's guards keep it away; without them it is an error, and nothing is read beyond its end.
+        PyTorch's guards reject it; without them it is an error, and nothing beyond its end is read.
         """
         x = torch.randn(3, 4)
         call = captured(affine, x)
@@ -123,7 +115,7 @@ class TestArguments:
 
     def test_the_same_tensor_twice(self):
         """
-        One tensor may be both arguments, in one call and not in the next.
+        One tensor may be both arguments in one call, and not in the next.
         """
         x, y = torch.randn(3), torch.randn(3)
         call = captured(lambda x, y: 2 * x - y, x, y)
@@ -133,9 +125,9 @@ class TestArguments:
 
 class TestResults:
     @pytest.mark.parametrize("size", [7, 200_000])
-    def test_they_are_the_caller_s_own(self, size, way):
+    def test_results_belong_to_the_caller(self, size, way):
         """
-        No later call writes into them, and they may be written, whether small or in memory of earlier ones.
+        No later call writes into them, and they may be written, whatever their size.
         """
         x = torch.randn(size)
         call = captured(affine, x)
@@ -147,9 +139,9 @@ class TestResults:
         assert torch.equal(x, before)
         assert len({result.data_ptr() for result in kept}) == len(kept)
 
-    def test_beside_arguments_and_views_of_them(self):
+    def test_results_beside_views_of_arguments(self):
         """
-        A view of an argument shares its memory, and the results beside it are right.
+        A view of an argument shares its memory; the other results are right.
         """
         x = torch.randn(3, 4)
         call = captured(lambda x: (x + 1, x.t(), x.sum(), torch.view_as_complex(x.reshape(3, 2, 2) * 2)), x)
@@ -159,7 +151,7 @@ class TestResults:
             torch.testing.assert_close([plus, total], [given + 1, given.sum()])
             torch.testing.assert_close(pairs, torch.view_as_complex(given.reshape(3, 2, 2) * 2))
 
-    def test_many_threads_get_their_own(self):
+    def test_each_thread_gets_its_own_results(self):
         x = torch.randn(50)
         call, wrong = captured(affine, x), []
 

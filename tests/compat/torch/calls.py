@@ -1,4 +1,4 @@
-"""Scripts called again and again, and how many of the calls were recorded."""
+"""Calls scripts repeatedly, and counts the calls that were recorded."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Recorded:
-    """How many calls of scripts were recorded, one op after another, since it was asked last."""
+    """The number of calls of scripts that were recorded op by op since the last query."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -18,6 +18,6 @@ class Recorded:
 
 
 def warm(script: Callable[..., Any], *args: Any) -> None:
-    """Call a script until it is replayed."""
+    """Calls a script until it is replayed."""
     for _ in range(3):
         script(*args)

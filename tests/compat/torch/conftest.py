@@ -1,4 +1,4 @@
-"""What tests of scripts that are called again share."""
+"""Fixtures of tests that call scripts repeatedly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from treadle.compat.torch.jit import replays
 
 @pytest.fixture
 def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    """Counts the calls of scripts that are recorded from now on."""
+    """Returns a counter of the script calls that are recorded from now on."""
     counted = Recorded()
 
     def run(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Random calls of PyTorch's functions: CALLS has a way to draw one for each."""
+"""Random calls of PyTorch's functions: CALLS has a generator for each."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.compat.torch.random_operands import (
 )
 
 UNARY = (
-    "exp log sqrt rsqrt sin cos tan tanh sigmoid erf abs neg floor ceil round trunc sign reciprocal log1p expm1 log2 log10 exp2 asin "
-    "acos atan sinh cosh asinh acosh atanh relu isnan isfinite isinf square frac logical_not bitwise_not nonzero erfc fliplr "
-    "flipud ravel atleast_1d atleast_2d t numel trace"
+    "exp log sqrt rsqrt sin cos tan tanh sigmoid erf abs neg floor ceil round trunc sign reciprocal log1p expm1 log2 "
+    "log10 exp2 asin acos atan sinh cosh asinh acosh atanh relu isnan isfinite isinf square frac logical_not "
+    "bitwise_not nonzero erfc fliplr flipud ravel atleast_1d atleast_2d t numel trace"
 )
 BINARY = (
-    "add sub mul div pow maximum minimum fmod remainder atan2 eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and "
-    "bitwise_or bitwise_xor hypot logaddexp"
+    "add sub mul div pow maximum minimum fmod remainder atan2 eq ne lt le gt ge logical_and logical_or logical_xor "
+    "bitwise_and bitwise_or bitwise_xor hypot logaddexp"
 )
 NEEDS_TENSORS = "maximum minimum atan2 logical_and logical_or logical_xor hypot logaddexp"
 """Of these treadle also takes a number as the second operand, where PyTorch does not."""

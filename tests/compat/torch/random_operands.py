@@ -1,4 +1,4 @@
-"""Random operands and arguments of PyTorch's functions, some of which fit no call."""
+"""Random operands and arguments of PyTorch's functions; some of them are invalid."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def pick(rng: Rng, choices: Sequence[T]) -> T:
 
 
 def shape(rng: Rng, least: int = 0, most: int = 4, *, empty: bool = True) -> tuple[int, ...]:
-    """Of `least` to `most` axes; now and then one of them has no entries."""
+    """Returns a shape of `least` to `most` axes; sometimes one of them is empty."""
     axes = int(rng.integers(least, most + 1))
     return tuple(0 if empty and rng.random() < 0.06 else int(rng.integers(1, 5)) for _ in range(axes))
 
 
 def narrower(rng: Rng, wide: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape that spreads to `wide`."""
+    """Returns a shape that broadcasts to `wide`."""
     one = tuple(1 if rng.random() < 0.3 else size for size in wide)
     return one[int(rng.integers(0, len(one) + 1)) :] if rng.random() < 0.5 else one
 
 
 def array(rng: Rng, size: tuple[int, ...], kind: str, *, special: bool = True) -> Array:
-    """Elements of that type, some of them, with `special`, infinite or no numbers."""
+    """Returns elements of that dtype; with `special`, some of them are infinite or NaN."""
     if kind == "bool":
         return np.asarray(rng.random(size) < 0.5)
     if kind in INTEGERS:
@@ -57,7 +57,7 @@ def array(rng: Rng, size: tuple[int, ...], kind: str, *, special: bool = True) -
 
 
 def axis(rng: Rng, rank: int) -> int:
-    """One of the axes, counted from either end; now and then one that there is not."""
+    """Returns an axis, counted from either end; sometimes one that does not exist."""
     most = max(rank, 1)
     return int(rng.integers(-most - 2, most + 2)) if rng.random() < 0.05 else int(rng.integers(-most, most))
 

@@ -1,4 +1,4 @@
-"""Calls outside scripts: found by their form, so that a second one goes straight to the compiled code of the first."""
+"""Calls outside scripts: the second call with a signature runs the compiled code of the first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = torch.from_numpy(np.arange(6, dtype=np.float32).reshape(2, 3) - 2)
 
 @pytest.fixture
 def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The ops that were recorded since."""
+    """Returns the ops that were recorded since."""
     found: list[str] = []
     emit = Recording.emit
 
@@ -32,9 +32,9 @@ def emitted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_calls_of_known_form_record_nothing(emitted: list[str]) -> None:
+def test_calls_with_a_known_signature_record_nothing(emitted: list[str]) -> None:
     """
-    The second call of a function with arguments of one form goes straight to its code; others do not.
+    The second call of a function with one signature runs its compiled code; calls with others are recorded.
     """
     for number in (2.5, 0.0):
         torch.add(X, number)
@@ -50,11 +50,9 @@ def test_calls_of_known_form_record_nothing(emitted: list[str]) -> None:
     assert emitted == ["add"] * 3
 
 
-def test_products_belong_to_the_provider_they_were_compiled_for(
-    emitted: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_products_are_compiled_again_for_another_provider(emitted: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    With another provider they are found anew; what has no product in it is not.
+    Calls with a matrix product are compiled for the current provider; other calls are not compiled again.
     """
     square = torch.rand(3, 3)
     for _ in range(2):
@@ -68,9 +66,9 @@ def test_products_belong_to_the_provider_they_were_compiled_for(
     assert emitted == ["matmul"]
 
 
-def test_what_follows_from_elements_is_computed_each_time() -> None:
+def test_results_that_depend_on_elements_are_computed_in_each_call() -> None:
     """
-    Shapes, numbers and truths that depend on elements are never those of an earlier call.
+    Shapes, numbers and conditions that depend on elements are not taken from an earlier call.
     """
     for count in (1, 2, 3, 4):
         x = torch.from_numpy((np.arange(4) < count).astype(np.int64))
@@ -82,9 +80,9 @@ def test_what_follows_from_elements_is_computed_each_time() -> None:
         assert x.contiguous().tolist() == x.tolist()
 
 
-def test_memory_of_results_is_their_own() -> None:
+def test_results_do_not_share_memory() -> None:
     """
-    Results of two equal calls share nothing, and copies are copies, of tensors with gaps too.
+    Results of two equal calls share no memory; copies are copies, also of tensors that are not contiguous.
     """
     first, second = torch.add(X, 1), torch.add(X, 1)
     first.fill_(0)
@@ -97,18 +95,18 @@ def test_memory_of_results_is_their_own() -> None:
             assert torch.neg(x).tolist() == (-x.numpy()).tolist()
 
 
-def test_a_trace_copies_what_it_is_given() -> None:
+def test_a_trace_clones_the_argument_of_each_call() -> None:
     """
-    A clone of an argument has the elements of each call's argument, not those of the example.
+    A clone of an argument has the elements of the call's argument, not those of the example.
     """
     traced = torch.jit.trace(lambda x: x.clone() + 1, X)
 
     assert traced(-X).tolist() == (1 - X.numpy()).tolist()
 
 
-def test_threads_may_call_one_function_at_once() -> None:
+def test_threads_call_one_function_concurrently() -> None:
     """
-    Known and new forms, from several threads.
+    Several threads use known and new signatures.
     """
     found: list[bool] = []
 

@@ -1,4 +1,4 @@
-"""Numbers at the edges, and arguments that PyTorch refuses, are what PyTorch 2.15 makes of them."""
+"""Extreme numbers and invalid arguments are handled as PyTorch 2.15 handles them."""
 
 import math
 
@@ -60,9 +60,9 @@ def _nan(*others):
         (lambda: torch.tensor([2**70], dtype=torch.float64), [2.0**70]),
     ],
 )
-def test_edges_are_pytorchs(made, wanted):
+def test_extreme_numbers_give_pytorchs_results(made, wanted):
     """
-    At once and inside a script.
+    Eagerly and in a script.
     """
     for result in (made(), torch.jit.script(_calls)(made)):
         np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-6)
@@ -169,9 +169,9 @@ def _calls(made):
         (lambda: torch.tensor(-(2**63) - 1, dtype=torch.int64), ValueError, "Overflow when unpacking long long"),
     ],
 )
-def test_what_pytorch_refuses_is_refused(call, kind, message):
+def test_calls_that_pytorch_refuses_raise_its_exceptions(call, kind, message):
     """
-    With its exceptions, at once and inside a script, rather than answered with numbers that nothing stands for.
+    Eagerly and in a script.
     """
     for way in (call, lambda: torch.jit.script(_calls)(call)):
         with pytest.raises(kind) as caught:
@@ -179,33 +179,33 @@ def test_what_pytorch_refuses_is_refused(call, kind, message):
         assert message in str(caught.value)
 
 
-def test_running_products_of_integers_and_bools_are_of_64_bits():
+def test_cumulative_products_of_integers_and_bools_are_int64():
     """
-    As running sums are.
+    As cumulative sums are.
     """
     for kind in (torch.int32, torch.bool):
         assert torch.cumprod(torch.ones(2).to(kind), 0).dtype is torch.int64
 
 
-def test_an_axis_of_several_may_have_no_entries():
+def test_unflatten_splits_an_empty_axis():
     """
-    What -1 stands for follows from the size of the axis alone.
+    The size that -1 stands for follows from the size of the axis alone.
     """
     assert torch.unflatten(torch.zeros(0, 2), -1, (-1,)).shape == (0, 2)
     assert torch.unflatten(torch.zeros(1, 0), 0, (1, -1)).shape == (1, 1, 0)
 
 
-def test_parts_of_nothing_are_empty():
+def test_pieces_of_an_empty_axis_are_empty():
     """
-    As many as are asked for, and one where sizes are given.
+    `chunk` returns as many as requested, `split` one for each size.
     """
     assert [part.shape for part in torch.chunk(NOTHING, 3)] == [(0,)] * 3
     assert [part.shape for part in torch.split(NOTHING, 2)] == [(0,)]
 
 
-def test_axes_without_elements_that_stay_are_no_fault():
+def test_only_a_reduced_axis_needs_elements():
     """
-    Only an axis that is reduced must hold something.
+    Axes that are kept may be empty.
     """
     assert torch.zeros(0, 3).amax(1).shape == (0,)
     assert torch.zeros(0, 3).max(1).indices.shape == (0,)

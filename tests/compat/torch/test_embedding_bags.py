@@ -1,4 +1,4 @@
-"""F.embedding_bag and nn.EmbeddingBag beside the loop that they stand for."""
+"""F.embedding_bag and nn.EmbeddingBag, compared with a loop over the bags."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ t = torch.from_numpy
 
 
 def _wanted(bags, mode, padding, weights):
-    """Each bag by itself."""
+    """Returns the bags, computed one by one."""
     found = []
     for bag, factors in zip(bags, weights, strict=True):
         kept = [(TABLE[at] * factor) for at, factor in zip(bag, factors, strict=True) if at != padding]
@@ -31,7 +31,7 @@ def _wanted(bags, mode, padding, weights):
 @pytest.mark.parametrize("padding", [None, 4, -6])
 def test_bags_of_one_size(mode, padding):
     """
-    A matrix of indices; rows of padding count for nothing, and a bag of padding alone is 0. At once and in a script.
+    A matrix of indices: padding rows do not count, and a bag of padding only is 0. Eagerly and in a script.
     """
     wanted = _wanted(EVEN, mode, None if padding is None else 4, np.ones(EVEN.shape))
 
@@ -51,7 +51,7 @@ def _calls(made):
 @pytest.mark.parametrize("last", [False, True])
 def test_bags_of_any_size(mode, padding, last):
     """
-    Indices of one axis and where bags begin, the end of the last among them or not; empty bags are 0.
+    A vector of indices and the begins of bags, with or without the end of the last; empty bags are 0.
     """
     ends = ENDS[1:] if last else [*OFFSETS[1:], 9]
     bags = [FLAT[begin:end] for begin, end in zip(ENDS if last else OFFSETS, ends, strict=False)]
@@ -63,9 +63,9 @@ def test_bags_of_any_size(mode, padding, last):
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_weights_of_samples():
+def test_sums_are_weighted_per_sample():
     """
-    Sums may weigh their rows, whatever the form of the indices.
+    For indices of either rank.
     """
     weights = RNG.random(EVEN.shape).astype(np.float32)
     layer = nn.EmbeddingBag(10, 4, mode="sum", _weight=t(TABLE))
@@ -77,9 +77,9 @@ def test_weights_of_samples():
     np.testing.assert_allclose(flat, found, rtol=1e-5)
 
 
-def test_the_layer_averages_unless_told_otherwise():
+def test_the_layer_averages_by_default():
     """
-    As PyTorch's: the mean is the default, and the table is `weight`.
+    As PyTorch's layer; the table is called `weight`.
     """
     layer = nn.EmbeddingBag(10, 4)
 
@@ -123,18 +123,18 @@ def test_the_layer_averages_unless_told_otherwise():
         (lambda: F.embedding_bag(t(FLAT), t(TABLE), t(OFFSETS * 2)), IndexError, "out of range"),
     ],
 )
-def test_mistakes_are_told(call, error, said):
+def test_invalid_arguments_raise(call, error, said):
     """
-    Shapes, modes, rows that the table has not, and offsets that begin after 0, fall, or lie behind the indices.
+    Shapes, modes, indices outside the table, and offsets that do not start at 0, decrease, or exceed the indices.
     """
     with pytest.raises(error, match=said):
         call()
 
 
 @pytest.mark.parametrize("offsets", [[1, 3], [0, 10], [0, 5, 3], [-1, 2], []])
-def test_offsets_that_a_program_knows_are_refused_when_it_is_read(offsets):
+def test_known_invalid_offsets_are_refused_at_import(offsets):
     """
-    They are no bags of the nine indices, and the rule that imported programs have needs no run to see it.
+    The rule detects constant offsets that do not fit the nine indices, without a run.
     """
     with pytest.raises(
         RuntimeError, match="offsets must begin at 0 and rise to at most 9, the number of indices; number"
@@ -142,9 +142,9 @@ def test_offsets_that_a_program_knows_are_refused_when_it_is_read(offsets):
         apply_rule("embedding_bag", (t(TABLE), t(FLAT), np.array(offsets, np.int64)))
 
 
-def test_padding_may_hold_what_is_no_number():
+def test_padding_rows_may_hold_nan():
     """
-    Rows that count for nothing are left out, not multiplied by 0, and a bag may end before the indices do.
+    Padding rows are skipped, not multiplied by 0, and the last bag may end before the indices do.
     """
     table = np.where(np.arange(10)[:, None] == 4, np.nan, TABLE).astype(np.float32)
 
@@ -157,9 +157,9 @@ def test_padding_may_hold_what_is_no_number():
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
-def test_bags_of_one_size_are_reduced_where_the_rows_lie(mode):
+def test_bags_of_one_size_are_reduced_in_one_kernel(mode):
     """
-    One kernel picks the rows and reduces them: neither they nor a sum are written on the way.
+    The kernel gathers and reduces rows; neither rows nor partial sums are stored.
     """
     F.embedding_bag(t(EVEN.astype(np.int32)), t(TABLE), mode=mode)
     session = list(COMPILED._sessions.values())[-1]

@@ -1,4 +1,4 @@
-"""fork and wait: side by side on the team, in every form TorchScript programs use them."""
+"""fork and wait: concurrent on the team, in every form that TorchScript programs use them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_module_that_forks_a_product_and_waits_for_it() -> None:
 
 def test_a_forked_body_and_the_main_body_overlap() -> None:
     """
-    With one worker an op and two ops at once, both products are in flight at the same time, on two workers.
+    With intra_op 1 and inter_op 2, both products are in flight at the same time, on two workers.
     """
     torch.set_num_threads(1)
     torch.set_num_interop_threads(2)
@@ -75,9 +75,9 @@ def test_a_forked_body_and_the_main_body_overlap() -> None:
         pass
 
 
-def test_an_attribute_that_changes_between_calls_is_seen() -> None:
+def test_a_parameter_that_changes_between_calls_is_read_again() -> None:
     """
-    Parameters are read at each call, not compiled in.
+    Parameters are not constants of the compiled code.
     """
     module = torch.jit.script(Products(4))
     x = torch.rand(4, 4)
@@ -89,7 +89,7 @@ def test_an_attribute_that_changes_between_calls_is_seen() -> None:
 
 def test_a_frozen_module_keeps_its_parameters() -> None:
     """
-    What freeze returns does not see later changes.
+    Later changes of the module do not affect its frozen copy.
     """
     module = torch.jit.script(Products(4)).eval()
     frozen = torch.jit.freeze(module)
@@ -112,7 +112,7 @@ def nested(x):
 
 def test_forks_nest() -> None:
     """
-    A forked body may fork.
+    A forked body may itself fork.
     """
 
     @torch.jit.script
@@ -131,9 +131,9 @@ def until(x, limit: float):
     return x
 
 
-def test_forks_whose_control_flow_reads_tensors_go_on_together() -> None:
+def test_forks_that_read_tensors_advance_together() -> None:
     """
-    Each round computes the next step of every body that waits for a value: as many runs as the longest body has.
+    Each run computes the next step of every body that waits for a value: as many runs as the longest body has.
     """
 
     @torch.jit.script
@@ -160,7 +160,7 @@ def passes_on(future):
 
 def test_a_future_may_be_waited_for_in_another_fork() -> None:
     """
-    Waiting sets a body aside; the one it waits for goes on.
+    Waiting suspends a body; the body that it waits for continues.
     """
 
     @torch.jit.script
@@ -181,9 +181,9 @@ def fails(x):
     return x
 
 
-def test_an_exception_comes_through_wait() -> None:
+def test_wait_raises_the_exception_of_the_fork() -> None:
     """
-    What a forked body raises is raised where it is waited for, and not before.
+    The exception of a forked body is raised by `wait`, and not before.
     """
 
     @torch.jit.script
@@ -199,7 +199,7 @@ def test_an_exception_comes_through_wait() -> None:
 
 def test_outside_scripts_fork_calls_at_once() -> None:
     """
-    The future has the result, or the exception, already.
+    The future is done: it has the result or the exception.
     """
     good, bad = torch.jit.fork(twice, torch.ones(2)), torch.jit.fork(fails, torch.ones(2))
 
@@ -209,15 +209,15 @@ def test_outside_scripts_fork_calls_at_once() -> None:
         bad.wait()
 
 
-def test_waiting_for_something_else_is_refused() -> None:
+def test_wait_refuses_other_objects_than_futures() -> None:
     """
-    Only futures can be waited for.
+    Raises TypeError.
     """
     with pytest.raises(TypeError, match="takes a Future"):
         torch.jit.wait(3)
 
 
-def test_several_threads_run_one_script_at_once() -> None:
+def test_several_threads_run_one_script_concurrently() -> None:
     """
     Each call has its own tasks; all runs share the process's one team.
     """
@@ -250,7 +250,7 @@ def tree(x, depth: int):
 
 def test_deeply_nested_forks_from_several_threads_while_settings_change() -> None:
     """
-    Nothing hangs, and every result has the same bits, at every number of threads.
+    No call hangs, and all results are bitwise the same, at every number of threads.
     """
     program = torch.jit.script(tree)
     x = torch.rand(8, 8)

@@ -1,4 +1,4 @@
-"""Functions, methods and layers beyond the first ones give what PyTorch gives; numbers are PyTorch 2.13's."""
+"""Functions, methods and layers give PyTorch's results; expected numbers are those of PyTorch 2.13."""
 
 import copy
 import math
@@ -55,7 +55,7 @@ A = X.numpy()
 )
 def test_functions_agree_with_numpy(made, wanted):
     """
-    At once and inside a script.
+    Eagerly and in a script.
     """
     for result in (made(), torch.jit.script(_calls)(made)):
         np.testing.assert_allclose(result.numpy(), wanted, rtol=1e-5, atol=1e-6)
@@ -80,9 +80,9 @@ def _calls(made):
         (lambda: torch.cat([]), ValueError, "expected a non-empty list of Tensors"),
     ],
 )
-def test_errors_have_pytorchs_type_and_words(call, kind, message):
+def test_errors_have_pytorchs_type_and_message(call, kind, message):
     """
-    So that programs which catch them go on as before.
+    Programs that catch PyTorch's errors work unchanged.
     """
     with pytest.raises(kind) as caught:
         call()
@@ -101,24 +101,24 @@ def test_errors_have_pytorchs_type_and_words(call, kind, message):
         (torch.tensor([1, 2], dtype=torch.int32), "tensor([1, 2], dtype=torch.int32)"),
     ],
 )
-def test_tensors_print_as_pytorchs_do(tensor, text):
+def test_tensors_print_as_in_pytorch(tensor, text):
     """
-    Logs look the same.
+    The text of repr is the same.
     """
     assert repr(tensor) == text
 
 
 def test_a_tensor_of_one_number_is_formatted_as_the_number():
     """
-    f"{loss:.2f}" is what programs print.
+    Programs print f"{loss:.2f}".
     """
     assert f"{torch.tensor(1.504):.2f}" == "1.50"
     assert f"{torch.tensor(3)}" == "3"
 
 
-def test_limits_of_element_types():
+def test_finfo_and_iinfo():
     """
-    Masks are filled with finfo(dtype).min.
+    Programs fill masks with finfo(dtype).min.
     """
     assert torch.finfo(torch.float32).min == np.finfo(np.float32).min
     assert torch.finfo(torch.bfloat16).eps == 0.0078125
@@ -133,7 +133,7 @@ def _sigmoid(x):
 
 def test_lstm_is_its_recurrence():
     """
-    Two layers, both ways, against the equations in NumPy; a scripted module gives the same.
+    Two bidirectional layers, compared with the equations in NumPy; a scripted module gives the same result.
     """
     layer = nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True).eval()
     x = torch.rand(2, 5, 3)
@@ -165,7 +165,7 @@ def test_lstm_is_its_recurrence():
 
 def test_gru_cells_are_steps_of_gru():
     """
-    A cell with the weights of the layer goes through the same states.
+    A cell with the weights of the layer has the same states.
     """
     layer, cell = nn.GRU(3, 4).eval(), nn.GRUCell(3, 4)
     cell.load_state_dict(
@@ -180,9 +180,9 @@ def test_gru_cells_are_steps_of_gru():
     np.testing.assert_allclose(h.numpy(), last.numpy()[0], rtol=1e-5, atol=1e-6)
 
 
-def test_attention_of_several_heads_is_that_of_each():
+def test_multi_head_attention_is_attention_per_head():
     """
-    The weights sum to 1, positions that a mask leaves out get none, and encoders of several layers are scripted.
+    The weights sum to 1, masked positions have weight 0, and encoders of several layers can be scripted.
     """
     attention = nn.MultiheadAttention(8, 2, batch_first=True).eval()
     x = torch.rand(2, 5, 8)
@@ -198,9 +198,9 @@ def test_attention_of_several_heads_is_that_of_each():
     np.testing.assert_array_equal(torch.jit.script(copy.deepcopy(encoder))(x).numpy(), plain.numpy())
 
 
-def test_parameters_are_initialised_in_place():
+def test_initializers_write_in_place():
     """
-    nn.init writes into them, in the ranges it names.
+    nn.init fills parameters within the documented ranges.
     """
     weight = nn.Parameter(torch.empty(40, 30))
     memory = weight.numpy()
@@ -212,9 +212,9 @@ def test_parameters_are_initialised_in_place():
     assert (memory == 3).all()
 
 
-def test_an_index_outside_raises_indexerror():
+def test_an_index_out_of_range_raises_indexerror():
     """
-    At the first call, at later ones of the same form, and in scripts.
+    In the first call, in later ones with the same signature, and in scripts.
     """
     places = torch.tensor([0, 7])
     for _ in range(2):
@@ -232,7 +232,7 @@ def _looked_up(places):
 
 def test_relu_in_place_changes_its_input():
     """
-    As the function and as the layer.
+    As a function and as a layer.
     """
     x, y = torch.tensor([-1.0, 2.0]), torch.tensor([-1.0, 2.0])
     assert F.relu(x, inplace=True) is x
@@ -240,9 +240,9 @@ def test_relu_in_place_changes_its_input():
     assert x.tolist() == y.tolist() == [0, 2]
 
 
-def test_results_may_be_written_into_a_given_tensor():
+def test_out_receives_the_result():
     """
-    out= fills the tensor and returns it.
+    The call returns the tensor passed as out=.
     """
     out = torch.empty(3, 3)
     assert torch.mm(X, X.T, out=out) is out
@@ -251,7 +251,7 @@ def test_results_may_be_written_into_a_given_tensor():
 
 def test_a_trace_takes_arguments_by_name():
     """
-    example_kwarg_inputs, and calls with other arrays of the same shapes.
+    With example_kwarg_inputs; calls may pass other arrays of the same shapes.
     """
     traced = torch.jit.trace(_difference, example_kwarg_inputs={"x": X, "y": X + 1})
     np.testing.assert_array_equal(traced(y=X, x=X * 3).numpy(), A * 5)
@@ -262,18 +262,18 @@ def _difference(x, y):
     return x * 2 - y
 
 
-def test_a_future_goes_on_with_a_callback():
+def test_then_calls_a_callback_with_the_future():
     """
-    Annotations name what it holds.
+    Annotations may name the type of the result.
     """
     future = torch.jit.fork(torch.relu, torch.tensor([-1.0, 1.0]))
     assert future.then(lambda done: done.wait() + 1).wait().tolist() == [1, 2]
     assert torch.jit.Future[torch.Tensor] is torch.jit.Future
 
 
-def test_an_absent_method_says_what_to_do():
+def test_a_missing_method_says_what_to_use():
     """
-    In a sentence, not a list of all there are.
+    The message is a sentence, not a list of all methods.
     """
     with pytest.raises(AttributeError, match=r"no 'softmx': did you mean Tensor.softmax"):
         _ = X.softmx
@@ -281,9 +281,9 @@ def test_an_absent_method_says_what_to_do():
         X.sum().backward()
 
 
-def test_attention_takes_what_pytorchs_does():
+def test_attention_takes_pytorchs_arguments():
     """
-    A scale of 0, and fewer heads of keys than of queries; a mask beside is_causal, and dropout, are refused.
+    A scale of 0, and fewer key heads than query heads; a mask with is_causal, and dropout, are refused.
     """
     q, k = torch.ones(1, 4, 3, 8), torch.arange(48.0).reshape(1, 2, 3, 8)
     attend = F.scaled_dot_product_attention
@@ -300,9 +300,9 @@ def test_attention_takes_what_pytorchs_does():
         attend(k, k, k, dropout_p=0.5)
 
 
-def test_attention_where_a_mask_allows_nothing_is_zero():
+def test_fully_masked_attention_is_zero():
     """
-    As in the batches that generate text: the row of a padded token must not spread NaN over the rows after it.
+    Batches for text generation have padded tokens, whose rows must not spread NaN to later rows.
     """
     q = torch.arange(48.0).reshape(1, 2, 3, 8) / 48
     mask = torch.tensor([[False, False, False], [True, False, False], [True, True, False]])
@@ -316,9 +316,9 @@ def test_attention_where_a_mask_allows_nothing_is_zero():
     )
 
 
-def test_an_input_times_zero_is_not_read():
+def test_addmm_does_not_read_an_input_scaled_by_zero():
     """
-    beta=0 is how PyTorch's programs say that memory holds nothing yet.
+    PyTorch programs pass beta=0 with uninitialized memory.
     """
     empty, ones = torch.full((2, 2), math.nan), torch.ones(2, 2)
 
@@ -326,9 +326,9 @@ def test_an_input_times_zero_is_not_read():
     assert torch.baddbmm(empty[None], ones[None], ones[None], beta=0, alpha=2).tolist() == [[[4, 4], [4, 4]]]
 
 
-def test_nothing_holds_any_and_all():
+def test_any_and_all_of_no_elements():
     """
-    Over no elements any is False and all is True; an empty list of axes stands for all axes.
+    any is False and all is True; an empty list of axes reduces all axes.
     """
     nothing = torch.zeros(2, 0) > 1
 
@@ -338,18 +338,18 @@ def test_nothing_holds_any_and_all():
     assert torch.mean(torch.ones(2, 3), dim=[]).shape == ()
 
 
-def test_hypot_neither_overflows_nor_vanishes():
+def test_hypot_neither_overflows_nor_underflows():
     """
-    Squares of its operands would.
+    The squares of its operands would.
     """
     found = torch.hypot(torch.tensor([3e25, 3e-30, math.inf]), torch.tensor([4e25, 4e-30, math.nan]))
 
     np.testing.assert_allclose(found.numpy(), [5e25, 5e-30, np.inf], rtol=1e-6)
 
 
-def test_halves_and_pieces_are_refused_as_pytorch_refuses_them():
+def test_invalid_halves_and_pieces_raise_as_in_pytorch():
     """
-    Not by leaving elements out, nor by a division by zero.
+    No elements are dropped, and there is no division by zero.
     """
     with pytest.raises(RuntimeError, match="Halving dimension must be even, but dimension 0 is size 3"):
         F.glu(torch.ones(3))
@@ -372,8 +372,8 @@ def test_halves_and_pieces_are_refused_as_pytorch_refuses_them():
         ),
     ],
 )
-def test_convolutions_print_as_pytorchs_do(layer, text):
+def test_convolutions_print_as_in_pytorch(layer, text):
     """
-    A printed model tells its channels and kernels.
+    A printed model shows channels and kernels.
     """
     assert repr(layer) == text

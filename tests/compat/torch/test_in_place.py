@@ -1,4 +1,4 @@
-"""Writing into tensors gives what PyTorch gives, at once and inside scripts, through views and aliases too."""
+"""Writes into tensors give PyTorch's results, eagerly and in scripts, through views and aliases."""
 
 import numpy as np
 import pytest
@@ -70,9 +70,9 @@ def asked(x):
 
 
 @pytest.mark.parametrize("program", [alias, view, base, transposed, steps, masks, asked], ids=lambda f: f.__name__)
-def test_a_script_writes_as_plain_code_does(program):
+def test_a_script_writes_as_eager_code_does(program):
     """
-    Graphs only compute new values; still every name of the written memory sees the new elements.
+    Graphs only compute new values; all tensors that share the memory see the new elements.
     """
     plain, scripted, traced = program(a()), torch.jit.script(program)(a()), torch.jit.trace(program, (a(),))(a())
     for result in (scripted, traced):
@@ -81,9 +81,9 @@ def test_a_script_writes_as_plain_code_does(program):
             np.testing.assert_array_equal(got.numpy(), want.numpy())
 
 
-def test_plain_code_writes_as_numpy_does():
+def test_eager_code_writes_as_numpy_does():
     """
-    The programs above mean what the same lines mean on arrays.
+    The same lines on arrays give the same elements.
     """
     array = np.arange(12, dtype=np.float32).reshape(3, 4)
     want = array.copy()
@@ -108,9 +108,9 @@ def test_a_script_writes_into_its_argument():
     assert total.item() == 44
 
 
-def test_two_arguments_with_common_memory_see_each_others_writes():
+def test_arguments_that_share_memory_see_each_others_writes():
     """
-    One is a view of the other outside the script already.
+    One argument is a view of the other before the call.
     """
 
     def program(x, row):
@@ -127,7 +127,7 @@ def test_two_arguments_with_common_memory_see_each_others_writes():
 
 def test_a_scripted_module_keeps_state_in_its_buffers():
     """
-    Every call adds to the same memory, at the second and third call too.
+    Each call adds to the same memory, replays included.
     """
 
     class Counter(nn.Module):
@@ -150,7 +150,7 @@ def test_a_scripted_module_keeps_state_in_its_buffers():
 
 def test_a_returned_view_shares_the_memory_of_the_argument():
     """
-    As PyTorch's does: writing to one is seen in the other.
+    As in PyTorch: a write to one is visible in the other.
     """
     x = torch.zeros(2, 3)
     flat = torch.jit.script(lambda_view)(x)
@@ -162,7 +162,7 @@ def lambda_view(x):
     return x.view(-1)
 
 
-def test_methods_that_end_in_an_underscore_write_and_return_the_tensor():
+def test_in_place_methods_write_and_return_the_tensor():
     """
     Through views of an array too; the result is the tensor itself.
     """
@@ -183,9 +183,9 @@ def test_methods_that_end_in_an_underscore_write_and_return_the_tensor():
     ],
 )
 @pytest.mark.parametrize("scripted", [False, True])
-def test_what_cannot_be_written_raises_as_pytorch_does(write, message, scripted):
+def test_invalid_writes_raise_as_in_pytorch(write, message, scripted):
     """
-    The same words at once and in a script.
+    With the same message, eagerly and in a script.
     """
     with pytest.raises(RuntimeError) as caught:
         torch.jit.script(_writes)(torch.tensor([1, 2, 3]), write) if scripted else write(torch.tensor([1, 2, 3]))

@@ -1,4 +1,4 @@
-"""Losses and torch.linalg give what PyTorch gives, at once and in scripts that are replayed."""
+"""Losses and torch.linalg give PyTorch's results, eagerly and in replayed scripts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name):
     """
-    Each loss is what its definition, or PyTorch, gives.
+    Each loss agrees with its definition or with PyTorch's number.
     """
     made, wanted = LOSSES[name]
     np.testing.assert_allclose(made().numpy(), wanted, rtol=2e-5, atol=1e-6)
@@ -118,7 +118,7 @@ MATRICES = {
 @pytest.mark.parametrize("name", MATRICES)
 def test_matrices(name):
     """
-    Inverses, determinants and solutions have the values of NumPy's, in f32.
+    Inverses, determinants and solutions agree with NumPy's, in float32.
     """
     made, wanted = MATRICES[name]
     found = made().numpy()
@@ -132,7 +132,7 @@ def perplexity_and_solution(logits, tokens, a):
     return torch.exp(entropy), torch.linalg.solve(a, a.mT) + torch.linalg.det(a)[:, None, None]
 
 
-def test_scripts_are_replayed_with_them():
+def test_scripts_with_matrix_functions_are_replayed():
     """
     Calls of LAPACK are steps of the graph.
     """
@@ -146,7 +146,7 @@ def test_scripts_are_replayed_with_them():
 
 def test_a_matrix_without_inverse_raises():
     """
-    Not infinities.
+    It does not return infinities.
     """
     with pytest.raises(RunError, match=r"inverse: Singular matrix"):
         torch.linalg.inv(t(np.zeros((2, 2), np.float32)))

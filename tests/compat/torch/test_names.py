@@ -1,4 +1,4 @@
-"""Thread settings, the names on offer, and what is said of the others."""
+"""Thread settings, the available names, and the errors for missing ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.compat.torch.recording import COMPILED
 
 def test_thread_numbers_can_be_set_at_any_time() -> None:
     """
-    Also a second time, and after work has begun, which PyTorch refuses.
+    More than once, and after work has begun, which PyTorch refuses.
     """
     before = treadle.threads.get()
     torch.ones(2) + 1
@@ -33,9 +33,9 @@ def test_thread_numbers_can_be_set_at_any_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["set_num_threads", "set_num_interop_threads"])
-def test_impossible_numbers_are_refused_in_pytorchs_words(name: str) -> None:
+def test_invalid_thread_numbers_raise_pytorchs_error(name: str) -> None:
     """
-    RuntimeError with the text PyTorch has.
+    RuntimeError with PyTorch's message.
     """
     with pytest.raises(RuntimeError, match=f"^{name} expects a positive integer$"):
         getattr(torch, name)(0)
@@ -43,9 +43,9 @@ def test_impossible_numbers_are_refused_in_pytorchs_words(name: str) -> None:
         getattr(torch, name)("two")
 
 
-def test_backends_tell_what_computes() -> None:
+def test_backends_report_what_is_available() -> None:
     """
-    What can be used is available, nothing else, and the instruction set is named as PyTorch does.
+    The instruction set has PyTorch's name.
     """
     for name, provider in (("mkl", "mkl"), ("mkldnn", "onednn")):
         try:
@@ -60,9 +60,9 @@ def test_backends_tell_what_computes() -> None:
     assert torch.backends.cpu.get_cpu_capability() in ("AVX512", "AVX2", "DEFAULT")
 
 
-def test_the_provider_of_matrix_products_is_told_and_used_at_once() -> None:
+def test_a_new_provider_is_reported_and_used_at_once() -> None:
     """
-    By PyTorch's queries, and by the next call: nothing compiled before with another provider is used again.
+    PyTorch's queries name it, and the next call does not use code compiled for another one.
     """
     x = torch.ones(64, 64)
     assert "matmul: treadle" in torch.backends.treadle.provider()
@@ -81,18 +81,18 @@ def test_the_provider_of_matrix_products_is_told_and_used_at_once() -> None:
 
 
 @pytest.mark.parametrize("module", [torch, torch.nn, torch.nn.functional, torch.jit])
-def test_every_name_on_offer_exists(module) -> None:
+def test_every_listed_name_exists(module) -> None:
     """
-    dir() lists what works, and nothing else.
+    dir() lists exactly the names that work.
     """
     assert dir(module) == sorted(module.__all__)
     for name in dir(module):
         assert getattr(module, name) is not None
 
 
-def test_absent_names_say_what_to_use() -> None:
+def test_missing_names_say_what_to_use() -> None:
     """
-    A near name, a way to do without, or where to look.
+    A similar name, an alternative, or where to look.
     """
     for access, text in (
         (lambda: torch.sofmax, r"did you mean torch\.softmax"),
@@ -109,7 +109,7 @@ def test_absent_names_say_what_to_use() -> None:
 
 
 @pytest.mark.parametrize(("writer", "rewritten"), [("torch_table.py", "with_table"), ("aten_table.py", "with_ops")])
-def test_what_the_guide_lists_is_current(writer: str, rewritten: str) -> None:
+def test_the_guides_lists_are_current(writer: str, rewritten: str) -> None:
     """
     `scripts/docs` would change nothing.
     """

@@ -1,4 +1,4 @@
-"""Tensors of one number without axes, numbers that element types do not hold, and floats where they are asked for."""
+"""Tensors of rank 0, numbers that do not fit a dtype, and functions that need floats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ ONE = torch.tensor(2.0)
 
 
 class TestTensorsWithoutAxes:
-    """An axis may be asked for: such a tensor is a line of one entry then, and what is found has no axes again."""
+    """
+    They count as tensors with one axis of size 1 where an axis is requested; results have rank 0 again.
+    """
 
     @pytest.mark.parametrize("dim", [0, -1])
     @pytest.mark.parametrize(
@@ -183,7 +185,9 @@ WAYS = [
 
 @pytest.mark.parametrize("write", WAYS)
 class TestNumbersWritten:
-    """Into a tensor's memory, or a copy of it."""
+    """
+    Into a tensor's memory, or into a copy of it.
+    """
 
     @pytest.mark.parametrize("number", [0.1, 1e39, 2**53 - 1])
     def test_doubles_have_all_their_digits(self, write, number):
@@ -219,7 +223,9 @@ def test_a_script_writes_doubles_with_all_their_digits():
 
 
 def test_a_single_half_becomes_infinite():
-    """As in PyTorch, which looks at what several are filled with only."""
+    """
+    As in PyTorch, which checks numbers that fill several elements only.
+    """
     x = torch.zeros(2, dtype=torch.float16)
     x[1] = 1e6
     assert x.tolist() == [0.0, np.inf]

@@ -27,7 +27,7 @@ EDGES = np.array([-1, -2, np.inf, -np.inf, np.nan, 3e38], np.float32)
 )
 def test_small_numbers_keep_their_digits(function: Callable[..., torch.Tensor], truth: np.ndarray) -> None:
     """
-    Of 1e-10 and 1e-40 nothing is lost, and -0 stays -0.
+    1e-10 and 1e-40 lose nothing, and -0 stays -0.
     """
     found = function(torch.from_numpy(SMALL)).numpy()
 
@@ -35,7 +35,7 @@ def test_small_numbers_keep_their_digits(function: Callable[..., torch.Tensor], 
     np.testing.assert_array_equal(np.signbit(found), np.signbit(truth))
 
 
-def test_log1p_and_expm1_follow_the_edges() -> None:
+def test_log1p_and_expm1_at_the_edges() -> None:
     """
     log1p is -inf at -1 and NaN below; expm1 is -1 at -inf.
     """
@@ -45,9 +45,9 @@ def test_log1p_and_expm1_follow_the_edges() -> None:
         np.testing.assert_allclose(torch.expm1(x).numpy(), np.expm1(EDGES), rtol=3e-7)
 
 
-def test_logaddexp_is_precise_beside_zero_and_takes_infinities() -> None:
+def test_logaddexp_is_precise_near_zero_and_takes_infinities() -> None:
     """
-    log(1 + exp(-20)) beside 0 has all its digits; equal infinities give themselves.
+    log(1 + exp(-20)) keeps all its digits; of equal infinities, the result is that infinity.
     """
     x, y = np.float32([0, -0.5, np.inf, -np.inf, -np.inf]), np.float32([-20, -30, np.inf, -np.inf, 2])
 
@@ -59,7 +59,7 @@ def test_logaddexp_is_precise_beside_zero_and_takes_infinities() -> None:
 @pytest.mark.parametrize("keepdim", [False, True])
 def test_logsumexp_takes_infinities(keepdim: bool) -> None:
     """
-    Of nothing but -inf it is -inf, beside +inf it is +inf; NaN stays NaN.
+    It is -inf if all elements are -inf, +inf if one is +inf; NaN stays NaN.
     """
     wanted = LOG_SUM_EXP_OF_ROWS
 
@@ -70,6 +70,6 @@ def test_logsumexp_takes_infinities(keepdim: bool) -> None:
 
 def test_erfc_keeps_its_digits_where_erf_is_one() -> None:
     """
-    At 6 it is 2e-17, and it falls to 0 only where f64 ends.
+    At 6 it is 2e-17; it becomes 0 only where float64 underflows.
     """
     np.testing.assert_allclose(torch.erfc(torch.from_numpy(ERFC_OPERANDS)).numpy(), ERFC, rtol=1e-15, atol=1e-323)

@@ -1,4 +1,4 @@
-"""Random calls give what PyTorch gives, and are refused where it refuses them, where it is installed."""
+"""Random calls give PyTorch's results or errors, if PyTorch is installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOLERANCES = {2: 2e-3, 4: 3e-5, 8: 1e-11}
 
 
 def flat(result: Any) -> list[Any]:
-    """Numbers and arrays in a result."""
+    """Returns the numbers and arrays in a result."""
     if isinstance(result, tuple | list):
         return [part for each in result for part in flat(each)]
     return [np.asarray(result.numpy()) if hasattr(result, "numpy") else result]
@@ -37,7 +37,7 @@ def tensor(module: Any, array: Array) -> Any:
 
 
 def outcome(module: Any, functional: Any, draw: Any) -> list[Any] | Exception:
-    """What the call gives, or how it is refused."""
+    """Returns the call's result, or the error that it raises."""
     try:
         with warnings.catch_warnings(action="ignore"):
             return flat(draw.run(module, functional, *(tensor(module, each) for each in draw.arrays)))
@@ -46,7 +46,7 @@ def outcome(module: Any, functional: Any, draw: Any) -> list[Any] | Exception:
 
 
 def difference(found: Any, wanted: Any) -> str:
-    """How one result differs from PyTorch's; nothing if it does not."""
+    """Returns how a result differs from PyTorch's, or an empty string."""
     if not isinstance(wanted, np.ndarray):
         return "" if type(found) is type(wanted) and found == wanted else f"{found!r} for {wanted!r}"
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
@@ -61,7 +61,7 @@ def difference(found: Any, wanted: Any) -> str:
 
 
 def check(name: str, seed: int) -> str:
-    """How treadle differs from PyTorch on the call of this number; nothing if it does not."""
+    """Returns how treadle differs from PyTorch on the call of this number, or an empty string."""
     draw = CALLS[name](np.random.default_rng([zlib.crc32(name.encode()), seed]))
     wanted, found = outcome(pytorch, pytorch.nn.functional, draw), outcome(torch, F, draw)
     told = f"{name} {seed} {draw.told} {[(str(each.dtype), each.shape) for each in draw.arrays]}"
@@ -78,8 +78,8 @@ def check(name: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_random_call_gives_what_pytorch_gives_or_is_refused_as_there(name: str) -> None:
+def test_a_random_call_agrees_with_pytorch(name: str) -> None:
     """
-    Shapes, element types and values are the same; no refusal is Python's own or internal.
+    Shapes, dtypes and values are equal, or both raise; no error comes from Python itself or is internal.
     """
     assert [told for seed in range(ROUNDS) if (told := check(name, seed))] == []

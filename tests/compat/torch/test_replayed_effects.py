@@ -1,4 +1,4 @@
-"""What calls of scripts do besides computing: writes, results that are no new tensors, exceptions, effects in Python."""
+"""Effects of script calls other than new tensors: writes, shared results, exceptions, Python side effects."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(x, y):
 
 def test_writes_are_replayed(recorded: Recorded) -> None:
     """
-    Into tensors of the script's own, into buffers and into arguments.
+    Into the script's own tensors, into buffers and into arguments.
     """
     fills, remembers, writes = torch.jit.script(filled), torch.jit.script(Remembers()), torch.jit.script(written)
     for number in range(1, 6):
@@ -58,9 +58,9 @@ def test_writes_are_replayed(recorded: Recorded) -> None:
     assert recorded.since() == 6
 
 
-def test_writes_into_memory_that_another_argument_shares_are_seen_there(recorded: Recorded) -> None:
+def test_writes_are_visible_in_arguments_that_share_memory(recorded: Recorded) -> None:
     """
-    Such a call is not replayed, nor is one that writes where it must not.
+    Such a call is not replayed, nor is one that writes to read-only memory.
     """
     script = torch.jit.script(written)
     warm(script, X.clone(), Y)
@@ -116,9 +116,9 @@ NOT_REPLAYED = {
 
 
 @pytest.mark.parametrize("name", NOT_REPLAYED)
-def test_what_a_replay_would_leave_out_is_recorded_each_time(name: str, recorded: Recorded, capsys: Any) -> None:
+def test_calls_with_effects_that_a_replay_omits_are_recorded(name: str, recorded: Recorded, capsys: Any) -> None:
     """
-    Control flow by elements, random numbers, and effects in Python happen at each call.
+    Control flow on elements, random numbers, and Python side effects happen in each call.
     """
     script = NOT_REPLAYED[name]
     results = [script(X).numpy() for _ in range(5)]
@@ -130,9 +130,9 @@ def test_what_a_replay_would_leave_out_is_recorded_each_time(name: str, recorded
     assert script(-X).shape == (2, 3)
 
 
-def test_control_flow_by_elements_goes_the_other_way_when_they_change() -> None:
+def test_control_flow_on_elements_follows_the_elements() -> None:
     """
-    Also after many calls that went one way.
+    Also after many calls that took the other branch.
     """
     script = torch.jit.script(by_elements)
     for _ in range(4):
@@ -147,9 +147,9 @@ def appends(x, found: list[torch.Tensor]):
     return x
 
 
-def test_lists_that_are_passed_in_are_filled_at_each_call() -> None:
+def test_lists_passed_as_arguments_are_filled_in_each_call() -> None:
     """
-    Effects upon arguments are effects.
+    A change of an argument is a side effect.
     """
     script = torch.jit.script(appends)
     for _ in range(5):
@@ -163,9 +163,9 @@ def gives(x, xs: list[torch.Tensor]):
     return y, y, x, xs[0], {"y": (y, [x * 2]), "n": x.shape[0]}, torch.zeros(2), math.pi
 
 
-def test_results_are_of_the_same_structure_and_identity() -> None:
+def test_results_keep_structure_and_identity() -> None:
     """
-    What is one tensor stays one; what is an argument stays the argument; what is new is new each time.
+    One tensor returned twice stays one; a returned argument is the argument; new tensors are new in each call.
     """
     script = torch.jit.script(gives)
     other = torch.rand(2)
@@ -200,9 +200,9 @@ def rows(x, index):
     return torch.index_select(x, 0, index) * 2
 
 
-def test_exceptions_are_as_ever() -> None:
+def test_exceptions_are_raised_in_every_call() -> None:
     """
-    Those of Python, caught or not, at each call; those of kernels from replays as from the first call.
+    Python's exceptions, caught or not; those of kernels from replays as from the first call.
     """
     script, catches, selects = (torch.jit.script(each) for each in (fails, caught, rows))
     for _ in range(4):

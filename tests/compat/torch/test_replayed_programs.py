@@ -1,4 +1,4 @@
-"""Programs put together at random: each call computes what the same Python computes op by op, replayed or not."""
+"""Random programs: each call gives the results of the same Python code op by op, replayed or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 import treadle.compat.torch as torch
 
 STEPS = (
-    "add", "relu", "product", "softmax", "scale", "write", "write row", "fill", "view", "transpose", "fork", "two forks",
+    "add", "relu", "product", "softmax", "scale", "write", "write row", "fill", "view", "transpose", "fork",
+    "two forks",
     "sum", "condition", "cat", "clone", "alias", "zeros", "write argument",
 )  # fmt: skip
 
@@ -68,9 +69,9 @@ def program(x, w, steps: list[str]):
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_programs_compute_the_same_as_often_as_they_are_called(seed: int) -> None:
+def test_every_call_of_a_random_program_agrees_with_eager(seed: int) -> None:
     """
-    Results and arguments that were written, against the same function outside scripts; bit by bit from call to call.
+    Results and written arguments agree with the function outside scripts, bit by bit from call to call.
     """
     random = np.random.default_rng(seed)
     steps = [str(step) for step in random.choice(STEPS, 7)]

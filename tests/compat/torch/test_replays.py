@@ -1,4 +1,4 @@
-"""Scripts called again: replayed as compiled graphs while what they depended upon stays, recorded anew where it changed."""
+"""Scripts called again: replayed while their guards hold, recorded again otherwise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def chained(x: np.ndarray, y: np.ndarray, n: int = 3, scale: float = 2.0) -> np.
 
 def test_two_calls_are_recorded_and_later_ones_replayed(recorded: Recorded) -> None:
     """
-    With other elements too; every call gives a tensor of its own.
+    With other elements too; every call returns a tensor of its own.
     """
     script = torch.jit.script(chain)
     results = [script(X, Y) for _ in range(5)]
@@ -51,9 +51,9 @@ def test_two_calls_are_recorded_and_later_ones_replayed(recorded: Recorded) -> N
     assert recorded.since() == 0
 
 
-def test_other_shapes_element_types_and_numbers_are_recorded_anew(recorded: Recorded) -> None:
+def test_other_signatures_are_recorded(recorded: Recorded) -> None:
     """
-    Each combination has its own replay, and keeps it.
+    Each combination of shapes, dtypes and numbers has its own replay, and keeps it.
     """
     script = torch.jit.script(chain)
     row, wide, strided = torch.ones(3), torch.rand(4, 3), torch.rand(3, 2).t()
@@ -67,9 +67,9 @@ def test_other_shapes_element_types_and_numbers_are_recorded_anew(recorded: Reco
     assert recorded.since() == 0
 
 
-def test_one_tensor_given_twice_is_not_two_tensors(recorded: Recorded) -> None:
+def test_equal_arguments_and_distinct_ones_have_distinct_replays(recorded: Recorded) -> None:
     """
-    What was recorded for equal arguments is not replayed for different ones, nor the other way round.
+    A recording with one tensor passed twice is not replayed for two tensors, nor the other way round.
     """
     script = torch.jit.script(chain)
     warm(script, X, X)
@@ -120,9 +120,9 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
-def test_what_a_module_holds_may_change_between_calls(change: Callable[[Any], Any], monkeypatch: Any) -> None:
+def test_attributes_of_a_module_may_change_between_calls(change: Callable[[Any], Any], monkeypatch: Any) -> None:
     """
-    The script computes what the module itself does, called op by op.
+    The script computes what the module itself computes, called op by op.
     """
     monkeypatch.setattr(Steps, "steps", 2)
     module = Steps()
@@ -136,7 +136,7 @@ def test_what_a_module_holds_may_change_between_calls(change: Callable[[Any], An
         np.testing.assert_allclose(script(x).numpy(), wanted, rtol=1e-5, atol=1e-6)
 
 
-def test_a_flag_that_goes_to_and_fro_keeps_both_replays(recorded: Recorded) -> None:
+def test_a_flag_that_alternates_keeps_both_replays(recorded: Recorded) -> None:
     """
     Each value is recorded twice, and replayed from then on.
     """
@@ -153,7 +153,7 @@ def test_a_flag_that_goes_to_and_fro_keeps_both_replays(recorded: Recorded) -> N
 
 def test_globals_and_closures_may_change(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    They are looked at as attributes are.
+    They are guarded as attributes are.
     """
     shift, factors = 1.0, [2.0]
 
@@ -200,9 +200,9 @@ def threads_as_before() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("threads_as_before")
-def test_replays_of_forks_have_the_same_bits_at_every_setting_and_as_recorded() -> None:
+def test_replays_of_forks_are_bitwise_the_same_at_every_setting() -> None:
     """
-    From several threads at once, while the settings change.
+    From several threads, while the settings change.
     """
     script = torch.jit.script(Forks(48))
     x = torch.rand(48, 48)
@@ -226,7 +226,7 @@ def test_replays_of_forks_have_the_same_bits_at_every_setting_and_as_recorded() 
     assert found == [True] * 90
 
 
-def test_threads_that_call_one_new_script_at_once_agree() -> None:
+def test_threads_that_call_a_new_script_concurrently_agree() -> None:
     """
     Recording and replaying may overlap.
     """
@@ -248,9 +248,9 @@ def test_threads_that_call_one_new_script_at_once_agree() -> None:
     assert found == [True] * 80
 
 
-def test_forms_are_forgotten_and_a_script_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signatures_are_evicted_and_a_script_can_be_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Those not used for longest go first; nothing keeps a module alive that nobody has.
+    The least recently used signature is dropped first; no cache keeps an unreferenced module alive.
     """
     monkeypatch.setattr(replays, "MOST_SIGNATURES", 4)
     script = torch.jit.script(Steps())
@@ -264,9 +264,9 @@ def test_forms_are_forgotten_and_a_script_may_go(monkeypatch: pytest.MonkeyPatch
     assert gone() is None
 
 
-def test_parameters_that_were_replaced_are_not_kept() -> None:
+def test_replaced_parameters_are_freed() -> None:
     """
-    Replays do not hold on to weights that the module has no more.
+    Replays do not keep weights that the module does not have any more.
     """
     script = torch.jit.script(Steps())
     warm(script, X)
@@ -278,9 +278,9 @@ def test_parameters_that_were_replaced_are_not_kept() -> None:
     assert gone() is None
 
 
-def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Recorded) -> None:
+def test_attributes_that_change_in_every_call_cost_few_attempts(recorded: Recorded) -> None:
     """
-    What is never the same twice is recorded each time, and looked at only now and then.
+    Such calls are recorded each time, and tried as a replay only now and then.
     """
     script = torch.jit.script(Steps())
     for number in range(40):
@@ -294,7 +294,7 @@ def test_attributes_that_change_at_every_call_cost_few_attempts(recorded: Record
 
 def test_exported_methods_and_frozen_modules_are_replayed(recorded: Recorded) -> None:
     """
-    As forward is; a frozen copy has replays of its own.
+    As forward is; a frozen copy has its own replays.
     """
 
     class Exports(Steps):
@@ -314,9 +314,9 @@ def test_exported_methods_and_frozen_modules_are_replayed(recorded: Recorded) ->
     assert not np.allclose(script.shifted(X).numpy(), wanted)
 
 
-def test_copies_of_scripts_have_replays_of_their_own(recorded: Recorded) -> None:
+def test_copies_of_scripts_have_their_own_replays(recorded: Recorded) -> None:
     """
-    Scripts are copied and pickled as functions are.
+    Scripts can be copied and pickled, as functions can.
     """
     warm(SCRIPT, X, Y)
     recorded.since()

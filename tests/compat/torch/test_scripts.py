@@ -1,4 +1,4 @@
-"""torch.jit.script, torch.jit.trace and modules: what programs of that kind are made of."""
+"""torch.jit.script, torch.jit.trace and modules: the constructs that their programs consist of."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3) - 2
 
 
 def runs_of(program, *args) -> int:
-    """How many graphs a call runs."""
+    """Returns how many graphs a call runs."""
     program(*args)
     with record() as recording:
         program(*args)
@@ -65,7 +65,7 @@ def loops(x, n: int):
 
 def test_loops_lists_tuples_and_dicts() -> None:
     """
-    A body over Python values alone is one graph, whatever it unrolls to.
+    A body on Python values is one graph, however far it unrolls.
     """
     total, (k, sums, named) = loops(torch.from_numpy(X), 5)
 
@@ -86,7 +86,7 @@ def halve(x):
 
 def test_while_over_tensors_and_calls_of_other_functions() -> None:
     """
-    Functions that a script calls are scripted too; multiple results are tuples.
+    Functions that a script calls are scripted too; several results are a tuple.
     """
 
     @torch.jit.script
@@ -112,9 +112,9 @@ def test_keyword_arguments_defaults_and_closures() -> None:
     assert program(torch.from_numpy(X)).tolist() == (X * 3 + 1).tolist()
 
 
-def test_what_cannot_be_scripted_is_named_with_its_line() -> None:
+def test_unsupported_statements_are_refused_with_their_line() -> None:
     """
-    The error says file, function, line and what to do.
+    The error names file, function and line, and what to do.
     """
 
     def generator(x):
@@ -153,6 +153,7 @@ class Net(nn.Module):
         self.table = nn.ModuleList([nn.Linear(5, 5), nn.Linear(5, 5)])
 
     def forward(self, x):
+        """Uses many constructs of the language."""
         x = F.relu(self.norm(self.conv(x)))
         x = self.head(F.max_pool2d(x, 2))
         for layer in self.table:
@@ -164,7 +165,7 @@ class Net(nn.Module):
         return self.forward(x) * 2
 
 
-def test_modules_run_alike_plain_scripted_frozen_and_traced() -> None:
+def test_modules_agree_eager_scripted_frozen_and_traced() -> None:
     """
     Layers, containers, functionals; the whole is one graph.
     """
@@ -181,9 +182,9 @@ def test_modules_run_alike_plain_scripted_frozen_and_traced() -> None:
     assert isinstance(scripted, Net)
 
 
-def test_state_goes_from_one_module_to_another() -> None:
+def test_state_dicts_load_into_another_module() -> None:
     """
-    Names are dotted as PyTorch's; arrays are taken as well as tensors; faults are listed.
+    Names are dotted as in PyTorch; arrays work as well as tensors; all errors are listed.
     """
     a, b = Net().eval(), Net().eval()
     b.load_state_dict({name: tensor.numpy() for name, tensor in a.state_dict().items()})
@@ -197,9 +198,9 @@ def test_state_goes_from_one_module_to_another() -> None:
     assert {tensor.dtype for tensor in b.half().cpu().parameters()} == {torch.float16}
 
 
-def test_layers_that_only_training_needs_say_so() -> None:
+def test_training_only_layers_raise_in_training_mode() -> None:
     """
-    Dropout and batch statistics refuse to run in training mode.
+    Dropout and batch statistics are refused.
     """
     with pytest.raises(NotImplementedError, match=r"module.eval\(\)"):
         nn.Dropout(0.5)(torch.ones(2))
@@ -209,7 +210,7 @@ def test_layers_that_only_training_needs_say_so() -> None:
 
 def test_a_trace_keeps_the_branch_and_takes_other_shapes() -> None:
     """
-    Control flow stays as it went with the example; forks are part of the graph; parameters are read at each call.
+    The branch is the example's; forks are part of the graph; each call reads the parameters.
     """
     layer = nn.Linear(3, 3)
 
@@ -230,7 +231,7 @@ def test_a_trace_keeps_the_branch_and_takes_other_shapes() -> None:
 
 def test_ignored_functions_run_as_python() -> None:
     """
-    torch.jit.ignore leaves a function alone, so NumPy may be used in it.
+    Functions under torch.jit.ignore may use NumPy.
     """
 
     @torch.jit.ignore
@@ -293,9 +294,9 @@ class Python(Base):
         return q, [*out, shifted, *[each for row in rows for each in row], torch.tensor(largest)]
 
 
-def test_scripts_are_python() -> None:
+def test_scripts_take_most_of_python() -> None:
     """
-    super(), static methods, private methods, properties, try, with, lambda, nested comprehensions: as in the module itself.
+    super(), static and private methods, properties, try, with, lambda and nested comprehensions work as in the module.
     """
     module = Python()
     x = torch.rand(2, 3)

@@ -1,4 +1,4 @@
-"""Tensors and functions, against NumPy."""
+"""Tensors and functions, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ CASES["embedding"] = (CASES["embedding"][0], RNG_TABLE[I64])
 @pytest.mark.parametrize("name", CASES)
 def test_functions_agree_with_numpy(name: str) -> None:
     """
-    Shape, element type and elements.
+    In shape, dtype and elements.
     """
     run, wanted = CASES[name]
     found, wanted = run().numpy(), np.asarray(wanted)
@@ -171,7 +171,7 @@ def test_functions_agree_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_scripts_compute_the_same(name: str) -> None:
     """
-    The same code inside a scripted function.
+    The same code in a scripted function.
     """
     run, _ = CASES[name]
 
@@ -184,7 +184,7 @@ def test_scripts_compute_the_same(name: str) -> None:
 
 def test_convolution_and_pooling() -> None:
     """
-    A 1x1 convolution is a product; a window of the whole image is its maximum or mean.
+    A 1x1 convolution is a matrix product; a window as large as the image gives its maximum or mean.
     """
     x, w = RNG.standard_normal((2, 3, 6, 6)).astype(np.float32), RNG.standard_normal((5, 3, 1, 1)).astype(np.float32)
     wanted = np.einsum("nchw,mc->nmhw", x, w[:, :, 0, 0])
@@ -200,9 +200,9 @@ def test_convolution_and_pooling() -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])
-def test_one_image_needs_no_batch(rank: int) -> None:
+def test_convolutions_and_pools_take_inputs_without_a_batch(rank: int) -> None:
     """
-    Convolutions, their transposes and pools of [C, *S] are those of [1, C, *S] without the first axis.
+    The result for [C, *S] is that for [1, C, *S] without the first axis.
     """
     x, w = torch.randn(4, *(6,) * rank), torch.randn(4, 4, *(3,) * rank)
     given = {f"conv{rank}d": (w,), f"conv_transpose{rank}d": (w,), f"max_pool{rank}d": (2,), f"avg_pool{rank}d": (2,)}
@@ -212,7 +212,7 @@ def test_one_image_needs_no_batch(rank: int) -> None:
         np.testing.assert_array_equal(function(x, *args).numpy(), function(x[None], *args).numpy()[0], err_msg=name)
 
 
-def test_arrays_go_in_and_out_without_copies() -> None:
+def test_arrays_are_converted_without_copies() -> None:
     """
     from_numpy, numpy(), views and DLPack share memory.
     """
@@ -232,7 +232,7 @@ def test_arrays_go_in_and_out_without_copies() -> None:
 
 def test_numbers_follow_pytorchs_promotion() -> None:
     """
-    Axes count for more than a tensor without, and that for more than a number; a higher category always wins.
+    Tensors with axes outrank those without, which outrank numbers; a higher category always wins.
     """
     x = torch.ones(2, dtype=torch.float16)
 
@@ -261,17 +261,17 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("program", "text"), ERRORS)
-def test_errors_are_those_pytorch_users_know(program, text: str) -> None:
+def test_errors_are_pytorchs(program, text: str) -> None:
     """
-    RuntimeError, with PyTorch's words where a program might look for them.
+    RuntimeError, with PyTorch's message where programs may match it.
     """
     with pytest.raises(RuntimeError, match=text):
         program()
 
 
-def test_new_tensors_are_refused_in_pytorchs_words() -> None:
+def test_invalid_arguments_of_creation_raise_pytorchs_errors() -> None:
     """
-    Nothing is rounded to a size, and a word is no element type; Python's numbers name theirs.
+    Sizes are not rounded, and a string is no dtype; Python's number types are dtypes.
     """
     for make, kind, words in (
         (lambda: torch.ones(1.5), TypeError, "must be tuple of ints"),

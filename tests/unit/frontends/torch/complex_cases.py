@@ -1,4 +1,4 @@
-"""Complex numbers between tensors of real ones, as rotary embeddings and spectrograms have them."""
+"""Complex numbers between real tensors, as in rotary embeddings and spectrograms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TURNS = torch.polar(torch.ones(5, 4), torch.outer(torch.arange(5.0), 1.0 / 10 **
 
 
 def rotated(x: torch.Tensor) -> torch.Tensor:
-    """RoPE as Llama's reference has it."""
+    """Returns RoPE as in Llama's reference."""
     turned = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2)) * TURNS.view(1, 5, 1, 4)
     return torch.view_as_real(turned).flatten(3).type_as(x)
 
@@ -38,7 +38,9 @@ def moved(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 CASES: dict[str, Case] = {
     "complex_rotary": (rotated, (PAIRS,)),
     "complex_rotary_inside": (
-        lambda x: torch.view_as_real(torch.view_as_complex(x.view(2, 5, 4, 4, 2)) * torch.polar(x[..., :4].abs(), x[..., 4:])),
+        lambda x: torch.view_as_real(
+            torch.view_as_complex(x.view(2, 5, 4, 4, 2)) * torch.polar(x[..., :4].abs(), x[..., 4:])
+        ),
         (PAIRS,),
     ),
     "complex_arithmetic": (arithmetic, (PAIRS,)),

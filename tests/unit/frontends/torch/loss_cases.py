@@ -1,4 +1,4 @@
-"""Losses as programs compute them in evaluation: perplexity, errors of reconstruction, distances of embeddings."""
+"""Losses that programs compute in evaluation: perplexity, reconstruction errors, distances of embeddings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ X, Y = seeded(3, 4), seeded(3, 4).sigmoid()
 
 
 def shifted(logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-    """The perplexity of a language model, as it is written everywhere."""
+    """Returns the perplexity of a language model, as programs compute it."""
     return torch.exp(F.cross_entropy(logits[..., :-1, :].reshape(-1, 10), tokens[..., 1:].reshape(-1)))
 
 
@@ -35,7 +35,8 @@ def entropies(logits: torch.Tensor, tokens: torch.Tensor) -> tuple[torch.Tensor,
 
 def errors(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (
-        F.mse_loss(x, y), F.mse_loss(x, y, reduction="none"), F.l1_loss(x, y), F.smooth_l1_loss(x, y), F.huber_loss(x, y),
+        F.mse_loss(x, y), F.mse_loss(x, y, reduction="none"), F.l1_loss(x, y), F.smooth_l1_loss(x, y),
+        F.huber_loss(x, y),
         F.binary_cross_entropy(y, y.flip(0)), F.binary_cross_entropy_with_logits(x, y),
         F.kl_div(x.log_softmax(-1), y, reduction="batchmean"), F.cosine_similarity(x, y), F.pairwise_distance(x, y),
         F.triplet_margin_loss(x, y, x.flip(0)), F.cosine_embedding_loss(x, y, torch.ones(3)),
@@ -43,7 +44,7 @@ def errors(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def put(x: torch.Tensor, i: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """As a key-value cache is written."""
+    """Writes as a key-value cache is written."""
     cache = x.clone()
     cache[:, i] = y
     return cache
@@ -67,5 +68,7 @@ CASES: dict[str, Case] = {
         (X, torch.tensor([3, 0]), seeded(3, 2)),
     ),
     "write_by_inner_axes": (put_at, (seeded(2, 3, 4), torch.tensor([0, 1]), torch.tensor([2, 1]))),
-    "overlapping_patches_summed": (lambda x: F.fold(F.unfold(x, 3, padding=1), (6, 6), 3, padding=1), (seeded(1, 2, 6, 6),)),
+    "overlapping_patches_summed": (
+        lambda x: F.fold(F.unfold(x, 3, padding=1), (6, 6), 3, padding=1), (seeded(1, 2, 6, 6),)
+    ),
 }  # fmt: skip

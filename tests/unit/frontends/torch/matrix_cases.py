@@ -1,4 +1,4 @@
-"""Small matrices, groups of rows, windows: what filters, recommenders and geometry compute beside their layers."""
+"""Small matrices, groups of rows, windows: what filters, recommenders and geometry compute."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ def bags(table: torch.Tensor, indices: torch.Tensor) -> tuple[torch.Tensor, ...]
     flat, begins = indices.view(-1), torch.tensor([0, 3, 3, 9])
     weights = torch.linspace(0, 1, 12).view(2, 6)
     return (
-        F.embedding_bag(indices, table, mode="sum"), F.embedding_bag(indices, table), F.embedding_bag(flat, table, begins),
+        F.embedding_bag(indices, table, mode="sum"), F.embedding_bag(indices, table),
+        F.embedding_bag(flat, table, begins),
         F.embedding_bag(indices, table, mode="max"), F.embedding_bag(flat, table, begins, mode="max"),
         F.embedding_bag(indices, table, mode="sum", per_sample_weights=weights),
         F.embedding_bag(indices, table, padding_idx=2), F.embedding_bag(flat, table, begins, mode="max", padding_idx=2),
-        F.embedding_bag(flat, table, begins, padding_idx=-8), F.embedding_bag(indices, table, mode="max", padding_idx=-8),
+        F.embedding_bag(flat, table, begins, padding_idx=-8),
+        F.embedding_bag(indices, table, mode="max", padding_idx=-8),
     )  # fmt: skip
 
 
@@ -40,19 +42,30 @@ def scattered(x: torch.Tensor, at: torch.Tensor, y: torch.Tensor) -> tuple[torch
 
 CASES: dict[str, Case] = {
     "inverses": (lambda a: (torch.inverse(a), torch.linalg.inv(a[0]), torch.linalg.inv(a.double())), (SQUARES,)),
-    "determinants": (lambda a: (torch.det(a), torch.det(a[0]), torch.logdet(a @ a.mT), *torch.linalg.slogdet(a)), (SQUARES,)),
+    "determinants": (
+        lambda a: (torch.det(a), torch.det(a[0]), torch.logdet(a @ a.mT), *torch.linalg.slogdet(a)), (SQUARES,)
+    ),
     "solved": (solved, (SQUARES, seeded(2, 4, 3))),
     "cholesky": (lambda a: (torch.linalg.cholesky(a), torch.linalg.cholesky(a[0], upper=True)), (POSITIVE,)),
-    "spectra": (lambda a: (torch.linalg.eigvalsh(a), torch.linalg.svdvals(a[:, :3]), torch.linalg.eigh(a)[0]), (POSITIVE,)),
+    "spectra": (
+        lambda a: (torch.linalg.eigvalsh(a), torch.linalg.svdvals(a[:, :3]), torch.linalg.eigh(a)[0]), (POSITIVE,)
+    ),
     "matrix_norms": (
-        lambda a: (*(torch.linalg.matrix_norm(a, p) for p in ("fro", 1, float("inf"), 2)), torch.linalg.vector_norm(a, 0)),
+        lambda a: (
+            *(torch.linalg.matrix_norm(a, p) for p in ("fro", 1, float("inf"), 2)), torch.linalg.vector_norm(a, 0)
+        ),
         (SQUARES,),
     ),
     "diagonals": (
-        lambda a: (a.diagonal(dim1=1, dim2=2), a.diagonal(-1, 2, 0), torch.diag(a[0]), torch.diag_embed(a[0]), a[0].trace()),
+        lambda a: (
+            a.diagonal(dim1=1, dim2=2), a.diagonal(-1, 2, 0), torch.diag(a[0]), torch.diag_embed(a[0]), a[0].trace()
+        ),
         (seeded(3, 4, 4),),
     ),
-    "cdist": (lambda x, y: tuple(torch.cdist(x, y, p) for p in (2.0, 1.0, float("inf"), 3.0, 0.0)), (seeded(2, 5, 3), X[:, :3])),
+    "cdist": (
+        lambda x, y: tuple(torch.cdist(x, y, p) for p in (2.0, 1.0, float("inf"), 3.0, 0.0)),
+        (seeded(2, 5, 3), X[:, :3]),
+    ),
     "bags": (bags, (seeded(10, 4), BAGS)),
     "bags_that_begin_anywhere": (
         lambda table, at, begins: F.embedding_bag(at, table, begins, mode="sum", include_last_offset=True),
@@ -69,7 +82,9 @@ CASES: dict[str, Case] = {
     "running": (lambda x: (x.cumprod(1), x.cummax(1)[0], x.cummin(0)[0], x[:, :1].cumprod(1)), (seeded(4, 7),)),
     "middles": (lambda x: (*x.median(1), *x.kthvalue(2, 0, keepdim=True)), (seeded(5, 7),)),
     "windows": (lambda x: (x.unfold(1, 3, 2), x.unfold(-1, 2, 1).mean(-1), x[0].unfold(0, 4, 4)), (seeded(2, 8, 3),)),
-    "triangles_of_indices": (lambda x: (x[0][tuple(torch.tril_indices(4, 4, -1))], x[0, 0, 0] + torch.triu_indices(3, 4)), (SQUARES,)),
+    "triangles_of_indices": (
+        lambda x: (x[0][tuple(torch.tril_indices(4, 4, -1))], x[0, 0, 0] + torch.triu_indices(3, 4)), (SQUARES,)
+    ),
     "grid_sample": (
         lambda x, t: F.grid_sample(x, F.affine_grid(t, [2, 3, 5, 4], align_corners=False), align_corners=False),
         (seeded(2, 3, 6, 6), seeded(2, 2, 3)),

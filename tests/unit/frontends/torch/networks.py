@@ -1,4 +1,4 @@
-"""Small networks in the manner of well-known ones."""
+"""Small networks modelled on well-known ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import nn
 
 
 class Shuffled(nn.Module):
-    """Squeeze and excitation, channels shuffled, resized: MobileNetV3 and ShuffleNet."""
+    """MobileNetV3 and ShuffleNet: squeeze and excitation, shuffled channels, resizing."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Shuffled(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Rotary positions, grouped heads, RMS norms, a gated feed-forward part: Llama."""
+    """Llama: rotary positions, grouped heads, RMS norms, a gated feed-forward part."""
 
     def __init__(self, width: int = 16, heads: int = 4, groups: int = 2, vocabulary: int = 50) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Decoder(nn.Module):
 
 
 class Patches(nn.Module):
-    """Patches as tokens, one projection for queries, keys and values: a vision transformer."""
+    """A vision transformer: patches as tokens, one projection for queries, keys and values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class Patches(nn.Module):
 
 
 class Dense(nn.Module):
-    """All earlier results joined, written in place, upsampled: DenseNet and U-Net."""
+    """DenseNet and U-Net: concatenation of all earlier results, in-place writes, upsampling."""
 
     def __init__(self) -> None:
         super().__init__()

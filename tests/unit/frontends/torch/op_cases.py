@@ -1,4 +1,4 @@
-"""ATen ops as functions of tensors, by family: what each computes is compared with PyTorch's own result."""
+"""ATen ops as functions of tensors, by family; results are compared with PyTorch's."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ MASK = X > 0
 SIGNS = torch.tensor([0.0, -0.0, 1.5, -1.5, torch.inf, -torch.inf, torch.nan])
 
 UNARY = [
-    "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1", "floor",
-    "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign",
+    "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
+    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid",
+    "sign",
     "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "logical_not",
 ]  # fmt: skip
 ACTIVATIONS = [

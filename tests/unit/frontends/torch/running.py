@@ -13,7 +13,7 @@ import treadle
 
 
 class Module(torch.nn.Module):
-    """`function` as a module."""
+    """A module that calls `function`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()

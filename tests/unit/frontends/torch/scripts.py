@@ -1,4 +1,4 @@
-"""Modules to be scripted; TorchScript wants their source in a file."""
+"""Modules to be scripted; TorchScript reads their source from a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Forked(nn.Module):
 
 
 class Suppressed(nn.Module):
-    """Boxes kept by score, each read and written by a number that a tensor holds."""
+    """Selects boxes by score, reading and writing each at an index that a tensor holds."""
 
     def forward(self, scores: torch.Tensor, overlap: torch.Tensor) -> torch.Tensor:
         order = scores.argsort(descending=True)
@@ -83,7 +83,7 @@ class OnPython(nn.Module):
 
 
 class OnData(nn.Module):
-    """A branch and loops that the elements decide."""
+    """A branch and loops whose conditions depend on data."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Structured(nn.Module):
 
 
 class Wrong(nn.Module):
-    """Asks for what treadle does not have, in three places."""
+    """Uses unsupported ops in three places."""
 
     def there(self, x: torch.Tensor) -> torch.Tensor:
         return torch.digamma(x)
@@ -144,14 +144,14 @@ class WritesInput(nn.Module):
 
 
 class Listed(nn.Module):
-    """Takes a list and a number, as examples tell."""
+    """Takes a list and a number, which examples define."""
 
     def forward(self, xs: list[torch.Tensor], factor: float) -> torch.Tensor:
         return torch.stack(xs).sum(0) * factor
 
 
 class Misfit(nn.Module):
-    """A convolution whose weights want more channels than come."""
+    """A convolution whose weights expect more channels than the input has."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return nn.functional.conv1d(x, torch.zeros(4, 5, 3))

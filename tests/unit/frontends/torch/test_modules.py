@@ -44,7 +44,7 @@ MODULES = {
 @pytest.mark.parametrize("name", MODULES)
 def test_exported(name: str) -> None:
     """
-    A module with example inputs gives what PyTorch gives eagerly.
+    A module with example inputs gives the results of eager PyTorch.
     """
     make, args = MODULES[name]
     module = seeded(make)
@@ -57,7 +57,7 @@ def test_exported(name: str) -> None:
 @pytest.mark.parametrize("name", ["encoder", "resnet", "bert", "shuffled", "rotary_decoder", "patches", "dense"])
 def test_traced(name: str) -> None:
     """
-    So does its TorchScript trace.
+    Its TorchScript trace gives them too.
     """
     make, args = MODULES[name]
     module = seeded(make)
@@ -70,7 +70,7 @@ def test_traced(name: str) -> None:
 @pytest.mark.parametrize("name", ["shuffled", "rotary_decoder", "patches", "dense"])
 def test_scripted(name: str) -> None:
     """
-    So does its script, with the control flow that traces leave out.
+    Its script gives them too, with the control flow that traces omit.
     """
     make, args = MODULES[name]
     module = seeded(make)
@@ -83,7 +83,7 @@ def test_scripted(name: str) -> None:
 @pytest.mark.parametrize("name", ["resnet", "bert"])
 def test_every_step_has_a_kernel(name: str) -> None:
     """
-    Attention is one kernel, batch norms are in the weights of convolutions, nothing runs by its reference.
+    Attention is one kernel, batch norms are folded into convolutions, and no node runs by its reference.
     """
     make, args = MODULES[name]
     session = treadle.Session(seeded(make), example_inputs=args)
@@ -95,9 +95,9 @@ def test_every_step_has_a_kernel(name: str) -> None:
     assert "batch_norm" not in {call.op for call in calls}
 
 
-def test_symbols_of_the_exporter_stay() -> None:
+def test_symbols_of_the_exporter_are_kept() -> None:
     """
-    One program serves every batch size; outputs are called by their keys.
+    One program serves every batch size; outputs are named by their keys.
     """
 
     class Keyed(nn.Module):

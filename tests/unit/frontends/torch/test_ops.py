@@ -1,4 +1,4 @@
-"""Every rule of the PyTorch front end gives what PyTorch gives, from exported programs and from TorchScript."""
+"""Every rule of the PyTorch front end agrees with PyTorch, in exported programs and in TorchScript."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASES = {**op_cases.CASES, **complex_cases.CASES, **loss_cases.CASES, **matrix_c
 @pytest.mark.parametrize("name", CASES)
 def test_exported(name: str) -> None:
     """
-    The case as a module that torch.export takes.
+    Each case as a module for torch.export.
     """
     function, args = CASES[name]
     session = treadle.Session(Module(function).eval(), example_inputs=args)
@@ -29,7 +29,7 @@ def test_exported(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_traced(name: str) -> None:
     """
-    The case as a trace, whose graph is TorchScript's.
+    Each case as a trace, whose graph is TorchScript.
     """
     function, args = CASES[name]
     session = treadle.Session(traced(function, args))
@@ -40,7 +40,7 @@ def test_traced(name: str) -> None:
 @pytest.mark.parametrize("function", [torch.nn.functional.hardsigmoid, torch.nn.functional.hardswish])
 def test_activations_of_floats_refuse_integers_as_eager_does(function) -> None:
     """
-    Constants of the formula would be cut to 0 in integers.
+    Integers would truncate the constants of the formula.
     """
     with pytest.raises(treadle.errors.ModelError, match="takes floating point numbers"):
         treadle.Session(Module(function).eval(), example_inputs=(torch.tensor([-3, 0, 4]),))
@@ -48,7 +48,7 @@ def test_activations_of_floats_refuse_integers_as_eager_does(function) -> None:
 
 def test_every_line_of_the_table_is_an_aten_op() -> None:
     """
-    A misspelt name would never be found.
+    A misspelt name would never match.
     """
     known = {schema.name.removeprefix("aten::") for schema in torch._C._jit_get_all_schemas()}
     names = {key.partition(".")[0] for key in (*RULES, *VIEW_WRITES, *COMPLEX)}

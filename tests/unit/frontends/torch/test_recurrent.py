@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN layers and cells, however the program was captured, agree with PyTorch."""
+"""LSTM, GRU and RNN layers and cells agree with PyTorch, however the program was captured."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def agree(module: Any, args: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("shape", [(5, 2, 6), (5, 6)], ids=["batch", "one"])
 def test_layers_agree_with_pytorch(make, shape):
     """
-    States and last states, of a scripted layer alone too, which has two forward methods.
+    States and last states; also of a scripted layer alone, which has two forward methods.
     """
     agree(make(), (torch.randn(*shape),))
 
@@ -113,7 +113,7 @@ def test_a_saved_script_with_a_layer_is_read(tmp_path):
 
 def test_projected_states_are_refused_by_name():
     """
-    Rather than read as other weights.
+    Their weights are not read as other weights.
     """
     with pytest.raises(UnsupportedModelError, match="proj_size"):
         treadle.Session(nn.LSTM(6, 4, proj_size=2).eval(), example_inputs=(torch.randn(5, 2, 6),))

@@ -1,4 +1,4 @@
-"""TorchScript files keep their forks; branches and loops are decided where they can be."""
+"""TorchScript files keep their forks; branches and loops are decided at import where possible."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def saved(module, folder: Path) -> str:
 
 
 class TestFile:
-    def test_any_shape_and_dtype_is_taken(self, tmp_path):
+    def test_any_shape_and_dtype_is_accepted(self, tmp_path):
         """
-        A file declares neither; each combination has a graph of its own.
+        A file declares neither; each combination has its own graph.
         """
         module = scripts.OnPython().eval()
         session = treadle.Session(saved(module, tmp_path))
@@ -45,7 +45,7 @@ class TestFile:
             x = torch.randn(*shape)
             assert_same(run(session, (x,)), module(x))
 
-    def test_examples_tell_which_optional_tensors_are_given(self, tmp_path):
+    def test_examples_define_which_optional_tensors_are_inputs(self, tmp_path):
         module = scripts.OnPython().eval()
         x, shift = torch.randn(2, 8), torch.ones(8)
         session = treadle.Session(saved(module, tmp_path), example_inputs=(x, 1, shift))
@@ -67,7 +67,7 @@ class TestFile:
 
     def test_named_results(self, tmp_path):
         """
-        Outputs in nested tuples are called by their positions.
+        Outputs in nested tuples are named by their positions.
         """
         module = scripts.Structured()
         session = treadle.Session(saved(module, tmp_path))
@@ -76,7 +76,7 @@ class TestFile:
         assert [tensor.name for tensor in session.outputs] == ["output_0", "output_1_0", "output_1_1"]
         assert_same(run(session, (x,)), module(x))
 
-    def test_examples_tell_lists_and_numbers(self):
+    def test_examples_define_lists_and_numbers(self):
         module = scripted(scripts.Listed())
         xs = [torch.randn(3), torch.randn(3)]
         with pytest.raises(UnsupportedModelError, match="example_inputs"):
@@ -88,7 +88,7 @@ class TestFile:
 
     def test_pickled_objects_are_refused(self, tmp_path):
         """
-        Unpickling runs code, so a state_dict is no model.
+        Unpickling runs code, so a state_dict is not accepted.
         """
         path = tmp_path / "weights.pt"
         torch.save({"w": torch.ones(2)}, path)
@@ -96,9 +96,9 @@ class TestFile:
             treadle.Session(path)
 
     @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 not a zip", b"\x08\x07"])
-    def test_files_that_are_none(self, tmp_path, content):
+    def test_unreadable_files_raise(self, tmp_path, content):
         """
-        Empty, damaged and missing files are treadle's error, not PyTorch's.
+        Empty, damaged and missing files raise treadle's error, not PyTorch's.
         """
         path = tmp_path / "model.pt"
         path.write_bytes(content)
@@ -108,9 +108,9 @@ class TestFile:
             treadle.Session(tmp_path / "absent.pt")
 
     @pytest.mark.parametrize("fault", [IndexError("not in the map"), MemoryError("std::bad_alloc")])
-    def test_whatever_pytorch_says_of_damage_is_a_fault_of_the_file(self, tmp_path, monkeypatch, fault):
+    def test_any_error_of_pytorch_on_a_damaged_file_is_a_format_error(self, tmp_path, monkeypatch, fault):
         """
-        A wrong byte may be a size, or the name of what is looked up.
+        A wrong byte may change a size, or a name that is looked up.
         """
         path = saved(scripts.Forked(4), tmp_path)
 
@@ -140,9 +140,9 @@ class TestFile:
 
 
 class TestForks:
-    def test_bodies_have_no_path_to_the_code_before_the_wait(self):
+    def test_forked_nodes_do_not_depend_on_the_code_before_the_wait(self):
         """
-        The forked product and the other one are independent nodes, joined by the addition.
+        The two products are independent nodes; the addition depends on both.
         """
         module = scripted(scripts.Forked(16))
         session = treadle.Session(module)
@@ -154,7 +154,7 @@ class TestForks:
         assert other.inputs[0] is forked.inputs[0]
         assert {user.op for node in (forked, other) for user in node.output.users} == {"add"}
 
-    def test_bodies_are_in_flight_together(self, tmp_path):
+    def test_forked_bodies_overlap(self, tmp_path):
         """
         In the trace of a run with inter_op 2 the two products overlap.
         """
@@ -180,18 +180,18 @@ class TestForks:
 
 
 class TestControl:
-    def test_data_decide(self, tmp_path):
+    def test_branches_and_loops_that_depend_on_data(self, tmp_path):
         """
-        Either branch is taken and loops end when the elements say so, as in PyTorch.
+        Each branch is taken, and loops end, as in PyTorch.
         """
         module = scripts.OnData().eval()
         session = treadle.Session(saved(module, tmp_path))
         for x in (torch.full((2, 4), 3.0), torch.full((2, 4), -9.0), torch.ones(2, 4)):
             assert_same(run(session, (x,)), module(x))
 
-    def test_entries_are_read_and_written_at_places_that_data_tell(self, tmp_path):
+    def test_entries_are_read_and_written_at_indices_from_data(self, tmp_path):
         """
-        As suppression of overlapping boxes does, one after another.
+        As in the suppression of overlapping boxes.
         """
         module = scripts.Suppressed().eval()
         session = treadle.Session(saved(module, tmp_path))
@@ -211,7 +211,7 @@ class TestControl:
 class TestFaults:
     def test_every_unsupported_op_is_listed_with_its_line(self):
         """
-        Those in branches and forks too, before any input is seen.
+        Those in branches and forks too, before any input is known.
         """
         with pytest.raises(UnsupportedModelError) as caught:
             treadle.Session(scripted(scripts.Wrong()))
@@ -223,17 +223,17 @@ class TestFaults:
         assert "scripts.py:" in text
         assert "`return torch.digamma(x)`" in text
 
-    def test_a_tensor_that_is_none_names_its_argument(self):
+    def test_none_in_place_of_a_tensor_names_the_argument(self):
         """
-        What torch.jit.script leaves of parametrizations, for one, which PyTorch cannot run either.
+        For example in scripts of parametrizations, which PyTorch cannot run either.
         """
         layer = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv1d(4, 4, 3)).eval()
         with pytest.raises(ModelError, match="its argument 'weight' is None"):
             treadle.Session(torch.jit.script(layer)).run({"input": np.ones((1, 4, 5), np.float32)})
 
-    def test_complex_inputs_and_results_say_what_to_do(self):
+    def test_complex_inputs_and_results_are_refused_with_advice(self):
         """
-        Inside a program they are pairs of real numbers; arrays of them are none of treadle's.
+        Complex numbers are supported inside a program only.
         """
         module = Complex().eval()
         with pytest.raises(UnsupportedModelError, match=r"pass torch\.view_as_real"):
@@ -241,9 +241,9 @@ class TestFaults:
         with pytest.raises(UnsupportedModelError, match=r"take it apart with torch\.view_as_real"):
             treadle.Session(module, example_inputs=(torch.ones(2),))
 
-    def test_a_misfit_names_its_node_once(self):
+    def test_a_shape_error_names_its_node_once(self):
         """
-        The op of the script, and not also the node that its rule made.
+        It names the op of the script, not also the node that its rule made.
         """
         session = treadle.Session(scripted(scripts.Misfit()))
         with pytest.raises(ModelError, match=r"  - node aten::conv1d at [^']*: x has 3 channels, but w"):
@@ -251,7 +251,7 @@ class TestFaults:
 
     def test_a_script_that_raises(self):
         """
-        What a script raises at some shapes says so in its own words, and other shapes run.
+        An exception that a script raises for some shapes has its own message, and other shapes run.
         """
         session = treadle.Session(scripted(scripts.Raising()))
         assert session.run({"x": np.zeros((2, 1), np.float32)})["output"].sum() == 2
@@ -293,9 +293,9 @@ class Held(torch.nn.Module):
 
 
 class TestProgramsAsTheyAreWritten:
-    def test_outputs_of_a_dictionary_are_called_by_its_keys(self, tmp_path):
+    def test_outputs_of_a_dictionary_are_named_by_its_keys(self, tmp_path):
         """
-        And what programs do with lists on the way there is followed.
+        List methods used on the way are followed.
         """
 
         class Keyed(torch.nn.Module):
@@ -331,14 +331,14 @@ class TestProgramsAsTheyAreWritten:
 
     def test_state_between_runs_is_refused_when_the_script_is_loaded(self):
         """
-        With what to do instead.
+        The error says what to do instead.
         """
         with pytest.raises(UnsupportedModelError, match=r"sets the attribute 'calls' .* pass it to the next run"):
             treadle.Session(scripted(Held()))
 
     def test_examples_of_other_types_are_refused(self):
         """
-        By the argument's name and type, and when there are too many.
+        With the argument's name and type; extra examples are refused too.
         """
         script = torch.jit.script(plus)
         with pytest.raises(InputError, match="a str for the argument 'x', which is a Tensor"):

@@ -149,16 +149,9 @@ def var(
 
 
 @tensor_function
-def std(
-    input: Tensor,
-    dim: Dims | bool = None,
-    unbiased: bool = True,
-    keepdim: bool = False,
-    *,
-    correction: int | None = None,
-) -> Tensor:
+def std(input: Tensor, *args: Any, **options: Any) -> Tensor:
     """Returns the square root of `var`."""
-    return sqrt(var(input, dim, unbiased, keepdim, correction=correction))
+    return sqrt(var(input, *args, **options))
 
 
 @tensor_function

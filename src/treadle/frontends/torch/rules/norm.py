@@ -1,8 +1,9 @@
-"""Normalisations, for inference."""
+"""Normalization, for inference."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,18 +51,9 @@ def no_training(
     return native_batch_norm(b, x, weight, bias, mean, var, False, momentum, eps)
 
 
-def native_batch_norm(
-    b: Builder,
-    x: Value,
-    weight: Value | None,
-    bias: Value | None,
-    mean: Value | None,
-    var: Value | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-) -> list[Value | None]:
-    return [batch_norm(b, x, weight, bias, mean, var, training, momentum, eps), None, None]
+def native_batch_norm(b: Builder, *args: Any) -> list[Value | None]:
+    """Returns batch norm, and what only a gradient reads."""
+    return [batch_norm(b, *args), None, None]
 
 
 def layer_norm(

@@ -15,7 +15,7 @@ from treadle.graph.value import Value
 def max_pool(rank: int) -> Rule:
     """Returns the rule of max_pool1d, 2d, 3d."""
 
-    def rule(
+    def max_rule(
         b: Builder,
         input: Value,
         kernel_size: Sizes,
@@ -27,7 +27,7 @@ def max_pool(rank: int) -> Rule:
         window = _window(rank, kernel_size, stride, padding, dilation)
         return batched_like(b, b.add("max_pool", with_batch(b, input, rank), **window, ceil_mode=ceil_mode), input)
 
-    return rule
+    return max_rule
 
 
 def max_pool_with_indices(rank: int) -> Rule:
@@ -39,7 +39,7 @@ def max_pool_with_indices(rank: int) -> Rule:
 def avg_pool(rank: int) -> Rule:
     """Returns the rule of avg_pool1d, 2d, 3d."""
 
-    def rule(
+    def avg_rule(
         b: Builder,
         input: Value,
         kernel_size: Sizes,
@@ -55,7 +55,7 @@ def avg_pool(rank: int) -> Rule:
         how = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         return batched_like(b, b.add("avg_pool", with_batch(b, input, rank), **window, **how), input)
 
-    return rule
+    return avg_rule
 
 
 def _window(

@@ -1,0 +1,19 @@
+"""What the tests of the torch.compile backend share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    """Resets captured graphs and the report before each test, and runs it without gradients."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed (scripts/test_torch uses it)")
+    from treadle.compat import dynamo
+
+    torch._dynamo.reset()
+    dynamo.reset()
+    with torch.no_grad():
+        yield
