@@ -64,7 +64,7 @@ def _refused(tensors: Sequence[Any]) -> list[str]:
 
     reasons = []
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
-        reasons.append("gradients are asked for; treadle runs inference: call it inside torch.no_grad()")
+        reasons.append("gradients are enabled; treadle runs inference: call it inside torch.no_grad()")
     devices = sorted({str(tensor.device) for tensor in tensors if tensor.device.type != "cpu"})
     if devices:
         reasons.append(f"tensors are on {', '.join(devices)}; treadle runs on CPUs")

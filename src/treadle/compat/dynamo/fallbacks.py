@@ -72,11 +72,6 @@ class _Ledger:
             warnings.warn(f"{graph} runs eagerly, without treadle:\n{listed}", FallbackWarning, stacklevel=3)
 
     def report(self) -> Report:
-        """Returns what became of the graphs that torch.compile gave to treadle in this process.
-
-        Returns:
-            A record of the compiled graphs and the eager ones; printing it lists the reasons.
-        """
         with self._lock:
             return Report(self._compiled, tuple(self._fallbacks))
 
@@ -85,7 +80,11 @@ LEDGER = _Ledger()
 
 
 def report() -> Report:
-    """What became of the graphs that torch.compile gave to treadle in this process."""
+    """Returns what became of the graphs that torch.compile gave to treadle in this process.
+
+    Returns:
+        A record of the compiled graphs and the eager ones; printing it lists the reasons.
+    """
     return LEDGER.report()
 
 

@@ -68,13 +68,13 @@ class Flush:
 
 
 class Compiled:
-    """Sessions by form of code. Threads that need the same new one may compile it twice; one stays."""
+    """Sessions by code. Threads that request the same new one may both compile it; one is kept."""
 
     def __init__(self) -> None:
         self._sessions: LRU[Any, Session] = LRU(MOST_COMPILED)
 
     def get(self, key: Any, build: Callable[[], Graph]) -> Session:
-        """The session for `key` and the matmul provider of now, compiled from `build()` if it is not there."""
+        """Returns the session for `key` and the current matmul provider, compiled from `build()` if there is none."""
         key = (providers.current().name, key)
         session = self._sessions.get(key)
         if session is None:
@@ -146,13 +146,13 @@ class Recording:
         return tensors
 
     def number(self, operand: Tensor | Array) -> int:
-        """The number of the value that `operand` has now."""
+        """Returns the number of the current value of `operand`."""
         if isinstance(operand, np.ndarray):
             return self._constant(operand, operand.tobytes())
         return self.memory.current(self, self.slot(operand))
 
     def alias(self, value: int) -> Tensor:
-        """A new tensor with memory of its own and the elements of a value."""
+        """Returns a new tensor with its own memory and the elements of a value."""
         slot = len(self.infos)
         self.infos.append(self.infos[value])
         self.memory.rename(slot, value)
@@ -161,7 +161,7 @@ class Recording:
         return tensor
 
     def slot(self, operand: Tensor) -> int:
-        """The number that `operand` was made as; it joins the inputs or constants when it is met for the first time."""
+        """Returns the number of the first value of `operand`, which becomes an input or a constant if it is new."""
         if operand.recording is self and (self.keep or operand.array is None):
             return operand.number
         found = self._numbers.get(id(operand))

@@ -101,7 +101,7 @@ class Replay:
     def run(self, tensors: Sequence[Tensor]) -> Any:
         """Returns the result for `tensors`, which have the recorded signature.
 
-        Returns NotImplemented if the call has to be recorded anew.
+        Returns NotImplemented if the call has to be recorded again.
         """
         if self._provider is not None and self._provider != providers.current().name:
             return NotImplemented

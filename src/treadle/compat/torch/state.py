@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 class _State(threading.local):
+    """The state of one thread."""
+
     recording: Recording | None = None
     call: Call | None = None
 

@@ -55,13 +55,13 @@ class Call:
         assert task.body is not None
         try:
             while True:
-                asked = next(task.body)
-                if isinstance(asked, Tensor):
-                    if asked.array is None:
+                awaited = next(task.body)
+                if isinstance(awaited, Tensor):
+                    if awaited.array is None:
                         self.waiting_for_value.append(task)
                         return
-                elif not asked.done():
-                    self.waiting.append((asked, task))
+                elif not awaited.done():
+                    self.waiting.append((awaited, task))
                     return
         except StopIteration as end:
             task.future.set_result(end.value)
@@ -76,9 +76,9 @@ class Call:
         self.ready.extend(task for other, task in self.waiting if other is future)
         self.waiting = [(other, task) for other, task in self.waiting if other is not future]
 
-    def drive(self, wanted: Future) -> None:
-        """Runs tasks until `wanted` is done. Raises RuntimeError if it can never be."""
-        while not wanted.done():
+    def drive(self, future: Future) -> None:
+        """Runs tasks until `future` is done. Raises RuntimeError if it can never be."""
+        while not future.done():
             if self.ready:
                 self._advance(self.ready.popleft())
             elif self.waiting_for_value:
@@ -117,7 +117,7 @@ def run(body: Body, scope: str, recording: Recording | None = None) -> tuple[Any
 
 
 def drive(body: Body) -> Any:
-    """The result of a scripted body that plain Python code calls inside a script: it cannot be set aside."""
+    """Runs a scripted body called by plain Python code inside a script, which cannot be suspended."""
     call = STATE.call
     assert call is not None
     future = call.fork(body, call.recording.scopes[-1] if call.recording.scopes else "")

@@ -36,7 +36,7 @@ RunBlock = Callable[[Importer, Any, dict[str, Any], Sequence[Any]], list[Any]]
 
 
 def condition_depends_on_data(body: Any) -> bool:
-    """True if the loop condition that `body` returns may depend on the elements of a tensor."""
+    """Returns True if the loop condition that `body` returns may depend on the elements of a tensor."""
     seen: set[str] = set()
 
     def depends(value: Any) -> bool:

@@ -124,7 +124,7 @@ class Builder:
         """Returns the shape of `x`. Raises Unsupported if it depends on data."""
         shape = _static(x)
         if shape is None:
-            raise Unsupported("it asks for the shape of a tensor whose shape depends on data")
+            raise Unsupported("it reads the shape of a tensor whose shape depends on data")
         return shape
 
     def rank(self, x: Value | Complex) -> int:

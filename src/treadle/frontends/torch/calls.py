@@ -100,7 +100,7 @@ class Importer:
                 raise Unsupported("it writes into something that is no tensor")
             old = box.held()
             if isinstance(old, Complex) != isinstance(result, Complex):
-                raise Unsupported("it writes complex numbers into real ones, or the other way round")
+                raise Unsupported("it writes complex numbers into a real tensor, or real ones into a complex tensor")
             new = self.b.cast(result, old.known_dtype) if isinstance(old, Value) else result
             if new is not old:
                 box.write(new)
@@ -163,7 +163,7 @@ class Importer:
             finally:
                 self.faults = outer
             if inner:
-                raise Unsupported(f"it comes down to what treadle cannot run: {'; '.join(inner.sentences())}")
+                raise Unsupported(f"its decomposition has unsupported ops: {'; '.join(inner.sentences())}")
         finally:
             self._depth -= 1
             self.b.name = name

@@ -152,8 +152,8 @@ def import_graph(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
         for number, (node, result) in enumerate(zip(returned, results, strict=True))
     ]
     faults.raise_all(TITLE)
-    wanted = [(m.name, _real(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
-    add_outputs(importer, [name for name, _ in wanted], [result for _, result in wanted])
+    computed = [(m.name, _real(importer, r)) for m, r in zip(made, results, strict=True) if isinstance(m, Output)]
+    add_outputs(importer, [name for name, _ in computed], [result for _, result in computed])
     faults.raise_all(TITLE)
     return Captured(graph, tuple(made))
 

@@ -103,7 +103,7 @@ def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[
     for box in tensors:
         value = box.read()
         if value.shape is None:
-            raise Unsupported("it asks for the shape of a tensor whose shape depends on data")
+            raise Unsupported("it reads the shape of a tensor whose shape depends on data")
         examples.append(example_of(value.known_dtype, value.static_shape))
     try:
         module = next((made for made in map(trace, (True, False)) if op not in _targets(made)), None)

@@ -128,7 +128,9 @@ class _Program:
         found = program.state_dict.get(target, program.constants.get(target))
         if isinstance(found, torch.Tensor):
             return importer.attempt(f"parameter {target!r}", lambda: importer.constant(found, target))
-        faults.add(f"input {node.name!r}", Unsupported(f"it is a {spec.kind.name.lower()}, which treadle has not"))
+        faults.add(
+            f"input {node.name!r}", Unsupported(f"it is a {spec.kind.name.lower()}, which treadle does not support")
+        )
         return None
 
 

@@ -92,7 +92,7 @@ class Interpreter:
     def _node(self, node: Any, kind: str, args: list[Any], env: Env) -> list[Any]:
         handler = _PRIMS.get(kind)
         missing = any(isinstance(argument, Missing) for argument in args)
-        if handler is not None and not (missing and kind in _TAKE_APART):
+        if handler is not None and not (missing and kind in _READS_PARTS):
             return handler(self, node, args, env)
         if missing:
             return [MISSING] * node.outputsSize()
@@ -152,7 +152,7 @@ class Interpreter:
     def _create(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         kind = str(node.output().type())
         if not kind.startswith("__torch__.torch.autograd.grad_mode."):
-            raise Unsupported(f"it makes an object of the class {kind}; treadle knows modules alone")
+            raise Unsupported(f"it makes an object of the class {kind}; treadle supports modules only")
         return [Setting()]
 
     def _set_attr(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
@@ -259,7 +259,7 @@ def _from_script(schema: Any, number: int, argument: Any) -> Any:
     return argument
 
 
-_TAKE_APART = frozenset({"prim::ListUnpack", "prim::TupleIndex", "prim::TupleUnpack"})
+_READS_PARTS = frozenset({"prim::ListUnpack", "prim::TupleIndex", "prim::TupleUnpack"})
 """Nodes that read the parts of their argument, and so cannot run on a MISSING one."""
 
 _PRIMS: dict[str, Callable[[Interpreter, Any, list[Any], Env], list[Any]]] = {

@@ -101,7 +101,7 @@ def _is_floating(_: Builder, x: Box) -> bool:
 
 def _raise(kind: str) -> Function:
     def function(_: Builder, *__: Any) -> Any:
-        raise Unsupported(f"it asks for {kind}")
+        raise Unsupported(f"it reads {kind}")
 
     return function
 

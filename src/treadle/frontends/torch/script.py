@@ -67,6 +67,8 @@ class _Slot:
 
 
 class _Script:
+    """A script: its inlined graph, its arguments, and the names of its outputs."""
+
     def __init__(self, model: Any, example_inputs: Any) -> None:
         self.title = f"the script {getattr(model, 'original_name', getattr(model, 'name', 'module'))!r}"
         self._self: list[Any] = []

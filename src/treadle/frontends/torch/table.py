@@ -1,8 +1,4 @@
-"""ATen op -> rule, one line each.
-
-An overload whose arguments stand in another order has a line of its own (`name.overload`). Ops that write in place
-(`relu_`) use the rule of the op without the underscore. What has no line is decomposed by PyTorch into what has.
-"""
+"""The table of rules: ATen op -> rule, one line each."""
 
 import math
 

@@ -73,7 +73,7 @@ class Box:
         """Returns the current value. Raises Unsupported if it is unknown or complex."""
         held = self.held()
         if isinstance(held, Complex):
-            raise Unsupported("treadle has no rule for it on complex numbers; take it apart with torch.view_as_real")
+            raise Unsupported("treadle has no rule for it on complex numbers; split it with torch.view_as_real")
         return held
 
     def held(self) -> Held:

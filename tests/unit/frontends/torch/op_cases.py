@@ -29,7 +29,8 @@ SIGNS = torch.tensor([0.0, -0.0, 1.5, -1.5, torch.inf, -torch.inf, torch.nan])
 
 UNARY = [
     "abs", "acos", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "exp2", "expm1",
-    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid",
+    "floor", "isfinite", "isinf", "isnan", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt",
+    "sigmoid",
     "sign",
     "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc", "logical_not",
 ]  # fmt: skip

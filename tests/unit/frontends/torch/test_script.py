@@ -238,7 +238,7 @@ class TestFaults:
         module = Complex().eval()
         with pytest.raises(UnsupportedModelError, match=r"pass torch\.view_as_real"):
             treadle.Session(module, example_inputs=(torch.ones(2, dtype=torch.complex64),))
-        with pytest.raises(UnsupportedModelError, match=r"take it apart with torch\.view_as_real"):
+        with pytest.raises(UnsupportedModelError, match=r"split it with torch\.view_as_real"):
             treadle.Session(module, example_inputs=(torch.ones(2),))
 
     def test_a_shape_error_names_its_node_once(self):

@@ -1,1 +1,1 @@
-"""Tensor functions, one file a family; `treadle.compat.torch.table` lists them all."""
+"""Tensor functions, one file per family; `treadle.compat.torch.table` lists them."""

@@ -188,10 +188,10 @@ def clamp(input: Tensor, min: Operand = None, max: Operand = None) -> Tensor:
 @tensor_function
 def lerp(input: Tensor, end: Tensor, weight: Operand) -> Tensor:
     """Returns input + weight * (end - input), computed from the nearer end."""
-    apart = sub(end, input)
+    difference = sub(end, input)
     if not isinstance(weight, Tensor):
-        return add(input, mul(apart, weight)) if abs(weight) < 0.5 else sub(end, mul(apart, 1 - weight))
-    return where(lt(abs_(weight), 0.5), add(input, mul(weight, apart)), sub(end, mul(apart, sub(1, weight))))
+        return add(input, mul(difference, weight)) if abs(weight) < 0.5 else sub(end, mul(difference, 1 - weight))
+    return where(lt(abs_(weight), 0.5), add(input, mul(weight, difference)), sub(end, mul(difference, sub(1, weight))))
 
 
 @tensor_function
@@ -202,8 +202,10 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-5, atol: float = 1e-8
         raise RuntimeError(" did not match ".join(names))
     if input.dtype is dtypes.bool_:
         return isclose(cast(input, dtypes.float32), cast(other, dtypes.float32), rtol, atol, equal_nan)
-    apart = abs_(sub(input, other))
-    near = logical_or(eq(input, other), logical_and(isfinite(apart), le(apart, add(mul(abs_(other), rtol), atol))))
+    difference = abs_(sub(input, other))
+    near = logical_or(
+        eq(input, other), logical_and(isfinite(difference), le(difference, add(mul(abs_(other), rtol), atol)))
+    )
     return logical_or(near, logical_and(isnan(input), isnan(other))) if equal_nan else near
 
 

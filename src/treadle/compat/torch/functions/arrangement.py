@@ -1,4 +1,4 @@
-"""Elements in new places: put side by side, repeated, reversed, rolled, padded, laid out as grids."""
+"""Rearrangement of elements: concatenation, repetition, reversal, rolling, padding, grids."""
 
 from __future__ import annotations
 

@@ -52,8 +52,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
 def _numbers(data: Any, dtype: Any) -> Array:
     """Returns an array of Python's numbers, for a tensor of `dtype` (None: that of the numbers).
 
-    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would make it an
-    object, uint64, or beside other integers a float.
+    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would store it as an
+    object, as uint64, or (with other integers) as a float.
     """
     array = np.array(data)
     if array.dtype.kind not in "Ouf" or (array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any()):
@@ -67,13 +67,13 @@ def _numbers(data: Any, dtype: Any) -> Array:
     raise ValueError("Overflow when unpacking long long: an integer lies outside -2^63 .. 2^63 - 1")
 
 
-def _element(function: str, asked: Any, otherwise: DType) -> np.dtype[Any]:
-    """Returns the NumPy dtype of `asked`, which may be a Python type. Raises TypeError for anything else."""
-    if asked is None:
+def _element(function: str, dtype_: Any, otherwise: DType) -> np.dtype[Any]:
+    """Returns the NumPy dtype of `dtype_`, which may be a Python type. Raises TypeError for anything else."""
+    if dtype_ is None:
         return otherwise.numpy
-    found = _OF_PYTHON.get(asked, asked) if isinstance(asked, type) else asked
+    found = _OF_PYTHON.get(dtype_, dtype_) if isinstance(dtype_, type) else dtype_
     if not isinstance(found, DType):
-        raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(asked).__name__}")
+        raise TypeError(f"{function}(): argument 'dtype' must be torch.dtype, not {type(dtype_).__name__}")
     return found.numpy
 
 
@@ -286,4 +286,4 @@ def _conversion(name: str) -> Callable[[Tensor], Tensor]:
 CONVERSIONS = {
     name: _conversion(name) for name in ("float", "double", "half", "bfloat16", "long", "int", "short", "bool")
 }
-"""x.float() and its like."""
+"""Methods such as x.float()."""

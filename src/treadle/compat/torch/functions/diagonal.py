@@ -16,7 +16,7 @@ from treadle.compat.torch.tensor import Tensor
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """Returns the elements [i, i + offset] of two axes, as the last axis.
 
-    A copy: writing to it leaves `input` alone.
+    The result is a copy: writing to it does not change `input`.
     """
     a, b = axis_of(input, dim1), axis_of(input, dim2)
     moved = permute(input, [a, b, *(axis for axis in range(input.ndim) if axis not in (a, b))])

@@ -1,4 +1,4 @@
-"""How far vectors are from one another."""
+"""Distances and similarities of vectors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ from treadle.compat.torch.tensor import Tensor
 @tensor_function
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
     """Returns the distances of the rows of x1 [..., n, d] and x2 [..., m, d]."""
-    apart = abs_(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)))
+    difference = abs_(sub(unsqueeze(x1, -2), unsqueeze(x2, -3)))
     if p == 2:
-        return sqrt(sum_(mul(apart, apart), -1))
-    return sum_(apart, -1) if p == 1 else amax(apart, -1) if p == math.inf else pow_(sum_(pow_(apart, p), -1), 1 / p)
+        return sqrt(sum_(mul(difference, difference), -1))
+    return (
+        sum_(difference, -1)
+        if p == 1
+        else amax(difference, -1)
+        if p == math.inf
+        else pow_(sum_(pow_(difference, p), -1), 1 / p)
+    )
 
 
 @tensor_function

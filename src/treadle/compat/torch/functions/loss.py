@@ -1,4 +1,4 @@
-"""How far results are from what was wanted: the losses of torch.nn.functional."""
+"""The losses of torch.nn.functional."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def huber_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", delta:
     return _reduced(_huber(sub(input, target), delta), reduction)
 
 
-def _huber(apart: Tensor, delta: float) -> Tensor:
-    size = abs_(apart)
+def _huber(difference: Tensor, delta: float) -> Tensor:
+    size = abs_(difference)
     return where(lt(size, delta), mul(mul(size, size), 0.5), mul(sub(size, 0.5 * delta), delta))
 
 
@@ -142,8 +142,8 @@ def cross_entropy(
     spread = [classes if at == axis else 1 for at in range(input.ndim)]
     weights = None if weight is None else reshape(weight, spread)
     if target.dtype.is_floating_point:
-        wanted = add(mul(target, 1 - label_smoothing), label_smoothing / classes) if label_smoothing else target
-        each = neg(sum_(mul(known, wanted) if weights is None else mul(mul(known, weights), wanted), axis))
+        smoothed = add(mul(target, 1 - label_smoothing), label_smoothing / classes) if label_smoothing else target
+        each = neg(sum_(mul(known, smoothed) if weights is None else mul(mul(known, weights), smoothed), axis))
         return div(sum_(each), max(1, each.numel())) if reduction == "mean" else _reduced(each, reduction)
     hit = nll_loss(known, target, weight, ignore_index=ignore_index, reduction=reduction)
     if not label_smoothing:

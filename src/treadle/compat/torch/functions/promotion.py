@@ -24,7 +24,7 @@ def as_tensor(value: Operand) -> Tensor:
         return Tensor(value)
     if isinstance(value, bool | int | float | np.generic):
         return Tensor(np.asarray(value, dtypes.of_number(value).numpy))  # type: ignore[arg-type]
-    raise TypeError(f"wanted a Tensor or a number, got {type(value).__name__}")
+    raise TypeError(f"expected a Tensor or a number, got {type(value).__name__}")
 
 
 def cast(x: Tensor, to: dtype) -> Tensor:

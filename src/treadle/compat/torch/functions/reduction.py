@@ -144,8 +144,8 @@ def var(
     over_axes = range(input.ndim) if axes is None or not input.ndim else axes
     count = int(np.prod([input.shape[a] for a in over_axes], dtype=np.int64))
     less = correction if correction is not None else int(unbiased)
-    apart = sub(input, _reduced("reduce_mean", input, over, keepdim=True))
-    return div(_reduced("reduce_sum", mul(apart, apart), over, keepdim), max(0, count - less))
+    centered = sub(input, _reduced("reduce_mean", input, over, keepdim=True))
+    return div(_reduced("reduce_sum", mul(centered, centered), over, keepdim), max(0, count - less))
 
 
 @tensor_function

@@ -263,7 +263,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     if not len(tensors):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     operands, _ = common(*tensors)
-    # PyTorch takes tensors of shape [0] beside those of any shape.
+    # PyTorch skips tensors of shape [0].
     kept = [each for each in operands if each.shape != (0,)] or operands
     return emit("concat", *kept, axis=axis_of(kept[0], dim) if kept[0].shape != (0,) else 0)
 

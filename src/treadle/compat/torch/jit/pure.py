@@ -46,7 +46,7 @@ def is_pure(function: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
     Reading elements of tensors and drawing random numbers are detected where they happen.
     """
     if any(map(callable, kwargs.values())):
-        return False  # sorted(key=f) calls f, which is not looked at
+        return False  # sorted(key=f) calls f, which is not checked
     if isinstance(function, partial):
         function = function.func
     if id(function) in _TENSOR or id(function) in _PYTHON:

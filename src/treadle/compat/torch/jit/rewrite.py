@@ -21,6 +21,8 @@ class ScriptError(RuntimeError):
 
 
 class _Rewrite(ast.NodeTransformer):
+    """Rewrites the body of one function."""
+
     def __init__(self, where: str, owner: str) -> None:
         self.where = where
         self.owner = owner.lstrip("_")  # the class whose private names are mangled

@@ -218,7 +218,7 @@ class ScriptMethod:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         module: Any = self._method.__self__
-        # The module goes first among the arguments, as a bound method is another object each time.
+        # Pass the module as first argument: a bound method is a new object in each access.
         return _enter(module._replays, self._method.__func__, (module, *args), kwargs, self._method.__name__)  # noqa: SLF001
 
 

@@ -55,6 +55,8 @@ class _Filter(Module):
 
 
 class _Conv(_Filter):
+    """Base of convolutions."""
+
     def __init__(
         self,
         in_channels: int,
@@ -102,6 +104,8 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_Filter):
+    """Base of transposed convolutions."""
+
     def __init__(
         self,
         in_channels: int,

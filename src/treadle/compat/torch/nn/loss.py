@@ -8,6 +8,8 @@ from treadle.compat.torch.tensor import Tensor
 
 
 class _Loss(Module):
+    """Base of losses with a reduction: "mean", "sum" or "none"."""
+
     def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
         self.reduction = reduction
@@ -50,6 +52,8 @@ class HuberLoss(_Loss):
 
 
 class _Weighted(_Loss):
+    """Base of losses with weights per class or element."""
+
     weight: Tensor | None
 
     def __init__(self, weight: Tensor | None = None, *, reduction: str = "mean") -> None:

@@ -96,10 +96,10 @@ class Module:
         """Yields this module and all its submodules."""
         yield from (each for _, each in self.named_modules())
 
-    def _named(self, wanted: Callable[[Module, str, Any], bool]) -> Iterator[tuple[str, Any]]:
+    def _named(self, matches: Callable[[Module, str, Any], bool]) -> Iterator[tuple[str, Any]]:
         for prefix, module in self.named_modules():
             for name, each in vars(module).items():
-                if wanted(module, name, each):
+                if matches(module, name, each):
                     yield (f"{prefix}.{name}" if prefix else name), each
 
     def named_parameters(self) -> Iterator[tuple[str, Parameter]]:

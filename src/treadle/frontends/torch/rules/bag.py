@@ -40,7 +40,7 @@ def embedding_bag(
     _check(b, weight, indices, offsets)
     dtype, (height, _), (rows,) = weight.known_dtype, b.shape(weight), b.shape(indices)
     if sample_weights is not None and mode != SUM:
-        raise Fault("weights of samples go with sums alone")
+        raise Fault("weights per sample need sums")
     if padding is not None and not -height <= padding < height:
         raise Fault(f"padding_idx must be a row of {height}, got {padding}")
     bags = _bags(b, offsets, rows, ends=include_last_offset)
@@ -71,8 +71,8 @@ def _check(b: Builder, weight: Value, indices: Value, offsets: Value) -> None:
         dtype, shape = value.known_dtype, b.shape(value)
         fits = dtype.is_float if value is weight else dtype.is_integer
         if not fits or len(shape) != rank:
-            wanted = "floats of two axes" if value is weight else "integers of one axis"
-            raise Fault(f"{what} must be {wanted}, got {dtype} of shape {list(shape)}")
+            expected = "floats of two axes" if value is weight else "integers of one axis"
+            raise Fault(f"{what} must be {expected}, got {dtype} of shape {list(shape)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Even:
 class _Uneven:
     """`count` bags with `lengths` [count] rows.
 
-    `numbers` [n, 1] are the bags of the rows; rows behind the end of the last bag have the number `count`.
+    `numbers` [n, 1] are the bags of the rows; rows after the last bag have the number `count`.
     """
 
     count: int

@@ -1,4 +1,4 @@
-"""Tensors made from nothing: arange, full, zeros, eye, and the like. Layout, device and pinning mean nothing here."""
+"""Tensors created from sizes and numbers: arange, full, zeros, eye. Layout, device and pinning are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops on single elements, with PyTorch's promotion of element types."""
+"""Elementwise ops, with PyTorch's type promotion."""
 
 from __future__ import annotations
 
@@ -184,9 +184,9 @@ def _signed(b: Builder, size: Value, like: Value) -> Value:
     return b.add("where", _is_negative(b, like), b.add("neg", size), size)
 
 
-def shift(way: str) -> Rule:
+def shift(direction: str) -> Rule:
     """Returns the rule of x << y or x >> y, of integers."""
-    return lambda b, x, y: b.add(f"shift_{way}", *promoted(b, x, y))
+    return lambda b, x, y: b.add(f"shift_{direction}", *promoted(b, x, y))
 
 
 def bitwise(word: str) -> Rule:

@@ -78,7 +78,7 @@ def _positions(b: Builder, columns: Sequence[Value]) -> Value:
 
 def _masked(b: Builder, x: Value, chosen: Sequence[tuple[int, Value]]) -> Value:
     if len(chosen) > 1 or chosen[0][0]:
-        raise Unsupported("a mask among other indices; use torch.where or index with the mask alone")
+        raise Unsupported("a mask among other indices; use torch.where or index with only the mask")
     return b.add("gather_nd", x, nonzero(b, b.cast(chosen[0][1], dtypes.boolean)), batch_dims=0)
 
 
@@ -112,7 +112,7 @@ def index_put(
         wide = b.reshape(mask, [*b.shape(mask), *(1,) * (b.rank(x) - b.rank(mask))])
         return b.add("where", wide, b.reshape(values, []), x)
     if any(w.dtype == dtypes.boolean for _, w in chosen):
-        raise Unsupported("a mask among other indices; use torch.where or write by the mask alone")
+        raise Unsupported("a mask among other indices; use torch.where or write with only the mask")
     reduction = "add" if accumulate else "none"
     if len(chosen) == 1 and chosen[0][0]:
         return _put_along(b, x, *chosen[0], values, reduction)

@@ -85,17 +85,17 @@ def adaptive(kind: str, rank: int) -> Rule:
         shape = b.shape(input)
         sizes = shape[len(shape) - rank :]
         given = (output_size,) * rank if output_size is None or isinstance(output_size, int) else tuple(output_size)
-        wanted = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
+        outputs = [size if out is None else out for size, out in zip(sizes, given, strict=True)]
         axes = tuple(range(len(shape) - rank, len(shape)))
-        if all(out == 1 for out in wanted):
+        if all(out == 1 for out in outputs):
             return b.reduce(op, input, axes, keepdims=True)
-        if all(out and size % out == 0 for size, out in zip(sizes, wanted, strict=True)):
-            kernel = tuple(size // out for size, out in zip(sizes, wanted, strict=True))
+        if all(out and size % out == 0 for size, out in zip(sizes, outputs, strict=True)):
+            kernel = tuple(size // out for size, out in zip(sizes, outputs, strict=True))
             return max_pool(rank)(b, input, kernel) if kind == "max" else avg_pool(rank)(b, input, kernel)  # type: ignore[no-any-return]
         if kind == "max":
-            return _windows_of_max(b, input, axes, wanted)
+            return _windows_of_max(b, input, axes, outputs)
         x = input
-        for axis, size, out in zip(axes, sizes, wanted, strict=True):
+        for axis, size, out in zip(axes, sizes, outputs, strict=True):
             x = _means(b, x, axis, size, out)
         return x
 
@@ -118,8 +118,8 @@ def _means(b: Builder, x: Value, axis: int, size: int, out: int) -> Value:
     return b.transpose(product, [*range(axis), last, *range(axis, last)])
 
 
-def _windows_of_max(b: Builder, x: Value, axes: Sequence[int], wanted: Sequence[int]) -> Value:
-    for axis, out in zip(axes, wanted, strict=True):
+def _windows_of_max(b: Builder, x: Value, axes: Sequence[int], outputs: Sequence[int]) -> Value:
+    for axis, out in zip(axes, outputs, strict=True):
         parts = [
             b.reduce("reduce_max", b.slice(x, axis, *bounds), (axis,), keepdims=True)
             for bounds in _bounds(b.shape(x)[axis], out)

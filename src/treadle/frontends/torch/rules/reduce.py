@@ -1,4 +1,4 @@
-"""Reductions, and positions and orders of elements."""
+"""Reductions, sorting, and positions of extremes."""
 
 from __future__ import annotations
 

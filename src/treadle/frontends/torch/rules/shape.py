@@ -182,9 +182,9 @@ def roll(b: Builder, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) 
     for shift, dim in zip(shifts, dims, strict=True):
         axis = b.axis(x, dim)
         size = b.shape(x)[axis]
-        cut = -shift % size if size else 0
-        if cut:
-            x = b.add("concat", b.slice(x, axis, cut, size), b.slice(x, axis, 0, cut), axis=axis)
+        split_at = -shift % size if size else 0
+        if split_at:
+            x = b.add("concat", b.slice(x, axis, split_at, size), b.slice(x, axis, 0, split_at), axis=axis)
     return x
 
 

@@ -69,7 +69,7 @@ def self_attention(
     average: bool = True,  # noqa: ARG001 - part of the signature
     mask_type: int | None = None,
 ) -> list[Value | None]:
-    """Implements nn.MultiheadAttention in eval mode; attention weights that it is asked for cannot be read."""
+    """Implements nn.MultiheadAttention in eval mode; the attention weights that it returns cannot be read."""
     if key is not query or value is not query:
         raise Unsupported("it attends from one tensor to another in one op; disable torch.backends.mha's fast path")
     parameters = (qkv_weight, qkv_bias, proj_weight, proj_bias)
