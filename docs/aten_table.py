@@ -11,7 +11,7 @@ BEGIN, END = "<!-- ops: written by scripts/docs -->\n", "<!-- end of ops -->\n"
 
 
 def names() -> list[str]:
-    """The ops of the front end's table, each once, without overloads."""
+    """Returns the ops of the front end's table, each once, without overloads."""
     for node in ast.walk(ast.parse(TABLE.read_text(encoding="utf-8"))):
         if isinstance(node, ast.AnnAssign) and getattr(node.target, "id", "") == "RULES":
             assert isinstance(node.value, ast.Dict)
@@ -21,7 +21,7 @@ def names() -> list[str]:
 
 
 def with_ops(text: str) -> str:
-    """The guide with the list as it should be. Raises ValueError if its place is not marked."""
+    """Returns the guide with the current list. Raises ValueError if its place is not marked."""
     before, _, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

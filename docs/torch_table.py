@@ -1,4 +1,4 @@
-"""Writes the table of what `treadle.compat.torch` offers into the guide. Run by `scripts/docs`."""
+"""Writes the table of the names of `treadle.compat.torch` into the guide. Run by `scripts/docs`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BEGIN, END = "<!-- table: written by scripts/docs -->\n", "<!-- end of table -->
 
 
 def rows() -> list[tuple[str, list[str]]]:
-    """What each row of the table is called, and its names."""
+    """Returns the label of each row of the table, and its names."""
     parts = [("`torch`", torch), ("`torch.nn`", torch.nn), ("`torch.nn.functional`", torch.nn.functional)]
     tensor = [name for name in dir(torch.tensor(0)) if not name.startswith("_")]
     named = [(label, list(dir(part))) for label, part in parts]
@@ -19,12 +19,12 @@ def rows() -> list[tuple[str, list[str]]]:
 
 
 def with_table(text: str) -> str:
-    """The guide with the table as it should be. Raises ValueError if its place is not marked."""
+    """Returns the guide with the current table. Raises ValueError if its place is not marked."""
     before, _, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
         raise ValueError(f"the guide must mark the place of the table with {BEGIN!r} and {END!r}")
-    lines = ["| where | what there is |", "| --- | --- |"]
+    lines = ["| module | names |", "| --- | --- |"]
     lines += [f"| {label} | {' '.join(f'`{name}`' for name in names)} |" for label, names in rows()]
     return before + BEGIN + "\n".join(lines) + "\n" + END + after
 
