@@ -52,8 +52,8 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
 def _numbers(data: Any, dtype: Any) -> Array:
     """Returns an array of Python's numbers, for a tensor of `dtype` (None: that of the numbers).
 
-    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would store it as an
-    object, as uint64, or (with other integers) as a float.
+    Raises ValueError if an integer is outside int64, unless the tensor holds floats or bools. NumPy would store it as
+    an object, as uint64, or (with other integers) as a float.
     """
     array = np.array(data)
     if array.dtype.kind not in "Ouf" or (array.dtype.kind == "f" and not (np.abs(array) >= 2.0**63).any()):
