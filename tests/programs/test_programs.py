@@ -52,17 +52,17 @@ found = runpy.run_path({str(HERE / f"{name}.py")!r}, run_name="__main__")
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_programs_give_what_numpy_gives(name: str) -> None:
+def test_programs_match_numpy(name: str) -> None:
     """
-    Each in a process of its own, without a warning.
+    Each program runs in a process of its own, without warnings.
     """
     assert run(name)
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
-def test_the_settings_change_between_the_runs_of_one_process(executor: str) -> None:
+def test_settings_may_change_between_runs(executor: str) -> None:
     """
-    Ten times, also where Python functions run in worker processes; TensorFlow raises at the second.
+    Ten times, also with Python functions in worker processes; TensorFlow raises at the second.
     """
     printed = run("python_loops", f"treadle.python_ops(executor={executor!r})")
 
@@ -73,9 +73,9 @@ def test_the_settings_change_between_the_runs_of_one_process(executor: str) -> N
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_only_the_import_line_is_of_treadle(name: str) -> None:
+def test_only_the_import_line_names_treadle(name: str) -> None:
     """
-    Everything else is as it is written for TensorFlow or PyTorch.
+    The rest is what a program for TensorFlow or PyTorch has.
     """
     text = (HERE / f"{name}.py").read_text(encoding="utf-8")
     imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import)]

@@ -110,9 +110,9 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_statements_over_tensors_do_what_python_does(name: str) -> None:
+def test_rewritten_statements_match_python(name: str) -> None:
     """
-    Traced once, then run for several values; eagerly without tf.function the same text gives the same.
+    A function traced once and run for several values gives what plain Python gives.
     """
     function, values = CASES[name]
     traced = tf.function(function, input_signature=None)
@@ -123,9 +123,9 @@ def test_statements_over_tensors_do_what_python_does(name: str) -> None:
     assert len({(np.shape(value), str(value.dtype)) for value in values}) == len(traced._traced)
 
 
-def test_only_the_way_taken_has_effects() -> None:
+def test_only_the_taken_branch_has_effects() -> None:
     """
-    A variable is assigned to where Python would, also in a loop.
+    A variable is assigned where Python would assign it, also in a loop.
     """
     v = tf.Variable(0.0)
 
@@ -151,9 +151,9 @@ def test_graphs_of_sessions_take_traced_functions() -> None:
         assert [session.run(y, {x: value}) for value in (11, 7, 1)] == [24, 21, 1]
 
 
-def test_what_cannot_be_in_a_graph_says_so() -> None:
+def test_unsupported_statements_raise() -> None:
     """
-    A value that is no tensor, a break out of a `try`, and plain graphs.
+    A value that is no tensor, a break out of a `try`, and a plain graph.
     """
 
     @tf.function
@@ -187,9 +187,9 @@ def test_what_cannot_be_in_a_graph_says_so() -> None:
         assert len(list(tf1.placeholder(tf.float32, [3]))) == 3
 
 
-def test_wrapped_functions_and_methods_stay_what_they_are() -> None:
+def test_wrapped_functions_and_methods_keep_their_meaning() -> None:
     """
-    A decorator below tf.function still does its work; private names and super() keep their meaning.
+    Decorators below tf.function still work; private names and super() keep their meaning.
     """
 
     def doubled(function: Any) -> Any:
@@ -262,9 +262,9 @@ def ordinary(n: int, *args: int, k: int = 3, **more: int) -> Any:
     return out, first, n, word, [f() for f in late], made, more
 
 
-def test_ordinary_python_does_the_same_when_rewritten() -> None:
+def test_rewriting_does_not_change_plain_python() -> None:
     """
-    Every statement, closures that see later assignments, and names without a value.
+    All kinds of statements, closures that see later assignments, and undefined names.
     """
     rewritten = convert(ordinary)
     assert rewritten is not ordinary
@@ -277,7 +277,7 @@ def test_ordinary_python_does_the_same_when_rewritten() -> None:
 
 def test_tracebacks_name_the_line_of_the_file() -> None:
     """
-    An error inside a rewritten statement points at what the user wrote.
+    An error inside a rewritten statement points at the user's line.
     """
 
     @tf.function

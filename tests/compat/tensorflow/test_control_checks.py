@@ -1,4 +1,4 @@
-"""tf.function over statements whose ways differ: TensorFlow's errors, at tracing."""
+"""tf.function over statements whose branches or iterations disagree: TensorFlow's errors, raised while tracing."""
 
 from __future__ import annotations
 
@@ -144,9 +144,9 @@ CASES: dict[str, tuple[Callable[..., Any], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_ways_that_differ_are_errors_at_tracing_in_the_words_of_tensorflow(name: str) -> None:
+def test_branches_that_disagree_raise_while_tracing(name: str) -> None:
     """
-    They name the variable, file and function, and what each way gives.
+    The errors have TensorFlow's words and name the variable, the file and the function.
     """
     function, kind, fault = CASES[name]
     with pytest.raises(kind, match=rf"test_control_checks\.py, {function.__name__}, line \d+: .*{fault}"):
@@ -155,7 +155,8 @@ def test_ways_that_differ_are_errors_at_tracing_in_the_words_of_tensorflow(name:
 
 def test_a_loop_is_traced_once() -> None:
     """
-    Python's effects in its body happen once, unless a name has to get its first value from it.
+    Side effects of Python in the body happen once, unless the body defines a name that has no value before the
+    loop.
     """
     seen: list[Any] = []
 
@@ -172,9 +173,9 @@ def test_a_loop_is_traced_once() -> None:
     assert len(seen) == 1
 
 
-def test_a_loop_over_tensors_takes_a_return_of_nothing() -> None:
+def test_a_loop_over_tensors_may_return_none() -> None:
     """
-    It ends the loop; the function gives None.
+    A bare `return` ends the loop; the function returns None.
     """
     found = tf.Variable(0)
 

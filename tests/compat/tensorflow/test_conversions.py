@@ -1,4 +1,4 @@
-"""What programs pass to ops, and what comes out: as TensorFlow converts and refuses it."""
+"""Conversion of arguments of ops and of their results, as in TensorFlow."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ RAW: dict[str, tuple[Callable[[], Any], Any]] = {
 
 @pytest.mark.parametrize("name", RAW)
 @pytest.mark.parametrize("mode", ["eager", "graph"])
-def test_operands_take_the_dtype_of_the_tensor_they_meet(name: str, mode: str) -> None:
+def test_operands_take_the_dtype_of_the_tensor_operand(name: str, mode: str) -> None:
     """
-    NumPy's float64 beside a float32 tensor is the everyday case; dtypes of results are TensorFlow's, in both modes, and
-    at the third call eagerly, too.
+    A float64 array with a float32 tensor gives TensorFlow's dtypes, in graphs and eagerly, also from the replay
+    cache.
     """
     made, wanted = RAW[name]
     if mode == "eager":
@@ -87,16 +87,16 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("mode", ["eager", "graph"])
-def test_what_does_not_fit_is_refused_with_tensorflows_kind_of_error(name: str, mode: str) -> None:
+def test_invalid_operands_raise_the_errors_of_tensorflow(name: str, mode: str) -> None:
     """
-    In a graph too, where TensorFlow tells some of it only when the graph runs.
+    In a graph too, where TensorFlow raises some of them only in the run.
     """
     made, wanted = REFUSED[name]
     with tf.Graph().as_default() if mode == "graph" else nullcontext(), pytest.raises(wanted):
         tf1.Session().run(made()) if mode == "graph" else made()
 
 
-def test_indices_that_a_run_tells_are_checked_too() -> None:
+def test_indices_known_only_in_the_run_are_checked() -> None:
     """
     A negative index is an error, not the last row.
     """
@@ -108,9 +108,9 @@ def test_indices_that_a_run_tells_are_checked_too() -> None:
             session.run(rows, {at: [-1]})
 
 
-def test_attributes_may_be_tensors_that_a_run_tells() -> None:
+def test_attributes_may_be_tensors_of_the_graph() -> None:
     """
-    An axis, the number of rows of eye, the depth of one_hot and k of top_k, each fed anew.
+    An axis, the number of rows of eye, the depth of one_hot and k of top_k, fed with different values.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         n = tf1.placeholder(tf.int32, [])
@@ -127,7 +127,7 @@ def test_attributes_may_be_tensors_that_a_run_tells() -> None:
             assert found[4].shape == ((4, 2), (2, 4))[number]
 
 
-def test_several_results_come_in_tensorflows_form() -> None:
+def test_several_results_have_the_structure_of_tensorflow() -> None:
     """
     top_k is a named tuple, moments a tuple, split a list.
     """
@@ -138,9 +138,9 @@ def test_several_results_come_in_tensorflows_form() -> None:
     assert isinstance(tf.split([1, 2], 2), list)
 
 
-def test_text_stays_alive_however_often_it_is_fetched() -> None:
+def test_fetched_text_keeps_its_reference() -> None:
     """
-    A constant of a graph is text that the graph still holds after its results are gone.
+    A string constant belongs to the graph after the results that share it are released.
     """
     import sys
 
@@ -153,9 +153,9 @@ def test_text_stays_alive_however_often_it_is_fetched() -> None:
         assert sys.getrefcount(text) == before
 
 
-def test_objects_that_are_no_text_are_refused() -> None:
+def test_objects_other_than_text_are_rejected() -> None:
     """
-    In constants and in feeds: an array of objects is one of strings, whatever else it may hold.
+    Arrays of objects must hold strings, in constants and in feeds.
     """
     with pytest.raises(ValueError, match=r"Unsupported object type int"):
         tf.constant(np.array(["a", 1], object))
@@ -165,9 +165,9 @@ def test_objects_that_are_no_text_are_refused() -> None:
             session.run(tf.identity(fed), {fed: np.array([b"a", None], object)})
 
 
-def test_values_print_as_tensorflows_do() -> None:
+def test_values_print_as_in_tensorflow() -> None:
     """
-    Logs look the same.
+    str() and repr() of tensors.
     """
     assert str(tf.constant([1, 2])) == "tf.Tensor([1 2], shape=(2,), dtype=int32)"
     assert str(tf.constant([[1], [2]])) == "tf.Tensor(\n[[1]\n [2]], shape=(2, 1), dtype=int32)"

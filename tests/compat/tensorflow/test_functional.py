@@ -80,7 +80,7 @@ CASES: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES)
-def test_functions_go_over_the_first_axis(case: str, way: str) -> None:
+def test_functions_apply_to_each_row(case: str, way: str) -> None:
     """
     Eagerly, in a tf.function, and in a session with a batch of unknown size.
     """
@@ -89,9 +89,9 @@ def test_functions_go_over_the_first_axis(case: str, way: str) -> None:
         np.testing.assert_allclose(found, array, rtol=1e-6)
 
 
-def test_no_rows_give_no_results() -> None:
+def test_an_empty_tensor_gives_an_empty_result() -> None:
     """
-    Of the shape and dtype that the function would give.
+    It has the shape and dtype that the function returns.
     """
     found = tf.function(lambda x: tf.map_fn(lambda row: tf.cast(row, tf.int32), x[:0], fn_output_signature=tf.int32))(X)
 
@@ -101,7 +101,7 @@ def test_no_rows_give_no_results() -> None:
 
 def test_the_shape_of_results_is_known_while_the_graph_is_built() -> None:
     """
-    Rows of the function's results, as many as there are elements.
+    It is the number of rows and the shape of the results of the function.
     """
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [None, 3])
@@ -122,7 +122,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_what_does_not_fit_is_refused(words: str) -> None:
+def test_invalid_arguments_raise(words: str) -> None:
     """
     No function, tensors of different lengths, a scalar, another structure, another dtype.
     """

@@ -1,4 +1,4 @@
-"""tf.function's traces: which arguments share one, variables made in it, signatures; and functions of Python."""
+"""tf.function: which arguments share a trace, variables, input signatures; and Python functions as ops."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 import treadle.compat.tensorflow as tf
 
 
-def test_arguments_of_another_form_are_another_trace() -> None:
+def test_arguments_of_another_structure_are_traced_again() -> None:
     """
-    The same leaves in other lists, under other keys, or given by name: each means what the caller wrote.
+    The same leaves in other lists, under other keys, or as keyword arguments.
     """
     traced = tf.function(
         lambda a, b=0: (tf.nest.flatten(a), tf.nest.flatten(b), sorted(a) if isinstance(a, dict) else 0)
@@ -29,9 +29,9 @@ def test_arguments_of_another_form_are_another_trace() -> None:
     assert tf.function(lambda d: d.get("x", 5))({"x": one}).numpy() == 1
 
 
-def test_methods_have_traces_of_their_own_instance() -> None:
+def test_methods_are_traced_for_each_instance() -> None:
     """
-    Also of instances that cannot be keys; and an instance is not kept by its traces.
+    Instances may be unhashable, and their traces do not keep them alive.
     """
     import gc
     import weakref
@@ -59,9 +59,9 @@ def test_methods_have_traces_of_their_own_instance() -> None:
     assert gone() is None
 
 
-def test_variables_are_made_in_the_first_trace_only() -> None:
+def test_variables_are_created_in_the_first_trace_only() -> None:
     """
-    One that is made anew by every call is refused.
+    A function that creates a variable in each call raises ValueError.
     """
 
     @tf.function
@@ -72,9 +72,9 @@ def test_variables_are_made_in_the_first_trace_only() -> None:
         anew(tf.constant(1.0))
 
 
-def test_a_signature_is_traced_once_and_checked() -> None:
+def test_an_input_signature_is_traced_once_and_checked() -> None:
     """
-    Any length fits [None]; another dtype or rank is a TypeError. A TensorSpec stands for an argument.
+    [None] accepts any length; another dtype or rank raises TypeError. A TensorSpec stands for an argument.
     """
     total = tf.function(lambda x: tf.reduce_sum(x) * 1, input_signature=[tf.TensorSpec([None], tf.float32)])
     assert [total(tf.ones([n])).numpy() for n in (1, 3)] == [1, 3]
@@ -104,9 +104,9 @@ def test_functions_can_run_as_plain_python() -> None:
     assert len(seen) == 3
 
 
-def test_seeds_reach_functions_and_go_on_from_call_to_call() -> None:
+def test_random_ops_in_functions_continue_from_call_to_call() -> None:
     """
-    set_seed starts everything again; an op with a seed of its own gives other numbers at its next call.
+    set_seed restarts all generators; an op with a seed of its own continues at its next call.
     """
 
     def drawn() -> list[Any]:
@@ -131,9 +131,9 @@ KINDS: dict[type[Exception], type[Exception]] = {
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("mode", ["eager", "graph", "function"])
-def test_errors_of_python_functions_are_tensorflows_with_the_cause(kind: type[Exception], mode: str) -> None:
+def test_errors_of_python_functions_become_tensorflow_errors(kind: type[Exception], mode: str) -> None:
     """
-    Eagerly, in a session and in a tf.function alike.
+    Eagerly, in a session and in a tf.function; the exception is the cause.
     """
 
     def fails(x: Any) -> Any:
@@ -151,9 +151,9 @@ def test_errors_of_python_functions_are_tensorflows_with_the_cause(kind: type[Ex
     assert isinstance(caught.value.__cause__, kind)
 
 
-def test_python_functions_are_decorators_and_may_state_shapes() -> None:
+def test_py_function_is_a_decorator_and_takes_tensor_specs() -> None:
     """
-    As in TensorFlow: Tout alone, and TensorSpec in place of a dtype.
+    As in TensorFlow: Tout alone, and a TensorSpec in place of a dtype.
     """
 
     @tf.py_function(Tout=tf.int32)
@@ -173,7 +173,7 @@ def test_python_functions_are_decorators_and_may_state_shapes() -> None:
         tf.numpy_function(lambda x: x, [1])
 
 
-def test_a_negative_zero_has_a_trace_of_its_own_and_nan_only_one() -> None:
+def test_signatures_distinguish_negative_zero_and_unify_nan() -> None:
     function = tf.function(lambda a, k: a * k)
     one = tf.constant(1.0)
     assert [np.signbit(function(one, k).numpy()) for k in (0.0, -0.0, 0.0)] == [False, True, False]

@@ -1,4 +1,4 @@
-"""Graphs read from files and written to them, as programs for TensorFlow do it."""
+"""Import and export of graph files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from treadle.dtypes import boolean, f32
 X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
 
 
-def test_a_frozen_graph_is_read_and_run_as_programs_for_tensorflow_do_it(tmp_path: Path) -> None:
+def test_programs_read_and_run_frozen_graphs(tmp_path: Path) -> None:
     """
     GFile, ParseFromString, import_graph_def and names of tensors.
     """
@@ -40,7 +40,7 @@ def test_a_frozen_graph_is_read_and_run_as_programs_for_tensorflow_do_it(tmp_pat
 
 def test_tensors_may_be_replaced_and_returned() -> None:
     """
-    input_map puts the graph behind another one; return_elements gives tensors and operations.
+    input_map replaces tensors of the file; return_elements returns tensors and operations.
     """
     with tf.Graph().as_default() as graph:
         y = tf.constant(X) * 2.0
@@ -55,7 +55,7 @@ def test_tensors_may_be_replaced_and_returned() -> None:
 
 def test_any_tensor_of_the_graph_may_be_fed() -> None:
     """
-    Feeding a tensor in the middle cuts off what is before it.
+    What only a fed tensor depends on does not run.
     """
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(network().graph, name="")
@@ -63,7 +63,7 @@ def test_any_tensor_of_the_graph_may_be_fed() -> None:
         np.testing.assert_allclose(session.run("probabilities:0", {"hidden:0": X}), softmax(X), rtol=1e-6)
 
 
-def test_branches_and_loops_of_files_are_the_facades() -> None:
+def test_branches_and_loops_of_files_run() -> None:
     """
     If runs one side, While repeats its body; shapes may differ and change.
     """
@@ -80,7 +80,7 @@ def test_branches_and_loops_of_files_are_the_facades() -> None:
         assert session.run("y:0", {"flag:0": False, "x:0": [1, 2, 3]}).tolist() == [-64, -128]
 
 
-def test_loops_of_tensorflow_1_run_too() -> None:
+def test_frames_run_as_while_loops() -> None:
     """
     A frame becomes a while_loop.
     """
@@ -91,9 +91,9 @@ def test_loops_of_tensorflow_1_run_too() -> None:
         assert session.run("y:0", {"x:0": [1, 2], "n:0": 0}).tolist() == [-1, -2]
 
 
-def test_a_merge_is_found_under_its_name() -> None:
+def test_merges_keep_their_names() -> None:
     """
-    Nodes that a frozen learning phase settles can still be fetched.
+    Nodes that a constant predicate replaces can still be fetched.
     """
     w = Writer()
     x = w.input("x", (3, 4))
@@ -105,7 +105,7 @@ def test_a_merge_is_found_under_its_name() -> None:
         np.testing.assert_array_equal(session.run("merge:0", {"x:0": X}), abs(X))
 
 
-def test_an_op_that_treadle_lacks_fails_only_where_it_is_needed() -> None:
+def test_an_unsupported_op_fails_only_if_it_is_needed() -> None:
     """
     The rest of the graph runs.
     """
@@ -123,7 +123,7 @@ def test_an_op_that_treadle_lacks_fails_only_where_it_is_needed() -> None:
     ("how", "words"),
     [({"input_map": {"nobody:0": 1.0}}, "input_map"), ({"return_elements": ["nobody:0"]}, "return_element")],
 )
-def test_names_that_the_file_does_not_have_are_refused(how, words) -> None:
+def test_unknown_names_raise(how, words) -> None:
     """
     As in TensorFlow, with a ValueError.
     """
@@ -131,17 +131,17 @@ def test_names_that_the_file_does_not_have_are_refused(how, words) -> None:
         tf.import_graph_def(network().graph, **how)
 
 
-def test_what_is_no_graph_def_is_refused() -> None:
+def test_import_graph_def_rejects_other_types() -> None:
     """
-    A path or bytes are no message.
+    A path and bytes raise TypeError.
     """
     with tf.Graph().as_default(), pytest.raises(TypeError, match="GraphDef"):
         tf.import_graph_def("model.pb")
 
 
-def test_a_graph_is_written_and_read_again() -> None:
+def test_a_written_graph_can_be_read_again() -> None:
     """
-    What the facade builds, as_graph_def writes and a session loads: names, results and placeholders are the same.
+    A session that loads what as_graph_def wrote has the same names, results and placeholders.
     """
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [None, 9, 7, 3], "x")
@@ -158,7 +158,7 @@ def test_a_graph_is_written_and_read_again() -> None:
     np.testing.assert_array_equal(found["result"], wanted)
 
 
-def test_an_imported_graph_is_written_as_it_was() -> None:
+def test_an_imported_graph_is_written_unchanged() -> None:
     """
     Reading, writing and reading again keeps every node, attribute and result.
     """
@@ -173,7 +173,7 @@ def test_an_imported_graph_is_written_as_it_was() -> None:
     )
 
 
-def test_operations_that_no_file_can_hold_are_listed() -> None:
+def test_operations_that_files_cannot_hold_are_listed() -> None:
     """
     Python functions, variables and random numbers, all in one message.
     """

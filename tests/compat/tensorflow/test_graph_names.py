@@ -1,4 +1,4 @@
-"""What programs find in graphs and in the facade by name: operations, variables, collections, and what is not there."""
+"""Names in graphs and in the facade: operations, variables, collections, missing names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import treadle.compat.tensorflow.compat.v1 as tf1
 
 def test_operations_have_tensorflows_types_and_names() -> None:
     """
-    A program that fetches "MatMul:0" or looks at op.type finds what it found there, upper and lower case told apart.
+    Programs can fetch "MatMul:0" and compare op.type; names differ by case.
     """
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         x = tf.ones([2, 2])
@@ -29,9 +29,9 @@ def test_operations_have_tensorflows_types_and_names() -> None:
             assert tf.identity(x).name == "a_1/Identity:0"
 
 
-def test_names_that_mean_nothing_are_refused() -> None:
+def test_invalid_names_raise() -> None:
     """
-    Fetches, feeds, names of operations and a graph that is final.
+    Fetches, feeds, names of operations, and a finalized graph.
     """
     with tf.Graph().as_default() as graph, tf1.Session() as session:
         with pytest.raises(RuntimeError, match="graph is empty"):
@@ -109,10 +109,10 @@ def test_variables_are_shared_by_name() -> None:
         assert tf1.get_collection(tf1.GraphKeys.GLOBAL_VARIABLES) == [w]
 
 
-def test_branches_by_number_and_in_turn() -> None:
+def test_case_and_switch_case_choose_a_function() -> None:
     """
-    case takes the first that holds, switch_case the one of the number; TensorFlow 1's loops give a lone variable
-    itself.
+    case takes the first true predicate, switch_case a number; TensorFlow 1's loops return a single variable without
+    a list.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         n = tf1.placeholder(tf.int32, [])
@@ -141,9 +141,9 @@ def test_checks_raise_when_they_run() -> None:
             session.run(y, {x: 2})
 
 
-def test_modules_know_their_variables() -> None:
+def test_modules_list_their_variables() -> None:
     """
-    In attributes, lists and modules inside.
+    In attributes, in lists, and in submodules.
     """
 
     class Inner(tf.Module):
@@ -167,9 +167,9 @@ ADVICE = {
 
 
 @pytest.mark.parametrize("name", ADVICE)
-def test_what_is_absent_says_what_to_use(name: str) -> None:
+def test_missing_names_say_what_to_use(name: str) -> None:
     """
-    dir() does not list it, and the modules that the facade is made of are no part of it.
+    dir() does not list them; the submodules of the package are not part of the facade.
     """
     with pytest.raises(AttributeError, match=ADVICE[name]):
         getattr(tf1, name)
@@ -178,9 +178,9 @@ def test_what_is_absent_says_what_to_use(name: str) -> None:
     assert all(getattr(tf, each, None) is not None or each == "newaxis" for each in dir(tf))
 
 
-def test_every_field_of_the_configuration_is_there() -> None:
+def test_configurations_have_all_fields() -> None:
     """
-    Those of GPUs and of TensorFlow's optimiser are taken and do nothing; messages copy and merge.
+    Fields for GPUs and the optimizer are accepted and have no effect; messages copy and merge.
     """
     config = tf1.ConfigProto(gpu_options=tf1.GPUOptions(allow_growth=True), device_count={"CPU": 2})
     config.graph_options.optimizer_options.global_jit_level = tf1.OptimizerOptions.ON_1

@@ -1,4 +1,4 @@
-"""tf.function over loops with `break`, `continue`, `return` and `else`, and over what loops assign to beside names."""
+"""tf.function over loops with `break`, `continue`, `return` and `else`, and over assignments to items."""
 
 from __future__ import annotations
 
@@ -164,9 +164,10 @@ CASES: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_jumps_over_tensors_do_what_python_does(name: str) -> None:
+def test_rewritten_jumps_match_python(name: str) -> None:
     """
-    Traced once for every shape; eagerly, and rewritten but with Python values, the same text gives the same.
+    A function traced once for each shape gives what plain Python gives; so does the rewritten function with Python
+    values.
     """
     function, values = CASES[name]
     traced = tf.function(function)
@@ -178,9 +179,9 @@ def test_jumps_over_tensors_do_what_python_does(name: str) -> None:
     assert len({np.shape(value) for value in values}) == len(traced._traced)
 
 
-def test_loop_options_let_a_shape_change() -> None:
+def test_loop_options_allow_a_shape_to_change() -> None:
     """
-    Without them a variable that grows is an error that says how to allow it.
+    Without them a variable that grows raises an error that says how to allow it.
     """
 
     def grown(n: Any, allowed: bool) -> Any:
@@ -196,9 +197,9 @@ def test_loop_options_let_a_shape_change() -> None:
         tf.function(grown)(tf.constant(3), False)
 
 
-def test_a_function_returns_a_value_on_both_ways_or_on_none() -> None:
+def test_both_branches_return_a_value_or_none_does() -> None:
     """
-    As in TensorFlow: a result cannot be there or not.
+    As in TensorFlow.
     """
 
     def sometimes(x: Any) -> Any:
@@ -212,7 +213,7 @@ def test_a_function_returns_a_value_on_both_ways_or_on_none() -> None:
 
 def test_a_tensor_cannot_end_a_loop_over_an_endless_iterator() -> None:
     """
-    Such a loop would be traced for ever: it says what to use. A jump that leaves a `try` is left to Python.
+    It would be traced forever; the error says what to use. A jump out of a `try` is left to Python.
     """
 
     def endless(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Names of operations, given as TensorFlow's users give them."""
+"""Names of operations as an argument of ops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import treadle.compat.tensorflow as tf
 
 def test_the_name_may_be_the_last_argument() -> None:
     """
-    tf.nn.relu(x, "name") is as good as name="name".
+    tf.nn.relu(x, "name") means name="name".
     """
     with tf.Graph().as_default():
         x = tf.constant(np.ones((2, 2), np.float32))

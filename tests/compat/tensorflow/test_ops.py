@@ -128,7 +128,7 @@ def test_ops_in_a_graph_agree_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_ops_with_an_unknown_batch_agree_with_numpy(name: str) -> None:
     """
-    So does a graph whose sizes are known only when it runs.
+    In graphs whose sizes are known only in the run.
     """
     build, arrays, wanted = CASES[name]
     with tf.Graph().as_default() as graph:
@@ -148,8 +148,7 @@ def test_ops_with_an_unknown_batch_agree_with_numpy(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_eager_ops_agree_with_numpy(name: str) -> None:
     """
-    Outside a graph ops are computed at once; those that were met twice, with other elements, by what was learnt of
-    them.
+    Outside a graph; the third call, with other elements, uses the replay cache.
     """
     build, arrays, wanted = CASES[name]
     others = [np.flip(array) for array in arrays]
@@ -245,9 +244,9 @@ SHAPES: dict[str, tuple[Callable[[], Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_shapes_are_known_as_far_as_they_can_be(name: str) -> None:
+def test_shapes_are_inferred_from_known_sizes(name: str) -> None:
     """
-    Unknown sizes stay unknown, and what follows from known ones is known.
+    Unknown sizes stay unknown.
     """
     build, wanted = SHAPES[name]
     with tf.Graph().as_default():
@@ -256,7 +255,7 @@ def test_shapes_are_known_as_far_as_they_can_be(name: str) -> None:
     assert (None if shape.rank is None else shape.as_list()) == wanted
 
 
-def test_operands_that_do_not_fit_are_refused_while_the_graph_is_built() -> None:
+def test_invalid_operands_raise_while_the_graph_is_built() -> None:
     """
     The error is a ValueError that names the operation.
     """
@@ -264,9 +263,9 @@ def test_operands_that_do_not_fit_are_refused_while_the_graph_is_built() -> None
         tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]), name="wrong")
 
 
-def test_eager_operands_that_do_not_fit_are_an_invalid_argument() -> None:
+def test_invalid_eager_operands_raise_invalid_argument_error() -> None:
     """
-    Eagerly the same is InvalidArgumentError.
+    Eagerly they raise tf.errors.InvalidArgumentError.
     """
     with pytest.raises(tf.errors.InvalidArgumentError, match="inner sizes differ"):
         tf.matmul(tf.ones([2, 3]), tf.ones([2, 3]))
@@ -274,7 +273,7 @@ def test_eager_operands_that_do_not_fit_are_an_invalid_argument() -> None:
 
 def test_dtypes_do_not_mix() -> None:
     """
-    Numbers take the dtype of the tensor beside them; tensors of two dtypes are not converted in silence.
+    Numbers take the dtype of the tensor operand; tensors of two dtypes raise an error.
     """
     assert (tf.constant([1, 2]) + 1).dtype == tf.int32
     assert (tf.constant([1.0], tf.float64) + 1).dtype == tf.float64
@@ -292,9 +291,9 @@ def test_dtypes_do_not_mix() -> None:
         (tf.nn.elu, lambda x: np.where(x > 0, x, np.expm1(x))),
     ],
 )
-def test_small_numbers_keep_their_digits(op: Any, truth: Any) -> None:
+def test_small_numbers_keep_their_precision(op: Any, truth: Any) -> None:
     """
-    Functions that are nearly linear at 0 lose nothing of 1e-10 and 1e-40, and -0 stays -0.
+    Functions that are nearly linear at 0 are exact for 1e-10 and 1e-40, and -0 stays -0.
     """
     x = np.array([0, -0.0, 1e-10, -1e-10, 1e-40, -3e-5, 2e-3, -0.25], np.float32)
     wanted = truth(x.astype(np.float64)).astype(np.float32)
@@ -317,8 +316,8 @@ def test_reduce_logsumexp_takes_infinities(keepdims: bool) -> None:
     np.testing.assert_allclose(found, wanted[:, None] if keepdims else wanted, rtol=3e-7)
 
 
-def test_erfc_keeps_its_digits_where_erf_is_one() -> None:
+def test_erfc_is_precise_where_erf_is_one() -> None:
     """
-    At 6 it is 2e-17, and it falls to 0 only where f64 ends.
+    It is 2e-17 at 6, and 0 only where f64 underflows.
     """
     np.testing.assert_allclose(tf.math.erfc(tf.constant(ERFC_OPERANDS)).numpy(), ERFC, rtol=1e-15, atol=1e-323)

@@ -1,4 +1,4 @@
-"""A graph of independent products and sums, in its own trace: ops in flight, workers an op, and one team for both."""
+"""Parallelism of a graph of independent products and sums, measured by its trace."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def seen(events: Sequence[Event]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize(("intra", "inter"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 1), (1, 3), (3, 2), (2, 3)])
-def test_ops_in_flight_and_workers_an_op_reach_their_limits_and_share_one_team(intra: int, inter: int) -> None:
+def test_ops_in_progress_and_workers_per_op_reach_their_limits(intra: int, inter: int) -> None:
     """
     Never more than inter_op ops and intra_op workers an op, in all never more workers than max(intra_op, inter_op);
     each of these is reached, and the results are the same at every setting.

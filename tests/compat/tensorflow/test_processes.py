@@ -23,7 +23,7 @@ def processes() -> Iterator[None]:
     assert not crew.pids()
 
 
-def test_functions_of_both_kinds_run_there() -> None:
+def test_both_kinds_of_functions_run_in_workers() -> None:
     """
     With and without a declared shape, with several results, strings and none; effects stay in order.
     """
@@ -48,16 +48,16 @@ def test_functions_of_both_kinds_run_there() -> None:
             assert session.run(pid) == os.getpid()
 
 
-def test_functions_called_eagerly_run_here() -> None:
+def test_eager_functions_run_in_this_process() -> None:
     """
-    Outside a graph nothing could run meanwhile.
+    Outside a graph there is nothing to overlap with.
     """
     assert tf.numpy_function(os.getpid, [], tf.int64).numpy() == os.getpid()
 
 
-def test_errors_are_those_of_the_facade_with_the_cause_and_its_traceback() -> None:
+def test_errors_have_the_exception_and_the_worker_traceback_as_causes() -> None:
     """
-    What was raised is the cause, its traceback is the cause of that; the kinds are those of TensorFlow.
+    The error is TensorFlow's; its cause is the exception, whose cause is the traceback in the worker.
     """
 
     def fails(_: object) -> None:
@@ -87,9 +87,9 @@ def test_a_worker_that_dies_is_an_aborted_error() -> None:
         assert session.run(good) == 1
 
 
-def test_what_cannot_be_sent_says_so() -> None:
+def test_functions_that_cannot_be_sent_raise() -> None:
     """
-    A function that uses its session is for threads.
+    A function that uses its session needs threads.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         lock = threading.Lock()
@@ -102,7 +102,7 @@ def test_what_cannot_be_sent_says_so() -> None:
 
 def test_timeouts_end_the_wait() -> None:
     """
-    DeadlineExceededError at once, though the function would go on.
+    DeadlineExceededError is raised at once, while the function would continue.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         slow = tf.py_function(lambda: time.sleep(200), [], [])  # longer than a test may take

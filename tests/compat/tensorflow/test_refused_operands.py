@@ -74,7 +74,7 @@ REFUSED: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_what_tensorflow_refuses_is_refused_in_its_kind_of_error(what: str) -> None:
+def test_operands_that_tensorflow_rejects_raise_its_errors(what: str) -> None:
     with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
         REFUSED[what]()
 
@@ -92,12 +92,12 @@ def test_a_pool_over_channels_takes_the_largest_of_each_group() -> None:
     np.testing.assert_array_equal(found, x.reshape(2, 3, 3, 2, 2).max(-1))
 
 
-def test_bounds_that_cross_clip_to_the_lower_one() -> None:
+def test_clip_by_value_with_crossed_bounds_gives_the_lower_bound() -> None:
     assert tf.clip_by_value(np.float32(5), 3.0, 1.0).numpy() == 3
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("fro", 30**0.5), (1, 6), (np.inf, 7)])
-def test_norms_of_two_axes_are_those_of_matrices(kind: Any, wanted: float) -> None:
+def test_norms_over_two_axes_are_matrix_norms(kind: Any, wanted: float) -> None:
     matrix = np.array([[1, -2], [3, -4]], np.float32)
 
     found = tf.norm(matrix, ord=kind, axis=[0, 1])
@@ -114,7 +114,7 @@ def test_targets_out_of_range_and_rows_with_nan_are_never_in_the_top_k() -> None
     np.testing.assert_array_equal(tf.math.in_top_k([2, -1, 3, 2], rows, 3), [True, False, False, False])
 
 
-def test_the_quotient_of_the_least_integer_is_rounded_down() -> None:
+def test_floordiv_of_the_smallest_integer_rounds_down() -> None:
     least = np.iinfo(np.int32).min
 
     np.testing.assert_array_equal(tf.constant([least, 7, -7]) // tf.constant([3, -2, -7]), [least // 3, -4, 1])

@@ -1,4 +1,4 @@
-"""Eager calls made again with arguments of the same form, which go straight to the compiled op."""
+"""Eager calls with a cached signature, which go straight to the compiled op."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from treadle.tracing.record import record
 
 
 @pytest.fixture(autouse=True)
-def nothing_met(monkeypatch: pytest.MonkeyPatch) -> None:
+def empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay_cache, "CACHE", LRU(replay_cache.CAPACITY))
 
 
 @pytest.fixture
-def planned(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The ops of which the arguments were looked at in full, one name a time."""
+def bound_calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The names of the ops whose arguments were bound, one for each call."""
     names: list[str] = []
-    whole = Op._bind
+    bind = Op._bind
 
-    def noted(self: Op, *given: Any) -> Any:
+    def recorded(self: Op, *given: Any) -> Any:
         names.append(self.name)
-        return whole(self, *given)
+        return bind(self, *given)
 
-    monkeypatch.setattr(Op, "_bind", noted)
+    monkeypatch.setattr(Op, "_bind", recorded)
     return names
 
 
 def bits(result: Any) -> Any:
-    """A result as data that can be compared, dtypes, shapes and signs of zeros included."""
+    """Return a result as data for comparison, with dtypes, shapes and signs of zeros."""
     if isinstance(result, (list, tuple)):
         return type(result).__name__, [bits(each) for each in result]
     array = np.asarray(result)
@@ -51,7 +51,7 @@ def tensor(seed: int, *shape: int) -> Any:
     return tf.constant(np.random.default_rng(seed).standard_normal(shape, np.float32))
 
 
-SAME: dict[str, Callable[[Any], Any]] = {
+REPLAYABLE: dict[str, Callable[[Any], Any]] = {
     "two tensors": lambda x: x + tensor(7, 4, 4),
     "one tensor twice": lambda x: x - x,
     "a number": lambda x: x * 2.5,
@@ -73,24 +73,24 @@ SAME: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("call", SAME.values(), ids=SAME)
-def test_the_third_call_of_a_form_goes_straight_to_the_compiled_op(
-    call: Callable[[Any], Any], planned: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("call", REPLAYABLE.values(), ids=REPLAYABLE)
+def test_the_third_call_with_a_signature_is_replayed(
+    call: Callable[[Any], Any], bound_calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Its arguments are not looked at in full, its elements are those of its own tensors, its bits those of the long way.
+    Its arguments are not bound again; its result is that of its own tensors, with the same bits.
     """
     inputs = [tensor(seed, 4, 4) for seed in range(4)]
     found = [bits(call(x)) for x in inputs[:2]]
-    planned.clear()
+    bound_calls.clear()
     found.extend(bits(call(x)) for x in inputs[2:])
-    assert planned == []
+    assert bound_calls == []
 
     monkeypatch.setattr(replay_cache, "signature_of", lambda *_: None)
     assert found == [bits(call(x)) for x in inputs]
 
 
-APART: dict[str, list[Callable[[], Any]]] = {
+DIFFERENT_SIGNATURES: dict[str, list[Callable[[], Any]]] = {
     "dtypes": [lambda t=t: tf.add(tf.constant([1, 2], t), 1) for t in ("float32", "int32", "float64", "int64")],
     "shapes": [lambda s=s: tf.ones(s) + tf.ones([2, 1]) for s in ([2, 2], [4], [3, 1, 1])],
     "attributes": [lambda a=a: tf.reduce_sum(tf.constant([[1.0, 2.0], [3.0, 4.0]]), axis=a) for a in (0, 1, None)],
@@ -107,10 +107,10 @@ APART: dict[str, list[Callable[[], Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("calls", APART.values(), ids=APART)
-def test_what_differs_in_more_than_elements_is_told_apart(calls: list[Callable[[], Any]]) -> None:
+@pytest.mark.parametrize("calls", DIFFERENT_SIGNATURES.values(), ids=DIFFERENT_SIGNATURES)
+def test_calls_that_differ_in_more_than_elements_have_other_signatures(calls: list[Callable[[], Any]]) -> None:
     """
-    Calls of one op in turn, often enough that each could be taken for another; also where a tensor's elements decide.
+    Calls of one op alternate, often enough to be replayed; in some the elements of a tensor decide the result.
     """
     wanted = [bits(call()) for call in calls]
     assert len({str(each) for each in wanted}) == len(calls)
@@ -118,9 +118,9 @@ def test_what_differs_in_more_than_elements_is_told_apart(calls: list[Callable[[
         assert [bits(call()) for call in calls] == wanted
 
 
-def test_a_compiled_op_is_compiled_once_for_all_of_its_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_share_a_compiled_op(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Calls that differ in numbers among the operands share what was compiled for the first.
+    Calls that differ in a number among the operands use the code compiled for the first.
     """
     x = tensor(1, 3)
     tf.multiply(x, 0.5)
@@ -151,9 +151,9 @@ ERRORS: dict[str, tuple[Callable[[Any], Any], Any, Any]] = {
 
 
 @pytest.mark.parametrize(("call", "good", "bad"), ERRORS.values(), ids=ERRORS)
-def test_errors_are_those_of_the_first_call(call: Callable[[Any], Any], good: Any, bad: Any) -> None:
+def test_replayed_calls_raise_the_same_errors(call: Callable[[Any], Any], good: Any, bad: Any) -> None:
     """
-    Of the same type, in the same words; what is good still goes through.
+    They have the same type and message; valid calls still work.
     """
 
     def fault() -> tuple[type[Exception], str]:
@@ -170,7 +170,7 @@ def test_errors_are_those_of_the_first_call(call: Callable[[Any], Any], good: An
 
 def test_random_numbers_are_drawn_at_each_call() -> None:
     """
-    And are the same again after the seed is set again.
+    Setting the seed restarts the sequence.
     """
 
     def draws() -> list[Any]:
@@ -182,9 +182,9 @@ def test_random_numbers_are_drawn_at_each_call() -> None:
     assert draws() == found
 
 
-def test_graphs_and_functions_take_ops_that_were_met_eagerly() -> None:
+def test_cached_eager_ops_work_in_graphs_and_functions() -> None:
     """
-    In a graph, in a function while it is traced, and under scopes; and eagerly again afterwards.
+    In a graph, in a function while it is traced, in scopes, and eagerly again afterwards.
     """
     x = tf.constant([1.0, 2.0])
     for _ in range(3):
@@ -205,9 +205,9 @@ def test_graphs_and_functions_take_ops_that_were_met_eagerly() -> None:
     assert not hasattr(traced[0], "numpy")
 
 
-def test_results_cannot_be_written() -> None:
+def test_results_are_read_only() -> None:
     """
-    Neither those of the first call nor those of later ones; numpy() gives a copy.
+    Those of first and of replayed calls; numpy() returns a copy.
     """
     x = tf.constant([1.0, 2.0])
     for call in (lambda: x + x, lambda: tf.identity(x), lambda: tf.split(x, 2)[0]):
@@ -218,9 +218,9 @@ def test_results_cannot_be_written() -> None:
             assert 9 not in np.asarray(result)
 
 
-def test_a_call_that_no_form_tells_goes_the_long_way() -> None:
+def test_calls_without_a_signature_are_not_cached() -> None:
     """
-    NumPy's arrays, whose elements may decide, long lists and long texts: nothing is kept of them.
+    NumPy arrays, whose elements may decide the result, long lists and long texts.
     """
     for _ in range(3):
         tf.add(np.ones(3, np.float32), 1.0)
@@ -229,9 +229,9 @@ def test_a_call_that_no_form_tells_goes_the_long_way() -> None:
     assert len(replay_cache.CACHE) == 0
 
 
-def test_no_more_calls_are_known_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    However many numbers stand beside a tensor; a call made between all of them stays known.
+    It holds however many numbers are used with a tensor; a call made in between stays cached.
     """
     monkeypatch.setattr(replay_cache, "CACHE", LRU(20))
     x = tf.constant([1.0, 2.0])
@@ -244,9 +244,9 @@ def test_no_more_calls_are_known_than_allowed(monkeypatch: pytest.MonkeyPatch) -
     )
 
 
-def test_another_provider_of_matrix_products_is_used_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_provider_takes_effect_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A product is compiled for the provider in force; other ops have nothing to do with it.
+    A product is compiled for the current provider; other ops do not depend on it.
     """
     x = tensor(1, 4, 4)
     calls = {"matmul": (x, x), "add": (x, x)}
@@ -262,9 +262,9 @@ def test_another_provider_of_matrix_products_is_used_at_once(monkeypatch: pytest
     assert known["add"].fits()
 
 
-def test_threads_and_their_limits_change_nothing() -> None:
+def test_results_do_not_depend_on_threads() -> None:
     """
-    Several threads make the same new calls while limits change; every result has the bits of the first.
+    Several threads make the same new calls while limits change; all results have the same bits.
     """
     x = tensor(1, 96, 96)
     wanted = bits(tf.nn.softmax(tf.matmul(x, x)))
@@ -284,9 +284,9 @@ def test_threads_and_their_limits_change_nothing() -> None:
     assert not wrong
 
 
-def test_recalled_calls_are_recorded_like_the_first() -> None:
+def test_replayed_calls_are_traced() -> None:
     """
-    A recording has their op, under its name.
+    A recording shows their op under its name.
     """
     x = tf.constant([1.0, 2.0])
     seen = []
@@ -299,9 +299,9 @@ def test_recalled_calls_are_recorded_like_the_first() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, from 3.12 on, where there are threads
-def test_the_child_of_a_fork_makes_calls_that_its_parent_knew() -> None:
+def test_the_child_of_a_fork_replays_calls_of_its_parent() -> None:
     """
-    By the code that the parent compiled.
+    It uses the code that the parent compiled.
     """
     x = tf.constant([1.0, 2.0])
     for _ in range(3):
@@ -317,9 +317,9 @@ def test_the_child_of_a_fork_makes_calls_that_its_parent_knew() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_what_is_met_once_is_not_learnt() -> None:
+def test_a_signature_seen_once_is_not_cached() -> None:
     """
-    A form that never comes again costs its key alone.
+    It costs the memory of its key only.
     """
     x = tf.constant([1.0, 2.0])
     tf.square(x)

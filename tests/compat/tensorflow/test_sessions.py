@@ -34,7 +34,7 @@ def test_fetches_keep_their_structure() -> None:
 
 def test_any_tensor_can_be_fed() -> None:
     """
-    What a fed tensor is made of does not run.
+    What only a fed tensor depends on does not run.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [])
@@ -105,7 +105,7 @@ def test_control_dependencies_order_assignments_and_reads() -> None:
 
 def test_get_variable_initialisers_and_random_seeds() -> None:
     """
-    A seeded graph gives every session the same numbers, and each run others.
+    Sessions of a graph with a seed draw the same numbers; each run draws further ones.
     """
     with tf.Graph().as_default() as graph:
         tf1.set_random_seed(3)
@@ -167,7 +167,7 @@ def test_while_loop_repeats_its_body() -> None:
     assert eager[0].numpy() == 16
 
 
-def test_a_loop_variable_that_changes_its_shape_is_refused() -> None:
+def test_a_loop_variable_that_changes_its_shape_raises() -> None:
     """
     The error says what to do.
     """
@@ -175,7 +175,7 @@ def test_a_loop_variable_that_changes_its_shape_is_refused() -> None:
         tf.while_loop(lambda x: True, lambda x: [tf.concat([x, x], 0)], [tf.ones([2])])
 
 
-def test_python_functions_take_part_in_a_graph() -> None:
+def test_python_functions_are_steps_of_a_graph() -> None:
     """
     With and without a declared shape, with several results, and with their errors.
     """
@@ -245,7 +245,7 @@ def test_eager_variables_change_at_once() -> None:
     np.testing.assert_array_equal(v[1].numpy(), 2)
 
 
-def test_nothing_outlives_its_last_reference() -> None:
+def test_sessions_and_variables_are_released() -> None:
     """
     Sessions and variables are freed, and with them their state.
     """
@@ -283,7 +283,7 @@ def test_names_follow_scopes() -> None:
     assert graph.get_tensor_by_name("b_1:0") is c
 
 
-def test_absent_names_say_what_to_use() -> None:
+def test_missing_attributes_give_advice() -> None:
     """
     dir() lists what works; anything else is an AttributeError with advice.
     """

@@ -1,4 +1,4 @@
-"""Graphs whose shapes only a run tells, and runs inside runs."""
+"""Graphs with shapes that only a run knows, and runs inside runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_shapes_may_be_fed() -> None:
 
 def test_random_tensors_may_have_fed_shapes() -> None:
     """
-    Dropout of a batch of unknown size keeps about the share it is asked to, rescaled.
+    Dropout of a batch of unknown size keeps the requested share of elements and rescales them.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [None, 50])
@@ -40,7 +40,7 @@ def test_random_tensors_may_have_fed_shapes() -> None:
 
 def test_indices_may_be_tensors() -> None:
     """
-    Elements and slices at places that only a run tells.
+    Elements and slices at indices that only the run knows.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         x = tf1.placeholder(tf.float32, [None])
@@ -51,7 +51,7 @@ def test_indices_may_be_tensors() -> None:
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_impossible_indices_are_an_invalid_argument() -> None:
+def test_invalid_indices_raise_invalid_argument_error() -> None:
     """
     The error names the node.
     """
@@ -63,9 +63,9 @@ def test_impossible_indices_are_an_invalid_argument() -> None:
 
 
 @pytest.mark.parametrize("inter", [1, 2])
-def test_loops_side_by_side_and_functions_that_run_sessions_end(inter: int) -> None:
+def test_nested_runs_do_not_deadlock(inter: int) -> None:
     """
-    Nested runs share the one team and never wait for one another in a circle.
+    Concurrent loops and functions that run sessions share one team and never wait in a circle.
     """
     config = tf1.ConfigProto(inter_op_parallelism_threads=inter, use_per_session_threads=True)
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
@@ -88,7 +88,7 @@ def test_loops_side_by_side_and_functions_that_run_sessions_end(inter: int) -> N
 
 def test_effects_keep_their_order() -> None:
     """
-    Python functions under control dependencies run one after the other, also without results.
+    Python functions with control dependencies run one after the other, also without results.
     """
     order: list[int] = []
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -105,7 +105,7 @@ def test_effects_keep_their_order() -> None:
 
 def test_independent_ops_share_one_team() -> None:
     """
-    The trace of independent products and sums shows no more workers than the numbers allow.
+    The trace of independent products and sums shows at most as many workers as the limits allow.
     """
     x = np.ones((256, 256), np.float32)
     for intra, inter in ((1, 1), (2, 1), (1, 2), (2, 2)):

@@ -73,18 +73,18 @@ CASES: dict[Callable[[Any], Any], list[Any]] = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_what_is_written_can_be_read(case: Callable[[Any], Any], way: str) -> None:
+def test_written_elements_can_be_read(case: Callable[[Any], Any], way: str) -> None:
     """
-    Written one by one or all at once, read one by one, chosen, stacked or joined.
+    Written one by one or all at once; read one by one, gathered, stacked or concatenated.
     """
     for found, wanted in zip(WAYS[way](case), CASES[case], strict=True):
         np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("way", GRAPHS)
-def test_a_write_leaves_the_array_before_it_as_it_was(way: str) -> None:
+def test_a_write_leaves_the_old_array_unchanged(way: str) -> None:
     """
-    In graphs, as in TensorFlow 2: a place may be written to again, and an element read again.
+    In graphs, as in TensorFlow 2: elements may be written and read more than once.
     """
 
     def function(x: Any) -> Any:
@@ -135,9 +135,9 @@ MISTAKES: dict[str, tuple[Callable[[Any], Any], type[Exception]]] = {
 
 @pytest.mark.parametrize("way", GRAPHS)
 @pytest.mark.parametrize("words", MISTAKES)
-def test_mistakes_in_graphs_are_the_errors_of_tensorflow(words: str, way: str) -> None:
+def test_errors_in_graphs_are_those_of_tensorflow(words: str, way: str) -> None:
     """
-    Told when the graph is built where it can be known then, else by the run.
+    They are raised while the graph is built where they are known, else in the run.
     """
     function, kind = MISTAKES[words]
     with pytest.raises(kind, match=words):
@@ -175,7 +175,7 @@ EAGER: dict[str, tuple[Callable[[], Any], type[Exception]]] = {
 
 
 @pytest.mark.parametrize("words", EAGER)
-def test_mistakes_outside_graphs_are_the_errors_of_tensorflow(words: str) -> None:
+def test_eager_errors_are_those_of_tensorflow(words: str) -> None:
     """
     Eagerly an element can be read once, unless clear_after_read is False.
     """
@@ -184,7 +184,7 @@ def test_mistakes_outside_graphs_are_the_errors_of_tensorflow(words: str) -> Non
         function()
 
 
-def test_the_shape_of_elements_is_learned_from_what_is_written() -> None:
+def test_element_shape_follows_from_writes() -> None:
     """
     element_shape, as far as it is known while the graph is built.
     """
@@ -201,7 +201,7 @@ def test_the_shape_of_elements_is_learned_from_what_is_written() -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_loop_reads_and_writes_arrays(way: str) -> None:
     """
-    Rows in, running sums out; and an array whose step reads what the steps before it wrote.
+    Rows to running sums; and an array whose iterations read what earlier ones wrote.
     """
 
     def function(x: Any) -> Any:
@@ -228,9 +228,9 @@ def test_a_loop_reads_and_writes_arrays(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", GRAPHS)
-def test_a_step_may_read_what_it_wrote_and_choose_what_it_writes(way: str) -> None:
+def test_a_step_may_read_its_own_writes_and_choose_an_index(way: str) -> None:
     """
-    The loop cannot take such steps apart, and runs them whole.
+    Such steps cannot be split from their lists, and run whole.
     """
 
     def function(x: Any) -> Any:
@@ -249,9 +249,9 @@ def test_a_step_may_read_what_it_wrote_and_choose_what_it_writes(way: str) -> No
     np.testing.assert_array_equal(total, (signs * X).sum(0))
 
 
-def test_python_loops_over_tensors_take_arrays_along() -> None:
+def test_rewritten_loops_carry_arrays() -> None:
     """
-    As tf.function turns `for` and `if` into ops; with an array that grows.
+    tf.function turns `for` and `if` into ops; one array grows.
     """
 
     @tf.function
@@ -277,7 +277,7 @@ def test_python_loops_over_tensors_take_arrays_along() -> None:
 
 def test_an_error_in_a_loop_leaves_the_session_usable() -> None:
     """
-    The index that the third step writes to is behind the end.
+    The third iteration writes beyond the end.
     """
     with tf.Graph().as_default():
         n = tf.placeholder(tf.int32, [])

@@ -74,9 +74,9 @@ def test_program_with_a_config_and_a_session() -> None:
     assert tf.executing_eagerly()
 
 
-def test_the_first_session_decides_and_a_later_one_is_told_once() -> None:
+def test_the_first_session_sets_the_threads_and_later_ones_warn_once() -> None:
     """
-    As in TensorFlow later numbers do not count; treadle says so, and how to get them.
+    As in TensorFlow later numbers have no effect; one warning says so, and how to change them.
     """
     tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=2)).close()
     with pytest.warns(ThreadSettingWarning, match="use_per_session_threads=True"):
@@ -88,7 +88,7 @@ def test_the_first_session_decides_and_a_later_one_is_told_once() -> None:
     assert treadle.threads.get().intra_op == 2
 
 
-def test_sessions_may_have_threads_of_their_own_or_share_them_by_name() -> None:
+def test_sessions_may_have_pools_of_their_own_or_named_pools() -> None:
     """
     use_per_session_threads, and session_inter_op_thread_pool with global_name.
     """
@@ -149,7 +149,7 @@ def test_traces_fill_the_step_stats() -> None:
 
 def test_missing_devices_need_soft_placement(capsys: pytest.CaptureFixture[str]) -> None:
     """
-    With it they become the CPU, without it the error names what there is.
+    With it ops run on the CPU; without it the error lists the devices.
     """
     with tf.Graph().as_default():
         with tf.device("/GPU:0"):
@@ -169,9 +169,9 @@ def test_missing_devices_need_soft_placement(capsys: pytest.CaptureFixture[str])
         tf.constant(1.0)
 
 
-def test_impossible_numbers_and_fields_are_refused() -> None:
+def test_impossible_numbers_and_fields_raise() -> None:
     """
-    Nothing is clamped, and nothing ignored.
+    Nothing is clamped or ignored.
     """
     with pytest.raises(ValueError, match='has no "cpu_options" field'):
         tf.ConfigProto(cpu_options=None)
@@ -186,9 +186,9 @@ def test_impossible_numbers_and_fields_are_refused() -> None:
         tf.Session(config=tf.ConfigProto(intra_op_parallelism_threads=-2))
 
 
-def test_what_is_no_config_is_refused() -> None:
+def test_a_session_rejects_other_types_of_config() -> None:
     """
-    A Session's config says what was wanted.
+    The error says what is expected.
     """
     with pytest.raises(TypeError, match=r"must be a tf\.ConfigProto, but got \"dict\""):
         tf.compat.v1.Session(config={"intra_op_parallelism_threads": 2})

@@ -1,4 +1,4 @@
-"""tf.function over names that only some ways through a statement give a value: TensorFlow's errors, at tracing."""
+"""tf.function over names that only some branches define: TensorFlow's errors, raised while tracing."""
 
 from __future__ import annotations
 
@@ -168,9 +168,9 @@ IFS: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", IFS)
-def test_a_name_without_a_value_behind_one_branch_is_an_error_at_tracing(name: str) -> None:
+def test_a_name_undefined_after_one_branch_raises_while_tracing(name: str) -> None:
     """
-    Whatever the condition will be: a ValueError with the name and the branch, before anything runs.
+    A ValueError names the variable and the branch, whatever the condition will be.
     """
     function, fault = IFS[name]
     with pytest.raises(ValueError, match=fault):
@@ -233,9 +233,9 @@ LOOPS: dict[str, Case] = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_a_name_that_a_loop_cannot_define_is_an_error_at_tracing(name: str) -> None:
+def test_a_name_that_a_loop_cannot_define_raises_while_tracing(name: str) -> None:
     """
-    A ValueError that names it, and why the loop itself cannot give it a first value.
+    A ValueError names it and says why the loop cannot give it an initial value.
     """
     function, fault = LOOPS[name]
     with pytest.raises(ValueError, match=fault):
@@ -272,9 +272,9 @@ def none_before(n):
 @pytest.mark.parametrize(
     ("function", "last"), [(of_a_for, 4), (of_a_while, 2), (of_loops_inside_loops, [2, 2]), (none_before, 2)]
 )
-def test_a_name_that_only_a_loop_sets_needs_one_step_of_it(function: Callable[..., Any], last: Any) -> None:
+def test_a_name_that_only_a_loop_defines_needs_an_iteration(function: Callable[..., Any], last: Any) -> None:
     """
-    Its last value, and InvalidArgumentError from a run in which the loop makes no step: Python would have none either.
+    A run without iterations raises InvalidArgumentError, since Python would have no value either.
     """
     traced = tf.function(function)
     np.testing.assert_array_equal(np.asarray(tf.nest.flatten(traced(tf.constant(3)))), np.ravel(last))
@@ -282,9 +282,9 @@ def test_a_name_that_only_a_loop_sets_needs_one_step_of_it(function: Callable[..
         traced(tf.constant(0))
 
 
-def test_the_target_of_a_range_begins_with_its_first_number() -> None:
+def test_the_target_of_a_range_starts_with_its_first_number() -> None:
     """
-    As in TensorFlow, also if the loop makes no step.
+    As in TensorFlow, also without iterations.
     """
 
     @tf.function
@@ -379,9 +379,9 @@ ACCEPTED: dict[str, tuple[Callable[..., Any], list[float]]] = {
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
-def test_what_nothing_reads_behind_a_statement_need_not_have_a_value(name: str) -> None:
+def test_names_that_are_not_live_may_be_undefined(name: str) -> None:
     """
-    Such names are local to the statement; the result is Python's.
+    They are local to the statement; the result is Python's.
     """
     function, values = ACCEPTED[name]
     traced = tf.function(function)
@@ -391,15 +391,15 @@ def test_what_nothing_reads_behind_a_statement_need_not_have_a_value(name: str) 
 
 def test_a_branch_that_raises_is_traced_too() -> None:
     """
-    As in TensorFlow: what it raises comes at tracing, and is not taken for a missing name.
+    As in TensorFlow it raises while tracing, and is not mistaken for an undefined name.
     """
     with pytest.raises(ValueError, match=r"^$"):
         tf.function(in_both_branches)(tf.constant(1.0))
 
 
-def test_python_conditions_leave_names_to_python() -> None:
+def test_python_conditions_keep_the_names_of_python() -> None:
     """
-    Where nothing is a tensor, reading a name without a value is Python's UnboundLocalError.
+    Without tensors, reading an undefined name is an UnboundLocalError.
     """
 
     @tf.function

@@ -1,4 +1,4 @@
-"""Variables inside branches and loops, and runs that change them side by side."""
+"""Variables inside branches and loops, and concurrent runs that change them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import treadle.compat.tensorflow as tf
 import treadle.compat.tensorflow.compat.v1 as tf1
 
 
-def test_only_the_branch_taken_assigns() -> None:
+def test_only_the_taken_branch_assigns() -> None:
     """
-    Both branches assign to variables; the one that is not taken changes nothing, and needs no initialised variable.
+    Both branches assign variables; the other one changes nothing and needs no initialized variable.
     """
     with tf.Graph().as_default() as graph:
         flag = tf1.placeholder(tf.bool, [])
@@ -34,9 +34,9 @@ def test_only_the_branch_taken_assigns() -> None:
         np.testing.assert_array_equal(session.run(v), [2, 3])
 
 
-def test_a_loop_sees_what_its_steps_have_assigned() -> None:
+def test_a_loop_reads_what_its_iterations_assigned() -> None:
     """
-    A body that adds to a variable, read by the body and by the condition of the next step.
+    The body adds to a variable; body and condition of the next iteration read it.
     """
     with tf.Graph().as_default() as graph:
         v = tf.Variable(1.0)
@@ -51,9 +51,9 @@ def test_a_loop_sees_what_its_steps_have_assigned() -> None:
         assert session.run(end[0]) == 0
 
 
-def test_reads_and_assignments_happen_as_they_were_written_around_a_branch() -> None:
+def test_reads_and_assignments_around_a_branch_keep_program_order() -> None:
     """
-    Before, inside and behind a cond, without control dependencies.
+    Before, inside and after a cond, without control dependencies.
     """
     with tf.Graph().as_default() as graph:
         v = tf.Variable([1.0])
@@ -71,9 +71,9 @@ def test_reads_and_assignments_happen_as_they_were_written_around_a_branch() -> 
         np.testing.assert_array_equal(session.run(v), [6])
 
 
-def test_a_function_may_run_an_assigning_program_inside_an_assigning_run() -> None:
+def test_a_python_function_may_run_its_session() -> None:
     """
-    Also while another thread runs one on the same session: nobody waits for a session.
+    Both runs assign, while another thread uses the same session; no run waits for another.
     """
     config = tf1.ConfigProto(inter_op_parallelism_threads=2, use_per_session_threads=True)
     with tf.Graph().as_default(), tf1.Session(config=config) as session:
@@ -96,9 +96,9 @@ def test_a_function_may_run_an_assigning_program_inside_an_assigning_run() -> No
             assert run.result(30) == 2
 
 
-def test_what_a_function_assigns_is_seen_behind_it() -> None:
+def test_reads_after_a_python_function_see_its_assignments() -> None:
     """
-    A read under a control dependency on a function that runs another program sees what that one has assigned.
+    The function runs another program that assigns; the read has a control dependency on it.
     """
     with tf.Graph().as_default(), tf1.Session() as session:
         v = tf.Variable([1.0, 1.0])
@@ -115,9 +115,9 @@ def test_what_a_function_assigns_is_seen_behind_it() -> None:
     np.testing.assert_array_equal(found[1], [5, 6])
 
 
-def test_what_was_assigned_before_a_failure_stays() -> None:
+def test_assignments_before_a_failure_stay() -> None:
     """
-    As in TensorFlow a run is no transaction.
+    As in TensorFlow, a run is no transaction.
     """
 
     def fails() -> None:
@@ -133,9 +133,9 @@ def test_what_was_assigned_before_a_failure_stays() -> None:
         assert session.run(v) == 2
 
 
-def test_every_addition_counts_and_each_result_is_one_of_a_kind() -> None:
+def test_concurrent_additions_are_atomic() -> None:
     """
-    Additions of runs side by side happen one after the other, in graphs and eagerly.
+    Additions of concurrent runs happen one after the other, in graphs and eagerly.
     """
     eager = tf.Variable(0)
     with tf.Graph().as_default(), tf1.Session() as session:
@@ -156,7 +156,7 @@ def test_every_addition_counts_and_each_result_is_one_of_a_kind() -> None:
     assert eager.numpy() == 100
 
 
-def test_values_of_another_shape_are_refused() -> None:
+def test_values_of_another_shape_raise() -> None:
     """
     The error names the variable and both shapes; the variable keeps its value.
     """

@@ -1,4 +1,4 @@
-"""GraphDefs written by the tests themselves, with treadle's messages: TensorFlow is not needed for them."""
+"""Builds GraphDefs for tests from treadle's messages, without TensorFlow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Single nodes of TensorFlow's files with random operands and attributes, also such as TensorFlow refuses."""
+"""Single nodes of TensorFlow's files with random operands and attributes, some of which TensorFlow rejects."""
 
 from __future__ import annotations
 

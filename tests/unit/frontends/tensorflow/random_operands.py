@@ -1,4 +1,4 @@
-"""Random operands, attributes and shapes of nodes, some of which fit no node."""
+"""Random operands, attributes and shapes of nodes, some of which are invalid."""
 
 from __future__ import annotations
 

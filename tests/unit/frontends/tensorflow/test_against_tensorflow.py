@@ -1,4 +1,4 @@
-"""Frozen graphs give what TensorFlow gives, where it is installed."""
+"""Frozen graphs give TensorFlow's results, where it is installed."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def check(name: str, graph_def: Any, wanted: list[Any], outputs: list[str]) -> N
 
 @pytest.mark.parametrize("unknown", [False, True], ids=["known sizes", "unknown sizes"])
 @pytest.mark.parametrize("name", CASES)
-def test_a_frozen_op_gives_what_tensorflow_gives(name: str, unknown: bool) -> None:
+def test_a_frozen_op_matches_tensorflow(name: str, unknown: bool) -> None:
     """
-    Every op within 1e-5, with shapes stated in the file and with shapes that only the run tells.
+    Each op within 1e-5, with shapes in the file and with shapes known only in the run.
     """
     if unknown and name == "split into sizes":
         pytest.skip("TensorFlow cannot build it")
@@ -56,7 +56,7 @@ def test_a_frozen_op_gives_what_tensorflow_gives(name: str, unknown: bool) -> No
 
 
 @pytest.mark.parametrize("name", sorted(V2))
-def test_branches_of_tensorflow_2_give_what_tensorflow_gives(name: str) -> None:
+def test_branches_of_tensorflow_2_match_tensorflow(name: str) -> None:
     """
     If nodes with functions, as frozen with lower_control_flow=False.
     """
@@ -64,7 +64,7 @@ def test_branches_of_tensorflow_2_give_what_tensorflow_gives(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_imported_graph_def_gives_what_tensorflow_gives(name: str) -> None:
+def test_an_imported_graph_def_matches_tensorflow(name: str) -> None:
     """
     The same through the facade: GraphDef, import_graph_def and a session.
     """
@@ -95,7 +95,7 @@ NOT_IN_FILES = {
 @pytest.mark.parametrize("name", sorted(set(CASES) - NOT_IN_FILES))
 def test_tensorflow_runs_what_the_facade_writes(name: str) -> None:
     """
-    A graph built with the facade, written by as_graph_def and read by TensorFlow, gives what treadle gives.
+    A graph written by as_graph_def gives the same results in TensorFlow.
     """
     import treadle.compat.tensorflow as facade
 

@@ -1,4 +1,4 @@
-"""Graphs that cannot be used say where and why, all faults at once."""
+"""Errors of graphs that cannot be used: they say where and why, all faults at once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def relu() -> Writer:
     return w
 
 
-def test_every_op_that_treadle_lacks_is_listed_with_its_nodes() -> None:
+def test_unsupported_ops_are_listed_with_their_nodes() -> None:
     """
-    One line an op, with the names of all nodes that have it; only what the outputs need counts.
+    One line for each op, with its nodes; ops that no output needs do not count.
     """
     w = Writer()
     x = w.input("x", (2,))
@@ -41,7 +41,7 @@ def test_every_op_that_treadle_lacks_is_listed_with_its_nodes() -> None:
 
 def test_an_op_inside_a_function_is_listed_too() -> None:
     """
-    The branches of an If are looked into when the graph is loaded.
+    The branches of an If are checked when the graph is loaded.
     """
     w = Writer()
     w.function("odd", {"a": f32}, {"r": "b:out:0"}, [("b", "Frobnicate", ["a"], {"T": f32})])
@@ -53,7 +53,7 @@ def test_an_op_inside_a_function_is_listed_too() -> None:
 
 
 @pytest.mark.parametrize("op", ["VariableV2", "VarHandleOp"])
-def test_a_graph_with_variables_is_told_to_be_frozen(op: str) -> None:
+def test_a_graph_with_variables_must_be_frozen(op: str) -> None:
     """
     The values of variables are in a checkpoint, not in the graph.
     """
@@ -65,9 +65,9 @@ def test_a_graph_with_variables_is_told_to_be_frozen(op: str) -> None:
 
 
 @pytest.mark.parametrize(("left_out", "words"), [("next", "NextIteration"), ("switch", "Switch"), ("test", "LoopCond")])
-def test_a_broken_loop_of_tensorflow_1_is_told(left_out: str, words: str) -> None:
+def test_a_malformed_loop_of_tensorflow_1_raises(left_out: str, words: str) -> None:
     """
-    A loop without its way to the next step, its way out, or its test.
+    A loop without NextIteration, Exit or LoopCond.
     """
     w = loop()
     for node in w.graph.node:
@@ -79,9 +79,9 @@ def test_a_broken_loop_of_tensorflow_1_is_told(left_out: str, words: str) -> Non
         load(w.bytes())
 
 
-def test_a_saved_model_is_told_what_to_do(tmp_path: Path) -> None:
+def test_the_error_of_a_saved_model_says_how_to_freeze_it(tmp_path: Path) -> None:
     """
-    Given as its file or as its folder.
+    For its file and for its folder.
     """
     model = SavedModel(saved_model_schema_version=1)
     model.meta_graphs.add().graph_def.CopyFrom(relu().graph)
@@ -102,9 +102,9 @@ def test_a_saved_model_is_told_what_to_do(tmp_path: Path) -> None:
         (GraphDef(version=1).SerializeToString(), "no nodes"),
     ],
 )
-def test_what_is_no_graph_def_is_called_so(tmp_path: Path, content: bytes, words: str) -> None:
+def test_content_other_than_a_graph_def_raises(tmp_path: Path, content: bytes, words: str) -> None:
     """
-    Empty, cut short, text of another kind, a message without nodes.
+    Empty, truncated, other text, and a message without nodes.
     """
     (tmp_path / "model.pb").write_bytes(content)
 
@@ -112,9 +112,9 @@ def test_what_is_no_graph_def_is_called_so(tmp_path: Path, content: bytes, words
         treadle.Session(tmp_path / "model.pb")
 
 
-def test_a_missing_file_is_called_so(tmp_path: Path) -> None:
+def test_a_missing_file_raises(tmp_path: Path) -> None:
     """
-    With the reason of the system.
+    With the operating system's reason.
     """
     with pytest.raises(ModelFormatError, match="No such file"):
         treadle.Session(tmp_path / "absent.pb")
@@ -134,7 +134,7 @@ def test_a_missing_file_is_called_so(tmp_path: Path) -> None:
 )
 def test_names_of_tensors_must_exist(options: dict[str, list[str]], words: str) -> None:
     """
-    Unknown, doubled and useless names are refused.
+    Unknown, duplicate and unused names raise.
     """
     w = relu()
     w.input("aside", (2,))
@@ -153,9 +153,9 @@ def test_other_models_take_no_tensor_names() -> None:
 
 @pytest.mark.parametrize("option", ["inputs", "outputs"])
 @pytest.mark.parametrize("given", ["y", b"y", {"y": 1}, 5])
-def test_names_that_are_no_list_are_told_so(tmp_path: Path, option: str, given: object) -> None:
+def test_names_must_be_a_list(tmp_path: Path, option: str, given: object) -> None:
     """
-    A string is a sequence of names too, of one letter each.
+    A string would be a sequence of one-letter names.
     """
     path = tmp_path / "relu.pb"
     path.write_bytes(relu().bytes())
@@ -164,9 +164,9 @@ def test_names_that_are_no_list_are_told_so(tmp_path: Path, option: str, given: 
 
 
 @pytest.mark.parametrize("option", ["inputs", "outputs"])
-def test_what_is_no_name_in_a_list_of_names_is_told_by_its_place(tmp_path: Path, option: str) -> None:
+def test_names_in_a_list_must_be_strings(tmp_path: Path, option: str) -> None:
     """
-    The graph is not searched for it.
+    The error gives the index of the item.
     """
     path = tmp_path / "relu.pb"
     path.write_bytes(relu().bytes())
@@ -174,9 +174,9 @@ def test_what_is_no_name_in_a_list_of_names_is_told_by_its_place(tmp_path: Path,
         treadle.Session(path, **{option: ["x", 3]})
 
 
-def test_no_output_at_all_is_not_what_is_asked_for() -> None:
+def test_an_empty_list_of_outputs_raises() -> None:
     """
-    The list is empty, not the graph without an end.
+    The error is about the list, not about a graph without outputs.
     """
     with pytest.raises(ModelError, match="outputs= names no tensor"):
         load(relu().bytes(), outputs=[])
@@ -217,7 +217,7 @@ def broken(change: str) -> Writer:
     ["unknown input", "two of a name", "circle", "too few inputs", "dtype", "shape", "no value", "misfit", "wrong size",
      "huge"],
 )  # fmt: skip
-def test_impossible_graphs_are_refused(change: str) -> None:
+def test_invalid_graphs_raise(change: str) -> None:
     """
     With a ModelError that names what is wrong.
     """
@@ -227,7 +227,7 @@ def test_impossible_graphs_are_refused(change: str) -> None:
     assert error.value.faults
 
 
-def test_functions_that_call_themselves_are_refused() -> None:
+def test_recursive_functions_raise() -> None:
     """
     Directly or through each other.
     """
@@ -240,7 +240,7 @@ def test_functions_that_call_themselves_are_refused() -> None:
         load(w.bytes())
 
 
-def test_functions_that_multiply_are_refused() -> None:
+def test_too_many_expanded_calls_raise() -> None:
     """
     Each of forty functions calls the next one twice: 2 to the power of 40 nodes.
     """
@@ -254,9 +254,9 @@ def test_functions_that_multiply_are_refused() -> None:
         load(w.bytes())
 
 
-def test_a_shape_that_does_not_fit_is_told_with_its_node_when_it_is_met() -> None:
+def test_an_invalid_shape_in_the_run_names_its_node() -> None:
     """
-    Sizes that only a run tells are checked then.
+    Sizes that only the run knows are checked in the run.
     """
     w = Writer()
     w.node("MatMul", w.input("x", (None, None)), w.constant(np.eye(3, dtype=np.float32)), name="product")

@@ -41,9 +41,9 @@ def run(w: Writer, arrays: dict[str, np.ndarray], **options: list[str]) -> dict[
     return treadle.Session(w.bytes(), **options).run(arrays)
 
 
-def test_inputs_are_placeholders_and_outputs_what_nobody_reads() -> None:
+def test_default_inputs_are_placeholders_and_outputs_unread_tensors() -> None:
     """
-    Without names given, a session takes the placeholders and gives the nodes at the end.
+    Without names, a session takes the placeholders and returns the tensors that no node reads.
     """
     session = treadle.Session(network().bytes())
 
@@ -53,7 +53,7 @@ def test_inputs_are_placeholders_and_outputs_what_nobody_reads() -> None:
     np.testing.assert_allclose(found["probabilities"], softmax(np.maximum(X + 1, 0)), rtol=1e-6)
 
 
-def test_tensors_are_named_as_tensorflow_names_them() -> None:
+def test_tensors_have_the_names_of_tensorflow() -> None:
     """
     "name", "name:0" and "name:1" choose outputs, and inputs in the middle of the graph.
     """
@@ -83,16 +83,16 @@ def test_a_file_in_binary_or_text_form_loads_by_its_path(tmp_path: Path) -> None
         np.testing.assert_array_equal(found["hidden"], np.maximum(X + 1, 0))
 
 
-def test_a_graph_def_loads_as_it_is() -> None:
+def test_a_graph_def_object_loads() -> None:
     """
-    The message itself is a model.
+    A session takes the message itself.
     """
     assert isinstance(load(network().graph), Template)
 
 
 def test_a_graph_of_fixed_shapes_is_compiled_when_it_is_loaded() -> None:
     """
-    It is a Graph, whose plan is there before the first run.
+    It is a Graph, which is planned before the first run.
     """
     w = mobile(32, 2)
 
@@ -102,7 +102,7 @@ def test_a_graph_of_fixed_shapes_is_compiled_when_it_is_loaded() -> None:
 
 def test_a_network_with_channels_last_has_no_transpose_between_its_convolutions() -> None:
     """
-    Of the transposes that TensorFlow's layout asks for, the one of the input is left.
+    Of the transposes for TensorFlow's layout only that of the input remains.
     """
     session = treadle.Session(mobile(64).bytes())
     (plan,) = session.plans()
@@ -151,7 +151,7 @@ def both_layouts(op: str, last: bool) -> Writer:
 )  # fmt: skip
 def test_channels_may_be_first(op: str) -> None:
     """
-    data_format NCHW gives what NHWC gives.
+    data_format NCHW gives the result of NHWC.
     """
     x = np.random.default_rng(4).standard_normal((2, 9, 7, 4)).astype(np.float32)
     first, last = (run(both_layouts(op, last), {"x": x})["y"] for last in (False, True))
@@ -160,9 +160,9 @@ def test_channels_may_be_first(op: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_mobile_network_gives_what_the_references_give(batch: int) -> None:
+def test_a_mobile_network_matches_the_references(batch: int) -> None:
     """
-    The whole network, with a batch that only the run tells.
+    With a batch size that only the run knows.
     """
     images = np.random.default_rng(3).random((batch, 64, 64, 3)).astype(np.float32)
     graph = load(mobile(64, batch).bytes())
@@ -176,7 +176,7 @@ def test_a_mobile_network_gives_what_the_references_give(batch: int) -> None:
 
 def test_names_may_be_of_any_script() -> None:
     """
-    UTF-8 names of nodes come through.
+    Names of nodes in UTF-8 are kept.
     """
     w = Writer()
     w.node("Neg", w.input("Eingabe größer/输入", (2,)), name="выход")
@@ -203,7 +203,7 @@ def stored(dtype: int, shape: tuple[int, ...], **fields: object) -> TensorProto:
         ("half_val", np.array([1.5, -2], ml_dtypes.bfloat16).view(np.uint16).tolist(), ml_dtypes.bfloat16),
     ],
 )
-def test_elements_may_be_stored_one_by_one_and_the_last_repeats(field, values, dtype) -> None:
+def test_elements_may_be_stored_in_typed_fields_and_the_last_repeats(field, values, dtype) -> None:
     """
     Each type has its field; a tensor with fewer elements than its shape wants repeats the last.
     """
@@ -221,7 +221,7 @@ def test_elements_may_be_stored_one_by_one_and_the_last_repeats(field, values, d
 
 def test_one_element_that_fills_a_large_constant_takes_no_memory() -> None:
     """
-    It is expanded when the graph runs, not when the file is read.
+    It is expanded in the run, not when the file is read.
     """
     w = Writer()
     node = w.graph.node.add(name="ones", op="Const")
@@ -235,9 +235,9 @@ def test_one_element_that_fills_a_large_constant_takes_no_memory() -> None:
 
 
 @pytest.mark.parametrize("taken", [True, False])
-def test_a_branch_of_tensorflow_1_that_is_settled_is_cut(taken: bool) -> None:
+def test_a_branch_with_a_constant_predicate_is_removed(taken: bool) -> None:
     """
-    Where a learning phase is frozen, the other side is not even looked at: it may hold ops that treadle does not have.
+    The other side of a frozen learning phase may hold unsupported ops.
     """
     w = Writer()
     x = w.input("x", (3, 4))
@@ -250,9 +250,9 @@ def test_a_branch_of_tensorflow_1_that_is_settled_is_cut(taken: bool) -> None:
     np.testing.assert_array_equal(run(w, {"x": X})["y"], -X if taken else abs(X))
 
 
-def test_a_branch_of_tensorflow_1_chooses_while_it_runs() -> None:
+def test_a_branch_of_tensorflow_1_chooses_in_the_run() -> None:
     """
-    Constants inside a side know it by a control input alone.
+    Constants belong to a side by a control input only.
     """
     w = Writer()
     x, flag = w.input("x", (3, 4)), w.input("flag", (), "bool")
@@ -285,9 +285,9 @@ def with_functions() -> Writer:
     return w
 
 
-def test_branches_of_functions_run_the_one_that_is_taken() -> None:
+def test_only_the_taken_function_of_a_branch_runs() -> None:
     """
-    The two sides may have different shapes; what comes behind is compiled when it is known which it is.
+    The two sides may have different shapes; what follows is compiled in the run.
     """
     w = with_functions()
     flag, x = w.input("flag", (), "bool"), w.input("x", (4,))
@@ -301,7 +301,7 @@ def test_branches_of_functions_run_the_one_that_is_taken() -> None:
     np.testing.assert_allclose(session.run({"x": x, "flag": np.array(False)})["y"], softmax(x[None, :2]), rtol=1e-5)
 
 
-def test_loops_of_functions_run_while_their_test_holds() -> None:
+def test_loops_of_functions_repeat_while_the_test_is_true() -> None:
     """
     A While node doubles until the largest element reaches 100.
     """
@@ -314,9 +314,9 @@ def test_loops_of_functions_run_while_their_test_holds() -> None:
     assert found.tolist() == [-64, -192]
 
 
-def test_loops_of_tensorflow_1_run_while_their_test_holds() -> None:
+def test_loops_of_tensorflow_1_repeat_while_the_test_is_true() -> None:
     """
-    Frames of Enter, Merge, Switch, NextIteration and Exit, with a number that stays the same.
+    Frames of Enter, Merge, Switch, NextIteration and Exit, with a loop invariant.
     """
     session = treadle.Session(loop().bytes(), outputs=["y", "exit"])
     x = np.float32([1, -2])
@@ -330,7 +330,7 @@ def test_loops_of_tensorflow_1_run_while_their_test_holds() -> None:
 @pytest.mark.parametrize("op", ["PartitionedCall", "double"])
 def test_calls_of_functions_are_expanded(op: str) -> None:
     """
-    By an op for calls, and by their own name.
+    By call ops, and by the name of the function as the op.
     """
     w = with_functions()
     attrs = {"f": function_attr("double"), "Tin": [f32], "Tout": [f32]} if op == "PartitionedCall" else {}
@@ -341,9 +341,9 @@ def test_calls_of_functions_are_expanded(op: str) -> None:
     assert [node.op for node in graph.nodes] == ["add", "neg"]
 
 
-def test_what_stands_behind_a_shape_that_only_a_run_tells_is_compiled_then() -> None:
+def test_ops_after_a_shape_known_only_in_the_run_are_compiled() -> None:
     """
-    Where gives as many rows as conditions hold; the ops behind run by kernels, not by references.
+    Where has as many rows as true conditions; the ops after it run as kernels, not as references.
     """
     w = Writer()
     x = w.input("x", (3, 4))

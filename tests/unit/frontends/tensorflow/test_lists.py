@@ -51,7 +51,7 @@ def listed(w: Writer) -> str:
 
 def test_a_list_is_filled_and_stacked() -> None:
     """
-    Writes leave the list that they read as it is; what was never written is zeros where the shape of items is known.
+    Writes leave their operand unchanged; unwritten items are zeros where the shape is known.
     """
     w = Writer()
     x = w.input("x", (4, 3))
@@ -66,9 +66,9 @@ def test_a_list_is_filled_and_stacked() -> None:
     np.testing.assert_array_equal(z, [0 * X, 0 * X, X])
 
 
-def test_a_tensor_becomes_a_list_and_what_is_read_goes_on_compiled() -> None:
+def test_ops_on_items_of_a_list_are_compiled() -> None:
     """
-    Ops behind an item whose shape the file states, and behind one that only a run tells.
+    For an item whose shape is in the file, and for one whose shape only the run knows.
     """
     w = Writer()
     w.input("x", (4, 3))
@@ -82,7 +82,7 @@ def test_a_tensor_becomes_a_list_and_what_is_read_goes_on_compiled() -> None:
     np.testing.assert_array_equal(found, -X[1])
 
 
-def test_the_family_gives_what_it_should() -> None:
+def test_tensor_list_ops_match_numpy() -> None:
     """
     Length, element shape, push, pop, gather, scatter, concat, split and resize.
     """
@@ -140,9 +140,9 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_what_a_list_cannot_do_is_an_error_that_names_the_node(words: str) -> None:
+def test_errors_of_lists_name_the_node(words: str) -> None:
     """
-    An index out of range, reading what was never written, a shape that does not fit: nothing is clamped.
+    An index out of range, an unwritten item, a wrong shape: nothing is clamped.
     """
     w = Writer()
     w.input("x", (4, 3))
@@ -192,10 +192,9 @@ def loop_of(w: Writer) -> Any:
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 100])
-def test_a_loop_over_lists_gives_what_it_should(count: int) -> None:
+def test_a_loop_over_lists_matches_numpy(count: int) -> None:
     """
-    Items are read and written by the loop, so that its step is one compiled graph; any number of steps, none among
-    them.
+    The loop reads and writes the items, so that its step is one compiled graph; also without iterations.
     """
     x = np.random.default_rng(1).standard_normal((count, 3)).astype(np.float32)
     session = treadle.Session(mapped().bytes(), outputs=["y"])
@@ -210,10 +209,9 @@ def test_a_loop_over_lists_gives_what_it_should(count: int) -> None:
 @pytest.mark.parametrize(
     ("op", "inputs"), [("Sub", ["n", "one"]), ("AddV2", ["n", "minus"]), ("Add", ["minus", "n"]), ("Sub", ["one", "n"])]
 )
-def test_items_beside_a_variable_are_read_by_the_loop(op: str, inputs: list[str]) -> None:
+def test_items_at_an_offset_of_a_variable_are_read_by_the_loop(op: str, inputs: list[str]) -> None:
     """
-    Their number is a variable and a constant, in either order of a sum; a constant less a variable is computed by the
-    step.
+    The index is a variable plus or minus a constant; a constant minus a variable is computed by the step.
     """
     w = mapped()
     step = next(function for function in w.graph.library.function if function.signature.name == "step")
@@ -237,9 +235,9 @@ def test_items_beside_a_variable_are_read_by_the_loop(op: str, inputs: list[str]
         assert isinstance(loop_of(w), Loop)
 
 
-def test_a_step_that_reads_what_it_wrote_runs_too() -> None:
+def test_a_step_that_reads_its_own_writes_runs_whole() -> None:
     """
-    The loop cannot take such a step apart, and runs it whole.
+    Such a step cannot be split from its lists.
     """
     w = mapped()
     step = next(function for function in w.graph.library.function if function.signature.name == "step")
@@ -271,7 +269,7 @@ def taken(w: Writer, handle: str, flow: str, index: int, name: str = "") -> str:
 
 def test_an_array_of_tensorflow_1_is_written_and_read() -> None:
     """
-    Scatter, gather, size, split and concat too; the flow orders them.
+    With scatter, gather, size, split and concat; the flow orders them.
     """
     w = Writer()
     x = w.input("x", (4, 3))
@@ -334,7 +332,7 @@ OF_ARRAYS = {
 @pytest.mark.parametrize("words", OF_ARRAYS)
 def test_an_array_of_tensorflow_1_is_written_once_and_read_once(words: str) -> None:
     """
-    As TensorFlow has it: an element goes when it is read, and no place is written to twice.
+    As in TensorFlow: a read removes the element, and a second write raises.
     """
     w = Writer()
     w.input("x", (4, 3))
@@ -399,9 +397,9 @@ def test_a_loop_of_tensorflow_1_collects_in_an_array() -> None:
     assert isinstance(loop_of(accumulated()), ListLoop)
 
 
-def test_runs_do_not_see_each_other() -> None:
+def test_runs_do_not_share_lists() -> None:
     """
-    A list is made anew by each run: an array that is cleared when it is read can be read by the next one.
+    Each run creates its lists, so elements cleared by a read exist again in the next run.
     """
     session = treadle.Session(accumulated().bytes(), outputs=["y"])
     for factor in (1, 2, 3):
@@ -410,7 +408,7 @@ def test_runs_do_not_see_each_other() -> None:
 
 def test_a_branch_may_hold_a_list() -> None:
     """
-    The side that is taken writes to it.
+    The taken side writes to it.
     """
     w = Writer()
     x, flag = w.input("x", (4, 3)), w.input("flag", (), "bool")

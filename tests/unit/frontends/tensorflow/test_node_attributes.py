@@ -1,4 +1,4 @@
-"""Attributes and operands of single nodes in files: what TensorFlow makes of them, and what it refuses."""
+"""Attributes and operands of single nodes in files that TensorFlow treats specially or rejects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 
 @pytest.mark.parametrize("unknown", [False, True], ids=ANY)
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_node_that_tensorflow_refuses_is_refused(what: str, unknown: bool) -> None:
+def test_nodes_that_tensorflow_rejects_raise(what: str, unknown: bool) -> None:
     op, *operands = REFUSED[what]
     attrs = operands.pop() if isinstance(operands[-1], dict) else {}
 
@@ -60,7 +60,7 @@ def test_a_node_that_tensorflow_refuses_is_refused(what: str, unknown: bool) -> 
 
 
 @pytest.mark.parametrize("unknown", [False, True], ids=ANY)
-def test_shapes_that_do_not_broadcast_are_unequal_where_the_node_says_so(unknown: bool) -> None:
+def test_shapes_that_do_not_broadcast_are_unequal_if_the_node_allows_it(unknown: bool) -> None:
     found = [
         result(op, X, X[:, :2], unknown=unknown, incompatible_shape_error=False).tolist()
         for op in ("Equal", "NotEqual")
@@ -69,7 +69,7 @@ def test_shapes_that_do_not_broadcast_are_unequal_where_the_node_says_so(unknown
     assert found == [False, True]
 
 
-def test_a_normalisation_that_states_no_epsilon_has_that_of_tensorflow() -> None:
+def test_the_default_epsilon_of_normalisation_is_that_of_tensorflow() -> None:
     mean, variance = np.zeros(4, np.float32), np.full(4, 1e-3, np.float32)
 
     found = result("FusedBatchNormV3", X[None], mean + 1, mean, mean, variance, U=f32, is_training=False)
@@ -77,7 +77,7 @@ def test_a_normalisation_that_states_no_epsilon_has_that_of_tensorflow() -> None
     np.testing.assert_allclose(found, X[None] / np.sqrt(1e-3 + 1e-4), rtol=1e-5)
 
 
-def test_places_of_the_largest_have_the_type_that_the_node_states() -> None:
+def test_indices_of_top_k_have_the_declared_type() -> None:
     assert [result("TopKV2", X, np.int32(2), index=1, **how).dtype for how in ({}, {"index_type": i64})] == [
         np.int32,
         np.int64,
@@ -85,9 +85,9 @@ def test_places_of_the_largest_have_the_type_that_the_node_states() -> None:
 
 
 @pytest.mark.parametrize(("op", "kind"), [("ArgMax", np.int64), ("Shape", np.int32), ("Size", np.int32)])
-def test_types_that_a_node_does_not_state_are_those_of_tensorflow(op: str, kind: Any) -> None:
+def test_default_types_are_those_of_tensorflow(op: str, kind: Any) -> None:
     """
-    Also where the node is run behind what only a run can tell.
+    Also where the node runs after a shape that only the run knows.
     """
     w = Writer()
     places = w.node("Where", w.input("mask", (3,), "bool"), T=boolean)

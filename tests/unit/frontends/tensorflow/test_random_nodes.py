@@ -1,4 +1,4 @@
-"""Random nodes give what TensorFlow gives, and are refused where it refuses them, where it is installed."""
+"""Random nodes give the results and errors of TensorFlow, where it is installed."""
 
 from __future__ import annotations
 
@@ -108,5 +108,5 @@ def check(op: str, seed: int) -> str:
 
 
 @pytest.mark.parametrize("op", DRAWS)
-def test_a_random_node_gives_what_tensorflow_gives_or_is_refused_as_there(op: str) -> None:
+def test_a_random_node_matches_tensorflow_or_raises_as_there(op: str) -> None:
     assert [told for seed in range(ROUNDS) if (told := check(op, seed))] == []

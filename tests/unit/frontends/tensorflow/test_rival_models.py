@@ -1,4 +1,4 @@
-"""Whole networks built with TensorFlow give what it gives, where it is installed."""
+"""Networks built with TensorFlow give TensorFlow's results, where it is installed."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def bert_layer() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("build", [mobile, residual, bert_layer], ids=lambda build: build.__name__)
-def test_a_network_gives_what_tensorflow_gives(build: Any) -> None:
+def test_a_network_matches_tensorflow(build: Any) -> None:
     """
-    MobileNet's and ResNet's kinds of blocks, and a layer of BERT with sizes that only the run tells.
+    Blocks of MobileNet and ResNet, and a BERT layer with sizes that only the run knows.
     """
     with tf.Graph().as_default() as graph:
         arrays = build()
@@ -116,9 +116,9 @@ def test_a_network_gives_what_tensorflow_gives(build: Any) -> None:
 
 
 @pytest.mark.parametrize("lower", [False, True], ids=["If and While", "Switch, Merge and Enter"])
-def test_a_function_frozen_by_tensorflow_2_gives_what_it_gives(lower: bool) -> None:
+def test_a_function_frozen_by_tensorflow_2_matches_it(lower: bool) -> None:
     """
-    convert_variables_to_constants_v2 of a tf.function with variables, a branch and a loop, in either form of these.
+    convert_variables_to_constants_v2 of a tf.function with variables, a branch and a loop, in both representations.
     """
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 

@@ -1,4 +1,4 @@
-"""TensorFlow 1's branches whose predicate only a run knows: the side that is taken runs, and nothing of the other."""
+"""Branches of TensorFlow 1 with a predicate that only a run knows: only the side that is taken runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def value(w: Writer, **arrays: Any) -> Any:
     return treadle.Session(w.bytes(), outputs=["y"]).run(given)["y"]
 
 
-def test_an_error_of_the_side_that_is_not_taken_is_none() -> None:
+def test_the_side_that_is_not_taken_cannot_fail() -> None:
     """
-    An integer division by zero is told only if the run comes to it.
+    An integer division by zero raises only if the run takes its side.
     """
     assert value(divided(), x=SEVEN, d=ZERO, flag=False) == 7
     assert value(divided(), x=SEVEN, d=np.int32(2), flag=True) == 3
@@ -62,9 +62,9 @@ def test_an_imported_graph_runs_one_side_too() -> None:
 
 @pytest.mark.parametrize("outer", [False, True])
 @pytest.mark.parametrize("inner", [False, True])
-def test_branches_may_lie_inside_branches(outer: bool, inner: bool) -> None:
+def test_branches_may_be_nested(outer: bool, inner: bool) -> None:
     """
-    x // d is computed if both hold; the other sides divide by zero where they are not taken.
+    x // d is computed if both predicates are true; the sides that are not taken would divide by zero.
     """
     w = Writer()
     x, d = w.input("x", (), "i32"), w.input("d", (), "i32")
@@ -85,7 +85,7 @@ def test_branches_may_lie_inside_branches(outer: bool, inner: bool) -> None:
 
 def test_the_results_of_one_branch_are_computed_together() -> None:
     """
-    Two Merges of one predicate become one node, also where a branch of another predicate lies between.
+    Two Merges of one predicate become one node, also with a branch of another predicate between them.
     """
     w = Writer()
     x, flag = w.input("x", (), "i32"), w.input("flag", (), "bool")
@@ -108,7 +108,7 @@ def test_the_results_of_one_branch_are_computed_together() -> None:
 
 def test_sides_may_differ_in_shape() -> None:
     """
-    What comes behind the Merge is compiled when it is known which side it was; the number of the side is there too.
+    What follows the Merge is compiled in the run; the index of the side is available too.
     """
     w = Writer()
     x, flag = w.input("x", (2, 3)), w.input("flag", (), "bool")
@@ -125,9 +125,9 @@ def test_sides_may_differ_in_shape() -> None:
         assert found["merge:1"].dtype == np.int32
 
 
-def test_a_branch_inside_a_loop_runs_one_side_at_each_step() -> None:
+def test_a_branch_inside_a_loop_runs_one_side_in_each_iteration() -> None:
     """
-    Dividing by i is right in every step but the first, whose side does not divide.
+    Division by i is valid in each iteration but the first, which takes the other side.
     """
     w = Writer()
     n = w.input("n", (), "i32")
