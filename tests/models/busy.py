@@ -1,7 +1,7 @@
-"""A process that keeps its budget of threads as busy as it can, to be watched from outside.
+"""A process that uses all of its slots, for tests that count its threads from outside.
 
-Arguments: intra_op, inter_op, teams of its own. Prints `ready` when the load is on, which lasts until its stdin is
-closed.
+Arguments: intra_op, inter_op, the number of pools of its own. Prints `ready` when all of its load runs, and stops when
+its stdin is closed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ROWS, WIDTH = 6144, 1024
 
 
 def towers(count: int) -> ModelProto:
-    """Independent pairs of products of tens of ms each, so that what is seen is work and not the change of hands."""
+    """Independent pairs of products of tens of ms each, so that samples show work rather than hand-overs."""
     w = small.ModelWriter()
     ends = [w.op("MatMul", w.op("MatMul", "x", w.random(WIDTH, WIDTH)), w.random(WIDTH, WIDTH)) for _ in range(count)]
     w.op("ReduceMax", w.op("Sum", *ends), axes=[0, 1], keepdims=0)
@@ -31,7 +31,7 @@ def towers(count: int) -> ModelProto:
 
 
 def data_dependent() -> Session:
-    """A product by NumPy (einsum has no kernel) of what NonZero finds: Python between the stages of a graph."""
+    """A product by NumPy (einsum has no kernel) of the result of NonZero: a Python step between two stages."""
     w = small.ModelWriter()
     found = w.op("Cast", w.op("NonZero", "x"), to=small.FLOAT)
     product = w.op("Einsum", found, "w", equation="ij,jk->ik")
@@ -41,7 +41,7 @@ def data_dependent() -> Session:
 
 
 def nested(session: Session, inputs: dict) -> Session:
-    """Python tasks: two that run the session again, one by way of run_async, two that compute with NumPy or without."""
+    """Python functions: two run the session again, one of them by run_async; two compute, one of them with NumPy."""
     matrix = np.ones((700, 700), np.float32)
     return python_tasks(
         [
@@ -55,9 +55,9 @@ def nested(session: Session, inputs: dict) -> Session:
 
 
 def main(intra_op: int, inter_op: int, own_teams: int) -> None:
-    """Load the process's team from sessions, clients, nested and background runs and NumPy; pools likewise.
+    """Loads the process's team, and those of pools, with clients, nested and background runs, and NumPy.
 
-    All is compiled before the load begins: that is work of the thread which makes a session, beside the team's.
+    Everything is compiled before the load begins, because the thread that makes a session compiles beside the team.
     """
     threads.set(intra_op=intra_op, inter_op=inter_op)
     models = [towers(3), towers(2)]

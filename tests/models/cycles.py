@@ -1,6 +1,6 @@
-"""Sessions made, run and dropped, over and over, while other sessions run: `python -m tests.models.cycles COUNT`.
+"""Makes, runs and drops sessions while other sessions run: `python -m tests.models.cycles COUNT`.
 
-Threads and memory must come back to what they were. Prints what it found; ends with an error if they did not.
+Prints the threads and the memory before and after, and ends with an error if they did not return to what they were.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tests.models import small
 
 WARM_UP = 50
 MOST_WORKERS = 4
-"""Of the team at the limits of these sessions: they are started when it helps, perhaps after the warm-up."""
+"""Workers of the team at the limits of these sessions; they may start only after the warm-up."""
 SLACK_MIB = 8
-"""Memory may grow by this much: allocators keep some."""
+"""Memory may grow by this much, because allocators keep some of it."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class State:
 
 
 def state() -> State:
-    """The state now."""
+    """Returns the state now."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return State(len(list(Path("/proc/self/task").iterdir())), pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
 
 
 def cycle(count: int) -> tuple[State, State]:
-    """The states before and after `count` cycles; every result is checked."""
+    """Returns the states before and after `count` cycles; checks every result."""
     model = small.add(shape=(64, 64))
     array = np.ones((64, 64), np.float32)
     busy, feeds = treadle.Session(small.branches(width=128)), small.inputs_for(small.branches(width=128))
@@ -75,7 +75,7 @@ def cycle(count: int) -> tuple[State, State]:
 
 
 def main(count: int) -> None:
-    """Run the cycles and judge."""
+    """Runs the cycles and compares the states."""
     before, after = cycle(count)
     sys.stdout.write(f"{count} sessions: {before} -> {after}\n")
     assert after.threads <= before.threads + MOST_WORKERS, "threads were left behind"

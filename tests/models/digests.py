@@ -1,4 +1,4 @@
-"""Digests of everything the tests compute: what determinism is judged by, here and in processes of their own."""
+"""Digests of the outputs of every op case and small model, compared between settings and between processes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Run = Callable[[_native.Team, int, int], str]
 
 
 def digest(arrays: list[np.ndarray]) -> str:
-    """The digest of dtypes, shapes and bytes."""
+    """Returns a hash of dtypes, shapes and bytes."""
     state = hashlib.sha256()
     for array in arrays:
         state.update(f"{array.dtype}{array.shape}".encode())
@@ -37,7 +37,7 @@ def digest(arrays: list[np.ndarray]) -> str:
 
 
 def op_case(index: int) -> Run:
-    """The op case of that number, compiled."""
+    """Compiles the op case of that number."""
     graph, inputs = graph_of(CASES[index])
     runnable = compile_specialized(graph, Options(detect()))
     arrays = [np.array(array, order="C") for array in inputs.values()]
@@ -45,7 +45,7 @@ def op_case(index: int) -> Run:
 
 
 def model(name: str) -> Run:
-    """The small model of that name, compiled."""
+    """Compiles the small model of that name."""
     proto = small.MODELS[name]()
     session = treadle.Session(proto)
     arrays = list(small.inputs_for(proto).values())
@@ -54,7 +54,7 @@ def model(name: str) -> Run:
 
 
 def everything() -> Iterator[tuple[str, Run]]:
-    """Every op case and every small model by name."""
+    """Compiles every op case and every small model; returns them by name."""
     for index, case in enumerate(CASES):
         yield f"op {index} {case.id}", op_case(index)
     for name in small.MODELS:
@@ -62,12 +62,12 @@ def everything() -> Iterator[tuple[str, Run]]:
 
 
 class Eager:
-    """The native core, but every step says that it is costly, so that all that can be shared is, however small."""
+    """The native core, with a high cost for every step, so that workers share every step however small it is."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_native, name)
 
-    def Program(self, *, steps: list[Any], **rest: Any) -> _native.Program:  # noqa: N802 - the name it stands for
+    def Program(self, *, steps: list[Any], **rest: Any) -> _native.Program:  # noqa: N802 - the name of the class that it replaces
         return _native.Program(steps=[(*step[:4], 1e8) for step in steps], **rest)
 
 
@@ -76,8 +76,10 @@ CLIENTS = 3
 
 
 def main() -> None:
-    """Write the digests of everything on the process's default team, as the environment has it and at other limits, by
-    one client and by several at once."""
+    """Prints the digests of everything on the process's default team.
+
+    They are computed at the limits of the environment and at others, by one client and by several at once.
+    """
     warnings.simplefilter("ignore")
     executable._native = Eager()  # type: ignore[assignment]
     found = {}

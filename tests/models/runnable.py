@@ -1,4 +1,4 @@
-"""Threads that want a CPU, counted from outside through Linux's /proc."""
+"""Counts the runnable threads of another process through Linux's /proc."""
 
 from __future__ import annotations
 
@@ -10,27 +10,30 @@ from pathlib import Path
 SUPPORTED = Path("/proc/self/schedstat").is_file()
 
 SECONDS = 2.5
-"""How long is watched at least, and at most if the threads do not come."""
+"""The shortest and the longest time to sample; the longest counts if the threads never become runnable."""
 LONGEST_SECONDS = 60
 LOOKS, BETWEEN = 6, 0.004
-"""A thread counts as runnable if it is so at each of several looks over 20 ms, far longer than changing hands takes."""
+"""A thread counts if it is runnable in each of several samples within 20 ms, far longer than a hand-over takes."""
 WORKED_NS = 3_000_000
-"""And if it worked a seventh of that time: where other processes want the CPUs too, a thread may wait long for the
-moments of CPU that it needs to take its next inputs or to go to sleep. One that computes gets its share of the CPUs."""
+"""CPU time that the thread must also have had between the samples: a seventh of 20 ms.
+
+Where other processes use the CPUs, a thread may wait long for the moment in which it takes its next inputs or parks. A
+thread that computes gets its share of the CPUs.
+"""
 STRETCHED_SECONDS = 0.06
-"""Looks that took longer count for nothing: meanwhile one thread may have worked, and then another in its place."""
+"""Samples that took longer are dropped, because one thread may have worked, then another in its place."""
 REPEATED = 3
-"""So often a number of threads must be seen: a load that repeats itself does more than once what it should not."""
+"""How often a number of threads must be sampled to count: the load repeats itself, so a real excess comes back."""
 
 
 def runnable(*processes: int) -> dict[str, int]:
-    """The threads in state R, and the CPU time in ns that each has had."""
+    """Returns the threads in state R, and the CPU time in ns that each has had."""
     found = {}
     for thread in chain.from_iterable(Path(f"/proc/{process}/task").iterdir() for process in processes):
         try:
             fields = (thread / "stat").read_text().rpartition(")")[2].split()
             worked = int((thread / "schedstat").read_text().split()[0])
-        except OSError:  # it has just ended
+        except OSError:  # the thread has just ended
             continue
         if fields[0] == "R":
             found[thread.name] = worked
@@ -38,7 +41,7 @@ def runnable(*processes: int) -> dict[str, int]:
 
 
 def looks_at(*processes: int) -> list[dict[str, int]]:
-    """Some looks at the runnable threads, each shortly after the last."""
+    """Returns a few samples of the runnable threads in quick succession."""
     looks = []
     for _ in range(LOOKS):
         looks.append(runnable(*processes))
@@ -47,16 +50,17 @@ def looks_at(*processes: int) -> list[dict[str, int]]:
 
 
 def steady(looks: list[dict[str, int]]) -> int:
-    """How many threads were runnable at every look, and worked meanwhile."""
+    """Returns how many threads were runnable in every sample and had CPU time between them."""
     threads = set.intersection(*map(set, looks))
     return sum(looks[-1][thread] - looks[0][thread] > WORKED_NS for thread in threads)
 
 
 def most_threads(wanted: int, *processes: int) -> tuple[int, int]:
     """
-    The most threads that were runnable at one look, and the most that were steadily so, while the load is on: for some
-    seconds, and on until `wanted` were runnable at once. The first number counts threads that change hands too, so it
-    is the one that shows that the load wants all it was given.
+    Returns the most threads runnable in one sample, and the most that were runnable throughout several.
+
+    Samples for some seconds, and longer until `wanted` threads were runnable at once. The first number includes threads
+    that hand work over, so it shows that the load can use all of its slots.
     """
     start = time.monotonic()
     at_once, seen = 0, Counter[int]()

@@ -1,4 +1,4 @@
-"""Small ONNX models that tests of the whole system run."""
+"""Small ONNX models for tests of the whole system."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def attention(tokens: int = 12, width: int = 32, heads: int = 4) -> onnx.ModelPr
 
 
 def data_dependent() -> onnx.ModelProto:
-    """The positive entries of x [n], doubled: an output shape that only data decides."""
+    """The positive entries of x [n], doubled: an output shape that depends on data."""
     w = ModelWriter(3)
     where = w.op("NonZero", w.op("Greater", "x", w.constant(np.array(0, np.float32))))
     rows = w.op("Transpose", where, perm=[1, 0])
@@ -150,7 +150,7 @@ def inputs_for(model: onnx.ModelProto, seed: int = 0, n: int = 2) -> dict[str, A
 
 
 def wanted(model: onnx.ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
-    """The outputs by the onnx package's reference implementation."""
+    """The outputs of the onnx package's reference implementation."""
     from onnx.reference import ReferenceEvaluator
 
     names = [output.name for output in model.graph.output]

@@ -1,4 +1,4 @@
-"""Models kept on disk in their compiled form."""
+"""Artifacts: compiled models on disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STATIC = ("branches", "convolutional")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of this test's own, filled by this process."""
+    """A cache folder for this test, filled by this process."""
     monkeypatch.setenv("TREADLE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("TREADLE_OUT_OF_PROCESS", "off")
     return tmp_path / "cache"
@@ -37,7 +37,7 @@ def is_restored(session: treadle.Session) -> bool:
 
 
 def saved(tmp_path: Path, name: str = "branches", **how: int) -> tuple[Path, dict[str, np.ndarray]]:
-    """A small model as a file, and inputs for it."""
+    """Writes a small model to a file; returns its path and inputs for it."""
     model = getattr(small, name)(**how)
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
@@ -50,11 +50,9 @@ def saved(tmp_path: Path, name: str = "branches", **how: int) -> tuple[Path, dic
 
 @pytest.mark.parametrize("given", ["path", "bytes"])
 @pytest.mark.parametrize("name", STATIC)
-def test_a_second_session_finds_the_compiled_form_and_computes_the_same_bits(
-    tmp_path: Path, name: str, given: str
-) -> None:
+def test_a_second_session_reads_the_artifact_and_computes_the_same_bits(tmp_path: Path, name: str, given: str) -> None:
     """
-    What was compiled once is compiled no more, and nothing of the result changes by it.
+    The second session does not compile, and returns the same bits.
     """
     path, inputs = saved(tmp_path, name)
     model = path if given == "path" else path.read_bytes()
@@ -66,9 +64,9 @@ def test_a_second_session_finds_the_compiled_form_and_computes_the_same_bits(
     assert all(np.array_equal(wanted[key].view(np.uint8), got[key].view(np.uint8)) for key in wanted)
 
 
-def test_a_found_model_loads_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) -> None:
+def test_a_session_from_an_artifact_imports_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) -> None:
     """
-    A process that finds its model compiled imports nothing that compiles: that is what makes it quick and lean.
+    A process that finds an artifact imports no module that compiles, which keeps its load fast and its memory small.
     """
     path, inputs = saved(tmp_path)
     treadle.Session(path)
@@ -77,7 +75,8 @@ def test_a_found_model_loads_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) ->
         "import sys, numpy, treadle\n"
         f"session = treadle.Session({str(path)!r})\n"
         f"session.run(dict(numpy.load({str(tmp_path / 'inputs.npz')!r})))\n"
-        "print(*sorted({'llvmlite.binding', 'onnx', 'asyncio', 'treadle.driver', 'treadle.passes.pipeline'} & sys.modules.keys()))"
+        "names = {'llvmlite.binding', 'onnx', 'asyncio', 'treadle.driver', 'treadle.passes.pipeline'};"
+        "print(*sorted(names & sys.modules.keys()))"
     )
     found = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in "12"]
 
@@ -87,7 +86,7 @@ def test_a_found_model_loads_neither_llvm_nor_onnx_nor_a_pass(tmp_path: Path) ->
 @pytest.mark.parametrize("at", ["header", "record", "constants", "code", "end"])
 def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> None:
     """
-    Whatever is amiss with the kept form, the model is compiled anew, with the right results, and kept again.
+    If any part of an artifact is damaged, the model is compiled, gives right results, and is stored again.
     """
     path, inputs = saved(tmp_path)
     wanted = treadle.Session(path).run(inputs)
@@ -107,9 +106,9 @@ def test_a_damaged_file_is_not_used(tmp_path: Path, folder: Path, at: str) -> No
     assert is_restored(treadle.Session(path))
 
 
-def test_every_cut_of_the_file_is_refused(tmp_path: Path, folder: Path) -> None:
+def test_truncated_artifacts_are_refused(tmp_path: Path, folder: Path) -> None:
     """
-    A file that ends early, wherever, is as good as none.
+    A file that was truncated anywhere counts as missing.
     """
     path, _ = saved(tmp_path)
     treadle.Session(path)
@@ -122,7 +121,7 @@ def test_every_cut_of_the_file_is_refused(tmp_path: Path, folder: Path) -> None:
 
 def test_another_model_under_the_same_path_is_another_model(tmp_path: Path) -> None:
     """
-    The bytes of a model decide, not its name or its date.
+    The key of an artifact is the content of the model, not its name or date.
     """
     path, inputs = saved(tmp_path)
     before = treadle.Session(path).run(inputs)["y"]
@@ -134,9 +133,11 @@ def test_another_model_under_the_same_path_is_another_model(tmp_path: Path) -> N
     assert not np.array_equal(session.run(inputs)["y"], before)
 
 
-def test_settings_that_change_the_code_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_change_the_code_have_artifacts_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """
-    math= and TREADLE_ISA have compiled forms of their own.
+    math= and TREADLE_ISA have artifacts of their own.
     """
     path, _ = saved(tmp_path)
     treadle.Session(path)
@@ -146,9 +147,9 @@ def test_settings_that_change_the_code_are_told_apart(tmp_path: Path, monkeypatc
     assert not is_restored(treadle.Session(path))
 
 
-def test_graph_plans_and_single_outputs_are_there_when_asked_for(tmp_path: Path) -> None:
+def test_a_session_from_an_artifact_has_graph_plans_and_single_outputs(tmp_path: Path) -> None:
     """
-    A found model shows and does all that a compiled one does; it reads the model's file for that.
+    A session from an artifact has a graph, plans and single outputs; it reads the model's file for them.
     """
     path, inputs = saved(tmp_path)
     first, second = treadle.Session(path), treadle.Session(path)
@@ -158,9 +159,10 @@ def test_graph_plans_and_single_outputs_are_there_when_asked_for(tmp_path: Path)
     assert np.array_equal(second.run(inputs, ["y"])["y"], first.run(inputs, ["y"])["y"])
 
 
-def test_a_model_changed_behind_a_sessions_back_is_an_error_not_a_mixture(tmp_path: Path) -> None:
+def test_a_model_file_that_changed_is_an_error(tmp_path: Path) -> None:
     """
-    A session that did not need the model's file refuses another file when it does; touching the file is no change.
+    A session from an artifact raises an error if it has to read the model and the file has changed; a new date alone is
+    no change.
     """
     path, _ = saved(tmp_path)
     treadle.Session(path)
@@ -173,9 +175,9 @@ def test_a_model_changed_behind_a_sessions_back_is_an_error_not_a_mixture(tmp_pa
         _ = changed.graph
 
 
-def test_a_found_model_runs_without_its_file(tmp_path: Path) -> None:
+def test_a_session_from_an_artifact_runs_without_the_model_file(tmp_path: Path) -> None:
     """
-    Once the session is made, runs touch no file, and graph says what is missing.
+    Runs of a session from an artifact need no file, and its graph names the file that is missing.
     """
     path, inputs = saved(tmp_path)
     wanted = treadle.Session(path).run(inputs)["y"]
@@ -188,9 +190,9 @@ def test_a_found_model_runs_without_its_file(tmp_path: Path) -> None:
         _ = session.graph
 
 
-def test_a_relative_path_is_the_one_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_path_keeps_its_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    The graph of a found model is read from where the model was, wherever the process has gone since.
+    A relative path means the folder that was current when the session was made.
     """
     saved(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -201,9 +203,9 @@ def test_a_relative_path_is_the_one_it_was(tmp_path: Path, monkeypatch: pytest.M
     assert session.graph.nodes
 
 
-def test_models_of_several_files_are_not_kept(tmp_path: Path) -> None:
+def test_models_of_several_files_have_no_artifact(tmp_path: Path) -> None:
     """
-    The hash covers one file: a model with external data is compiled each time, from what its files hold then.
+    The key covers one file, so a model with external data is compiled each time.
     """
     path = tmp_path / "model.onnx"
     onnx.save(small.branches(), path, save_as_external_data=True, size_threshold=0)
@@ -212,9 +214,9 @@ def test_models_of_several_files_are_not_kept(tmp_path: Path) -> None:
     assert not is_restored(treadle.Session(path))
 
 
-def test_nothing_is_kept_where_nothing_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_artifact_is_written_without_a_large_enough_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    Without a cache, or with one too small for it, the model is compiled each time.
+    Without a cache folder, or with one too small for the artifact, the model is compiled each time.
     """
     path, _ = saved(tmp_path)
     monkeypatch.setenv("TREADLE_CACHE_MB", "0")
@@ -225,9 +227,9 @@ def test_nothing_is_kept_where_nothing_may_be(tmp_path: Path, monkeypatch: pytes
     assert not is_restored(treadle.Session(path))
 
 
-def test_models_that_call_python_are_not_kept(tmp_path: Path) -> None:
+def test_models_that_call_python_have_no_artifact(tmp_path: Path) -> None:
     """
-    A Python function is no machine code.
+    A Python function cannot be part of an artifact.
     """
     w = small.ModelWriter()
     w.op("Det", "x")
@@ -240,9 +242,9 @@ def test_models_that_call_python_are_not_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", STATIC)
-def test_a_found_model_is_bitwise_the_same_at_every_thread_setting(tmp_path: Path, name: str) -> None:
+def test_a_session_from_an_artifact_is_bitwise_the_same_at_every_thread_setting(tmp_path: Path, name: str) -> None:
     """
-    What holds for compiled models holds for found ones.
+    Sessions from artifacts are as deterministic as sessions that compiled.
     """
     path, inputs = saved(tmp_path, name)
     wanted = treadle.Session(path).run(inputs, intra_op=1, inter_op=1)["y"]
@@ -254,7 +256,7 @@ def test_a_found_model_is_bitwise_the_same_at_every_thread_setting(tmp_path: Pat
 
 def test_sessions_of_one_model_share_their_constants(tmp_path: Path) -> None:
     """
-    The second session of a process brings no weights, whether the first compiled or found them.
+    The second session of a process adds no weights, whether the first one compiled or read the artifact.
     """
     path, inputs = saved(tmp_path, width=256)
     compiled, found, again = treadle.Session(path), treadle.Session(path), treadle.Session(path)
@@ -269,9 +271,9 @@ def test_sessions_of_one_model_share_their_constants(tmp_path: Path) -> None:
     assert np.array_equal(again.run(inputs)["y"], wanted)
 
 
-def test_options_that_do_not_fit_are_refused_for_found_models_too(tmp_path: Path) -> None:
+def test_options_that_do_not_fit_are_refused_with_an_artifact_too(tmp_path: Path) -> None:
     """
-    What a first session refuses, a second one refuses.
+    Options that do not fit raise the same error with and without an artifact.
     """
     path, _ = saved(tmp_path)
     treadle.Session(path)
@@ -281,11 +283,11 @@ def test_options_that_do_not_fit_are_refused_for_found_models_too(tmp_path: Path
 
 
 class TestDigests:
-    """What is remembered of large files."""
+    """Remembered hashes of large files."""
 
     @pytest.fixture
     def hashed(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """The files whose content was hashed."""
+        """The files whose content was hashed during the test."""
         seen: list[str] = []
         original = hashlib.file_digest
 
@@ -297,18 +299,18 @@ class TestDigests:
         return seen
 
     def large(self, tmp_path: Path, seed: int = 0) -> Path:
-        """A model of more than a mebibyte, always of the same size."""
+        """Makes a model of more than 1 MiB, always of the same size."""
         w = small.ModelWriter(seed)
         y = w.op("MatMul", "x", w.random(640, 640))
         path = tmp_path / "model.onnx"
         path.write_bytes(w.model({"x": (small.FLOAT, [4, 640])}, {y: (small.FLOAT, [4, 640])}).SerializeToString())
         return path
 
-    def test_a_large_file_is_read_once(
+    def test_a_large_file_is_hashed_once(
         self, tmp_path: Path, hashed: list[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """
-        Once its dates tell, a file that was hashed is not read again, by whichever name; small ones always are.
+        A large file whose dates are old enough is hashed once under all its names; small files are always read.
         """
         monkeypatch.setattr(origin, "SETTLED_NS", 0)
         path = self.large(tmp_path)
@@ -322,9 +324,9 @@ class TestDigests:
         treadle.Session(little)
         assert len(hashed) == 3
 
-    def test_a_file_written_just_now_is_read_again(self, tmp_path: Path, hashed: list[str]) -> None:
+    def test_a_recently_written_file_is_hashed_again(self, tmp_path: Path, hashed: list[str]) -> None:
         """
-        Within a tick of the clock a file may be written twice: until its dates are old enough they prove nothing.
+        A file may be written twice within a tick of the clock, so recent dates do not identify its content.
         """
         path = self.large(tmp_path)
         treadle.Session(path)
@@ -336,7 +338,7 @@ class TestDigests:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """
-        Setting a date back deceives nobody: the time of the last change cannot be set.
+        Setting the modification date back does not help, because the time of the last change (ctime) cannot be set.
         """
         monkeypatch.setattr(origin, "SETTLED_NS", 0)
         path = self.large(tmp_path)

@@ -39,7 +39,7 @@ def encoder() -> onnx.ModelProto:
 
 
 def decoder(tokens: int = 40) -> onnx.ModelProto:
-    """As GPT-2: one projection that is split, and a causal mask that chooses."""
+    """As GPT-2: one projection that is split, and a causal mask applied by Where."""
     w = small.ModelWriter()
     joined = w.op("Add", w.op("MatMul", "x", w.random(WIDTH, 3 * WIDTH)), w.random(3 * WIDTH))
     q = w.op("Split", joined, w.constant(np.array([WIDTH] * 3)), outputs=3, axis=2)
@@ -65,7 +65,7 @@ def given(batch: int, tokens: int, *, masked: bool) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize(("model", "tokens"), [(encoder, 16), (encoder, 77), (decoder, 40)])
 def test_exported_attention_is_one_kernel(model: Any, batch: int, tokens: int) -> None:
     """
-    No softmax and no matrix of scores is left, and results agree with a reference that has them.
+    The plan has no softmax and no matrix of scores, and results agree with a reference that has both.
     """
     proto = model()
     inputs = given(batch, tokens, masked=model is encoder)

@@ -1,4 +1,4 @@
-"""The promise of docs/guide/determinism.md: on one instruction set, nothing about threads changes a bit of any result."""
+"""Tests docs/guide/determinism.md: on one instruction set, thread settings change no bit of any result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTINGS = list(itertools.product((1, 2, 3, 8), (1, 2, 8)))
 FEW = [(1, 1), (1, 8), (2, 1), (3, 2), (8, 8)]
 CLIENTS = 4
 MOST_ROUNDS = 50
-"""Where other processes have the CPUs, a helper may come too late to every op of a round."""
+"""Rounds to try: if other processes use the CPUs, a second worker may come too late to every op of a round."""
 
 LARGER = {
     "branches": lambda: small.branches(width=192, count=5),
@@ -34,7 +34,7 @@ LARGER = {
 
 @pytest.fixture(scope="module")
 def team() -> Iterator[_native.Team]:
-    """A team that runs may limit as they like."""
+    """A team with a slot for each of the limits that runs ask for."""
     team = _native.Team("determinism", 8, 8)
     yield team
     team.close()
@@ -42,12 +42,12 @@ def team() -> Iterator[_native.Team]:
 
 @pytest.fixture
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that can be shared is shared."""
+    """Workers share every step that has several chunks."""
     monkeypatch.setattr(executable, "_native", digests.Eager())
 
 
 def digests_everywhere(run: digests.Run, team: _native.Team, settings: list[tuple[int, int]]) -> set[str]:
-    """The different digests under all settings, by one client and by several at once."""
+    """Returns the set of digests over all settings, with one client and with several at once."""
     found = {run(team, intra, inter) for intra, inter in settings}
     barrier = threading.Barrier(CLIENTS)
 
@@ -61,20 +61,20 @@ def digests_everywhere(run: digests.Run, team: _native.Team, settings: list[tupl
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("index", range(len(CASES)), ids=lambda index: CASES[index].id)
-def test_an_op_gives_the_same_bits_everywhere(index: int, team: _native.Team, eager: None) -> None:
+def test_an_op_has_the_same_bits_at_every_setting(index: int, team: _native.Team, eager: None) -> None:
     """
-    At every number of workers, of ops and of clients.
+    An op case has one digest at every intra-op limit, inter-op limit and number of clients.
     """
     assert len(digests_everywhere(digests.op_case(index), team, FEW)) == 1
 
 
 @pytest.mark.parametrize("larger", [False, True])
 @pytest.mark.parametrize("name", small.MODELS)
-def test_a_model_gives_the_same_bits_everywhere(
+def test_a_model_has_the_same_bits_at_every_setting(
     name: str, larger: bool, team: _native.Team, eager: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """
-    Whole graphs too, small ones and ones whose ops have many chunks.
+    The same holds for graphs, both small ones and ones whose ops have many chunks.
     """
     if larger:
         monkeypatch.setitem(small.MODELS, name, LARGER[name])
@@ -93,7 +93,7 @@ def test_a_model_gives_the_same_bits_everywhere(
 
 
 def digests_of_process(**environment: str) -> dict[str, str]:
-    """The digests of everything in a process of its own with these variables set."""
+    """Returns the digests that a new process prints with these variables set."""
     command = [sys.executable, "-m", "tests.models.digests"]
     output = subprocess.run(
         command, env=os.environ | environment, check=True, capture_output=True, text=True, timeout=110
@@ -103,8 +103,7 @@ def digests_of_process(**environment: str) -> dict[str, str]:
 
 def test_processes_agree_whatever_their_environment() -> None:
     """
-    Another process, with other numbers from its environment, computes the same bits, at other limits and by several
-    clients too.
+    A process with other limits in its environment computes the same bits.
     """
     wanted = digests_of_process(TREADLE_INTRA_OP_THREADS="1", TREADLE_INTER_OP_THREADS="1")
 
@@ -115,7 +114,7 @@ def test_processes_agree_whatever_their_environment() -> None:
 @pytest.mark.parametrize("backend", ["openmp", "tbb"])
 def test_all_backends_agree(backend: str) -> None:
     """
-    Who spreads the chunks of an op changes no bit, at any number of threads and of clients.
+    The backend that distributes the chunks of an op changes no bit, at any number of threads and clients.
     """
     here = digests_of_process(TREADLE_INTRA_OP_THREADS="3")
 

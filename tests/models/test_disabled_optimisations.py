@@ -19,7 +19,7 @@ SOURCES = Path(treadle.__file__).parent / "passes"
 
 
 def convolutional(**sizes: int) -> onnx.ModelProto:
-    """The small convolutional network for two images: with fixed shapes, so that its compiled form becomes an artifact."""
+    """The small convolutional network with fixed shapes, so that its compiled form becomes an artifact."""
     model = small.convolutional(**sizes)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
     return model

@@ -1,4 +1,4 @@
-"""Tensors without elements, at the ends of a model and between its nodes."""
+"""Tensors without elements, as inputs and outputs of a model and between its nodes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
 GROUPS = 4
 
 
-def test_a_batch_of_none_gives_results_for_none() -> None:
+def test_an_empty_batch_gives_empty_results() -> None:
     """
-    Convolutions, branches, concatenation, pooling and softmax over no image at all; the next batch is right.
+    Convolutions, branches, concatenation, pooling and softmax take a batch of 0; the next batch is right.
     """
     session = treadle.Session(DIGITS)
 
@@ -32,9 +32,9 @@ def test_a_batch_of_none_gives_results_for_none() -> None:
     assert session.run({"images": np.ones((3, 1, 8, 8), np.float32)})["probabilities"].sum() == pytest.approx(3)
 
 
-def test_a_function_is_called_though_it_returns_nothing() -> None:
+def test_a_function_that_returns_no_elements_is_called() -> None:
     """
-    Ops without elements to compute are left out; a Python function may have other reasons to run.
+    Ops without elements to compute have no step; a Python function is called, because it may have side effects.
     """
     called = []
 
@@ -57,7 +57,7 @@ def test_a_function_is_called_though_it_returns_nothing() -> None:
 @pytest.mark.parametrize("name", ["branches", "convolutional"])
 def test_small_models_take_empty_inputs(name: str) -> None:
     """
-    Every dimension in turn is 0: the reference's shapes come, or an error of treadle's.
+    With each dimension 0 in turn, a session returns the reference's shapes or raises a treadle error.
     """
     model = small.MODELS[name]()
     (declared,) = model.graph.input
@@ -72,8 +72,9 @@ def test_small_models_take_empty_inputs(name: str) -> None:
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_graphs_of_several_nodes_take_empty_inputs(group: int) -> None:
     """
-    ONNX's cases for ops that are functions, with inputs emptied along the first axis of the first: graphs whose
-    intermediate values are empty too.
+    ONNX's cases for ops that are functions run with the first axis of their first input emptied.
+
+    These are graphs whose intermediate values are empty too.
     """
     chosen = [name for name in sorted(cases()) if name not in not_run() and "_expanded" in name][group::GROUPS]
     complaints, compared = {}, 0
@@ -90,7 +91,7 @@ def test_graphs_of_several_nodes_take_empty_inputs(group: int) -> None:
 
 
 def emptied_case(case) -> tuple[onnx.ModelProto | None, dict[str, np.ndarray]]:
-    """The case's model and inputs with every dimension that is as large as the first one 0; None if it has none."""
+    """Returns the case with 0 for every dimension that equals the first one; None if no input has such a dimension."""
     arrays = [array(item) for item in case.data_sets[0][0]] if case.data_sets else []
     if not arrays or not all(isinstance(item, np.ndarray) for item in arrays) or arrays[0].ndim == 0:
         return None, {}
@@ -111,7 +112,8 @@ def emptied_case(case) -> tuple[onnx.ModelProto | None, dict[str, np.ndarray]]:
 
 
 def disagreement(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> str | None:
-    """None if a session gives the reference's results; also where treadle refuses by one of its errors."""
+    """Returns a description of the difference; None if a session gives the reference's results or raises a treadle
+    error."""
     try:
         found = treadle.Session(model.SerializeToString()).run(inputs)
     except TreadleError as error:
@@ -120,7 +122,7 @@ def disagreement(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> str |
         warnings.simplefilter("ignore")
         try:
             wanted = ReferenceEvaluator(model).run(None, inputs)
-        except Exception:  # noqa: BLE001 - the reference cannot do it: nothing to compare with
+        except Exception:  # noqa: BLE001 - the reference cannot run it, so there is nothing to compare with
             return None
     for want, (name, got) in zip(wanted, found.items(), strict=True):
         if np.shape(want) != got.shape:

@@ -1,4 +1,4 @@
-"""What sessions hold in memory."""
+"""The memory that sessions hold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MARGIN = WEIGHTS // 4
 
 @pytest.fixture(autouse=True)
 def uncached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every session compiles, as those that cannot keep anything do."""
+    """Every session compiles in process and writes no artifact."""
     monkeypatch.setenv("TREADLE_CACHE", "off")
 
 
@@ -39,14 +39,14 @@ def perceptron(rows: int | str) -> onnx.ModelProto:
 
 
 def held() -> int:
-    """Bytes that Python and NumPy hold at the moment."""
+    """Returns the bytes that Python and NumPy hold now."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
 
 @pytest.fixture
 def traced() -> None:
-    """Allocations are counted while the test runs."""
+    """Counts allocations while the test runs."""
     tracemalloc.start()
     yield
     tracemalloc.stop()
@@ -55,7 +55,7 @@ def traced() -> None:
 @pytest.mark.usefixtures("traced")
 def test_another_shape_shares_the_packed_weights() -> None:
     """
-    A plan for other input shapes brings no weights of its own.
+    A plan for other input shapes adds no weights.
     """
     session = treadle.Session(perceptron("rows").SerializeToString())
     session.run({"x": np.ones((64, WIDTH), np.float32)})
@@ -90,7 +90,7 @@ def test_another_session_of_the_same_model_shares_the_packed_weights(tmp_path: P
 @pytest.mark.usefixtures("traced")
 def test_weights_that_passes_replaced_are_freed(tmp_path: Path) -> None:
     """
-    Of weights that were scaled and then packed, only the packed form stays beside the model's own.
+    If weights are scaled and then packed, only the packed form stays in memory beside the model's own.
     """
     w = small.ModelWriter()
     y = "x"
@@ -112,7 +112,7 @@ def test_weights_that_passes_replaced_are_freed(tmp_path: Path) -> None:
 
 def test_a_session_that_ends_frees_the_weights() -> None:
     """
-    Nothing in the process holds on to the weights of sessions that are gone.
+    No reference to the weights is left once their last session ends.
     """
     tracemalloc.start()
     treadle.Session(perceptron(64).SerializeToString())
@@ -125,9 +125,9 @@ def test_a_session_that_ends_frees_the_weights() -> None:
     assert grown < MARGIN
 
 
-def test_equal_bits_of_other_weights_are_shared_and_others_are_not() -> None:
+def test_weights_of_equal_bits_are_shared_and_others_are_not() -> None:
     """
-    Sharing goes by every bit: one that differs anywhere, even in the sign of a zero, makes another array.
+    Weights are shared if all bits are equal; even the sign of a zero makes a difference.
     """
     from treadle.plan.packed import held_once
 
@@ -145,9 +145,9 @@ def test_equal_bits_of_other_weights_are_shared_and_others_are_not() -> None:
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_the_models_file_is_not_in_memory_once_it_is_compiled(tmp_path: Path, *, external: bool) -> None:
+def test_a_compiled_models_file_is_not_in_memory(tmp_path: Path, *, external: bool) -> None:
     """
-    Beside the packed weights a session holds no second copy of them: neither arrays nor pages of the file.
+    A session holds its weights packed, without a second copy in arrays or in pages of the file.
     """
     path = tmp_path / "model.onnx"
     onnx.save(perceptron(64), path, save_as_external_data=external, location="weights")
@@ -167,9 +167,9 @@ print(resident() - before)
     assert int(result.stdout) < WEIGHTS + MARGIN
 
 
-def test_a_file_that_is_written_while_its_session_lives_is_an_error_when_it_is_needed(tmp_path: Path) -> None:
+def test_a_file_that_changes_while_a_session_needs_it_is_an_error(tmp_path: Path) -> None:
     """
-    Runs of known shapes go on; a new shape needs the weights again and finds them changed. Renaming disturbs nobody.
+    Runs of known shapes continue; a new shape needs the weights and raises an error. Renaming the file is no change.
     """
     path, other = tmp_path / "model.onnx", tmp_path / "other.onnx"
     onnx.save(perceptron("rows"), path)
@@ -190,9 +190,9 @@ def test_a_file_that_is_written_while_its_session_lives_is_an_error_when_it_is_n
         session.run(more)
 
 
-def test_weights_of_any_alignment_are_read_rightly(tmp_path: Path) -> None:
+def test_weights_of_any_alignment_are_read(tmp_path: Path) -> None:
     """
-    Raw data lie anywhere in a file; kernels get aligned copies.
+    Raw data may have any offset in a file; kernels get aligned copies.
     """
     for name in ("w", "weight", "odd name"):
         w = small.ModelWriter()

@@ -1,4 +1,4 @@
-"""The onnx package's own node test cases through whole sessions: compiled, planned and run by the native core."""
+"""Runs the onnx package's node test cases in sessions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GROUPS = 8
 
 
 def complaint(case) -> str | None:
-    """None if a session gives what the case wants, else what differs or which error came."""
+    """Returns None if a session gives the expected outputs, else a description of the difference or the error."""
     names = [value.name for value in case.model.graph.input]
     try:
         session = treadle.Session(case.model.SerializeToString())
@@ -28,9 +28,9 @@ def complaint(case) -> str | None:
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
-def test_sessions_give_what_onnx_wants(group: int) -> None:
+def test_sessions_agree_with_the_onnx_node_cases(group: int) -> None:
     """
-    Whether an op has a kernel or runs by its reference, whether its shape is known or depends on data.
+    This holds for ops with a kernel and with a reference only, with known shapes and with shapes that depend on data.
     """
     chosen = [name for name in sorted(cases()) if name not in not_run()][group::GROUPS]
     with warnings.catch_warnings():

@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def stem(images: int) -> Graph:
-    """The first layers of a network, on images that are not blocked."""
+    """The first layers of a network, on row-major images."""
     w = Writer()
     x = w.input(images, 3, 32, 29)
     attrs = {"strides": (2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
@@ -32,7 +32,7 @@ def stem(images: int) -> Graph:
 def test_results_have_the_bits_of_two_ops(
     images: int, precision: str, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At every number of threads, in every precision."""
+    """The bits are equal at every number of threads and in every precision."""
     graph = stem(images)
 
     def families() -> list[str]:

@@ -1,4 +1,4 @@
-"""precision="bf16": what it rounds, how far results move, and that CPUs without the instruction run f32."""
+"""precision="bf16": which values are rounded, the error of results, and f32 on CPUs without the instruction."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compiled(graph: Graph, target: Target, precision: str = "bf16", math: str = 
 
 
 def run(graph: Graph, target: Target, precision: str = "bf16", math: str = "fast") -> list[Array]:
-    """The outputs, which are the same bits on every team."""
+    """Runs a session after checking that outputs have the same bits on every team."""
     plan = compiled(graph, target, precision, math)
     arrays = list(random_inputs(graph).values())
     first, *others = [plan.run(arrays, team) for team in TEAMS]
@@ -97,7 +97,7 @@ LAYERS: dict[str, tuple[tuple[int, ...], dict[str, int]]] = {
 @pytest.mark.parametrize("name", LAYERS)
 def test_a_convolution_rounds_its_factors_and_nothing_else(name: str) -> None:
     """
-    Within the bound of float64; within f32's own error once the factors are rounded beforehand.
+    Results are within the bound of float64, and within f32's own error of products of rounded factors.
     """
     shape, how = LAYERS[name]
     w = Writer()
@@ -200,7 +200,8 @@ def test_networks_stay_near_f32_or_are_f32_where_the_cpu_cannot(name: str, targe
 @has_products
 @pytest.mark.parametrize("name", NETWORKS)
 def test_products_between_layers_are_of_bf16(name: str) -> None:
-    """All but a small classifier and the two of attention multiply pairs; no node falls back to its reference."""
+    """All products but a small classifier and those of attention are bf16 dot products; no node runs by its
+    reference."""
     plan = compiled(NETWORKS[name](), targets.detect(), math="exact").plan
     assert all(call.spec is not None for call in plan.calls)
     products = [call.spec for call in plan.calls if call.spec is not None and call.spec.family in ("conv", "gemm")]
@@ -235,11 +236,11 @@ def attention(tokens: int, heads: int, depth: int, *, masked: bool) -> Graph:
         (64, 4, 24, False, False),
     ],
 )
-def test_attention_multiplies_pairs_where_they_lie_side_by_side(
+def test_attention_uses_bf16_dot_products_where_pairs_are_contiguous(
     tokens: int, heads: int, depth: int, *, masked: bool, pairs: bool
 ) -> None:
     """
-    With an odd number of keys, or values that do not fill vectors, attention stays f32; either is near float64.
+    With an odd number of keys, or values that do not fill vectors, attention stays f32.
     """
     graph = attention(tokens, heads, depth, masked=masked)
     (wanted,) = results(graph, random_inputs(graph))
@@ -250,8 +251,8 @@ def test_attention_multiplies_pairs_where_they_lie_side_by_side(
 
 
 @has_products
-def test_what_is_not_a_number_stays_so() -> None:
-    """NaN and infinities reach the results that they reach in f32."""
+def test_nan_and_infinities_propagate() -> None:
+    """NaN and infinities propagate as in f32."""
     w = Writer()
     graph = w.done(w.matmul(w.input(4, 64), w.constant(np.ones((64, 96)))))
     x = np.ones((4, 64), np.float32)
@@ -265,7 +266,7 @@ def test_what_is_not_a_number_stays_so() -> None:
 
 def test_trained_digits_are_recognised_alike() -> None:
     """
-    The example's network names as many held-out digits rightly, the same ones but for a few in a thousand.
+    The example's network recognises as many held-out digits; its answers differ for a few in a thousand at most.
     """
     with np.load(DIGITS / "images.npz") as data:
         images, labels = (data["images"] / 16.0).astype(np.float32)[:, None], data["labels"]
@@ -278,12 +279,12 @@ def test_trained_digits_are_recognised_alike() -> None:
 
 
 def test_an_unknown_precision_is_refused() -> None:
-    """The message names what there is."""
+    """The message names the precisions."""
     with pytest.raises(TreadleError, match="precision: wanted 'f32' or 'bf16', got 'f16'"):
         treadle.Session(vision(), precision="f16")  # type: ignore[arg-type]
 
 
-def test_a_session_takes_and_gives_f32_at_either_precision() -> None:
+def test_inputs_and_outputs_are_f32_at_either_precision() -> None:
     """Inputs and outputs have the model's dtypes."""
     graph = vision()
     inputs = random_inputs(graph)

@@ -1,4 +1,4 @@
-"""Quantized ONNX operators: what they give, number for number, and that no Python step is left of them."""
+"""Quantized ONNX operators: exact results, without Python steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = {"u8": (np.uint8, TensorProto.UINT8), "i8": (np.int8, TensorProto.INT8)}
 def model(
     nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Array], outputs: Sequence[str], **constants: Any
 ) -> bytes:
-    """A model of opset 21 whose results are of types that ONNX infers."""
+    """Makes a model of opset 21; ONNX infers the types of its results."""
     takes = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in inputs.items()
@@ -35,7 +35,7 @@ def model(
 
 
 def run(content: bytes, inputs: Mapping[str, Array], math: Literal["fast", "exact"] = "fast") -> dict[str, Array]:
-    """What a session gives, of which every step is a kernel."""
+    """Runs a session after checking that each of its steps is a kernel."""
     session = treadle.Session(content, math=math)
     found = session.run(inputs)
     steps = [call for plan in session.plans() for call in plan.calls]
@@ -91,8 +91,9 @@ def test_qlinear_conv_rounds_exact_sums_once(
     channels: int, outputs: int, kernel: int, groups: int, stride: int, taken: str, per_channel: bool
 ) -> None:
     """
-    Padding counts as the zero point, a bias is added to the sums, halves are rounded to even, and what does not fit
-    becomes the limit; weights may have a scale each channel.
+    Padding counts as the zero point, and a bias is added to the sums.
+
+    Halves are rounded to even, and results saturate. Weights may have one scale for each channel.
     """
     dtype, _ = KINDS[taken]
     x, w = some((2, channels, 9, 11), dtype), some((outputs, channels // groups, kernel, kernel), np.int8, 1)
@@ -122,10 +123,9 @@ def test_qlinear_conv_rounds_exact_sums_once(
 
 @pytest.mark.parametrize("weights", KINDS)
 @pytest.mark.parametrize("known", [True, False])
-def test_conv_integer_sums_beyond_what_f32_holds(known: bool, weights: str) -> None:
+def test_conv_integer_sums_exceed_the_exact_range_of_f32(known: bool, weights: str) -> None:
     """
-    All factors are as large as they get, so that sums pass 2 ** 24 and are odd; the zero point may be known to the run
-    only.
+    All factors have the largest value, so that sums exceed 2 ** 24 and are odd; the zero point may be an input.
     """
     dtype, _ = KINDS[weights]
     x = np.full((1, 129, 6, 6), 255, np.uint8)
@@ -181,9 +181,9 @@ def test_qlinear_matmul_takes_scales_of_rows_and_columns(per_axis: bool) -> None
 
 
 @pytest.mark.parametrize("low", [-3.0, 0.0, 2.0])
-def test_dynamic_quantization_finds_scale_and_zero_point_in_the_run(low: float) -> None:
+def test_dynamic_quantization_computes_scale_and_zero_point_in_the_run(low: float) -> None:
     """
-    As quantize_dynamic writes it: the range holds 0 even if no number does, and sums are exact.
+    As quantize_dynamic writes it: the range includes 0 even if no number is 0, and sums are exact.
     """
     x = (np.random.default_rng(0).random((4, 24)) * 5 + low).astype(np.float32)
     w = some((24, 40), np.int8)
@@ -204,7 +204,7 @@ def test_dynamic_quantization_finds_scale_and_zero_point_in_the_run(low: float) 
     np.testing.assert_array_equal(found["sums"], (q.astype(np.int64) - int(zero)) @ w)
 
 
-def test_nothing_but_zeros_is_quantized_dynamically() -> None:
+def test_zeros_are_quantized_dynamically() -> None:
     x = np.zeros((2, 3), np.float32)
     node = helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "zero"])
 
@@ -214,7 +214,7 @@ def test_nothing_but_zeros_is_quantized_dynamically() -> None:
     assert found["zero"] == 0
 
 
-def test_a_zero_point_of_wrong_size_is_told() -> None:
+def test_a_zero_point_of_the_wrong_size_is_refused() -> None:
     x, w = some((1, 4, 5, 5), np.uint8), some((6, 4, 3, 3), np.int8)
     node = helper.make_node("ConvInteger", ["x", "w", "", "wz"], ["y"], name="odd")
     content = model([node], {"x": x}, ["y"], w=w, wz=np.zeros(5, np.int8))

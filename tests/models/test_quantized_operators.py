@@ -1,4 +1,4 @@
-"""ONNX Runtime's operators for quantized tensors (com.microsoft), and pools of 8-bit numbers."""
+"""ONNX Runtime's operators for quantized tensors (com.microsoft), and pooling of 8-bit numbers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ ONE: dict[str, tuple[dict[str, Any], Callable[[Array], Array]]] = {
 
 @pytest.mark.parametrize("taken", KINDS)
 @pytest.mark.parametrize("op", ONE)
-def test_operators_of_one_quantized_tensor_round_what_they_give(op: str, taken: str) -> None:
+def test_operators_of_one_quantized_tensor_round_their_result(op: str, taken: str) -> None:
     dtype, number = KINDS[taken]
     attributes, formula = ONE[op]
     x, zero, y_zero = some((2, 5, 6, 8), dtype), np.array(20, dtype), np.array(30, dtype)
@@ -88,7 +88,7 @@ def test_operators_of_two_quantized_tensors_broadcast(op: str, formula: np.ufunc
     close(run(content, inputs)["y"], wanted, y_zero)
 
 
-def test_concat_leaves_tensors_of_the_same_scale_as_they_are() -> None:
+def test_concat_copies_tensors_of_the_same_scale() -> None:
     first, second = some((2, 3), np.uint8), some((2, 2), np.uint8, 1)
     zero, other = np.array(9, np.uint8), np.array(50, np.uint8)
     held = {"ys": Y_SCALE, "yz": zero, "bs": np.float32(0.05), "bz": other}
@@ -157,7 +157,7 @@ def test_other_operators_of_com_microsoft_are_refused_by_name() -> None:
         treadle.Session(model(node("FusedThing", "x"), {"x": x}, TensorProto.FLOAT))
 
 
-def test_a_scale_that_is_no_single_number_is_told() -> None:
+def test_a_scale_that_is_not_one_number_is_refused() -> None:
     x = some((2, 3), np.uint8)
     content = model(
         node("QLinearSigmoid", "x", "s", "", "s", name="odd"), {"x": x}, TensorProto.UINT8, s=np.ones(3, np.float32)

@@ -25,20 +25,20 @@ def dequantize(x: str, y: str, scale: str, zero: str, axis: int = 1) -> onnx.Nod
 
 
 def products(session: treadle.Session) -> list[Call]:
-    """The convolutions and matrix products of the session's plan, all of whose steps are kernels."""
+    """Returns the convolutions and matrix products of a session's plan after checking that each step is a kernel."""
     (plan,) = session.plans()
     assert [call.op for call in plan.calls if call.spec is None] == []
     return [call for call in plan.calls if call.op in ("conv", "matmul")]
 
 
 def reference(content: bytes, x: Array) -> Array:
-    """What ONNX's reference implementation gives."""
+    """Returns the output of ONNX's reference implementation."""
     (found,) = ReferenceEvaluator(onnx.load_from_string(content)).run(None, {"x": x})
     return np.asarray(found)
 
 
 def within_a_step(content: bytes, x: Array, found: Array) -> None:
-    """Few numbers may be rounded the other way, as the sums of ONNX's reference are rounded themselves."""
+    """Asserts that at most a few numbers differ, by one step: the sums of ONNX's reference are rounded too."""
     apart = np.abs(found.astype(np.int64) - reference(content, x))
     assert apart.max() <= 1
     assert (apart > 0).mean() < 0.01
@@ -47,7 +47,7 @@ def within_a_step(content: bytes, x: Array, found: Array) -> None:
 def conv_model(
     channels: int, outputs: int, kernel: int, groups: int, taken: str, *, per_channel: bool, zero: int | None = None
 ) -> tuple[bytes, Array]:
-    """QuantizeLinear(Relu(Conv(x, w, bias))) of an f32 image that is quantized first, around `zero`."""
+    """QuantizeLinear(Relu(Conv(x, w, bias))) of an f32 image that is first quantized with the zero point `zero`."""
     dtype, _ = KINDS[taken]
     if zero is None:
         zero = -5 if taken == "i8" else 121
@@ -88,7 +88,7 @@ def test_a_conv_between_quantized_tensors_multiplies_bytes(
     channels: int, outputs: int, kernel: int, groups: int, taken: str, per_channel: bool
 ) -> None:
     """
-    The convolution reads bytes and writes bytes: what stands between is in its epilogue.
+    The convolution reads and writes bytes; its epilogue has the ops in between.
     """
     content, x = conv_model(channels, outputs, kernel, groups, taken, per_channel=per_channel)
     session = treadle.Session(content)
@@ -102,7 +102,7 @@ def test_a_conv_between_quantized_tensors_multiplies_bytes(
 
 def test_a_depthwise_conv_takes_the_least_zero_point() -> None:
     """
-    -128, as of what a Relu gave: the bytes are taken as unsigned ones then, which have none to subtract.
+    -128, as after a Relu: the kernel reads the bytes as unsigned, with a zero point of 0.
     """
     content, x = conv_model(32, 32, 3, 32, "i8", per_channel=True, zero=-128)
 
@@ -153,7 +153,7 @@ def test_a_gemm_between_quantized_tensors_multiplies_bytes(taken: str, transpose
 
 def test_a_residual_block_keeps_its_roundings() -> None:
     """
-    Two convolutions, the second of which is added to what the first one read; every tensor between is of 8 bits.
+    Two convolutions with a residual connection from the input of the first; all tensors between have 8 bits.
     """
     rng = np.random.default_rng(0)
     held: dict[str, Array] = {"s": np.asarray(np.float32(0.03)), "z": np.array(-11, np.int8)}
@@ -184,8 +184,7 @@ def test_a_residual_block_keeps_its_roundings() -> None:
 
 def test_an_activation_between_quantized_tensors_is_read_from_a_table() -> None:
     """
-    Whatever stands between two tensors of 8 bits and computes from one of them: here Gelu with a rounding in the
-    middle.
+    A function of one 8-bit tensor whose result has 8 bits becomes a table: here Gelu with a rounding in the middle.
     """
     held = {
         name: np.asarray(np.float32(value)) for name, value in {"s": 0.03, "es": 0.008, "h": 0.5, "r": 2**-0.5}.items()
@@ -220,9 +219,9 @@ def test_an_activation_between_quantized_tensors_is_read_from_a_table() -> None:
     ],
     ids=lambda node: node.op_type,
 )
-def test_what_only_moves_quantized_numbers_moves_bytes(move: onnx.NodeProto) -> None:
+def test_ops_that_only_move_quantized_numbers_move_bytes(move: onnx.NodeProto) -> None:
     """
-    Dequantized, moved and quantized again with the same scale and zero point, they are what they were.
+    Dequantizing, moving and quantizing with the same scale and zero point leaves the bytes as they were.
     """
     x = some((2, 3, 4), np.uint8)
     nodes = [dequantize("x", "f", "s", "z"), move, quantize("m", "y", "s", "z")]
@@ -239,7 +238,7 @@ def test_what_only_moves_quantized_numbers_moves_bytes(move: onnx.NodeProto) -> 
 @pytest.mark.parametrize(("axis", "transposed"), [(0, False), (1, True)])
 def test_scales_along_the_sum_are_multiplied_as_f32(axis: int, transposed: bool) -> None:
     """
-    Weights with a scale for each place along the sum are not scaled after it.
+    Weights with a scale for each position along the sum cannot be scaled after it.
     """
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((4, 8)).astype(np.float32), some((8, 8), np.int8)

@@ -1,4 +1,4 @@
-"""Recurrent ONNX nodes through whole sessions: layouts, lengths, what is refused."""
+"""Recurrent ONNX nodes in sessions: layouts, lengths, refused attributes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def model(op: str, x: tuple[int, int, int], more: dict[int, np.ndarray] | None =
 
 @pytest.mark.parametrize("op", GATES)
 def test_a_recurrent_node_runs_by_kernels(op):
-    """No step of it is left to a reference."""
+    """No step runs by its NumPy reference."""
     session = treadle.Session(model(op, (TIME, BATCH, INPUTS)))
     (plan,) = session.plans()
     assert all(call.spec is not None for call in plan.calls)
@@ -63,8 +63,8 @@ def test_batch_first_gives_the_same_states(op):
 
 
 @pytest.mark.parametrize("op", GATES)
-def test_a_row_that_ends_early_is_as_if_it_were_alone(op):
-    """Each row of a batch with lengths gives what it gives as a batch of its own, and zeros after its end."""
+def test_a_row_with_a_length_gives_the_result_of_a_batch_of_its_own(op):
+    """Each row of a batch with lengths has the same result as in a batch of its own, and zeros after its end."""
     x = random.standard_normal((TIME, BATCH, INPUTS)).astype(np.float32)
     lengths = np.array([6, 2, 4], np.int32)
     found = treadle.Session(model(op, x.shape, {4: lengths})).run({"x": x, "w4": lengths})
@@ -77,7 +77,7 @@ def test_a_row_that_ends_early_is_as_if_it_were_alone(op):
 
 @pytest.mark.parametrize("length", [TIME + 1, -1])
 def test_a_length_beyond_the_input_is_an_error_and_the_session_goes_on(length):
-    """A length that is no number of times is refused by the kernel; right lengths work afterwards."""
+    """The kernel refuses a negative length and one beyond the input; valid lengths work afterwards."""
     x = random.standard_normal((TIME, BATCH, INPUTS)).astype(np.float32)
     session = treadle.Session(model("LSTM", x.shape, {4: np.zeros(BATCH, np.int32)}))
     with pytest.raises(RunError, match="layer"):
@@ -86,7 +86,7 @@ def test_a_length_beyond_the_input_is_an_error_and_the_session_goes_on(length):
 
 
 def test_lengths_with_clipping_are_refused():
-    """The reference that knows clipping would ignore the lengths, so the model is refused with the reason."""
+    """The reference implementation of clipping ignores lengths, so the model is refused."""
     more = {4: np.zeros(BATCH, np.int32)}
     with pytest.raises(ModelError, match="sequence_lens cannot be combined"):
         treadle.Session(model("LSTM", (TIME, BATCH, INPUTS), more, clip=3.0))
@@ -95,7 +95,7 @@ def test_lengths_with_clipping_are_refused():
 @pytest.mark.parametrize("op", GATES)
 def test_a_hidden_size_other_than_the_weights_is_refused(op: str) -> None:
     """
-    Neither is believed.
+    The importer raises an error.
     """
     proto = model(op, (TIME, BATCH, INPUTS))
     (stated,) = (attribute for attribute in proto.graph.node[0].attribute if attribute.name == "hidden_size")

@@ -1,4 +1,4 @@
-"""Runs like the last one take a shorter way; runs unlike it must not."""
+"""A run with the signature of the last one skips checks; a run with another signature must not."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def session() -> treadle.Session:
 
 
 @pytest.mark.parametrize("outputs", [None, ["neg"], ["abs"], ["abs", "neg"], ("neg",)])
-def test_each_run_gives_what_it_asks_for(session: treadle.Session, outputs: list[str] | None) -> None:
+def test_each_run_gives_its_own_outputs(session: treadle.Session, outputs: list[str] | None) -> None:
     """
-    The same again, then other shapes, other memory, other outputs than the run before had.
+    Repeats a run, then changes shapes, memory and outputs.
     """
     for size in (3, 3, 5):
         for x in (np.arange(size, dtype=np.float32) - 2, np.arange(3 * size, dtype=np.float32)[::3]):
@@ -35,7 +35,7 @@ def test_each_run_gives_what_it_asks_for(session: treadle.Session, outputs: list
             assert all(np.array_equal(array, wanted[name]) for name, array in found.items())
 
 
-def test_results_of_earlier_runs_stay(session: treadle.Session) -> None:
+def test_results_of_earlier_runs_keep_their_values(session: treadle.Session) -> None:
     """
     Each run returns memory of its own.
     """

@@ -1,4 +1,4 @@
-"""One team: the threads that want a CPU, counted from outside through /proc, never exceed what was asked for."""
+"""The runnable threads of a process, counted through /proc, never exceed max(intra_op, inter_op)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not SUPPORTED, reason="threads are counted throu
 
 @contextmanager
 def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
-    """The id of a process under load: sessions, clients, nested runs, Python, NumPy and blocking tasks."""
+    """The id of a process that runs sessions, clients, nested runs, Python, NumPy and blocking tasks."""
     command = [sys.executable, "-m", "tests.models.busy", *map(str, (intra_op, inter_op, own_teams))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -32,8 +32,10 @@ def busy(intra_op: int, inter_op: int, own_teams: int) -> Iterator[int]:
 @pytest.mark.parametrize(("intra_op", "inter_op"), [(1, 1), (2, 1), (1, 2), (2, 2), (3, 2)])
 def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) -> None:
     """
-    Five clients: two plain sessions, nested and background runs, Python, NumPy and blocking tasks, shapes that depend
-    on data: no more run than max(intra_op, inter_op).
+    No load makes more than max(intra_op, inter_op) threads runnable.
+
+    Five clients run two plain sessions, nested and background runs, Python, NumPy and blocking tasks, and shapes that
+    depend on data.
     """
     budget = max(intra_op, inter_op)
     with busy(intra_op, inter_op, own_teams=0) as process:
@@ -42,9 +44,9 @@ def test_runnable_threads_never_exceed_the_budget(intra_op: int, inter_op: int) 
     assert steadily <= budget <= at_once
 
 
-def test_a_team_of_ones_own_adds_its_own_places() -> None:
+def test_a_pool_adds_its_own_slots() -> None:
     """
-    Two teams of two places keep four threads busy: each has what it was given (and the count can see it).
+    Two teams of two slots keep four threads busy, and the count shows all four.
     """
     with busy(2, 2, own_teams=1) as process:
         at_once, steadily = most_threads(4, process)

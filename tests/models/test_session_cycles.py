@@ -1,4 +1,4 @@
-"""Sessions come and go: what they took comes back. `scripts/stress` does it ten thousand times."""
+"""Sessions release their threads, memory and files. `scripts/stress` does the same ten thousand times."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.models import small
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="memory is read from Linux's /proc")
 def test_sessions_made_and_dropped_leave_nothing_behind() -> None:
     """
-    Two hundred sessions while two clients keep running another: threads and memory are back to base.
+    Makes and drops 200 sessions while two clients run another one: threads and memory return to their base.
     """
     subprocess.run([sys.executable, "-m", "tests.models.cycles", "200"], check=True, timeout=100)
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="descriptors are counted in Linux's /proc")
-def test_sessions_of_one_file_have_its_descriptors_together(tmp_path: Path) -> None:
+def test_sessions_of_one_file_share_its_descriptors(tmp_path: Path) -> None:
     """
-    A thousand sessions of a model are within what a process may open; all gone, the file is closed.
+    A thousand sessions of one model share descriptors; the file is closed once all of them are gone.
     """
     onnx.save(small.convolutional(), tmp_path / "model.onnx")
     before = descriptors(tmp_path)
@@ -39,9 +39,9 @@ def test_sessions_of_one_file_have_its_descriptors_together(tmp_path: Path) -> N
     assert descriptors(tmp_path) == 0
 
 
-def test_a_file_that_was_written_since_is_another_one(tmp_path: Path) -> None:
+def test_a_file_that_was_written_again_is_another_model(tmp_path: Path) -> None:
     """
-    A session made before keeps what it read, one made after has the new model.
+    A session keeps the model that it read; one made after the file changed has the new model.
     """
     path = tmp_path / "model.onnx"
     onnx.save(small.add(shape=("n",)), path)
@@ -54,6 +54,6 @@ def test_a_file_that_was_written_since_is_another_one(tmp_path: Path) -> None:
 
 
 def descriptors(folder: Path) -> int:
-    """How many files in `folder` this process has open."""
+    """Returns how many files in `folder` this process has open."""
     names = [entry.readlink() for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
     return sum(name.is_relative_to(folder) for name in names)

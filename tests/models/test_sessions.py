@@ -111,7 +111,7 @@ def test_a_new_shape_gets_a_plan_of_its_own() -> None:
 
 def test_plans_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """
-    A session keeps TREADLE_PLAN_CACHE plans, the least recently used goes first.
+    A session keeps TREADLE_PLAN_CACHE plans and drops the least recently used first.
     """
     monkeypatch.setenv("TREADLE_PLAN_CACHE", "2")
     session = treadle.Session(small.add(shape=("n",)))
@@ -123,7 +123,7 @@ def test_plans_beyond_the_limit_are_dropped(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_shapes_that_depend_on_data_work() -> None:
     """
-    A graph is cut where only data decides a shape, and the rest is planned then.
+    A graph is split into stages where a shape depends on data; the next stage is planned in the run.
     """
     session = treadle.Session(small.data_dependent())
     for x in ([1.0, -2.0, 3.0, 4.0], [-1.0, 5.0], [-1.0]):
@@ -131,9 +131,9 @@ def test_shapes_that_depend_on_data_work() -> None:
         assert np.array_equal(session.run({"x": array})["y"], 2 * array[array > 0])
 
 
-def test_an_output_may_be_asked_for_alone(tmp_path: Path) -> None:
+def test_single_outputs_are_computed_alone(tmp_path: Path) -> None:
     """
-    `outputs` names what to compute; the order asked for is the order returned.
+    `outputs` names the outputs to compute; they are returned in that order.
     """
     w = small.ModelWriter()
     w.op("Relu", "x")
@@ -164,7 +164,7 @@ def test_a_model_may_be_a_path_bytes_or_a_proto(tmp_path: Path) -> None:
 
 def test_outputs_that_are_inputs_or_constants_are_fresh_arrays() -> None:
     """
-    Nothing a caller does to an output changes its inputs or the model.
+    Writing to an output changes neither the inputs nor the model.
     """
     w = small.ModelWriter()
     w.op("Identity", "x")

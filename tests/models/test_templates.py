@@ -14,7 +14,7 @@ from treadle.graph.value import Value
 
 
 def doubled(built: list[list[Form]]) -> Template:
-    """x -> y = x + x for any dtype and shape; notes each form it is built for."""
+    """x -> y = x + x for any dtype and shape; records each signature that it is built for."""
 
     def build(forms: list[Form]) -> Graph:
         built.append(list(forms))
@@ -29,7 +29,7 @@ def doubled(built: list[list[Form]]) -> Template:
 class TestTemplate:
     def test_each_dtype_and_shape_has_a_graph_of_its_own(self):
         """
-        A form met before builds nothing; another dtype of the same shape does.
+        A known signature builds no graph; another dtype of the same shape does.
         """
         built: list[list[Form]] = []
         session = treadle.Session(doubled(built))
@@ -39,14 +39,14 @@ class TestTemplate:
 
         assert built == [[(dtypes.f32, (2, 3))], [(dtypes.i64, (2, 3))], [(dtypes.f64, (4,))]]
 
-    def test_a_scalar_has_a_form_too(self):
+    def test_a_scalar_has_a_signature(self):
         session = treadle.Session(doubled([]))
 
         assert session.run({"x": np.float32(2)})["y"] == 4
 
     def test_inputs_need_a_dtype_of_their_own(self):
         """
-        A list has none, and complex numbers are no tensor elements.
+        A list has no dtype, and complex numbers cannot be tensor elements.
         """
         session = treadle.Session(doubled([]))
         with pytest.raises(InputError, match="wanted an array"):
