@@ -93,7 +93,7 @@ def _integer(value: Any, where: str, bits: int) -> int:
 class ThreadPoolOptionProto(Message):
     """A pool of threads for a session. See tf.compat.v1.ConfigProto in TensorFlow's documentation.
 
-    Args:
+    Attributes:
         num_threads: the number of threads; 0 is automatic.
         global_name: sessions with the same name share the pool.
     """
@@ -167,7 +167,7 @@ class Experimental(Message):
 class ConfigProto(Message):
     """The configuration of a session. See tf.compat.v1.ConfigProto in TensorFlow's documentation.
 
-    Args:
+    Attributes:
         intra_op_parallelism_threads: the largest number of workers that share one op; 0 is automatic. The first session
             of a process sets it for the process, unless the session has pools of its own.
         inter_op_parallelism_threads: the largest number of independent ops in progress; 0 is automatic. Negative: one
@@ -180,7 +180,7 @@ class ConfigProto(Message):
         operation_timeout_in_ms: the timeout of runs in milliseconds; 0 for none.
         experimental: see Experimental.
 
-        All other fields are accepted and have no effect.
+    All other fields are accepted and have no effect.
 
     Raises:
         ValueError: an unknown field or a number out of range.
@@ -222,12 +222,12 @@ class ConfigProto(Message):
 class RunOptions(Message):
     """Options of one run. See tf.compat.v1.RunOptions in TensorFlow's documentation.
 
-    Args:
+    Attributes:
         timeout_in_ms: the timeout in milliseconds; 0 for that of the session.
         trace_level: anything but NO_TRACE records the run in RunMetadata.step_stats.
         inter_op_thread_pool: the index of the session's pool to run in; -1 runs one op at a time in the calling thread.
 
-        All other fields are accepted and have no effect.
+    All other fields are accepted and have no effect.
     """
 
     FIELDS = {  # noqa: RUF012

@@ -283,7 +283,7 @@ def function(
         input_signature: TensorSpecs of the arguments, for a single trace; None to trace for each signature.
         autograph: rewrite `if`, `while`, `for` and boolean operators over tensors. False leaves them to Python.
 
-        Other arguments are accepted and have no effect.
+    Other arguments are accepted and have no effect.
 
     Returns:
         A Function, or a decorator if `func` is None.

@@ -37,7 +37,7 @@ def map_fn(
         name: the prefix of the operations.
         fn_output_signature: what `fn` returns: dtypes or TensorSpecs in its structure; None for the dtypes of `elems`.
 
-        parallel_iterations, back_prop and swap_memory have no effect.
+    parallel_iterations, back_prop and swap_memory have no effect.
 
     Returns:
         Tensors [n, ...] in the structure that `fn` returns.
@@ -87,7 +87,7 @@ def scan(
         reverse: take the rows from last to first. The value of a row keeps its index.
         name: the prefix of the operations.
 
-        parallel_iterations, back_prop and swap_memory have no effect.
+    parallel_iterations, back_prop and swap_memory have no effect.
 
     Returns:
         Tensors [n, ...] in the structure of the accumulator.
@@ -134,7 +134,7 @@ def foldl(
         elems: a tensor, or a structure of tensors of equal length.
         initializer: the initial accumulator; None for the first row.
 
-        parallel_iterations, back_prop and swap_memory have no effect.
+    parallel_iterations, back_prop and swap_memory have no effect.
     """
     return _folded("foldl", fn, elems, initializer, name, reverse=False)
 
@@ -157,7 +157,7 @@ def foldr(
         elems: a tensor, or a structure of tensors of equal length.
         initializer: the initial accumulator; None for the first row.
 
-        parallel_iterations, back_prop and swap_memory have no effect.
+    parallel_iterations, back_prop and swap_memory have no effect.
     """
     return _folded("foldr", fn, elems, initializer, name, reverse=True)
 

@@ -48,7 +48,7 @@ class TensorArray(nest.Composite):
         infer_shape: whether all elements have the same shape.
         element_shape: the shape of the elements, with None for unknown dimensions.
 
-        tensor_array_name, handle, colocate_with_first_write_call and name have no effect on results.
+    tensor_array_name, handle, colocate_with_first_write_call and name have no effect on results.
 
     Raises:
         ValueError: neither `size` nor `flow`, or an element of the wrong shape.
