@@ -25,7 +25,8 @@ from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
 from treadle.graph.layout import Blocked, physical_shape
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.conv import lower_conv
+from treadle.passes.lower.conv.lower import lower_conv
+from treadle.plan.kernels.conv.direct import DirectConvSpec
 from treadle.plan.target import Target
 
 # name: channels, height, width, outputs, kernel, stride, padding, groups
@@ -120,7 +121,8 @@ def measure(name: str, timer: KernelTimer, precision: str, limit: float, seconds
         arrays.append(array)
     spent = timer.seconds(call.spec, arrays, call.packed_args, call.chunks, call.scratch, seconds)
     rate = call.flops / spent
-    tile = f"{len(call.spec['segments'][0])}x{call.spec['vectors']}" if call.spec.family == "conv" else call.spec.family
+    spec = call.spec
+    tile = f"{len(spec.segments[0])}x{spec.vectors}" if isinstance(spec, DirectConvSpec) else spec.family
     print(
         f"{name:30s} {spent * 1e6:8.1f} us {rate / 1e9:7.1f} GFLOP/s {100 * rate / limit:6.1f} %  {tile:6s}"
         f" chunks {call.chunks:3d} compile {compile_ms:5.1f} ms code {len(code):6d} B",

@@ -16,10 +16,11 @@ from treadle.graph.graph import Graph
 from treadle.graph.layout import Blocked, physical_shape
 from treadle.graph.value import Value
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.conv_blocked import lower_direct
-from treadle.passes.lower.conv_shape import ConvShape, Pair
-from treadle.passes.lower.conv_tile_groups import TileGroup
+from treadle.passes.lower.conv.direct.lower import lower_direct
+from treadle.passes.lower.conv.shape import ConvShape
+from treadle.passes.lower.conv.tile_product import TileGroup
 from treadle.plan.call import Call
+from treadle.plan.kernels.conv.rows import Pair
 from treadle.plan.target import Target
 
 

@@ -3,7 +3,7 @@
 python -m benches.micro.strassen [--isa ISA] [--seconds S] [LAYER...]
 
 A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES. Prints the sums over chunks of the best times of
-direct convolution and of the best cuts into tiles of 2 and of 4 pixels by the cost model, which marks the one it takes,
+direct convolution and of the best tilings of 2 and of 4 pixels by the cost model, which marks the one it takes,
 if any. Everything is in the caches as far as it fits: what weights from memory cost shows in whole models only.
 """
 
@@ -14,8 +14,10 @@ import time
 
 from benches.micro.conv_layer import Layer, blocks_of, layer_shape
 from treadle.codegen import target as targets
-from treadle.passes.lower.conv_strassen import strassen_calls
-from treadle.passes.lower.conv_strassen_cut import SIDES, choose_cut, cuts, direct_cost, rating
+from treadle.passes.lower.conv.strassen.cost import choose_tiling, direct_cost, rating
+from treadle.passes.lower.conv.strassen.lower import strassen_calls
+from treadle.passes.lower.conv.strassen.tiling import tilings
+from treadle.plan.kernels.conv.strassen import PRODUCTS
 from treadle.plan.target import Target
 
 LAYERS = (
@@ -28,24 +30,27 @@ def measure(name: str, target: Target, seconds: float) -> None:
     """Print a line for direct convolution of the layer `name` and for each size of tiles."""
     shape = layer_shape(name, (1, 1))
     layer = Layer(shape, target)
-    ways = []
-    for side in SIDES:
-        of_side = [cut for cut in cuts(shape, target) if cut.side == side]
-        ways += sorted(of_side, key=lambda cut: rating(cut, target))[:1]
-    steps = [layer.direct(), *(layer.steps(strassen_calls(layer.node, shape, cut, layer.ctx)) for cut in ways)]
+    measured = []
+    for side in PRODUCTS:
+        of_side = [tiling for tiling in tilings(shape, target) if tiling.side == side]
+        measured += sorted(of_side, key=lambda tiling: rating(tiling, target))[:1]
+    steps = [
+        layer.direct(),
+        *(layer.steps(strassen_calls(layer.node, shape, tiling, layer.ctx)) for tiling in measured),
+    ]
     end, turns = time.monotonic() + seconds * len(steps), 0
     while turns < 3 or time.monotonic() < end:
         turns += 1
         for step in steps:
             step.run()
     direct, *others = (step.best_chunks() for step in steps)
-    chosen = choose_cut(shape, target)
+    chosen = choose_tiling(shape, target)
     print(f"{name:16s} direct {direct:8.0f} us")
-    for cut, spent in zip(ways, others, strict=True):
+    for tiling, spent in zip(measured, others, strict=True):
         print(
-            f"  {cut.side} pixels, {blocks_of(cut.group)} x {cut.units:3d} groups {spent:8.0f} us = {direct / spent:.2f}x"
-            f"  predicted, weights from memory: {direct_cost(shape, target) / rating(cut, target):.2f}x"
-            + ("  chosen" if cut == chosen else ""),
+            f"  {tiling.side} pixels, {blocks_of(tiling.group)} x {tiling.units:3d} groups {spent:8.0f} us = {direct / spent:.2f}x"
+            f"  predicted, weights from memory: {direct_cost(shape, target) / rating(tiling, target):.2f}x"
+            + ("  chosen" if tiling == chosen else ""),
             flush=True,
         )
 

@@ -1,10 +1,10 @@
 """Winograd against direct convolution, layer by layer, on one core, taking turns in one process.
 
-python -m benches.micro.winograd [--isa ISA] [--rounds N] [--cuts N] [LAYER...]
+python -m benches.micro.winograd [--isa ISA] [--rounds N] [--tilings N] [LAYER...]
 
 A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, with k1x7 and the like behind it of another kernel
 than 3x3, and with s2 at its end of strides of 2. Prints the best times with everything still in the caches (warm), and
-with nothing but the input there (cold), as inside a model whose weights exceed them. With --cuts, the N best cuts by
+with nothing but the input there (cold), as inside a model whose weights exceed them. With --tilings, the N best tilings by
 the cost model instead of the one it chooses.
 """
 
@@ -16,9 +16,9 @@ import numpy as np
 
 from benches.micro.conv_layer import Layer, blocks_of, layer_shape
 from treadle.codegen import target as targets
-from treadle.passes.lower.conv_winograd import winograd_calls
-from treadle.passes.lower.conv_winograd_cost import choose_cut, direct_cost, rating
-from treadle.passes.lower.conv_winograd_cut import Cut, cuts
+from treadle.passes.lower.conv.winograd.cost import choose_tiling, direct_cost, rating
+from treadle.passes.lower.conv.winograd.lower import winograd_calls
+from treadle.passes.lower.conv.winograd.tiling import Tiling, tilings
 from treadle.plan.target import Target
 
 LAYERS = (
@@ -41,16 +41,21 @@ _CACHE_BYTES = 64 << 20
 
 
 def measure(name: str, target: Target, rounds: int, count: int) -> None:
-    """Print one line for direct convolution of the layer `name`, and one for each cut."""
+    """Print one line for direct convolution of the layer `name`, and one for each tiling."""
     shape = layer_shape(name, (3, 3))
     layer = Layer(shape, target)
     layer.ctx.streamed_weights = True
     if count:
-        found: list[Cut | None] = [*sorted(cuts(shape, target), key=lambda cut: rating(cut, shape, target))[:count]]
+        found: list[Tiling | None] = [
+            *sorted(tilings(shape, target), key=lambda tiling: rating(tiling, shape, target))[:count]
+        ]
     else:
-        found = [choose_cut(shape, target)]
-    ways = [cut for cut in found if cut is not None]
-    steps = [layer.direct(), *(layer.steps(winograd_calls(layer.node, shape, cut, layer.ctx)) for cut in ways)]
+        found = [choose_tiling(shape, target)]
+    measured = [tiling for tiling in found if tiling is not None]
+    steps = [
+        layer.direct(),
+        *(layer.steps(winograd_calls(layer.node, shape, tiling, layer.ctx)) for tiling in measured),
+    ]
     steps[0].run()
     reference = layer.output.copy()
     errors = [0.0]
@@ -66,13 +71,13 @@ def measure(name: str, target: Target, rounds: int, count: int) -> None:
             cold[i] = min(cold[i], step.run())
             warm[i] = min(warm[i], step.run(), step.run())
     scale = cold[0] / direct_cost(shape, target)
-    print(f"{name:14s} direct {warm[0]:8.0f} us warm {cold[0]:8.0f} cold" + ("" if ways else "  chosen"))
-    for i, cut in enumerate(ways, start=1):
+    print(f"{name:14s} direct {warm[0]:8.0f} us warm {cold[0]:8.0f} cold" + ("" if measured else "  chosen"))
+    for i, tiling in enumerate(measured, start=1):
         print(
-            f"  F({cut.side[0]}x{cut.side[1]},{cut.kernel[0]}x{cut.kernel[1]}) {'fused' if cut.fused else 'apart'}"
-            f"{f' by sections of {cut.section_blocks} blocks' if cut.section_blocks else ''} "
-            f"{blocks_of(cut.group)} x {cut.tile_groups:3d} groups {warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm "
-            f"{cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold  predicted {scale * rating(cut, shape, target):6.0f} us"
+            f"  F({tiling.side[0]}x{tiling.side[1]},{tiling.kernel[0]}x{tiling.kernel[1]}) {'fused' if tiling.fused else 'separate'}"
+            f"{f' by sections of {tiling.section_blocks} blocks' if tiling.section_blocks else ''} "
+            f"{blocks_of(tiling.group)} x {tiling.tile_groups:3d} groups {warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm "
+            f"{cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold  predicted {scale * rating(tiling, shape, target):6.0f} us"
             f"  differs by {errors[i]:.1e}",
             flush=True,
         )
@@ -84,11 +89,11 @@ def main() -> None:
     parser.add_argument("layers", nargs="*", default=LAYERS)
     parser.add_argument("--isa", default=targets.best_isa())
     parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--cuts", type=int, default=0)
+    parser.add_argument("--tilings", type=int, default=0)
     options = parser.parse_args()
     target = targets.for_isa(options.isa)
     for name in options.layers:
-        measure(name, target, options.rounds, options.cuts)
+        measure(name, target, options.rounds, options.tilings)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Plans in which a convolution and the max pooling of its result are one op."""
+"""Plans in which a convolution and the max pooling of its result are one call."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tests.models.test_precision import compiled, run
 from tests.unit.passes.conftest import Writer
 from treadle.graph.graph import Graph
-from treadle.passes.lower import conv_pool
-from treadle.passes.lower.conv_pool import Bands
+from treadle.passes.lower.conv.direct import pooled
+from treadle.passes.lower.conv.direct.pooled import Bands
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -39,10 +39,10 @@ def test_results_have_the_bits_of_two_ops(
         plan = compiled(graph, target, precision).plan
         return [call.spec.family for call in plan.calls if call.spec is not None]
 
-    monkeypatch.setattr(conv_pool, "choose_bands", lambda *_: None)
+    monkeypatch.setattr(pooled, "choose_bands", lambda *_: None)
     assert "conv_pool" not in families()
-    (apart,) = run(graph, target, precision)
-    monkeypatch.setattr(conv_pool, "choose_bands", lambda *given: Bands.of(given[3], 3))
+    (separate,) = run(graph, target, precision)
+    monkeypatch.setattr(pooled, "choose_bands", lambda *given: Bands.of(given[3], 3))
     assert "conv_pool" in families()
     (together,) = run(graph, target, precision)
-    assert together.tobytes() == apart.tobytes()
+    assert together.tobytes() == separate.tobytes()

@@ -19,6 +19,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.passes.specialize import copy_graph
 from treadle.plan.kernels.attention import AttentionSpec
+from treadle.plan.kernels.conv.direct import DirectConvSpec
 from treadle.plan.kernels.gemm import GemmSpec
 from treadle.plan.target import Target
 
@@ -205,7 +206,8 @@ def test_products_between_layers_are_of_bf16(name: str) -> None:
     plan = compiled(NETWORKS[name](), targets.detect(), math="exact").plan
     assert all(call.spec is not None for call in plan.calls)
     products = [call.spec for call in plan.calls if call.spec is not None and call.spec.family in ("conv", "gemm")]
-    uses_dot = [spec.bf16_dot if isinstance(spec, GemmSpec) else spec["pairs"] for spec in products]
+    assert all(isinstance(spec, (DirectConvSpec, GemmSpec)) for spec in products)
+    uses_dot = [spec.bf16_dot for spec in products if isinstance(spec, (DirectConvSpec, GemmSpec))]
     assert sum(uses_dot) == len(products) - {"vision": 1, "text": 2}[name]
 
 

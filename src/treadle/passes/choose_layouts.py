@@ -17,8 +17,8 @@ from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
 from treadle.passes.lower.base import nbytes
 from treadle.passes.lower.concat import can_concat_blocked
-from treadle.passes.lower.conv import blocked_output, reads_plain
-from treadle.passes.lower.conv_epilogue import classify, has_readable_epilogue
+from treadle.passes.lower.conv.epilogue import classify, has_readable_epilogue
+from treadle.passes.lower.conv.lower import blocked_output, reads_plain
 from treadle.passes.lower.expr import is_native, may_fail
 from treadle.plan.target import Target
 

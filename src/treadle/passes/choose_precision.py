@@ -14,8 +14,8 @@ from treadle.ops.pool import POOLS
 from treadle.passes.base import PassContext
 from treadle.passes.lower.attention_operands import can_bf16_dot
 from treadle.passes.lower.base import has_streamed_weights
-from treadle.passes.lower.conv import blocked_output, prefers_winograd, takes_bf16
-from treadle.passes.lower.conv_epilogue import has_readable_epilogue
+from treadle.passes.lower.conv.epilogue import has_readable_epilogue
+from treadle.passes.lower.conv.lower import blocked_output, prefers_winograd, takes_bf16
 from treadle.passes.lower.expr import is_native
 from treadle.passes.lower.matmul import bf16_product
 from treadle.plan.target import Target

@@ -1,18 +1,19 @@
-"""Weights are asked for by an earlier kernel, so that they are near when the one that reads them begins.
+"""Has earlier kernels prefetch the weights of later ones.
 
-A model's weights seldom stay in the caches from one run to the next: each kernel would begin by waiting for its own. A
-flat convolution leaves memory idle, and can ask for some lines of a later call's weights in each turn of its loop.
+A model's weights seldom stay in the caches from one run to the next, so each kernel would begin by waiting for its own.
+A flat convolution leaves memory idle: each turn of its loop can prefetch some cache lines of a later call's weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from treadle.graph.value import Value
 from treadle.knobs import is_enabled
 from treadle.passes.lower.base import nbytes
 from treadle.plan.call import Call
-from treadle.plan.kernel_spec import KernelSpec, UntypedSpec
+from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.target import LINE, Target
 
 READERS = {
@@ -22,28 +23,27 @@ READERS = {
     "gemm": ("l3", 0.2),
     "gemv": ("l3", 0.2),
 }
-"""Kernels that read their weights whole: how large these may be to be asked for, as a multiple of which cache.
+"""Kernels whose weights are prefetched -> the largest size of these, as a multiple of which cache.
 
-Convolutions wait for weights at their beginning, and the CPU itself fetches the rest. Products of few rows wait all the
-time.
+A convolution waits for weights at its beginning, and the CPU itself prefetches the rest. Products of few rows wait all
+the time.
 """
 
 LEAST_BYTES = 1 << 16
-"""Smaller weights are there soon enough: their kernels read them many times over."""
+"""Smaller weights are not prefetched: their kernels read them many times, and wait only for the first."""
 
 _REACH = 6
-"""Calls between the one that asks and the one that reads: what was asked for earlier than that may be gone again."""
+"""The most calls from the one that prefetches to the one that reads: older lines may be evicted by then."""
 
 _MOST_LINES = 8
-"""A turn of some 100 cycles can ask for so many lines without taking longer."""
+"""A turn of some 100 cycles prefetches so many cache lines without taking longer."""
 
 _BYTES_WORTH_NS = 0.85
-"""Bytes for each ns that the asking call takes, at least: asking makes it 1 % slower, and so many bytes save as
-much."""
+"""Weights must have so many bytes for each ns that the prefetching call takes: it becomes 1 % slower, they save as much."""
 
 
 def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
-    """Have calls (in topological order) ask for the large constants that later ones read. What they compute stays."""
+    """Has calls (in topological order) prefetch the large constants that later ones read. Results stay the same."""
     if not is_enabled("prefetch"):
         return
     for number, call in enumerate(calls):
@@ -54,18 +54,19 @@ def insert_prefetches(calls: Sequence[Call], target: Target) -> None:
         for value in call.reads:
             if value.is_constant and LEAST_BYTES <= nbytes(value) <= most:
                 before = calls[max(0, number - _REACH) : number]
-                asking = next((earlier for earlier in reversed(before) if earlier.steps), None)
-                if asking is not None and nbytes(value) >= _BYTES_WORTH_NS * asking.cost:
-                    _ask(asking, value)
+                earlier = next((other for other in reversed(before) if other.prefetch_channels), None)
+                if earlier is not None and nbytes(value) >= _BYTES_WORTH_NS * earlier.cost:
+                    _prefetch(earlier, value)
 
 
-def _ask(call: Call, value: Value) -> None:
-    """Have each turn of `call` ask for its share of `value`; it can do so for one value only."""
-    assert isinstance(call.spec, UntypedSpec), "calls with steps have kernels"
-    assert isinstance(call.args, tuple)
-    unroll = call.spec["unroll"]
-    share = min(-(-nbytes(value) // call.steps), _MOST_LINES * LINE // unroll)
-    call.spec = KernelSpec.of(call.spec.family, **{**dict(call.spec.params), "later": True})
+def _prefetch(call: Call, value: Value) -> None:
+    """Has each turn of `call` prefetch a part of `value`; a call can do so for one value only."""
+    spec, args = call.spec, call.args
+    assert isinstance(spec, DirectConvSpec), "only direct convolutions prefetch for others"
+    assert isinstance(args, DirectConvArgs)
+    channel_bytes = min(-(-nbytes(value) // call.prefetch_channels), _MOST_LINES * LINE // spec.unroll)
+    lines = -(-channel_bytes * spec.unroll // LINE)
+    call.spec = replace(spec, prefetches_constant=True)
+    call.args = replace(args, prefetch=PrefetchArgs(channel_bytes=channel_bytes, turn_lines=lines))
     call.reads = (*call.reads, value)
-    call.args = (*call.args, share, -(-share * unroll // LINE))
-    call.steps = 0
+    call.prefetch_channels = 0

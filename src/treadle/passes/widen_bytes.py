@@ -12,7 +12,7 @@ from treadle.graph.shape import elements
 from treadle.graph.value import Value
 from treadle.ops.operands import BYTES
 from treadle.passes.base import PassContext
-from treadle.passes.lower.conv import takes_bytes
+from treadle.passes.lower.conv.lower import takes_bytes
 from treadle.passes.lower.matmul import vnni_product
 from treadle.passes.match import Edit, Rules, sweep
 

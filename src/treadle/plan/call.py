@@ -23,8 +23,8 @@ class Call:
     any order. `cost` is the estimated time of the whole call on one core in ns, `scratch` the bytes of
     per-worker scratch a chunk may use, `flops` and `traffic` (bytes) what it computes and moves,
     `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
-    `steps` counts the channels, over all its blocks, at which its kernel could ask for a piece of what a later call
-    reads (`later` in its spec); 0 if it cannot.
+    `prefetch_channels` counts the channels, over all its blocks, at which its kernel could prefetch a part of a
+    constant that a later call reads; 0 if it cannot.
     """
 
     node: str
@@ -39,7 +39,7 @@ class Call:
     scratch: int = 0
     flops: float = 0.0
     traffic: float = 0.0
-    steps: int = 0
+    prefetch_channels: int = 0
     blocking: bool = False
     caps: Mapping[str, int] = field(default_factory=dict)
     note: str = ""

@@ -73,8 +73,8 @@ class UntypedSpec(KernelSpec):
 class KernelArgs(Generic[T]):
     """The arguments of a kernel by name: ints where lowering fills them, IR values where a generator reads them.
 
-    A field is one argument (`T`), a tuple of them, a tuple of such tuples, or the arguments of another kernel that is
-    emitted into this one. A field that is a tuple has as many elements as `tuple_lengths` says for the kernel's spec.
+    A field is one argument (`T`), a tuple of them, a tuple of such tuples, or a record of arguments itself, such as those
+    of another kernel that is emitted into this one. A field that is a tuple has as many elements as `tuple_lengths` says for the kernel's spec.
     """
 
     @classmethod
@@ -84,7 +84,7 @@ class KernelArgs(Generic[T]):
 
     @classmethod
     def inner_kernels(cls, spec: Any) -> Mapping[str, tuple[type[KernelArgs[Any]], KernelSpec]]:
-        """The fields that are arguments of another kernel, by name: their class, and that kernel's spec."""
+        """The fields that are records of arguments, by name: their class, and the spec that it is packed with."""
         return {}
 
     def packed(self, spec: KernelSpec) -> tuple[T, ...]:

@@ -16,8 +16,9 @@ from treadle.graph.graph import Graph
 from treadle.graph.value import Value
 from treadle.ops.op import Info
 from treadle.ops.table import OPS
-from treadle.passes.lower import conv_strassen, conv_winograd
-from treadle.passes.lower.conv_strassen_cut import cuts
+from treadle.passes.lower.conv.strassen import lower as strassen
+from treadle.passes.lower.conv.strassen.tiling import tilings
+from treadle.passes.lower.conv.winograd import lower as winograd
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -114,9 +115,9 @@ def test_every_kernel_writes_in_place(
 ) -> None:
     """Whether pixels are in one row, in rows or in tiles; the last operand may have spare lanes."""
     if family != "conv_winograd":
-        monkeypatch.setattr(conv_winograd, "choose_cut", lambda *_, **__: None)
-    first = (lambda shape, target: next(iter(cuts(shape, target)), None)) if family == "conv_strassen" else None
-    monkeypatch.setattr(conv_strassen, "choose_cut", first or (lambda *_: None))
+        monkeypatch.setattr(winograd, "choose_tiling", lambda *_, **__: None)
+    first = (lambda shape, target: next(iter(tilings(shape, target)), None)) if family == "conv_strassen" else None
+    monkeypatch.setattr(strassen, "choose_tiling", first or (lambda *_: None))
     assert family in families(target, four)
     assert copies(target, lambda branches: four(branches, last), images) == 0
 

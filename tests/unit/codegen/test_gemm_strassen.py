@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.kernel_runner import lower_graph, run_graph
 from tests.single_node import SingleNode
-from tests.unit.codegen.conv_case import FAST_LIMIT
+from tests.unit.codegen.conv.conv_case import FAST_LIMIT
 
 from treadle.codegen import target as targets
 from treadle.dtypes import f32

@@ -15,7 +15,7 @@ from treadle.graph.value import Value
 from treadle.passes.base import PassContext
 from treadle.passes.choose_layouts import ChooseLayouts
 from treadle.passes.lower.base import LowerContext
-from treadle.passes.lower.conv import lower_conv
+from treadle.passes.lower.conv.lower import lower_conv
 
 C4 = Blocked(4)
 POOL = {"kernel": (2, 2), "strides": (2, 2), "pads": (0, 0, 0, 0), "dilations": (1, 1), "ceil_mode": False}

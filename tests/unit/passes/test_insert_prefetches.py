@@ -1,4 +1,4 @@
-"""Weights that earlier kernels ask for."""
+"""Weights that earlier kernels prefetch."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from treadle.graph.value import Value
 from treadle.passes.insert_prefetches import LEAST_BYTES, insert_prefetches
 from treadle.passes.lower.base import nbytes
 from treadle.plan.call import Call
+from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.target import Target
 
 POINTWISE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
@@ -48,60 +49,60 @@ def _blocked(
 
 
 def planned(target: Target, channels: tuple[int, ...], size: int = 7, images: int = 1) -> list[Call]:
-    """The convolutions of `chain` as a plan has them."""
+    """The convolutions of `chain` with the prefetches of a plan."""
     graph, _ = chain(target, channels, size, images)
     calls, _ = lower_graph(graph, target, "exact")
     insert_prefetches(calls, target)
     return [call for call in calls if call.op == "conv"]
 
 
-def asks(call: Call) -> bool:
-    """Whether the call asks for what a later one reads."""
-    assert call.spec is not None, "convolutions have kernels"
-    return bool(call.spec["later"])
+def prefetches(call: Call) -> bool:
+    """Whether the call prefetches what a later one reads."""
+    assert isinstance(call.spec, DirectConvSpec)
+    return call.spec.prefetches_constant
 
 
-def test_the_call_before_asks_for_all_of_the_weights(target: Target) -> None:
-    """The shares of all channels of all blocks reach to the end of the weights, and a turn's lines to the end of its
-    share."""
+def test_the_call_before_prefetches_all_of_the_weights(target: Target) -> None:
+    """The parts of all channels of all blocks reach to the end of the weights, a turn's lines to the end of its part."""
     first, second = planned(target, (256, 256, 256))
-    assert [asks(first), asks(second)] == [True, False]
-    share, lines = first.args[-2:]
-    images, units, channels = first.args[0], first.args[1], first.args[6]
-    groups = first.args[4]
-    assert first.spec is not None, "convolutions have kernels"
+    assert [prefetches(first), prefetches(second)] == [True, False]
+    spec, args = first.spec, first.args
+    assert isinstance(spec, DirectConvSpec)
+    assert isinstance(args, DirectConvArgs)
+    assert isinstance(args.prefetch, PrefetchArgs)
     assert first.reads[-1] is second.reads[1]
-    assert images * units * groups * channels * share >= nbytes(second.reads[1]) >= LEAST_BYTES
-    assert lines * 64 >= share * first.spec["unroll"]
+    channels = args.images * args.units * args.groups * args.channels
+    assert channels * args.prefetch.channel_bytes >= nbytes(second.reads[1]) >= LEAST_BYTES
+    assert args.prefetch.turn_lines * 64 >= args.prefetch.channel_bytes * spec.unroll
 
 
-def test_small_weights_are_not_asked_for(target: Target) -> None:
+def test_small_weights_are_not_prefetched(target: Target) -> None:
     """Weights of less than 64 KiB are left to the kernel that reads them."""
-    assert not any(asks(call) for call in planned(target, (64, 64, 96)))
+    assert not any(prefetches(call) for call in planned(target, (64, 64, 96)))
 
 
-def test_long_calls_do_not_ask_for_little(target: Target) -> None:
-    """A call that takes long next to the time that its question saves does not ask."""
-    assert not any(asks(call) for call in planned(target, (64, 64, 512), size=56))
+def test_long_calls_do_not_prefetch_little(target: Target) -> None:
+    """A call that would lose more time than the prefetch saves does not prefetch."""
+    assert not any(prefetches(call) for call in planned(target, (64, 64, 512), size=56))
 
 
-def test_a_call_asks_for_one_constant(target: Target) -> None:
-    """Each of three convolutions asks for the weights of the next, the last for nothing."""
+def test_a_call_prefetches_one_constant(target: Target) -> None:
+    """Each of three convolutions prefetches the weights of the next, except the last."""
     calls = planned(target, (256, 256, 256, 256))
-    assert [asks(call) for call in calls] == [True, True, False]
+    assert [prefetches(call) for call in calls] == [True, True, False]
     assert calls[0].reads[-1] is calls[1].reads[1]
     assert calls[1].reads[-1] is calls[2].reads[1]
 
 
 @pytest.mark.parametrize(("images", "dtype"), [(1, f32), (3, f32), (1, f64)])
-def test_asking_changes_no_result(target: Target, images: int, dtype: DType) -> None:
-    """Kernels that ask give the same bits as those that do not, in any order of chunks."""
+def test_prefetches_change_no_result(target: Target, images: int, dtype: DType) -> None:
+    """Kernels that prefetch give the same bits as those that do not, in any order of chunks."""
     graph, x = chain(target, (80, 72, 520, 100), 7, images, dtype)
     (plain,) = run_graph(graph, {"x": x}, target=target, math="exact").values()
     graph, x = chain(target, (80, 72, 520, 100), 7, images, dtype)
     calls, ctx = lower_graph(graph, target, "exact")
     insert_prefetches(calls, target)
-    assert any(call.op == "conv" and asks(call) for call in calls)
+    assert any(call.op == "conv" and prefetches(call) for call in calls)
     for reverse in (False, True):
         (found,) = run_calls(graph, calls, ctx, {"x": x}, target=target, reverse_chunks=reverse).values()
         np.testing.assert_array_equal(found, plain)

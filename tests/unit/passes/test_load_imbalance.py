@@ -1,4 +1,4 @@
-"""Work is cut into chunks that come out evenly among usual numbers of workers."""
+"""Work is partitioned into chunks with little load imbalance among usual numbers of workers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def time_of(chunks: int, per_chunk: int, units: int, workers: int) -> int:
 
 @pytest.mark.parametrize("units", [12, 36, 112, 169, 576, 1000])
 @pytest.mark.parametrize("microseconds", [9, 17, 31, 48, 66, 99, 140, 330])
-def test_two_workers_end_nearly_together(units: int, microseconds: int) -> None:
+def test_two_workers_finish_nearly_together(units: int, microseconds: int) -> None:
     """
-    Half of the work each, but for an eighth, where there are enough units to choose from.
+    Each does half of the work, up to an eighth of it, if there are enough units.
     """
     chunks, per_chunk = cut(units, microseconds * 1e3 / units)
     assert time_of(chunks, per_chunk, units, 2) <= 1.125 * units / 2
@@ -37,16 +37,16 @@ def test_chunks_cover_all_units_and_none_is_empty(units: int, ns: float) -> None
     assert (chunks - 1) * per_chunk < units <= chunks * per_chunk
 
 
-def test_what_is_short_is_one_chunk_and_what_is_long_many() -> None:
+def test_short_work_is_one_chunk_and_long_work_many() -> None:
     """
-    A chunk lasts longer than handing it over, and there are not more than a run's counters are made for.
+    A chunk takes longer than drawing it, and there are at most MAX_CHUNKS.
     """
     assert cut(1000, 0.9 * LEAST_CHUNK_NS / 1000)[0] == 1
     assert cut(1 << 20, 1e6)[0] <= MAX_CHUNKS
     assert wanted_chunks(0.0) == 1.0
 
 
-def test_units_per_chunk_are_a_multiple_where_asked_for() -> None:
+def test_units_per_chunk_are_a_multiple() -> None:
     """
     A chunk of vectors begins where a vector begins.
     """
@@ -54,9 +54,9 @@ def test_units_per_chunk_are_a_multiple_where_asked_for() -> None:
         assert cut(units, 1.0, 64)[1] % 64 == 0
 
 
-def test_no_grid_of_chunks_beats_the_even_one() -> None:
+def test_no_grid_of_chunks_beats_the_balanced_one() -> None:
     """
-    8 chunks of 4 x 4 units lose nothing; 7, and 6 of different sizes, do.
+    8 chunks of 4 x 4 units have no load imbalance; 7, and 6 of different sizes, have.
     """
     even = load_imbalance((4, 1), (4, 2), 8.0)
     assert even == 0.0

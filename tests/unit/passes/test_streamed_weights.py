@@ -1,4 +1,4 @@
-"""Kernels are chosen by whether the model's weights stay in the caches: all of them, whichever outputs a run wants."""
+"""Kernels are chosen by whether all of the model's weights stay in the caches, whichever outputs a run fetches."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def kernels_of(output_names: list[str], l3: int) -> set[str]:
     return {str(call.spec) for call in plan.calls if call.spec is not None and "conv" in call.spec.family}
 
 
-def test_an_output_is_computed_alike_whichever_others_are_wanted() -> None:
+def test_an_output_has_the_same_kernels_whichever_others_are_fetched() -> None:
     """One head's weights would fit half of the last cache, both heads' do not."""
     l3 = 3 * LAYER_BYTES
     assert kernels_of(["a"], l3) == kernels_of(["a", "b"], l3)
 
 
-def test_weights_that_fit_are_read_as_transformed() -> None:
-    """The size of the last cache decides, where the machine's vectors make both ways worth while."""
+def test_resident_weights_are_transformed_at_compile_time() -> None:
+    """The size of the last cache decides, on machines where either choice can be the faster one."""
     streamed, resident = kernels_of(["a"], LAYER_BYTES), kernels_of(["a"], 64 * LAYER_BYTES)
     if detect().isa == "avx512":
         assert streamed != resident

@@ -67,11 +67,13 @@ class Kernel:
         return kind.unpacked(spec, self.arg)
 
     @contextmanager
-    def part(self, pointers: Sequence[ir.Value], args: Sequence[Index], scratch: ir.Value) -> Iterator[None]:
-        """What another generator emits meanwhile takes these for its own, and does its chunk 0."""
+    def part(
+        self, pointers: Sequence[ir.Value], spec: KernelSpec, args: KernelArgs[Index], scratch: ir.Value
+    ) -> Iterator[None]:
+        """In its body, the generator of `spec` emits chunk 0 of a call with these pointers, arguments and scratch."""
         before = self._cache, self.chunk, self.scratch
         given = {("pointer", number): pointer for number, pointer in enumerate(pointers)}
-        self._cache = given | {("arg", number): as_i64(arg) for number, arg in enumerate(args)}
+        self._cache = given | {("arg", number): as_i64(arg) for number, arg in enumerate(args.packed(spec))}
         self.chunk, self.scratch = I64(0), scratch
         yield
         self._cache, self.chunk, self.scratch = before

@@ -3,7 +3,7 @@
 Two panels of columns, a part of the depth and a tile of rows, each of these halved, are matrices of 2 x 2 blocks, whose
 product takes 7 products of blocks instead of 8. Sums of the left factor are made by a call before. Of the right one, four
 blocks are kept: b11, b21, t2 = b22 - b12 + b11, and b22. Each right factor is one of these or the difference of two, which
-is made anew where it is read: additions have units of their own. See conv_strassen_sums.py for the sums.
+is made anew where it is read: additions have units of their own. See strassen_sums.py for the sums.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from treadle.codegen.emit.loops import either, loop, when
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.types import I8, I64
 from treadle.codegen.emit.vectors import constant
-from treadle.codegen.kernels.conv_strassen_sums import left_sums, results
 from treadle.codegen.kernels.gemm_block import Factors, Prefetch, RegisterBlock
 from treadle.codegen.kernels.gemm_epilogue import Epilogue, Operand
 from treadle.codegen.kernels.gemm_rows import RowBlocks
+from treadle.codegen.kernels.strassen_sums import left_sums, results
 from treadle.plan.kernels.gemm_strassen import (
     PRODUCTS,
     GemmStrassenArgs,

@@ -7,12 +7,12 @@ from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.kernels.arg_reduce import emit_arg_reduce
 from treadle.codegen.kernels.attention import emit_attention
 from treadle.codegen.kernels.byte_table import emit_byte_table
-from treadle.codegen.kernels.conv import emit_conv
-from treadle.codegen.kernels.conv_depthwise import emit_conv_depthwise
-from treadle.codegen.kernels.conv_plain import emit_conv_plain
-from treadle.codegen.kernels.conv_pool import emit_conv_pool
-from treadle.codegen.kernels.conv_strassen import emit_conv_strassen
-from treadle.codegen.kernels.conv_winograd import emit_conv_winograd, emit_winograd_input
+from treadle.codegen.kernels.conv.depthwise.kernel import emit_conv_depthwise
+from treadle.codegen.kernels.conv.direct.kernel import emit_conv
+from treadle.codegen.kernels.conv.direct.pooled import emit_conv_pool
+from treadle.codegen.kernels.conv.plain.kernel import emit_conv_plain
+from treadle.codegen.kernels.conv.strassen.kernel import emit_conv_strassen
+from treadle.codegen.kernels.conv.winograd.kernel import emit_conv_winograd, emit_winograd_input
 from treadle.codegen.kernels.copy import emit_copy_rows, emit_copy_tiles
 from treadle.codegen.kernels.copy_bytes import emit_copy_bytes
 from treadle.codegen.kernels.cumsum import emit_cumsum

@@ -129,7 +129,7 @@ class LowerContext:
         traffic: float | None = None,
         cost: float | None = None,
         scratch: int = 0,
-        steps: int = 0,
+        prefetch_channels: int = 0,
         offsets: dict[int, int] | None = None,
     ) -> Call:
         """A call of a generated kernel, its cost estimated unless given."""
@@ -146,7 +146,7 @@ class LowerContext:
             scratch=scratch,
             flops=flops,
             traffic=moved,
-            steps=steps,
+            prefetch_channels=prefetch_channels,
             offsets=offsets or {},
         )
 

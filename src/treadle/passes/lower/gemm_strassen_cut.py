@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import product
 
 from treadle.dtypes import f32
-from treadle.passes.lower.conv_tile_groups import imbalance_factor, odd
+from treadle.passes.lower.conv.tile_product import imbalance_factor, odd
 from treadle.passes.lower.gemm_tiles import MAX_ROWS, MAX_VECTORS, Tile, choose_tile, cut_rows, panel_cost
 from treadle.plan.kernels.gemm_strassen import PRODUCTS
 from treadle.plan.target import Target

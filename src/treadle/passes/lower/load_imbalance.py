@@ -17,7 +17,7 @@ def load_imbalance(rows: tuple[int, int], columns: tuple[int, int], wanted: floa
     Workers draw chunks row by row; the last chunk of each axis may be smaller. Lost is the time in which workers wait
     for each other, averaged over numbers of workers up to the `wanted` number of chunks. Other numbers of chunks than
     `wanted` are charged a little. Products of tiles, whose costs were fitted with equal chunks, use
-    `conv_tile_groups.imbalance_factor` instead.
+    `conv.tile_product.imbalance_factor` instead.
     """
     (row_count, row_last), (column_count, column_last) = _ends(*rows), _ends(*columns)
     chunks, whole = row_count * column_count, rows[0] * columns[0]

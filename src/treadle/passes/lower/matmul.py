@@ -9,11 +9,11 @@ from treadle.graph.node import Node
 from treadle.knobs import is_enabled
 from treadle.ops.operands import BYTES
 from treadle.passes.lower.base import BYTES_PER_NS, CALL_NS, FLOPS_PER_LANE_NS, LowerContext, cut
-from treadle.passes.lower.conv_tiles import sum_registers
 from treadle.passes.lower.gemm_operands import Operands, operands_of
 from treadle.passes.lower.gemm_right import packed_bf16, packed_by_call, packed_bytes, right_factor
 from treadle.passes.lower.gemm_strassen import lower_strassen_product
 from treadle.passes.lower.gemm_tiles import Grid, Tile, choose_grid, choose_part, choose_tile, prefetched_panel
+from treadle.passes.lower.registers import sum_registers
 from treadle.passes.lower.vnni import signedness
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm import GemmArgs, GemmSpec
@@ -100,7 +100,7 @@ def _gemm(node: Node, ctx: LowerContext, product: Operands, dtype: DType, *, eac
     if fewer is not None:
         return fewer
     lanes, depth = ctx.target.lanes(dtype), product.depth
-    registers = sum_registers(ctx.target, quads=True) if each == 4 else ctx.target.registers
+    registers = sum_registers(ctx.target, vnni=True) if each == 4 else ctx.target.registers
     tile = choose_tile(product.rows, product.columns, depth, lanes, registers)
     width = tile.vectors * lanes
     if each == 4:

@@ -8,7 +8,7 @@ from treadle.passes.lower.arg_reduce import lower_arg_reduce
 from treadle.passes.lower.attention import lower_attention
 from treadle.passes.lower.base import LowerContext
 from treadle.passes.lower.concat import lower_concat
-from treadle.passes.lower.conv import lower_conv
+from treadle.passes.lower.conv.lower import lower_conv
 from treadle.passes.lower.cumsum import lower_cumsum
 from treadle.passes.lower.depth_to_space import lower_depth_to_space, lower_space_to_depth
 from treadle.passes.lower.elementwise import lower_elementwise, lower_scalar

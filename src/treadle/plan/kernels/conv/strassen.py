@@ -11,6 +11,9 @@ from treadle.plan.kernels.conv.tile_product import TileProductSpec
 PRODUCTS = {2: 7, 4: 49}
 """Side of a tile -> products that it takes: Strassen's algorithm once, and within itself."""
 
+UNROLL = 4
+"""Input channels in a turn of the innermost loop; divides the lanes of every target, and so whole parts of channels."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StrassenConvSpec(TileProductSpec):

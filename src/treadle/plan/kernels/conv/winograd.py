@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from treadle.dtypes import DType
 from treadle.plan.kernel_spec import KernelArgs, KernelSpec, Lengths, T
@@ -89,13 +90,13 @@ class WinogradConvSpec(TileProductSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WinogradTileArgs(KernelArgs[T]):
-    """Arguments of both kernels. Strides are in elements."""
+    """The arguments that both kernels begin with. Strides are in elements."""
 
-    tiles: T
+    count: T
     """Tiles of all images."""
-    tiles_down: T
+    down: T
     """Tiles of an image along a column of them."""
-    tiles_across: T
+    across: T
     """Tiles of an image along a row of them."""
     group_tiles: T
     """Tiles of a group."""
@@ -113,17 +114,23 @@ class WinogradTileArgs(KernelArgs[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WinogradInputArgs(WinogradTileArgs[T]):
+class WinogradInputArgs(KernelArgs[T]):
     """Arguments of the transform of the input. Chunk number = tile group * `block_chunks` + chunk of channel blocks."""
 
+    tiles: WinogradTileArgs[T]
     block_chunks: T
     blocks_per_chunk: T
 
+    @classmethod
+    def inner_kernels(cls, spec: WinogradInputSpec) -> Mapping[str, tuple[type[KernelArgs[Any]], KernelSpec]]:
+        return {"tiles": (WinogradTileArgs, spec)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WinogradConvArgs(WinogradTileArgs[T]):
+class WinogradConvArgs(KernelArgs[T]):
     """Arguments. Chunk number = chunk of output groups * `tile_groups` + tile group. Strides are in elements."""
 
+    tiles: WinogradTileArgs[T]
     tile_groups: T
     groups: T
     """Groups of `vectors` vectors of output channels."""
@@ -144,3 +151,7 @@ class WinogradConvArgs(WinogradTileArgs[T]):
     @classmethod
     def tuple_lengths(cls, spec: WinogradConvSpec) -> Lengths:
         return {"counts": len(spec.heights)}
+
+    @classmethod
+    def inner_kernels(cls, spec: WinogradConvSpec) -> Mapping[str, tuple[type[KernelArgs[Any]], KernelSpec]]:
+        return {"tiles": (WinogradTileArgs, spec)}

@@ -1,0 +1,116 @@
+"""Convolution with narrow groups, each within one block of channels: depthwise, and groups of 2, 4, ... channels.
+
+A lane is an output channel. Its input channels lie in the same block, so each pixel is loaded once as a vector and, for
+groups wider than one channel, shuffled so that every lane has the channel that it multiplies.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from treadle.codegen.emit.convert import convert
+from treadle.codegen.emit.kernel import Kernel
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import load
+from treadle.codegen.emit.types import scalar
+from treadle.codegen.emit.vectors import constant, like, multiply_add, take
+from treadle.codegen.kernels.conv.direct.block import opaque
+from treadle.codegen.kernels.conv.epilogue import Epilogue
+from treadle.codegen.kernels.conv.rows import segment_blocks, taps_inside
+from treadle.dtypes import i8, u8
+from treadle.plan.kernels.conv.depthwise import DepthwiseConvArgs, DepthwiseConvSpec
+from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
+from treadle.plan.kernels.conv.rows import Columns
+
+_LEAST = -128
+"""The least i8."""
+_COLUMNS_AT_ONCE = 8
+"""Kernel columns whose weights are in registers during a pass over a block's pixels."""
+
+
+def emit_conv_depthwise(k: Kernel, spec: DepthwiseConvSpec) -> None:
+    """out[n, m, h, w] = epilogue(bias[m] + sum of (x[n, first + c, h*s + i*d - p, w*s + j*d - p] - zero) * w[m, c, i, j]).
+
+    The sum is over c, i and j; `first` is the first channel of m's group.
+    """
+    args = k.args(DepthwiseConvArgs[ir.Value], spec)
+    lanes, dtype = spec.lanes, spec.dtype
+    epilogue = Epilogue(k, spec, args.outputs)
+    plane_chunk = k.div(k.chunk, args.row_chunks)
+    row_chunk = k.sub(k.chunk, k.mul(plane_chunk, args.row_chunks))
+    first_plane, first_row = k.mul(plane_chunk, args.planes_per_chunk), k.mul(row_chunk, args.rows_per_chunk)
+    last_plane = k.min(k.add(first_plane, args.planes_per_chunk), args.planes)
+    last_row = k.min(k.add(first_row, args.rows_per_chunk), args.rows)
+    kernel_elements = spec.kernel[0] * spec.kernel[1] * spec.width * lanes
+    with loop(k, first_plane, last_plane, name="plane") as plane:
+        block = k.rem(plane.index, args.blocks)
+        channel = k.mul(block, lanes)
+        weights = k.at(k.pointer(2), k.mul(block, kernel_elements), dtype)
+        bias = load(k, k.pointer(BIAS_POINTER), channel, dtype, lanes) if spec.bias else constant(dtype, 0.0, lanes)
+        x_plane, out_plane = k.mul(plane.index, args.x_plane), k.mul(plane.index, args.out_plane)
+        with loop(k, first_row, last_row, name="row") as row:
+            top = k.sub(k.mul(row.index, spec.strides[0]), args.pad_top)
+            taps = taps_inside(k, spec, top, args.x_height)
+            x_row = k.add(x_plane, k.mul(top, args.x_row))
+            out_row = k.add(out_plane, k.mul(row.index, args.out_row))
+            for number, columns in enumerate(spec.segments):
+                with segment_blocks(k, spec, args.spans, number) as pixel:
+                    left = k.sub(k.mul(pixel, spec.strides[1] * lanes), spec.pad_left * lanes)
+                    with loop(k, *taps, carry=[bias] * len(columns), name="tap") as tap:
+                        x_at = k.add(k.add(x_row, left), k.mul(tap.index, k.mul(args.x_row, spec.dilations[0])))
+                        x = k.b.gep(k.pointer(1), [x_at], source_etype=scalar(spec.source))
+                        row_weights = k.at(weights, k.mul(tap.index, kernel_elements // spec.kernel[0]), dtype)
+                        tap.next(*_kernel_row(k, spec, x, row_weights, columns, tap.carry))
+                    epilogue.store_block(
+                        tap.carry, k.div(plane.index, args.blocks), channel, [k.add(out_row, k.mul(pixel, lanes))]
+                    )
+
+
+def _kernel_row(
+    k: Kernel, spec: DepthwiseConvSpec, x: ir.Value, weights: ir.Value, columns: Columns, sums: list[ir.Value]
+) -> list[ir.Value]:
+    """Returns `sums` plus the products of one kernel row."""
+    values = list(sums)
+    for offset in range(spec.width):
+        for first in range(0, spec.kernel[1], _COLUMNS_AT_ONCE):
+            at_once = range(first, min(first + _COLUMNS_AT_ONCE, spec.kernel[1]))
+            _columns(k, spec, x, weights, columns, offset, at_once, values)
+            x = opaque(k, x)
+    return values
+
+
+def _pixel(k: Kernel, spec: DepthwiseConvSpec, value: ir.Value) -> ir.Value:
+    """Returns `value` as it is multiplied, less the zero point. If that is -128, i8 less it is u8 with another sign bit."""
+    source, zero = spec.source, spec.zero
+    if source == i8 and zero == _LEAST:
+        value, source, zero = k.b.xor(value, like(value, _LEAST)), u8, 0
+    value = convert(k, value, source, spec.dtype)
+    return k.b.fsub(value, constant(spec.dtype, zero, spec.lanes)) if zero else value
+
+
+def _columns(
+    k: Kernel,
+    spec: DepthwiseConvSpec,
+    x: ir.Value,
+    weights: ir.Value,
+    columns: Columns,
+    offset: int,
+    at_once: range,
+    sums: list[ir.Value],
+) -> None:
+    """Adds the products of the kernel columns `at_once` and channel `offset` of each group to `sums`, in place."""
+    dtype, lanes, width = spec.dtype, spec.lanes, spec.width
+    stride, dilation = spec.strides[1], spec.dilations[1]
+    users: dict[int, list[tuple[int, int]]] = {}
+    for p, (low, high) in enumerate(columns):
+        for column in at_once:
+            if low <= column < high:
+                users.setdefault(p * stride + column * dilation, []).append((p, column))
+    needed = sorted({column for pairs in users.values() for _, column in pairs})
+    factors = {column: load(k, weights, (column * width + offset) * lanes, dtype, lanes) for column in needed}
+    for position in sorted(users):
+        value = _pixel(k, spec, load(k, x, position * lanes, spec.source, lanes))
+        if width > 1:
+            value = take(k, value, [lane - lane % width + offset for lane in range(lanes)])
+        for p, column in users[position]:
+            sums[p] = multiply_add(k, value, factors[column], sums[p])

@@ -1,0 +1,1 @@
+"""Direct convolution into the blocked layout."""

@@ -1,0 +1,328 @@
+"""The register block of a direct convolution: its sums, the loops over what is summed, and the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from llvmlite import ir
+
+from treadle.codegen.emit.bfloat import bf16_dot, bf16_dot_at
+from treadle.codegen.emit.kernel import Index, Kernel, as_i64
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.emit.memory import load, prefetch, store
+from treadle.codegen.emit.types import FLOAT, I32, I64, lanes_of, scalar
+from treadle.codegen.emit.vectors import constant, multiply_add, splat, take
+from treadle.codegen.emit.vnni import Factor, load_vnni_left, vnni_dot, vnni_right
+from treadle.codegen.kernels.conv.epilogue import Epilogue
+from treadle.dtypes import bf16
+from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
+from treadle.plan.kernels.conv.epilogue import BIAS_POINTER
+from treadle.plan.kernels.conv.rows import Columns
+from treadle.plan.target import LINE
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlace:
+    """The operands of a row of blocks: weights of its output channels, element offsets into x and out.
+
+    `x` is the offset of the input row that kernel row 0 reads (it may lie above the input), `out` that of the output
+    row, `channel` the first output channel, `channels` the range of input channels to sum over.
+    """
+
+    weights: ir.Value
+    x: Index
+    out: Index
+    image: Index
+    channel: Index
+    channels: tuple[Index, Index]
+    next_group: Index = 0
+    """Bytes from the weights that a turn reads to those of the next group that it prefetches."""
+    constant: Index = 0
+    """Byte offset of the part of the constant that these blocks prefetch."""
+    top: Index = 0
+    """The input row of kernel row 0."""
+
+    def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
+        """Returns the place `x` and `out` elements further on."""
+        return replace(self, x=k.add(self.x, x), out=k.add(self.out, out))
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Weights that turns read one after the other, and what these prefetch: see BlockPlace."""
+
+    weights: ir.Value
+    next_group: Index
+    constant: Index
+
+
+def opaque(k: Kernel, pointer: ir.Value) -> ir.Value:
+    """Returns `pointer` such that the optimiser cannot know where it points.
+
+    Neighbouring kernel columns read mostly the same pixels. If LLVM merged those loads, it would need more registers
+    than there are; loading again takes no time.
+    """
+    identity = ir.InlineAsm(ir.FunctionType(pointer.type, [pointer.type]), "", "=r,0")
+    return k.b.call(identity, [pointer])
+
+
+def blurred(k: Kernel, value: ir.Value) -> ir.Value:
+    """Returns the AVX-512 vector `value` such that the optimiser cannot know that its lanes are equal.
+
+    LLVM would broadcast the element again for half a vector, instead of using half of this one.
+    """
+    return k.b.call(ir.InlineAsm(ir.FunctionType(value.type, [value.type]), "", "=v,0"), [value])
+
+
+def widen(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
+    """Returns `value` with zeros behind it, `lanes` lanes in all."""
+    have = lanes_of(value.type)
+    if have == lanes:
+        return value
+    places = ir.Constant(ir.VectorType(I32, lanes), [min(lane, have) for lane in range(lanes)])
+    return k.b.shuffle_vector(value, ir.Constant(value.type, None), places)
+
+
+class RegisterBlock:
+    """Emits blocks of one convolution kernel."""
+
+    def __init__(self, k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value]) -> None:
+        self.k = k
+        self.args = args
+        self.dtype, self.lanes, self.vectors = spec.dtype, spec.lanes, spec.vectors
+        self.widths = [self.lanes] * (self.vectors - 1) + [spec.last_lanes]
+        self.kernel, self.strides, self.dilations = spec.kernel, spec.strides, spec.dilations
+        self.pad_left, self.unroll = spec.pad_left, spec.unroll
+        self.prefetch_lines = spec.prefetch_lines
+        self.plain_input, self.passes, self.bias = spec.plain_input, spec.passes, spec.bias
+        self.vnni = spec.vnni
+        self.block = self.lanes // (4 if self.vnni else 2 if spec.bf16_dot else 1)
+        self.pixel = 1 if self.plain_input else self.block
+        self.column_pairs = spec.bf16_dot and self.plain_input
+        self.columns = spec.columns
+        self.source = spec.input_dtype
+        self.multiply_add = bf16_dot if spec.bf16_dot else multiply_add
+        self.used_once = spec.bf16_dot and not self.plain_input and self.vectors == 1
+        self.pad = k.pointer(spec.padding_pointer) if spec.padded else None
+        self.constant = k.pointer(spec.prefetch_pointer) if spec.prefetches_constant else None
+        self.epilogue = Epilogue(k, spec, args.outputs)
+
+    def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
+        """Computes the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
+        k = self.k
+        out = k.add(place.out, k.mul(pixel, self.lanes))
+        left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
+        sums = self._begin(place, out, len(columns))
+        sums = self._reduce(place, k.add(place.x, left), columns, taps, sums)
+        self._end(place, out, [widen(k, value, self.lanes) for value in sums])
+
+    def prefetch_below(self, place: BlockPlace, pixel: Index, pixels: int) -> None:
+        """Prefetches what the block below the `pixels` at `pixel` reads of a row-major input and this one does not.
+
+        An image that the caller has just written comes from memory, and hardware does not prefetch across channels.
+        """
+        k, size = self.k, self.source.size
+        step = self.args.x_row
+        below = k.mul(step, (self.kernel[0] - 1) * self.dilations[0] + 1)
+        left = k.sub(k.mul(pixel, self.strides[1]), self.pad_left)
+        first = k.add(k.add(place.x, below), left)
+        with loop(k, 0, self.args.channels, name="plane") as plane:
+            at = k.add(first, k.mul(plane.index, self.args.x_channel))
+            for row in range(self.strides[0]):
+                start = k.mul(k.add(at, k.mul(step, row)), size)
+                for byte in range(0, pixels * self.strides[1] * size, LINE):
+                    prefetch(k, k.pointer(1), k.add(start, byte), near=True)
+
+    def _begin(self, place: BlockPlace, out: Index, pixels: int) -> list[ir.Value]:
+        """Returns what sums begin with, pixel by pixel: the bias, or in later passes the sums that `out` holds."""
+        k, lanes, dtype = self.k, self.lanes, self.dtype
+        if not self.passes:
+            first = [
+                load(k, k.pointer(BIAS_POINTER), k.add(place.channel, v * lanes), dtype, width)
+                if self.bias
+                else constant(dtype, 0.0, width)
+                for v, width in enumerate(self.widths)
+            ]
+            return first * pixels
+        start = k.b.icmp_signed("==", as_i64(place.channels[0]), I64(0))
+        bias, stored = k.at(k.pointer(BIAS_POINTER), place.channel, dtype), k.at(k.pointer(0), out, dtype)
+        base = k.b.select(start, bias, stored)
+        step = k.b.select(start, I64(0), I64(lanes))
+        row = k.b.select(start, I64(lanes), self.args.out_block)
+        return [
+            load(k, base, k.add(k.mul(step, p), k.mul(row, v)), dtype, width)
+            for p in range(pixels)
+            for v, width in enumerate(self.widths)
+        ]
+
+    def _reduce(
+        self, place: BlockPlace, x: Index, columns: Columns, taps: tuple[Index, Index], sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Returns `sums` plus the products over the place's input channels and the kernel rows `taps`."""
+        k, args, block = self.k, self.args, self.block
+        per_tap = self.columns * self.vectors * self.lanes
+        if self.plain_input:
+            return self._rows(
+                place, x, Stream(place.weights, place.next_group, place.constant), args.channels, columns, taps, sums
+            )
+        first, last = place.channels
+        with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
+            channel = k.mul(blocks.index, block)
+            count = k.min(k.sub(last, channel), block)
+            weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
+            x_block = k.add(x, k.mul(blocks.index, args.x_channel))
+            constant: Index = 0
+            if isinstance(args.prefetch, PrefetchArgs):
+                constant = k.add(place.constant, k.mul(channel, args.prefetch.channel_bytes))
+            stream = Stream(weights, place.next_group, constant)
+            blocks.next(*self._rows(place, x_block, stream, count, columns, taps, blocks.carry))
+        return blocks.carry
+
+    def _rows(
+        self,
+        place: BlockPlace,
+        x: Index,
+        stream: Stream,
+        count: Index,
+        columns: Columns,
+        taps: tuple[Index, Index],
+        sums: list[ir.Value],
+    ) -> list[ir.Value]:
+        """Returns `sums` plus the products over `count` input channels and the kernel rows `taps`, whose weights are `stream`."""
+        k = self.k
+        if self.kernel[0] == 1 and taps == (0, 1):
+            return self._channels(self._base(x, place.top), stream, count, columns, sums)
+        panel = k.mul(count, self.columns * self.vectors * self.lanes)
+        row = k.mul(self.args.x_row, self.dilations[0])
+        with loop(k, *taps, carry=sums, name="tap") as tap:
+            tap_stream = replace(stream, weights=k.at(stream.weights, k.mul(tap.index, panel), self.dtype))
+            tap_x = k.add(x, k.mul(tap.index, row))
+            at = k.add(place.top, k.mul(tap.index, self.dilations[0]))
+            tap.next(*self._channels(self._base(tap_x, at), tap_stream, count, columns, tap.carry))
+        return tap.carry
+
+    def _base(self, x: Index, row: Index) -> ir.Value:
+        """Returns the address of input row number `row`, whose offset is `x`; that of the padding if it lies outside."""
+        k = self.k
+        base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.source))
+        if self.pad is None:
+            return base
+        inside = k.b.icmp_unsigned("<", as_i64(row), self.args.x_height)
+        return k.b.select(inside, base, self.pad)
+
+    def _channels(
+        self, base: ir.Value, stream: Stream, count: Index, columns: Columns, sums: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Returns `sums` plus the products over `count` input channels of one kernel row."""
+        k, here, wanted = self.k, stream.weights, self.args.prefetch
+        per_channel = self.columns * self.vectors * self.lanes
+        step = self.args.x_channel if self.plain_input else 1
+        with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
+            values = list(turn.carry)
+            for line in range(self.prefetch_lines):
+                at = k.mul(k.mul(turn.index, per_channel), self.dtype.size)
+                prefetch(k, here, k.add(k.add(at, stream.next_group), line * LINE))
+            if isinstance(wanted, PrefetchArgs):
+                assert self.constant is not None, "what is prefetched has a pointer"
+                at = k.add(stream.constant, k.mul(turn.index, wanted.channel_bytes))
+                with loop(k, 0, wanted.turn_lines, name="line") as line_turn:
+                    prefetch(k, self.constant, k.add(at, k.mul(line_turn.index, LINE)))
+            for u in range(self.unroll):
+                channel = k.add(turn.index, u)
+                x_at = k.b.gep(base, [k.mul(channel, step)], source_etype=scalar(self.source))
+                weights_at = k.at(here, k.mul(channel, per_channel), self.dtype)
+                for column in range(self.columns):
+                    if self.vnni:
+                        self._column_of_bytes(x_at, weights_at, column, columns, values)
+                    else:
+                        self._column(x_at, weights_at, column, columns, values)
+            turn.next(*values)
+        return turn.carry
+
+    def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
+        """Adds the products of one element of channels and one kernel column (or two) to `sums`, in place."""
+        k, lanes = self.k, self.lanes
+        width = 2 if self.column_pairs else 1
+        first = column * width
+        users = [p for p, (low, high) in enumerate(columns) if low < first + width and first < high]
+        if not users:
+            return
+        factors = [
+            load(k, weights, (column * self.vectors + v) * lanes, self.dtype, width)
+            for v, width in enumerate(self.widths)
+        ]
+        if column and self.columns > 1:
+            x = opaque(k, x)
+        for p in users:
+            position = (p * self.strides[1] + first * self.dilations[1]) * self.pixel
+            if self.used_once:
+                sums[p] = bf16_dot_at(k, x, position * self.dtype.size, factors[0], sums[p])
+                continue
+            if self.column_pairs:
+                low, high = columns[p]
+                value = self._pair(x, position, inside=(low <= first, first + 1 < high))
+            else:
+                value = splat(k, load(k, x, position, self.dtype), lanes)
+                if self.widths[-1] != lanes:
+                    value = blurred(k, value)
+            for v, factor in enumerate(factors):
+                number = p * self.vectors + v
+                same = value if self.widths[v] == lanes else take(k, value, range(self.widths[v]))
+                sums[number] = self.multiply_add(k, same, factor, sums[number])
+
+    def _column_of_bytes(
+        self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]
+    ) -> None:
+        """Adds the VNNI dot products of four channels and one kernel column to `sums`, in place."""
+        k, lanes = self.k, self.lanes
+        inside = [low <= column < high for low, high in columns]
+        if not any(inside) and self.pad is None:
+            return
+        factors = [
+            vnni_right(k, load(k, weights, (column * self.vectors + v) * lanes, self.dtype, lanes))
+            for v in range(self.vectors)
+        ]
+        if column and self.columns > 1:
+            x = opaque(k, x)
+        around: Factor | None = None
+        for p, is_inside in enumerate(inside):
+            if is_inside:
+                position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
+                value = load_vnni_left(k, x, position, lanes, signed=self.vnni == "signed")
+            elif self.pad is not None:
+                around = around or load_vnni_left(k, self.pad, 0, lanes, signed=self.vnni == "signed")
+                value = around
+            else:
+                continue
+            for v, factor in enumerate(factors):
+                number = p * self.vectors + v
+                sums[number] = vnni_dot(k, value, factor, sums[number])
+
+    def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
+        """Returns two neighbouring pixels of a row-major bf16 image in every lane.
+
+        A pixel that is not `inside` the image, or that no kernel column reads, is 0.
+        """
+        k = self.k
+        if all(inside):
+            both = k.b.load(k.at(x, position, bf16), align=bf16.size, typ=FLOAT)
+        else:
+            one = k.b.zext(load(k, x, position + (not inside[0]), bf16), I32)
+            both = k.b.bitcast(one if inside[0] else k.b.shl(one, I32(16)), FLOAT)
+        return splat(k, both, self.lanes)
+
+    def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
+        """Stores the block, with the epilogue applied unless passes over further input channels follow."""
+        k = self.k
+        outs = [k.add(out, k.mul(self.args.out_block, v)) for v in range(self.vectors)]
+        if not self.passes or self.epilogue.expr is None:
+            self.epilogue.store_block(sums, place.image, place.channel, outs)
+            return
+        unfinished = k.less(place.channels[1], self.args.channels)
+        with k.b.if_else(unfinished) as (then, otherwise):
+            with then:
+                for number, value in enumerate(sums):
+                    p, v = divmod(number, self.vectors)
+                    store(k, value, k.pointer(0), k.add(outs[v], p * self.lanes), self.dtype)
+            with otherwise:
+                self.epilogue.store_block(sums, place.image, place.channel, outs)

@@ -1,0 +1,125 @@
+"""Direct convolution into the blocked layout: loops over channels, images and rows around register blocks.
+
+A register block is a few neighbouring output pixels of one row times a few vectors of output channels.
+Its sums stay in registers until they are finished; weights are packed in the order in which they are read.
+A row is divided into segments of equal blocks. Which kernel columns fall outside the input at its left and right end is
+known when code is generated, so borders take no time and the input is never copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from llvmlite import ir
+
+from treadle.codegen.emit.kernel import Index, Kernel
+from treadle.codegen.emit.loops import loop
+from treadle.codegen.kernels.conv.direct.block import BlockPlace, RegisterBlock
+from treadle.codegen.kernels.conv.rows import segment_blocks, taps_inside
+from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
+from treadle.plan.target import LINE
+
+
+def emit_conv(k: Kernel, spec: DirectConvSpec) -> None:
+    """out[n, m, h, w] = epilogue(bias[m] + sum of x[n, c, h*s + i*d - p, w*s + j*d - p] * weights[m, c, i, j]).
+
+    The sum is over c, i and j.
+    """
+    args = k.args(DirectConvArgs[ir.Value], spec)
+    lanes, vectors, dtype = spec.lanes, spec.vectors, spec.dtype
+    block = RegisterBlock(k, spec, args)
+    per_channel = spec.kernel[0] * spec.columns * vectors * lanes
+
+    group_chunk = k.div(k.chunk, args.unit_chunks)
+    unit_chunk = k.sub(k.chunk, k.mul(group_chunk, args.unit_chunks))
+    first_group = k.mul(group_chunk, args.groups_per_chunk)
+    last_group = k.min(k.add(first_group, args.groups_per_chunk), args.groups)
+    first_unit = k.mul(unit_chunk, args.units_per_chunk)
+    last_unit = k.min(k.add(first_unit, args.units_per_chunk), k.mul(args.images, args.units))
+
+    def images(weights: ir.Value, group: Index, channels: tuple[Index, Index]) -> None:
+        set_offset = k.mul(k.div(group, args.groups_per_set), args.x_set)
+        first_image = k.div(first_unit, args.units)
+        end_image = k.div(k.add(last_unit, k.sub(args.units, 1)), args.units)
+        with loop(k, first_image, end_image, name="image") as image:
+            past = k.mul(image.index, args.units)
+            x_offset = k.add(k.mul(image.index, args.x_image), set_offset)
+            out_offset = k.add(k.mul(image.index, args.out_image), k.mul(group, k.mul(args.out_block, vectors)))
+            place = BlockPlace(weights, x_offset, out_offset, image.index, k.mul(group, vectors * lanes), channels)
+            units = k.max(k.sub(first_unit, past), 0), k.min(k.sub(last_unit, past), args.units)
+            if spec.flat:
+                _flat_row(k, spec, args, block, place, units)
+            else:
+                _rows(k, spec, args, block, place, units)
+
+    with loop(k, first_group, last_group, name="group") as group:
+        weights = k.at(k.pointer(2), k.mul(group.index, k.mul(args.channels, per_channel)), dtype)
+        if not spec.passes:
+            images(weights, group.index, (0, args.channels))
+        else:
+            count = k.div(k.add(args.channels, k.sub(args.channels_per_pass, 1)), args.channels_per_pass)
+            with loop(k, 0, count, name="pass") as turn:
+                begin = k.mul(turn.index, args.channels_per_pass)
+                images(weights, group.index, (begin, k.min(k.add(begin, args.channels_per_pass), args.channels)))
+
+
+def _rows(
+    k: Kernel,
+    spec: DirectConvSpec,
+    args: DirectConvArgs[ir.Value],
+    block: RegisterBlock,
+    place: BlockPlace,
+    rows: tuple[Index, Index],
+) -> None:
+    """Emits every block of the output rows `rows`."""
+    with loop(k, *rows, name="row") as row:
+        top = k.sub(k.mul(row.index, spec.strides[0]), args.pad_top)
+        taps = taps_inside(k, spec, top, args.x_height)
+        at = place.moved(k, k.mul(top, args.x_row), k.mul(row.index, args.out_row))
+        at = replace(_with_own_prefetch(k, spec, args, at, row.index), top=top)
+        for number, columns in enumerate(spec.segments):
+            with segment_blocks(k, spec, args.spans, number) as pixel:
+                if spec.plain_input:
+                    block.prefetch_below(at, pixel, len(columns))
+                block.emit(at, pixel, columns, taps)
+
+
+def _flat_row(
+    k: Kernel,
+    spec: DirectConvSpec,
+    args: DirectConvArgs[ir.Value],
+    block: RegisterBlock,
+    place: BlockPlace,
+    units: tuple[Index, Index],
+) -> None:
+    """Emits the blocks numbered `units` of an image that is one long row."""
+    past: Index = 0
+    for number, columns in enumerate(spec.segments):
+        start, count = args.spans[number]
+        first, last = (k.sub(unit, past) for unit in units)
+        with loop(k, k.max(first, 0), k.min(last, count), name=f"segment{number}") as turn:
+            unit = k.add(past, turn.index)
+            at = _with_constant_prefetch(k, spec, args, _with_own_prefetch(k, spec, args, place, unit), unit)
+            block.emit(at, k.add(start, k.mul(turn.index, len(columns))), columns, (0, 1))
+        past = k.add(past, count)
+
+
+def _with_own_prefetch(
+    k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value], place: BlockPlace, unit: Index
+) -> BlockPlace:
+    """Returns `place` for unit number `unit`, which prefetches its part of the weights of the next group."""
+    if not spec.prefetch_lines:
+        return place
+    group = spec.kernel[0] * spec.columns * spec.vectors * spec.lanes * spec.dtype.size
+    return replace(place, next_group=k.add(k.mul(args.channels, group), k.mul(unit, spec.prefetch_lines * LINE)))
+
+
+def _with_constant_prefetch(
+    k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value], place: BlockPlace, unit: Index
+) -> BlockPlace:
+    """Returns `place` for unit number `unit`, which prefetches its part of a constant that a later call reads."""
+    if not isinstance(args.prefetch, PrefetchArgs):
+        return place
+    group = k.div(place.channel, spec.vectors * spec.lanes)
+    number = k.add(k.mul(k.add(k.mul(group, args.images), place.image), args.units), unit)
+    return replace(place, constant=k.mul(number, k.mul(args.channels, args.prefetch.channel_bytes)))

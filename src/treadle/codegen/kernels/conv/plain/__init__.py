@@ -1,0 +1,1 @@
+"""Convolution of row-major tensors."""

@@ -1,0 +1,1 @@
+"""Pointwise convolution by Strassen's algorithm."""

@@ -1,0 +1,1 @@
+"""Convolution by Winograd's algorithm."""

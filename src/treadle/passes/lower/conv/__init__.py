@@ -1,0 +1,1 @@
+"""Convolution: one folder an algorithm, and what several of them share."""

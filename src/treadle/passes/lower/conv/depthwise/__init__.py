@@ -1,0 +1,1 @@
+"""Convolution with groups that lie within one block of channels."""

@@ -1,0 +1,16 @@
+"""The vector registers that a register block may use."""
+
+from __future__ import annotations
+
+from treadle.plan.target import Target
+
+
+def sum_registers(target: Target, *, vnni: bool = False) -> int:
+    """Returns the vector registers for sums and factors of a register block, with `vnni` of VNNI dot products.
+
+    Without fused multiply-adds a product takes one register before it is added; VNNI dot products that are emulated
+    take four.
+    """
+    if vnni and not target.has_vnni:
+        return target.registers - 4
+    return target.registers - (target.isa == "generic")
