@@ -266,7 +266,7 @@ void bind_program(nb::module_& m) {
         .def(
             "set_caps", [](PyProgram& program, const std::vector<int>& max_workers) { program.set_caps(max_workers); },
             nb::arg("max_workers"), nb::call_guard<ReleasedGil>(),
-            "Cap how many workers may shared_callable each step (0: no cap), from the next op boundary on. Any thread may call this at any time.")
+            "Cap how many workers may share each step (0: no cap), from the next op boundary on. Any thread may call this at any time.")
         .def("trim", [](PyProgram& program) { program.trim(); }, nb::call_guard<ReleasedGil>(), "Free the memory of idle contexts.")
         .def_prop_ro("id", [](const PyProgram& program) { return program.id(); }, "The program id in its trace events.")
         .def_prop_ro("arena_bytes", [](const PyProgram& program) { return program.arena_bytes(); },

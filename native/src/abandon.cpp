@@ -1,4 +1,4 @@
-// Runs that their callers have left while host steps of them go on in other threads, and those threads.
+// Abandoned runs, whose callers have returned while other threads are in their host steps, and these detached workers.
 #include <pthread.h>
 
 #include <algorithm>
@@ -9,24 +9,25 @@
 
 namespace treadle {
 
-// All of these need the lock, but for part().
+// All functions here need the lock, except drop_reference() and shut_down(), which take it.
 
-// Whether the run has been ended from outside and nothing of it goes on but host steps in other threads than its
-// caller's. No more of them begin then, and none is followed by another step: so this becomes true only when the run is
-// ended or somebody leaves it, and stays so.
+// Returns whether the run has been ended from outside and only host steps in threads other than its caller's are left
+// of it. No host step begins after that, and none is followed by another step. So this becomes true only when the run
+// is ended or a worker leaves one of its ops, and then stays true.
 bool Scheduler::can_be_abandoned(const Context& run) const {
     return run.may_be_abandoned && run.ended_externally && !run.serial && run.caller->host_run != &run &&
            run.in_host_steps == run.workers + run.blocking_ops;
 }
 
-// Takes the threads inside the run out of the team, with the places they hold but without its tokens. From here on the
-// run is out of reach for the team but for its caller's end().
+// Detaches the workers inside the run: they keep their slots, and the run's permits are released. From here on only
+// end_run(), on the caller's thread, reaches the run through the team.
 void Scheduler::abandon(Context& run) {
     const bool lent_in_use = run.caller->borrows_slot && !run.lent_permit_free;
     permits_used_ -= run.ops - (lent_in_use ? 1 : 0);
     blocking_ops_ -= run.blocking_ops;
     run.abandoned = true;
-    run.limit_sources = {nullptr, run.limits, nullptr};  // the others are its caller's; what is part of it may still ask
+    // The other sources belong to the caller, and parts of the run may still read its limits.
+    run.limit_sources = {nullptr, run.limits, nullptr};
     run.references = run.in_host_steps + 1;
     for (auto* const threads : {&workers_, &blocking_}) {
         for (auto& worker : *threads) {
@@ -42,14 +43,15 @@ void Scheduler::abandon(Context& run) {
     update_limits();
 }
 
-// For who goes from an abandoned run: whether nobody is left, so that the run is now its own to release.
+// Drops the caller's reference to an abandoned run; true if it was the last, so that the caller must release the run.
 bool Scheduler::drop_reference(Context& run) {
     const Section section(*this);
     return --run.references == 0;
 }
 
-// The end of a stray thread: its place comes back, and what its run kept goes if it is the last. The worker is free for
-// another thread once the lock is, and the scheduler may go with the last reference, which is the thread's own.
+// Ends a detached worker, on its own thread: releases its slot, drops its reference to the run, and releases the run if
+// that was the last one. After unlock() another thread may reuse the worker. The scheduler may be destroyed at the end
+// of this function, since the thread's own reference may be the last.
 void Scheduler::end_detached_worker(Section& section, Worker& worker, Context& run) {
     const std::shared_ptr<Scheduler> self = std::move(worker.detached);
     const Block scratch = std::move(worker.scratch);
@@ -69,7 +71,7 @@ void Scheduler::end_detached_worker(Section& section, Worker& worker, Context& r
     if (last) release(std::move(last));
 }
 
-// Whether all that goes on in runs are host steps, in whichever thread.
+// Returns whether nothing but host steps is in progress in all runs.
 bool Scheduler::is_only_in_host_steps() const {
     return std::all_of(runs_.begin(), runs_.end(), [](const Context* run) {
         return run->in_host_steps >= (run->serial ? 1 : run->workers + run->blocking_ops);

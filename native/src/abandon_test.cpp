@@ -1,4 +1,4 @@
-// Runs that are left by their callers while host steps of them go on, limits that change during a run, and the end.
+// Abandoned runs and detached workers, limits that change during a run, parts of runs, and shutdown.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a run's tasks touch. Its memory is checked by the sanitizers: it must be there until the last task has ended.
-struct World {
+// RunState is what a run's tasks use. The sanitizers check that its memory exists until the last task has ended.
+struct RunState {
     std::unique_ptr<Program> program;
     std::thread::id caller = std::this_thread::get_id();
     std::atomic<int> inside{0};
@@ -23,8 +23,8 @@ struct World {
     std::atomic<bool> stop{false};
     std::vector<int> memory = std::vector<int>(100, 7);
 
-    // A step that goes on until `stop` in any thread but the caller's. Touches everything at its end.
-    void dwell() {
+    // A step that lasts until `stop` on any thread but the caller's, and reads the memory at its end.
+    void wait_for_stop() {
         if (std::this_thread::get_id() == caller) {
             while (inside == 0 && !stop) std::this_thread::sleep_for(100us);
             return;
@@ -36,22 +36,22 @@ struct World {
     }
 };
 
-using Worlds = std::shared_ptr<World>;
+using SharedState = std::shared_ptr<RunState>;
 
-// `count` tasks of one host step each.
-Worlds world_of(int count, bool blocking, const std::function<void(World&)>& step = &World::dwell) {
-    auto world = std::make_shared<World>();
+// Returns the state of a program of `count` tasks, each of one host step.
+SharedState state_of(int count, bool blocking, const std::function<void(RunState&)>& step = &RunState::wait_for_stop) {
+    auto state = std::make_shared<RunState>();
     Builder builder;
     builder.buffers.clear();
-    for (int i = 0; i < count; ++i) builder.add_host([raw = world.get(), step](auto) { step(*raw); }, blocking);
-    world->program = builder.build();
-    return world;
+    for (int i = 0; i < count; ++i) builder.add_host([raw = state.get(), step](auto) { step(*raw); }, blocking);
+    state->program = builder.build();
+    return state;
 }
 
-Request leaving(const Worlds& world, Clock::duration limit = 1h) {
+Request abandonable(const SharedState& state, Clock::duration limit = 1h) {
     Request request;
     if (limit < 1h) request.deadline = Clock::now() + limit;
-    request.keep_alive = [world = std::weak_ptr(world)] { return world.lock(); };
+    request.keep_alive = [state = std::weak_ptr(state)] { return state.lock(); };
     return request;
 }
 
@@ -76,17 +76,17 @@ void run_again(Team& team) {
 
 }  // namespace
 
-TREADLE_TEST_WORKERS(a_blocking_step_is_left_to_itself_when_time_is_up) {
+TREADLE_TEST_WORKERS(a_timeout_abandons_a_blocking_step) {
     Team team("t", {workers, workers});
-    auto world = world_of(1, true);
-    const std::weak_ptr<World> watched = world;
-    CHECK_THROWS(RunTimeout, team.run(*world->program, {}, leaving(world, 300ms)));
-    World& inside = *world;
+    auto state = state_of(1, true);
+    const std::weak_ptr<RunState> watched = state;
+    CHECK_THROWS(RunTimeout, team.run(*state->program, {}, abandonable(state, 300ms)));
+    RunState& inside = *state;
     CHECK_EQUAL(0, inside.ended.load());
     CHECK_EQUAL(1, team.status().abandoned);
     CHECK_EQUAL(0, team.status().runs);
     run_again(team);
-    world.reset();
+    state.reset();
     CHECK(!watched.expired());
     inside.stop = true;
     wait_until([&] { return watched.expired(); });
@@ -95,26 +95,26 @@ TREADLE_TEST_WORKERS(a_blocking_step_is_left_to_itself_when_time_is_up) {
     run_again(team);
 }
 
-TREADLE_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) {
+TREADLE_TEST(a_detached_worker_keeps_only_its_slot_until_its_step_ends) {
     for (const Limits limits : {Limits{2, 2}, Limits{4, 2}}) {
         Team team("t", limits);
-        auto world = world_of(2, false);
-        const std::weak_ptr<World> watched = world;
-        Request request = leaving(world);
+        auto state = state_of(2, false);
+        const std::weak_ptr<RunState> watched = state;
+        Request request = abandonable(state);
         request.token = std::make_shared<CancelToken>();
         std::thread other([&] {
-            wait_until([&] { return world->inside == 1; });
+            wait_until([&] { return state->inside == 1; });
             request.token->cancel();
         });
-        CHECK_THROWS(RunCancelled, team.run(*world->program, {}, request));
+        CHECK_THROWS(RunCancelled, team.run(*state->program, {}, request));
         other.join();
         CHECK_EQUAL(1, team.status().abandoned);
         CHECK_EQUAL(1, team.status().slots);
         for (int i = 0; i < 5; ++i) run_again(team);
         team.set_limits({1, 1});
         run_again(team);
-        World& inside = *world;
-        world.reset();
+        RunState& inside = *state;
+        state.reset();
         inside.stop = true;
         wait_until([&] { return watched.expired(); });
         wait_until([&] { return team.status().abandoned == 0; });
@@ -124,35 +124,35 @@ TREADLE_TEST(a_step_in_a_worker_keeps_its_place_until_it_ends_and_nothing_else) 
     }
 }
 
-TREADLE_TEST(what_polls_throw_leaves_steps_to_themselves_too) {
+TREADLE_TEST(an_exception_from_the_poll_abandons_steps_too) {
     Team team("t", {2, 2});
-    auto world = world_of(1, true);
-    Request request = leaving(world);
+    auto state = state_of(1, true);
+    Request request = abandonable(state);
     request.poll = [] { throw Interrupt(); };
-    CHECK_THROWS(Interrupt, team.run(*world->program, {}, request));
+    CHECK_THROWS(Interrupt, team.run(*state->program, {}, request));
     CHECK_EQUAL(1, team.status().abandoned);
-    world->stop = true;
+    state->stop = true;
 }
 
-TREADLE_TEST(a_failure_waits_for_steps_until_the_deadline_and_is_what_is_thrown) {
+TREADLE_TEST(a_failed_run_waits_for_steps_until_the_deadline_and_throws_the_failure) {
     Team team("t", {2, 2});
-    auto world = std::make_shared<World>();
+    auto state = std::make_shared<RunState>();
     Builder builder;
     builder.buffers.clear();
-    builder.add_host([raw = world.get()](auto) { raw->dwell(); }, true);
-    builder.add_host([raw = world.get()](auto) {
+    builder.add_host([raw = state.get()](auto) { raw->wait_for_stop(); }, true);
+    builder.add_host([raw = state.get()](auto) {
         wait_until([&] { return raw->inside == 1; });
         throw Interrupt();
     });
-    world->program = builder.build();
+    state->program = builder.build();
     const auto start = Clock::now();
-    CHECK_THROWS(Interrupt, team.run(*world->program, {}, leaving(world, 400ms)));
+    CHECK_THROWS(Interrupt, team.run(*state->program, {}, abandonable(state, 400ms)));
     CHECK(Clock::now() - start >= 400ms);
-    CHECK_EQUAL(0, world->ended.load());
-    world->stop = true;
+    CHECK_EQUAL(0, state->ended.load());
+    state->stop = true;
 }
 
-TREADLE_TEST(kernels_have_ended_when_run_returns) {
+TREADLE_TEST(kernels_have_returned_when_run_returns) {
     static std::atomic<int> in_kernels{0};
     const Kernel doze = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
         ++in_kernels;
@@ -162,69 +162,69 @@ TREADLE_TEST(kernels_have_ended_when_run_returns) {
     };
     Team team("t", {4, 4});
     for (int i = 0; i < 5; ++i) {
-        auto world = std::make_shared<World>();
+        auto state = std::make_shared<RunState>();
         Builder builder;
         builder.buffers = {{BufferKind::arena, 0}};
         for (int k = 0; k < 4; ++k) builder.add_kernel(doze, {}, 1000);
-        builder.add_host([raw = world.get()](auto) { raw->dwell(); }, true);
-        world->program = builder.build();
-        CHECK_THROWS(RunTimeout, team.run(*world->program, {}, leaving(world, 300ms)));
+        builder.add_host([raw = state.get()](auto) { raw->wait_for_stop(); }, true);
+        state->program = builder.build();
+        CHECK_THROWS(RunTimeout, team.run(*state->program, {}, abandonable(state, 300ms)));
         CHECK_EQUAL(0, in_kernels.load());
-        CHECK_EQUAL(0, world->ended.load());
-        world->stop = true;
+        CHECK_EQUAL(0, state->ended.load());
+        state->stop = true;
     }
 }
 
-TREADLE_TEST(a_run_whose_memory_nobody_keeps_is_waited_for) {
+TREADLE_TEST(a_run_without_keep_alive_waits_for_its_steps) {
     Team team("t", {2, 2});
-    auto world = world_of(1, true);
-    Request request = leaving(world, 10ms);
+    auto state = state_of(1, true);
+    Request request = abandonable(state, 10ms);
     request.keep_alive = nullptr;
     std::thread other([&] {
         std::this_thread::sleep_for(50ms);
-        world->stop = true;
+        state->stop = true;
     });
-    CHECK_THROWS(RunTimeout, team.run(*world->program, {}, request));
-    CHECK_EQUAL(1, world->ended.load());
+    CHECK_THROWS(RunTimeout, team.run(*state->program, {}, request));
+    CHECK_EQUAL(1, state->ended.load());
     other.join();
 }
 
-TREADLE_TEST(what_a_left_step_throws_is_dropped_and_nothing_follows_it) {
+TREADLE_TEST(an_exception_in_an_abandoned_step_is_dropped) {
     Team team("t", {2, 2});
-    auto world = std::make_shared<World>();
+    auto state = std::make_shared<RunState>();
     Builder builder;
     builder.buffers.clear();
-    builder.add_host([raw = world.get()](auto) {
-        raw->dwell();
+    builder.add_host([raw = state.get()](auto) {
+        raw->wait_for_stop();
         throw Interrupt();
     }, true);
-    builder.add_host([raw = world.get()](auto) { raw->ended += 100; });
+    builder.add_host([raw = state.get()](auto) { raw->ended += 100; });
     builder.link(0, 1);
-    world->program = builder.build();
-    CHECK_THROWS(RunTimeout, team.run(*world->program, {}, leaving(world, 300ms)));
-    world->stop = true;
+    state->program = builder.build();
+    CHECK_THROWS(RunTimeout, team.run(*state->program, {}, abandonable(state, 300ms)));
+    state->stop = true;
     wait_until([&] { return team.status().abandoned == 0; });
-    CHECK_EQUAL(1, world->ended.load());
+    CHECK_EQUAL(1, state->ended.load());
     run_again(team);
 }
 
-TREADLE_TEST(runs_inside_of_a_left_step_end_and_may_be_left_themselves) {
+TREADLE_TEST(runs_inside_an_abandoned_step_end_and_may_be_abandoned) {
     Team team("t", {3, 3});
     Team other_team("u", {2, 2});
     for (Team* inner_team : {&team, &other_team}) {
-        auto inner = world_of(2, false);
-        auto outer = std::make_shared<World>();
+        auto inner = state_of(2, false);
+        auto outer = std::make_shared<RunState>();
         std::atomic<bool> inner_has_ended{false};
         Builder builder;
         builder.buffers.clear();
         builder.add_host([&, raw = outer.get()](auto) {
             inner->caller = std::this_thread::get_id();
-            CHECK_THROWS(RunCancelled, inner_team->run(*inner->program, {}, leaving(inner)));
+            CHECK_THROWS(RunCancelled, inner_team->run(*inner->program, {}, abandonable(inner)));
             inner_has_ended = true;
             raw->ended = 1;
         }, true);
         outer->program = builder.build();
-        Request request = leaving(outer);
+        Request request = abandonable(outer);
         request.token = std::make_shared<CancelToken>();
         std::thread canceller([&] {
             wait_until([&] { return inner->inside > 0; });
@@ -241,46 +241,46 @@ TREADLE_TEST(runs_inside_of_a_left_step_end_and_may_be_left_themselves) {
     }
 }
 
-TREADLE_TEST(a_team_may_go_before_those_it_has_left) {
-    auto world = world_of(2, true);
-    const std::weak_ptr<World> watched = world;
+TREADLE_TEST(a_team_may_be_destroyed_before_its_detached_workers_end) {
+    auto state = state_of(2, true);
+    const std::weak_ptr<RunState> watched = state;
     {
         Team team("t", {2, 2});
-        CHECK_THROWS(RunTimeout, team.run(*world->program, {}, leaving(world, 300ms)));
+        CHECK_THROWS(RunTimeout, team.run(*state->program, {}, abandonable(state, 300ms)));
     }
-    World& inside = *world;
-    world.reset();
+    RunState& inside = *state;
+    state.reset();
     inside.stop = true;
     wait_until([&] { return watched.expired(); });
 }
 
-TREADLE_TEST(the_last_of_a_left_run_may_drop_the_team_itself) {
+TREADLE_TEST(the_last_detached_worker_may_destroy_the_team) {
     auto team = std::make_shared<Team>("t", Limits{2, 2});
-    auto world = world_of(1, true);
+    auto state = state_of(1, true);
     const std::weak_ptr<Team> watched = team;
-    Request request = leaving(world, 300ms);
-    request.keep_alive = [&] { return std::make_shared<std::pair<Worlds, std::shared_ptr<Team>>>(world, team); };
-    CHECK_THROWS(RunTimeout, team->run(*world->program, {}, request));
+    Request request = abandonable(state, 300ms);
+    request.keep_alive = [&] { return std::make_shared<std::pair<SharedState, std::shared_ptr<Team>>>(state, team); };
+    CHECK_THROWS(RunTimeout, team->run(*state->program, {}, request));
     team.reset();
     CHECK(!watched.expired());
-    world->stop = true;
+    state->stop = true;
     wait_until([&] { return watched.expired(); });
 }
 
-TREADLE_TEST_WORKERS(runs_may_be_left_at_any_moment) {
+TREADLE_TEST_WORKERS(a_run_may_be_abandoned_at_any_moment) {
     Team team("t", {workers, workers});
     std::mt19937 random(static_cast<unsigned>(workers));
     std::atomic<int> alive{0};
-    const auto nap = [](World& world) {
-        std::this_thread::sleep_for(std::chrono::microseconds(world.memory[3] * 40));
+    const auto nap = [](RunState& state) {
+        std::this_thread::sleep_for(std::chrono::microseconds(state.memory[3] * 40));
     };
     RandomDag healthy(3, 20);
     for (int i = 0; i < 60; ++i) {
-        auto made = world_of(6, i % 3 == 0, nap);
+        auto made = state_of(6, i % 3 == 0, nap);
         ++alive;
-        const Worlds world(made.get(), [&, made](World*) { --alive; });
+        const SharedState state(made.get(), [&, made](RunState*) { --alive; });
         try {
-            team.run(*world->program, {}, leaving(world, std::chrono::microseconds(random() % 1500)));
+            team.run(*state->program, {}, abandonable(state, std::chrono::microseconds(random() % 1500)));
         } catch (const RunTimeout&) {
         }
         if (i % 4 == 0) healthy.run(team);
@@ -290,17 +290,17 @@ TREADLE_TEST_WORKERS(runs_may_be_left_at_any_moment) {
     healthy.run(team);
 }
 
-TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
+TREADLE_TEST(run_limits_change_runs_in_progress) {
     static std::atomic<int> inside{0};
     static std::atomic<int> most{0};
-    static std::atomic<int> hoped{0};
+    static std::atomic<int> expected{0};
     const Kernel doze = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
         const int now = ++inside;
         int before = most.load();
         while (before < now && !most.compare_exchange_weak(before, now)) {
         }
         do std::this_thread::sleep_for(200us);
-        while (most < hoped);  // somebody comes to help, on a busy machine late
+        while (most < expected);  // on a busy machine helpers come late
         --inside;
         return 0;
     };
@@ -313,11 +313,11 @@ TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
         int changes = 0;
         Builder builder;
         builder.buffers = {{BufferKind::arena, 0}};
-        const auto change = [&](Limits to, int wanted, int next) {
-            const auto task = builder.add_host([&, to, wanted, next](auto) {
-                CHECK(most <= wanted);
+        const auto change = [&](Limits to, int allowed, int next) {
+            const auto task = builder.add_host([&, to, allowed, next](auto) {
+                CHECK(most <= allowed);
                 most = 0;
-                hoped = std::min(next, 2);
+                expected = std::min(next, 2);
                 limits->set(to);
                 ++changes;
             });
@@ -325,7 +325,7 @@ TREADLE_TEST(limits_of_one_run_and_of_many_change_while_they_are_in_progress) {
             builder.link(task, builder.add_kernel(doze, {}, 400));
         };
         builder.add_kernel(doze, {}, 400);
-        hoped = 2;
+        expected = 2;
         change({1, 0}, 4, 1);
         change({2, 0}, 1, 2);
         change({0, 0}, 2, 4);
@@ -355,7 +355,7 @@ struct Gauge {
         ++drawn;
         return 0;
     }
-    // `steps` in a row, of 20 chunks each.
+    // A chain of `steps` steps of 20 chunks each.
     static std::unique_ptr<Program> program(int steps) {
         most = drawn = 0;
         Builder builder;
@@ -368,7 +368,7 @@ struct Gauge {
     }
 };
 
-TREADLE_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
+TREADLE_TEST(a_part_of_a_run_uses_its_team_and_follows_its_limits) {
     Team team("t", {4, 4});
     Team other("other", {4, 4});
     for (const bool is_part : {true, false}) {
@@ -399,17 +399,17 @@ TREADLE_TEST(part_of_a_run_is_on_its_team_and_has_its_limits_as_they_change) {
     const auto alone = Gauge::program(2);
     Request request;
     request.is_part = true;
-    do team.run(*alone, {}, request);  // of no run: as any other
+    do team.run(*alone, {}, request);  // outside a run, a part is like any other run
     while (Gauge::most < 2);
 }
 
-TREADLE_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
+TREADLE_TEST(a_part_of_an_abandoned_run_does_not_read_its_callers_limits) {
     Team team("t", {3, 3});
     for (int round = 0; round < 20; ++round) {
-        auto world = world_of(3, false, [&team](World& its) {
+        auto state = state_of(3, false, [&team](RunState& its) {
             Builder builder;
             builder.buffers.clear();
-            builder.add_host([&its](auto) { its.dwell(); });
+            builder.add_host([&its](auto) { its.wait_for_stop(); });
             const auto inner = builder.build();
             Request request;
             request.is_part = true;
@@ -420,31 +420,31 @@ TREADLE_TEST(part_of_a_left_run_asks_for_no_limits_of_who_has_gone) {
             }
         });
         {
-            Request request = leaving(world, 5ms);
+            Request request = abandonable(state, 5ms);
             request.own_limits = std::make_shared<RunLimits>();
             request.common_limits = std::make_shared<RunLimits>();
-            CHECK_THROWS(RunTimeout, team.run(*world->program, {}, request));
+            CHECK_THROWS(RunTimeout, team.run(*state->program, {}, request));
         }
         for (int i = 1; i < 4; ++i) {
-            RunLimits().set({i, i});  // has all runs look again
+            RunLimits().set({i, i});  // has all runs read their limits again
             std::this_thread::sleep_for(200us);
         }
-        world->stop = true;
-        wait_until([&] { return world->ended == world->inside; });
+        state->stop = true;
+        wait_until([&] { return state->ended == state->inside; });
     }
     wait_until([&] { return team.status().abandoned == 0; });
 }
 
-TREADLE_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
+TREADLE_TEST(shut_down_waits_for_host_steps_no_longer_than_the_grace_period) {
     Team team("t", {2, 2});
-    auto left = world_of(1, true);
-    CHECK_THROWS(RunTimeout, team.run(*left->program, {}, leaving(left, 300ms)));
-    // In its caller's own thread, so that it cannot be abandoned.
-    auto held = world_of(1, false, [](World& world) {
-        ++world.inside;
-        wait_until([&] { return world.stop.load(); });
+    auto left = state_of(1, true);
+    CHECK_THROWS(RunTimeout, team.run(*left->program, {}, abandonable(left, 300ms)));
+    // The step runs on its caller's thread, so the run cannot be abandoned.
+    auto held = state_of(1, false, [](RunState& state) {
+        ++state.inside;
+        wait_until([&] { return state.stop.load(); });
     });
-    std::thread caller([&] { CHECK_THROWS(std::runtime_error, team.run(*held->program, {}, leaving(held))); });
+    std::thread caller([&] { CHECK_THROWS(std::runtime_error, team.run(*held->program, {}, abandonable(held))); });
     wait_until([&] { return held->inside == 1; });
     const auto start = Clock::now();
     CHECK(shut_down_all_teams(30ms));
@@ -454,10 +454,10 @@ TREADLE_TEST(the_end_waits_for_no_host_step_longer_than_its_grace) {
     caller.join();
 }
 
-TREADLE_TEST(the_end_leaves_nobody_behind_who_ends_in_time) {
+TREADLE_TEST(shut_down_leaves_no_thread_whose_step_ends_in_time) {
     Team team("t", {2, 2});
-    auto left = world_of(1, true);
-    CHECK_THROWS(RunTimeout, team.run(*left->program, {}, leaving(left, 300ms)));
+    auto left = state_of(1, true);
+    CHECK_THROWS(RunTimeout, team.run(*left->program, {}, abandonable(left, 300ms)));
     left->stop = true;
     CHECK(!shut_down_all_teams(20s));
     CHECK_EQUAL(1, left->ended.load());

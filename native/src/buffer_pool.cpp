@@ -17,7 +17,7 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kWorthHugePages = std::size_t{4} << 20;
 
-// The idle pieces of all shelves: who came back first stands first.
+// The idle buffers of all pools, the one returned first in front.
 struct Idle {
     std::list<PooledBuffer> buffers;
     std::size_t bytes = 0;
@@ -35,7 +35,7 @@ std::byte* allocate(std::size_t size) {
 #ifdef MADV_HUGEPAGE
     if (memory != nullptr && whole >= kWorthHugePages) {
         const std::size_t before = (kPage - reinterpret_cast<std::uintptr_t>(memory) % kPage) % kPage;
-        madvise(memory + before, whole - before, MADV_HUGEPAGE);  // advice only: a refusal changes nothing but speed
+        madvise(memory + before, whole - before, MADV_HUGEPAGE);  // advice: if it is refused, only speed changes
     }
 #endif
     return memory;
@@ -83,7 +83,7 @@ Lease BufferPool::acquire() {
 }
 
 void BufferPool::clear() {
-    std::list<PooledBuffer> freed;  // declared first, so freed after the lock
+    std::list<PooledBuffer> freed;  // declared first, so destroyed after the lock is released
     const std::lock_guard lock(context_mutex());
     for (const auto& each : idle_) freed.splice(freed.end(), idle().buffers, each);
     idle().bytes -= size_ * idle_.size();
@@ -96,7 +96,7 @@ void BufferPool::put_back(std::list<PooledBuffer>& buffer) noexcept {
     try {
         idle_.push_back(buffer.begin());
     } catch (const std::bad_alloc&) {
-        return;  // then it is freed
+        return;  // the caller frees the buffer
     }
     Idle& all = idle();
     all.buffers.splice(all.buffers.end(), buffer);

@@ -19,7 +19,7 @@ constexpr std::size_t kMost = std::size_t{64} << 20;
 
 }  // namespace
 
-TREADLE_TEST(a_shelf_lends_what_came_back_last) {
+TREADLE_TEST(a_pool_leases_the_buffer_returned_last) {
     const auto pool = BufferPool::make(1000, kMost);
     std::optional<Lease> first(pool->acquire());
     std::optional<Lease> second(pool->acquire());
@@ -39,7 +39,7 @@ TREADLE_TEST(a_shelf_lends_what_came_back_last) {
     CHECK_EQUAL(0u, BufferPool::idle_bytes());
 }
 
-TREADLE_TEST(a_loan_that_was_moved_comes_back_once) {
+TREADLE_TEST(a_moved_lease_returns_its_buffer_once) {
     const auto pool = BufferPool::make(64, kMost);
     {
         Lease lease = pool->acquire();
@@ -51,29 +51,29 @@ TREADLE_TEST(a_loan_that_was_moved_comes_back_once) {
     CHECK_EQUAL(0u, BufferPool::idle_bytes());
 }
 
-TREADLE_TEST(what_came_back_first_to_any_shelf_is_freed_first) {
+TREADLE_TEST(buffers_returned_first_to_any_pool_are_freed_first) {
     const auto small = BufferPool::make(100, 1000);
     const auto large = BufferPool::make(400, 1000);
     {
         const Lease a = small->acquire(), b = small->acquire(), c = large->acquire(), d = large->acquire();
-    }  // d, c, b, a
+    }  // returned in the order d, c, b, a
     CHECK_EQUAL(1000u, BufferPool::idle_bytes());
     {
         const Lease again = large->acquire(), more = large->acquire(), third = large->acquire();
     }
-    // Three of 400 leave no room for the small ones, nor for the first of the three.
+    // Three buffers of 400 exceed the limit, so the small ones and the first of the three are freed.
     CHECK_EQUAL(800u, BufferPool::idle_bytes());
     large->clear();
     CHECK_EQUAL(0u, BufferPool::idle_bytes());
 }
 
-TREADLE_TEST(a_shelf_without_room_keeps_nothing) {
+TREADLE_TEST(a_pool_frees_a_buffer_that_exceeds_the_idle_limit) {
     const auto pool = BufferPool::make(100, 99);
     { const Lease lease = pool->acquire(); }
     CHECK_EQUAL(0u, BufferPool::idle_bytes());
 }
 
-TREADLE_TEST(memory_outlives_the_shelf_it_was_lent_from) {
+TREADLE_TEST(a_lease_outlives_its_pool) {
     auto pool = BufferPool::make(100, kMost);
     { const Lease idle = pool->acquire(); }
     std::optional<Lease> lease(pool->acquire());
@@ -85,7 +85,7 @@ TREADLE_TEST(memory_outlives_the_shelf_it_was_lent_from) {
     CHECK_EQUAL(0u, BufferPool::idle_bytes());
 }
 
-TREADLE_TEST(a_shelf_that_gets_no_memory_has_all_shelves_freed_first) {
+TREADLE_TEST(a_failed_allocation_frees_the_idle_buffers_of_all_pools) {
     const auto other = BufferPool::make(100, kMost);
     { const Lease idle = other->acquire(); }
     CHECK_EQUAL(100u, BufferPool::idle_bytes());
@@ -96,7 +96,7 @@ TREADLE_TEST(a_shelf_that_gets_no_memory_has_all_shelves_freed_first) {
     std::memset(again.data(), 1, again.size());
 }
 
-TREADLE_TEST(no_piece_is_lent_twice_at_a_time) {
+TREADLE_TEST(no_buffer_is_leased_twice_at_the_same_time) {
     constexpr int kClients = 4;
     const auto pool = BufferPool::make(256, 3 * 256);
     std::atomic<int> wrong{0};

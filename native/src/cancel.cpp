@@ -12,7 +12,8 @@ void CancelToken::cancel() {
     std::vector<Entry> ending;
     {
         const std::lock_guard lock(context_mutex());
-        // Relaxed: who must not miss it holds a lock that this thread takes afterwards or has released before.
+        // Relaxed, partner: cancelled(). A thread that must not miss it holds a lock that this thread has held before
+        // or takes afterwards: context_mutex() in attach(), the scheduler's lock in Scheduler::run().
         if (cancelled_.exchange(true, std::memory_order_relaxed)) return;
         ending = entries_;
     }
@@ -34,7 +35,7 @@ bool CancelToken::attach(std::shared_ptr<Scheduler> scheduler, std::uint64_t run
 }
 
 void CancelToken::detach(std::uint64_t run) {
-    std::shared_ptr<Scheduler> last;  // declared first, so freed after the lock
+    std::shared_ptr<Scheduler> last;  // declared first, so destroyed after the lock is released
     const std::lock_guard lock(context_mutex());
     for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
         if (entry->run != run) continue;

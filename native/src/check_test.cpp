@@ -35,7 +35,7 @@ std::vector<std::string> thread_ids() {
     return ids;
 }
 
-// Says which threads hang where, and ends the process.
+// Prints where each thread hangs, and ends the process.
 void watchdog(int) {
     std::fprintf(stderr, "\nHANG in %s after %u s; threads:\n", current, kMostSeconds);
     for (const std::string& id : thread_ids()) {
@@ -48,7 +48,7 @@ void watchdog(int) {
     std::abort();
 }
 
-// Threads that outlive their case are leaked. One that was just joined may be listed a moment longer.
+// Fails if threads outlive their case. A thread that was just joined may be listed a moment longer.
 bool is_alone() {
     for (int i = 0; i < 200; ++i) {
         std::size_t count = 0;

@@ -19,7 +19,7 @@ std::vector<std::int64_t> drawn_from(Chunks& chunks, int slot) {
 
 }  // namespace
 
-TREADLE_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
+TREADLE_TEST(a_single_worker_draws_its_own_part_first) {
     Chunks chunks;
     chunks.reset(7, 3);
     CHECK((std::vector<std::int64_t>{2, 3, 4, 5, 6, 0, 1} == drawn_from(chunks, 1)));
@@ -27,7 +27,7 @@ TREADLE_TEST(a_worker_alone_draws_its_own_part_first_and_then_the_others) {
     CHECK(drawn_from(chunks, 0).empty());
 }
 
-TREADLE_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere_too) {
+TREADLE_TEST(any_slot_number_may_draw_all_chunks) {
     for (const int slot : {-3, 0, 2, 100}) {
         Chunks chunks;
         chunks.reset(5, 2);
@@ -35,7 +35,7 @@ TREADLE_TEST(places_beyond_the_parts_and_threads_without_a_place_begin_somewhere
     }
 }
 
-TREADLE_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
+TREADLE_TEST(workers_draw_from_separate_parts_while_these_last) {
     Chunks chunks;
     chunks.reset(8, 2);
     Chunks::Cursor front(chunks, 0);
@@ -49,7 +49,7 @@ TREADLE_TEST(workers_take_turns_without_meeting_while_their_own_parts_last) {
     CHECK_EQUAL(Chunks::kNone, back.draw());
 }
 
-TREADLE_TEST(chunks_can_be_made_for_no_worker_and_for_more_than_there_are_parts) {
+TREADLE_TEST(chunks_may_be_made_for_no_worker_or_for_more_than_the_parts) {
     for (const std::int64_t workers : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, std::int64_t{1} << 40}) {
         Chunks chunks;
         chunks.reset(3, workers);
@@ -58,7 +58,7 @@ TREADLE_TEST(chunks_can_be_made_for_no_worker_and_for_more_than_there_are_parts)
     }
 }
 
-TREADLE_TEST(each_chunk_is_drawn_once_by_threads_that_meet_in_every_part) {
+TREADLE_TEST(threads_that_share_all_parts_draw_each_chunk_once) {
     constexpr std::int64_t kCount = 20'000;
     constexpr int kThreads = 5;
     Chunks chunks;

@@ -1,4 +1,4 @@
-// What ends, orders or confines runs from outside: tokens, deadlines, priorities, caps, spinning, pinning.
+// Control of runs from outside: tokens, deadlines, priorities, caps, spinning, pinning.
 #include <atomic>
 #include <chrono>
 #include <mutex>
@@ -19,7 +19,7 @@ std::int32_t doze(void* const*, const std::int64_t* args, std::int64_t, void*) {
     return 0;
 }
 
-// Some seconds of work in chunks of 200 us: nothing that a test would wait for.
+// Returns a program of some seconds of work, in chunks of 200 us, which no test waits for.
 std::unique_ptr<Program> endless() {
     Builder builder;
     builder.buffers = {{BufferKind::arena, 0}};
@@ -40,11 +40,11 @@ std::unique_ptr<Program> one_step(HostCall host) {
 }
 
 std::atomic<int> workers_inside{0};
-std::atomic<int> workers_at_once{0};  // the most that were inside since this was set to 0
+std::atomic<int> workers_at_once{0};  // the largest number inside since this was set to 0
 std::atomic<int> chunks_done{0};
 std::atomic<bool> in_haste{false};
 
-// A chunk that counts how many workers are in it at once.
+// A chunk that records how many workers are inside it at once.
 std::int32_t gauge(void* const*, const std::int64_t*, std::int64_t, void*) {
     const int now = ++workers_inside;
     int before = workers_at_once;
@@ -60,7 +60,7 @@ void wait_for(const std::atomic<bool>& flag) {
     while (!flag) std::this_thread::sleep_for(100us);
 }
 
-// A run in a thread of its own that has the team from when this is made until it lets go.
+// Holder occupies the team with a run on a thread of its own, from construction until release().
 class Holder {
 public:
     explicit Holder(Team& team)
@@ -71,7 +71,7 @@ public:
           thread_([this, &team] { team.run(*program_, {}); }) {
         wait_for(inside_);
     }
-    void let_go() {
+    void release() {
         stop_ = true;
         thread_.join();
     }
@@ -105,15 +105,15 @@ TREADLE_TEST_WORKERS(a_deadline_ends_a_run_and_leaves_the_team_usable) {
     CHECK_THROWS(RunTimeout, team.run(*program, {}, until(-1ms)));
 }
 
-TREADLE_TEST(a_deadline_ends_a_run_that_waits_its_turn) {
+TREADLE_TEST(a_deadline_ends_a_queued_run) {
     Team team("t", {1, 1});
     Holder holder(team);
     const auto program = endless();
     CHECK_THROWS(RunTimeout, team.run(*program, {}, until(10ms)));
-    holder.let_go();
+    holder.release();
 }
 
-TREADLE_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
+TREADLE_TEST_WORKERS(a_token_ends_current_and_later_runs) {
     Team team("t", {workers, workers});
     const auto program = endless();
     Request request;
@@ -134,7 +134,7 @@ TREADLE_TEST_WORKERS(a_token_ends_its_runs_and_those_to_come) {
     RandomDag(1, 30).run(team);
 }
 
-TREADLE_TEST(tokens_may_be_cancelled_at_any_moment) {
+TREADLE_TEST(a_token_may_be_cancelled_at_any_moment) {
     Team team("t", {3, 2});
     RandomDag dag(3, 40);
     for (int i = 0; i < 150; ++i) {
@@ -172,7 +172,7 @@ TREADLE_TEST_WORKERS(a_nested_run_ends_with_the_run_around_it) {
     CHECK(Clock::now() - start < 3s);
 }
 
-TREADLE_TEST(waiting_runs_go_by_priority_and_then_by_age) {
+TREADLE_TEST(queued_runs_start_by_priority_and_then_by_arrival) {
     Team team("t", {1, 1});
     Holder holder(team);
     std::mutex mutex;
@@ -193,12 +193,12 @@ TREADLE_TEST(waiting_runs_go_by_priority_and_then_by_age) {
         }()] { team.run(program, {}, request); });
         while (team.status().waiting < i + 1) std::this_thread::sleep_for(100us);
     }
-    holder.let_go();
+    holder.release();
     for (std::thread& caller : callers) caller.join();
     CHECK(order == (std::vector<int>{5, 1, 3, 0, 4, 2}));
 }
 
-TREADLE_TEST(an_urgent_run_overtakes_a_long_one) {
+TREADLE_TEST(a_run_of_higher_priority_overtakes_a_long_run) {
     Team team("t", {1, 1});
     Builder builder;
     builder.buffers = {{BufferKind::arena, 0}};
@@ -218,7 +218,7 @@ TREADLE_TEST(an_urgent_run_overtakes_a_long_one) {
     other.join();
 }
 
-TREADLE_TEST(a_capped_step_has_at_most_so_many_workers) {
+TREADLE_TEST(a_cap_limits_the_workers_of_a_step) {
     Team team("t", {6, 6});
     for (const int cap : {1, 2, 3, 0}) {
         workers_at_once = 0;
@@ -227,9 +227,9 @@ TREADLE_TEST(a_capped_step_has_at_most_so_many_workers) {
         builder.add_kernel(gauge, {}, 60);
         builder.steps[0].max_workers = cap;
         const auto program = builder.build();
-        const int hoped = cap == 0 ? 4 : cap;
+        const int expected = cap == 0 ? 4 : cap;
         do team.run(*program, {});
-        while (workers_at_once < hoped);  // on a busy machine they come late
+        while (workers_at_once < expected);  // on a busy machine workers come late
         CHECK(cap == 0 || workers_at_once == cap);
     }
     Builder builder;
@@ -238,7 +238,7 @@ TREADLE_TEST(a_capped_step_has_at_most_so_many_workers) {
     CHECK_THROWS(std::invalid_argument, builder.build());
 }
 
-TREADLE_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
+TREADLE_TEST(caps_take_effect_during_a_run) {
     workers_at_once = 0;
     chunks_done = 0;
     constexpr int kSteps = 200;
@@ -282,7 +282,7 @@ TREADLE_TEST(caps_of_steps_change_in_the_middle_of_a_run) {
     CHECK(program->max_workers(0) > 4);
 }
 
-TREADLE_TEST(caps_of_steps_may_change_from_many_threads) {
+TREADLE_TEST(many_threads_may_change_caps_at_once) {
     Team team("t", {4, 3});
     RandomDag dag(11, 80, 400);
     std::atomic<bool> over{false};
@@ -300,7 +300,7 @@ TREADLE_TEST(caps_of_steps_may_change_from_many_threads) {
     for (auto& setter : setters) setter.join();
 }
 
-TREADLE_TEST(spinning_may_be_changed_while_threads_spin) {
+TREADLE_TEST(set_spin_reaches_spinning_workers) {
     Team team("t", {3, 3}, 24h);
     RandomDag dag(5, 60);
     for (int i = 0; i < 5; ++i) dag.run(team);
@@ -313,7 +313,7 @@ TREADLE_TEST(spinning_may_be_changed_while_threads_spin) {
 
 #if defined(__linux__)
 
-TREADLE_TEST(pinning_concerns_workers_alone) {
+TREADLE_TEST(set_cpus_pins_compute_workers_only) {
     const std::vector<int> mine = cpus_of_this_thread();
     const int one = mine.back();
     Team team("t", {4, 4});
@@ -324,13 +324,13 @@ TREADLE_TEST(pinning_concerns_workers_alone) {
     Builder builder;
     builder.buffers.clear();
     const auto caller = std::this_thread::get_id();
-    std::vector<int> wanted{one};
+    std::vector<int> expected{one};
     for (int i = 0; i < 40; ++i) {
         builder.add_host([&](auto) {
             std::this_thread::sleep_for(300us);
             const bool is_caller = std::this_thread::get_id() == caller;
             if (!is_caller) ++workers;
-            if (cpus_of_this_thread() != (is_caller ? mine : wanted)) ++wrong;
+            if (cpus_of_this_thread() != (is_caller ? mine : expected)) ++wrong;
         });
     }
     const auto program = builder.build();
@@ -338,7 +338,7 @@ TREADLE_TEST(pinning_concerns_workers_alone) {
     while (workers == 0);
     CHECK_EQUAL(0, wrong.load());
     team.set_cpus({});
-    wanted = mine;
+    expected = mine;
     team.run(*program, {});
     CHECK_EQUAL(0, wrong.load());
     CHECK(cpus_of_this_thread() == mine);

@@ -1,5 +1,5 @@
-// Random DAGs on random teams, as many as asked for: `treadle_native_stress GRAPHS [FIRST_SEED]`. Each must come out
-// right, or fail where it was told to. A hang ends the process and names the seed.
+// Random DAGs on random teams: `treadle_native_stress GRAPHS [FIRST_SEED]`. Each must give the correct result, or fail
+// at the chosen task. A hang ends the process and names the seed.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +26,7 @@ void hang(int) {
     std::abort();
 }
 
-// 2 to 2000 tasks, small graphs as often as large ones.
+// Returns 2 to 2000, small numbers as often as large ones.
 int size_of_graph(std::mt19937_64& random) {
     const int octave = static_cast<int>(random() % 10);
     const int low = 2 << octave;
@@ -35,14 +35,14 @@ int size_of_graph(std::mt19937_64& random) {
 
 int up_to(std::mt19937_64& random, int most) { return 1 + static_cast<int>(random() % static_cast<std::uint64_t>(most)); }
 
-// Several clients at once run the graph on the same team.
-void run_by_clients(RandomDag& dag, Team& team, Limits asked, int clients) {
+// Runs the graph from several clients at once on the same team.
+void run_by_clients(RandomDag& dag, Team& team, Limits limits, int clients) {
     std::vector<std::exception_ptr> failures(static_cast<std::size_t>(clients));
     std::vector<std::thread> threads;
     for (auto& failure : failures) {
         threads.emplace_back([&] {
             try {
-                dag.run(team, asked);
+                dag.run(team, limits);
             } catch (...) {
                 failure = std::current_exception();
             }
@@ -54,7 +54,7 @@ void run_by_clients(RandomDag& dag, Team& team, Limits asked, int clients) {
     }
 }
 
-// The graph from inside steps of another program, each of which waits for it.
+// Runs the graph from inside steps of another program, each of which waits for its run.
 void run_nested(RandomDag& dag, Team& team, int forks) {
     Builder builder;
     for (int i = 0; i < forks; ++i) {
@@ -68,7 +68,7 @@ void one_graph(std::uint64_t seed, Team& team, std::mt19937_64& random) {
     const int count = size_of_graph(random);
     const int spin = static_cast<int>(random() % 40);
     RandomDag dag(seed, count, spin);
-    const Limits asked = random() % 2 ? Limits{} : Limits{up_to(random, 16), up_to(random, 16)};
+    const Limits limits = random() % 2 ? Limits{} : Limits{up_to(random, 16), up_to(random, 16)};
     switch (random() % 4) {
         case 0: {
             const auto failing = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(count));
@@ -79,10 +79,10 @@ void one_graph(std::uint64_t seed, Team& team, std::mt19937_64& random) {
             run_nested(dag, team, up_to(random, 4));
             break;
         case 2:
-            run_by_clients(dag, team, asked, up_to(random, 3));
+            run_by_clients(dag, team, limits, up_to(random, 3));
             break;
         default:
-            dag.run(team, asked);
+            dag.run(team, limits);
     }
 }
 

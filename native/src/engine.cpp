@@ -1,4 +1,4 @@
-// The chosen engine, and runs whose ops are spread by it.
+// The chosen engine, and runs whose ops it executes.
 #include "treadle/engine.h"
 
 #include <algorithm>
@@ -17,13 +17,14 @@ namespace treadle {
 
 namespace {
 
-// Written under context_mutex() before any run, then constant: relaxed loads suffice, as whoever starts a run has
-// synchronised with whoever set the engine, or sees the native one.
+// set_engine() stores it under context_mutex() before any run, then it is constant. Relaxed loads suffice: a thread
+// that calls a run has synchronised with the thread that set the engine, or sees null.
 std::atomic<Engine> chosen{nullptr};
-std::atomic<std::uint64_t> fixed_in{0};  // fork generation, plus 1, of the last process that has begun a run
+// The fork generation, plus 1, of the last process that has begun a run. engine_in_use() stores it, engine_is_fixed() loads it.
+std::atomic<std::uint64_t> fixed_in{0};
 
-// ThreadSanitizer does not see how an engine orders its threads, as its library is not instrumented: so it is told. What
-// was done before sent(at) in one thread is seen after received(at) in another.
+// ThreadSanitizer does not see how an engine orders its threads, since the engine's library is not instrumented.
+// publish(at) and observe(at) tell it: what one thread did before publish() is visible to another after observe().
 #if defined(__SANITIZE_THREAD__)
 void publish(void* at) { __tsan_release(at); }
 void observe(void* at) { __tsan_acquire(at); }
@@ -51,18 +52,18 @@ Engine engine_in_use() {
 }
 
 bool engine_is_fixed() {
-    return fixed_in.load(std::memory_order_relaxed) == fork_generation() + 1;  // as above
+    return fixed_in.load(std::memory_order_relaxed) == fork_generation() + 1;  // relaxed: see `chosen`
 }
 
-// The way of other runtimes: the caller walks through the program alone, and each op that is worth it is spread by the
-// engine. The team's limits on places and ops in progress do not bind here, as its workers take no part.
+// Another runtime's path: the caller executes the tasks in order, and the engine executes the chunks of each op that is
+// worth it. The team's limits on slots and ops in progress do not apply, since its workers take no part.
 void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, Engine engine) {
     run.ops = 1;
     run.serial = true;
     take_slot(caller);
     const std::uint64_t generation = fork_generation();
     std::size_t done = 0;
-    while (done < run.program.order().size() && !run.is_cancelled()) {  // under the lock
+    while (done < run.program.order().size() && !run.is_cancelled()) {  // written under the lock we hold
         const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
         const int width = limits_of(run).intra_op;
         section.unlock();
@@ -75,8 +76,8 @@ void Scheduler::run_with_engine(Section& section, Context& run, Worker& caller, 
     release_slot(caller);
 }
 
-// Has the engine's threads draw the chunks of `op`, which only this call knows.
-void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop how) {
+// Has the engine's threads draw the chunks of `op`, which no other call knows. Returns when all chunks are done.
+void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop loop) {
     struct Shared {
         Scheduler& scheduler;
         Worker& caller;
@@ -85,20 +86,20 @@ void Scheduler::run_op_with_engine(Worker& caller, Op& op, EngineLoop how) {
     } shared{*this, caller, op, pthread_self()};
     const auto body = [](void* data) {
         observe(data);
-        const Shared& its = *static_cast<Shared*>(data);
-        if (pthread_equal(pthread_self(), its.thread) != 0) {
-            its.scheduler.execute_op(its.caller, its.op);
+        const Shared& call = *static_cast<Shared*>(data);
+        if (pthread_equal(pthread_self(), call.thread) != 0) {
+            call.scheduler.execute_op(call.caller, call.op);
         } else {
-            its.scheduler.work_on_engine_thread(its.op);
+            call.scheduler.work_on_engine_thread(call.op);
         }
         publish(data);
     };
     publish(&shared);
-    how.engine(body, &shared, static_cast<unsigned>(how.width), 0);
+    loop.engine(body, &shared, static_cast<unsigned>(loop.width), 0);
     observe(&shared);
 }
 
-// Draws chunks on a thread of another runtime, whose floating-point mode is left as it was found.
+// Draws chunks on a thread of another runtime, and restores that thread's floating-point mode.
 void Scheduler::work_on_engine_thread(Op& op) {
     thread_local Block scratch;
     Worker borrows_slot(*this, Role::compute);

@@ -1,4 +1,4 @@
-// Runs under another runtime's loop. The choice is for the life of a process, so each case runs in a child.
+// Runs with another runtime's loop. A process can choose its engine once, so each case runs in a child.
 #include "treadle/engine.h"
 
 #include <sys/wait.h>
@@ -21,7 +21,7 @@ namespace {
 std::atomic<unsigned> most_width{0};
 std::atomic<int> calls{0};
 
-// Starts its threads anew for each loop: slow, and nothing is hidden.
+// An engine that starts new threads for each loop: slow, but it hides no missing order.
 void fresh_threads(void (*body)(void*), void* data, unsigned width, unsigned) {
     calls.fetch_add(1);
     most_width.store(std::max(most_width.load(), width));
@@ -53,7 +53,7 @@ std::int32_t failing_kernel(void* const*, const std::int64_t*, std::int64_t chun
 
 }  // namespace
 
-TREADLE_TEST(random_dags_come_out_right_under_another_engine) {
+TREADLE_TEST(random_dags_give_correct_results_with_an_engine) {
     in_child([] {
         Team team("t", {3, 2});
         for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -72,7 +72,7 @@ TREADLE_TEST(random_dags_come_out_right_under_another_engine) {
     });
 }
 
-TREADLE_TEST(failures_reach_the_caller_under_another_engine) {
+TREADLE_TEST(failures_reach_the_caller_with_an_engine) {
     in_child([] {
         Team team("t", {4, 1});
         Builder builder;
@@ -97,7 +97,7 @@ TREADLE_TEST(a_second_engine_is_refused_after_the_first_run) {
 
 // ThreadSanitizer refuses to start threads in the child of a process that has several.
 #if !defined(__SANITIZE_THREAD__)
-TREADLE_TEST(a_child_made_inside_of_a_step_goes_on_without_the_engine) {
+TREADLE_TEST(a_child_forked_inside_a_step_finishes_without_the_engine) {
     in_child([] {
         static std::atomic<int> drawn{0};
         const Kernel count = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {

@@ -1,4 +1,4 @@
-// Running steps. Nothing here holds the scheduler's lock while a step runs.
+// Executing steps. Nothing here holds the scheduler's lock while a step executes.
 #include <algorithm>
 
 #include "treadle/cost.h"
@@ -10,7 +10,7 @@ namespace treadle {
 
 namespace {
 
-// Makes the worker visible to runs nested in a step.
+// CurrentWorkerScope makes the worker visible to runs that are called from inside a host step.
 class CurrentWorkerScope {
 public:
     CurrentWorkerScope(Worker& worker, const Context& run) : outer_(current_worker()), worker_(worker) {
@@ -29,11 +29,11 @@ private:
     Worker& worker_;
 };
 
-// Scratch of the worker, for steps of a run that has other arena.
+// Lends the run its arena if it has none, and returns the worker's scratch, enlarged to what the program needs.
 void* prepare_memory(Worker& worker, Context& run) {
     if (!run.has_arena()) run.program.lend_arena(run);
-    const std::size_t wanted = run.program.scratch_bytes();
-    if (worker.scratch.size() < wanted) worker.scratch = Block(wanted);
+    const std::size_t needed = run.program.scratch_bytes();
+    if (worker.scratch.size() < needed) worker.scratch = Block(needed);
     return worker.scratch.data();
 }
 
@@ -44,7 +44,7 @@ void apply_fp_mode(Worker& worker, const Context& run) {
 }
 
 bool is_cancelled(const Context& run) {
-    return run.is_cancelled();  // a hint, see Context::cancelled
+    return run.is_cancelled();  // a hint without the lock, see Ending::ended
 }
 
 void call_kernel(const Context& run, std::int64_t index, std::int64_t chunk, void* scratch) {
@@ -76,12 +76,13 @@ bool is_worth_engine(const Task& task) {
 
 }  // namespace
 
-// Counts the worker among those in host steps, which other run's caller may leave to themselves.
+// HostStepScope counts the worker as inside a host step of the run, which the run's caller may abandon. It takes the
+// lock on entry and exit.
 class Scheduler::HostStepScope {
 public:
     HostStepScope(Scheduler& scheduler, Worker& worker, Context& run) : scheduler_(scheduler), worker_(worker), run_(run) {
         Section section(scheduler_);
-        if (run.is_cancelled()) return;  // written under the lock we hold: nothing more begins
+        if (run.is_cancelled()) return;  // written under the lock we hold: no host step begins after it
         worker.host_run = &run;
         ++run.in_host_steps;
         if (!scheduler_.reservations_.empty()) scheduler_.dispatch(section);  // see may_assign_helper()
@@ -130,7 +131,7 @@ void Scheduler::run_steps(Worker& worker, Context& run, const Task& task, void* 
     }
 }
 
-// Does the worker's part in the op: afterwards nothing is left in it to begin.
+// Executes the worker's part of the op. Afterwards no chunk of the op is left to begin.
 void Scheduler::execute_op(Worker& worker, Op& op) {
     Context& run = *op.run;
     const Task& task = run.program.tasks()[op.task];
@@ -149,8 +150,8 @@ void Scheduler::execute_op(Worker& worker, Op& op) {
     }
 }
 
-// Runs the tasks of Program::order() from `from` on, alone. Returns how many have finished; fewer than all if the run
-// was cancelled, epoch_ is no longer `epoch`, or the time is past `until_ns`.
+// Executes the tasks of Program::order() from number `from` on. Returns how many tasks have finished: all, unless the
+// run was cancelled, epoch_ has changed from `epoch`, or the time is past `until_ns`.
 std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::size_t from, std::uint64_t epoch,
                                   std::int64_t until_ns) {
     const auto order = run.program.order();
@@ -173,9 +174,9 @@ std::size_t Scheduler::run_tasks_serially(Worker& worker, Context& run, std::siz
     return done;
 }
 
-// As run_tasks_serially(), but the tasks that are worth it are spread as `how` says.
+// Like run_tasks_serially(), but `loop` executes the chunks of ops that are worth it.
 std::size_t Scheduler::run_tasks_with_engine(Worker& caller, Context& run, std::size_t from, std::uint64_t epoch,
-                                   EngineLoop how) {
+                                   EngineLoop loop) {
     const auto order = run.program.order();
     std::size_t done = from;
     Op op;
@@ -185,10 +186,10 @@ std::size_t Scheduler::run_tasks_with_engine(Worker& caller, Context& run, std::
         const Task& task = run.program.tasks()[order[done]];
         op.task = order[done];
         op.cost_per_chunk = task.cost_ns / static_cast<double>(task.chunks);
-        const auto most = std::min<std::int64_t>({how.width, run.program.max_workers(op.task), task.chunks});
+        const auto most = std::min<std::int64_t>({loop.width, run.program.max_workers(op.task), task.chunks});
         op.chunks.reset(task.chunks, most);
-        if (most > 1 && is_worth_engine(task) && how.generation == fork_generation()) {
-            run_op_with_engine(caller, op, {how.engine, static_cast<int>(most), how.generation});
+        if (most > 1 && is_worth_engine(task) && loop.generation == fork_generation()) {
+            run_op_with_engine(caller, op, {loop.engine, static_cast<int>(most), loop.generation});
         } else {
             execute_op(caller, op);
         }

@@ -1,4 +1,4 @@
-// Failures, cancelling, nesting, blocking, closing.
+// Failures, cancellation, nested runs, blocking tasks, closing.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -58,7 +58,7 @@ TREADLE_TEST_WORKERS(a_kernel_failure_at_any_position_reaches_the_caller) {
     }
 }
 
-TREADLE_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
+TREADLE_TEST_WORKERS(the_first_failure_is_reported_and_no_later_task_starts) {
     Team team("t", {workers, workers});
     std::atomic<int> started{0};
     Builder builder;
@@ -76,7 +76,7 @@ TREADLE_TEST_WORKERS(the_first_of_many_failures_wins_and_nothing_later_starts) {
     CHECK(started <= workers);
 }
 
-TREADLE_TEST_WORKERS(nested_runs_finish_at_any_depth) {
+TREADLE_TEST_WORKERS(nested_runs_finish_at_every_depth) {
     Team team("t", {workers, workers});
     RandomDag leaf(2, 30);
     const auto inner = host_program([&](auto) { leaf.run(team); });
@@ -102,14 +102,14 @@ TREADLE_TEST_WORKERS(teams_that_call_each_other_cannot_deadlock) {
     other.join();
 }
 
-TREADLE_TEST_WORKERS(a_nested_failure_passes_through) {
+TREADLE_TEST_WORKERS(a_failure_of_a_nested_run_reaches_the_outer_caller) {
     Team team("t", {workers, workers});
     const auto inner = host_program([](auto) { throw Stop(); });
     const auto outer = host_program([&](auto) { team.run(*inner, {}); });
     CHECK_THROWS(Stop, team.run(*outer, {}));
 }
 
-TREADLE_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
+TREADLE_TEST(at_most_inter_op_blocking_tasks_run_without_a_slot) {
     Team team("t", {1, 3});
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
@@ -121,7 +121,7 @@ TREADLE_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
             [&](auto) {
                 const int now = ++inside;
                 if (now > most) most = now;
-                // Finishes only if computing goes on meanwhile.
+                // Finishes only if compute workers go on meanwhile.
                 while (!computed) std::this_thread::sleep_for(1ms);
                 --inside;
             },
@@ -136,7 +136,7 @@ TREADLE_TEST(blocking_tasks_take_no_place_and_are_at_most_inter_op) {
     CHECK_EQUAL(3, most.load());
 }
 
-TREADLE_TEST_WORKERS(blocking_threads_do_no_computing) {
+TREADLE_TEST_WORKERS(blocking_workers_execute_only_blocking_tasks) {
     Team team("t", {workers, workers});
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
@@ -158,7 +158,7 @@ TREADLE_TEST_WORKERS(blocking_threads_do_no_computing) {
     CHECK(most <= workers);
 }
 
-TREADLE_TEST(blocking_tasks_may_run_programs_that_block) {
+TREADLE_TEST(a_blocking_task_may_run_a_program_with_blocking_tasks) {
     Team team("t", {1, 1});
     const auto inner = host_program([](auto) { std::this_thread::sleep_for(1ms); }, true);
     const auto outer = host_program([&](auto) { team.run(*inner, {}); }, true);
@@ -171,7 +171,7 @@ TREADLE_TEST(a_failing_blocking_task_ends_the_run) {
     CHECK_THROWS(Stop, team.run(*program, {}));
 }
 
-TREADLE_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
+TREADLE_TEST_WORKERS(an_exception_from_the_poll_ends_the_run) {
     Team team("t", {workers, 1});
     Builder builder;
     builder.buffers = {{BufferKind::arena, 0}};
@@ -193,7 +193,7 @@ TREADLE_TEST_WORKERS(what_poll_throws_ends_a_working_or_waiting_caller) {
     other.join();
 }
 
-TREADLE_TEST(a_closed_team_refuses_runs_and_closing_waits) {
+TREADLE_TEST(close_waits_for_runs_and_refuses_later_ones) {
     Team team("t", {4, 4});
     std::atomic<int> done{0};
     Builder builder;
@@ -215,7 +215,7 @@ TREADLE_TEST(a_closed_team_refuses_runs_and_closing_waits) {
     team.close();
 }
 
-TREADLE_TEST(closing_with_cancel_ends_runs) {
+TREADLE_TEST(close_with_cancel_ends_runs) {
     Team team("t", {2, 2});
     std::atomic<bool> started{false};
     Builder builder;
@@ -233,7 +233,7 @@ TREADLE_TEST(closing_with_cancel_ends_runs) {
     caller.join();
 }
 
-TREADLE_TEST(a_team_cannot_be_closed_from_inside) {
+TREADLE_TEST(a_team_cannot_be_closed_from_one_of_its_steps) {
     Team team("t", {2, 2});
     const auto program = host_program([&](auto) { team.close(); });
     CHECK_THROWS(std::runtime_error, team.run(*program, {}));

@@ -1,4 +1,4 @@
-// Runs that want the same places: who goes first, and that nobody waits for ever.
+// Runs that compete for slots: in which order they are served, and that none starves.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -22,7 +22,7 @@ std::int32_t nap(void* const*, const std::int64_t* args, std::int64_t, void*) {
     return 0;
 }
 
-// A chain of steps that take `us` each, and claim to cost `cost_ns`.
+// Returns a chain of steps that take `us` each and are estimated at `cost_ns`.
 std::unique_ptr<Program> chain(int count, int us, double cost_ns = kCostly) {
     Builder builder;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -41,7 +41,7 @@ void run(Team& team, Program& program, int priority = 0) {
 
 }  // namespace
 
-// Two long runs keep the team busy for half a second; a short one takes turns with them and is through long before.
+// Two long runs occupy the team for half a second. A short run takes turns with them and ends long before.
 TREADLE_TEST_WORKERS(a_short_run_does_not_wait_for_the_end_of_long_ones) {
     Team team("t", {workers, workers});
     const auto long_chain = chain(500, 1000);
@@ -61,9 +61,9 @@ TREADLE_TEST_WORKERS(a_short_run_does_not_wait_for_the_end_of_long_ones) {
     CHECK_EQUAL(0, ended_before);
 }
 
-// Two workers share a run of many independent tasks; a second client comes. It gets the second worker at the next task,
-// not when the first client's turn is over, which is some sixty tasks later.
-TREADLE_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_another) {
+// Two workers execute a run of many independent tasks when a second client calls a run. That run gets the second worker
+// at the next task, and not at the end of the first run's turn, some sixty tasks later.
+TREADLE_TEST(a_run_without_a_worker_gets_one_before_another_run_gets_a_second) {
     Team team("t", {2, 2});
     static std::atomic<int> ops{0};
     Builder builder;
@@ -96,8 +96,8 @@ TREADLE_TEST(a_run_that_nobody_works_for_comes_before_a_second_worker_for_anothe
     CHECK(waits[2] <= 12);
 }
 
-// Taking turns, all would end with the last.
-TREADLE_TEST(equal_runs_are_served_one_after_the_other) {
+// With turns, all runs would end as late as the last one.
+TREADLE_TEST(runs_of_equal_length_are_served_one_after_the_other) {
     Team team("t", {1, 1});
     const auto program = chain(60, 1000);
     std::vector<Clock::time_point> ends(3);
@@ -114,8 +114,8 @@ TREADLE_TEST(equal_runs_are_served_one_after_the_other) {
     CHECK(ends[2] - ends[1] > 40ms);
 }
 
-// Each takes the memory that the one before has given back, still in the caches.
-TREADLE_TEST(runs_that_wait_for_their_turn_hold_no_memory) {
+// Each run uses the arena that the run before it has returned, which is still in the caches.
+TREADLE_TEST(queued_runs_hold_no_arena) {
     Team team("t", {1, 1});
     const auto program = chain(2, 500, 1e9);
     std::vector<std::thread> clients;
@@ -125,7 +125,7 @@ TREADLE_TEST(runs_that_wait_for_their_turn_hold_no_memory) {
     CHECK(program->contexts() > 1);
 }
 
-TREADLE_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
+TREADLE_TEST(a_run_without_memory_fails_and_leaves_the_team_usable) {
     const auto small = chain(2, 0);
     for (const int workers : {1, 2}) {
         Team team("t", {workers, workers});
@@ -139,7 +139,7 @@ TREADLE_TEST(a_run_that_gets_no_memory_fails_and_leaves_the_team_as_it_was) {
     }
 }
 
-TREADLE_TEST(a_run_that_takes_longer_than_it_should_gives_turns_to_others) {
+TREADLE_TEST(a_run_that_exceeds_its_estimate_gives_turns_to_others) {
     Team team("t", {1, 1});
     const auto overdue = chain(300, 1000, 1000);
     const auto honest = chain(20, 1000);
@@ -156,7 +156,7 @@ TREADLE_TEST(a_run_that_takes_longer_than_it_should_gives_turns_to_others) {
 
 namespace {
 
-// Who computed the chunks of a chain of shared ops.
+// Records which threads computed the chunks of a chain of ops on the parallel path.
 class Shared {
 public:
     explicit Shared(int ops) {
@@ -173,7 +173,7 @@ public:
         team.run(*program_, bound);
     }
 
-    // The part that the calling thread has not computed.
+    // Returns the fraction that the calling thread has not computed.
     double helped() const {
         const auto others = std::count_if(who_.begin(), who_.end(),
                                           [](std::thread::id id) { return id != std::this_thread::get_id(); });
@@ -196,9 +196,9 @@ private:
 
 namespace {
 
-// Two clients, two places; one goes away for a while after each of its runs. Whether in one of some attempts no worker did
-// more than a tenth of the runs of either. Other processes that take a CPU may spoil some attempts.
-bool are_left_to_themselves(std::chrono::microseconds pause) {
+// Two clients use a team of two slots; one pauses after each of its runs. Returns whether, in one of some attempts,
+// compute workers did at most a tenth of each client's runs. Other processes that take a CPU may spoil some attempts.
+bool keep_their_slots(std::chrono::microseconds pause) {
     Team team("t", {2, 2});
     for (int attempt = 0; attempt < 30; ++attempt) {
         Shared first(200);
@@ -225,81 +225,82 @@ bool are_left_to_themselves(std::chrono::microseconds pause) {
 
 }  // namespace
 
-// If a worker took the place of the client that is between two runs, it would find none when it comes back, and be served
-// by that worker from then on.
-TREADLE_TEST(the_place_of_a_client_between_two_runs_is_kept_for_it) { CHECK(are_left_to_themselves(0us)); }
+// If a compute worker took the slot of a client between two runs, the client would find none when it returns, and that
+// worker would serve it from then on.
+TREADLE_TEST(a_slot_is_reserved_for_a_client_between_two_runs) { CHECK(keep_their_slots(0us)); }
 
-// These take 4 ms.
-TREADLE_TEST(a_place_is_kept_the_longer_the_longer_the_runs_take) { CHECK(are_left_to_themselves(1ms)); }
+// The first client's runs take 4 ms.
+TREADLE_TEST(a_slot_is_reserved_longer_for_longer_runs) { CHECK(keep_their_slots(1ms)); }
 
 namespace {
 
-// Two clients that meet on a team of two places. The first has a run of two tasks and so both places, until the second
-// waits; the worker then serves the second, and once it does, the first one's run ends.
-struct Meeting {
-    explicit Meeting(Team& its_team) : team(its_team) {}
+// Two clients on a team of two slots. The first client's run has two tasks and so uses both slots until the second
+// client's run is queued. Then the compute worker serves the second run, and the first run ends.
+struct TwoClients {
+    explicit TwoClients(Team& its_team) : team(its_team) {}
 
     Team& team;
     std::atomic<bool> is_full{false};
     std::atomic<bool> is_served{false};
-    std::thread::id who[10];
+    std::thread::id threads[10];
 };
 
-Meeting& meeting(void* const* pointers) { return *static_cast<Meeting*>(pointers[0]); }
+TwoClients& clients(void* const* pointers) { return *static_cast<TwoClients*>(pointers[0]); }
 
-std::int32_t stay_until_the_second_is_served(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
-    while (!meeting(pointers).is_served) std::this_thread::sleep_for(10us);
+std::int32_t wait_until_second_is_served(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    while (!clients(pointers).is_served) std::this_thread::sleep_for(10us);
     return 0;
 }
 
-std::int32_t stay_until_the_second_waits(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
-    meeting(pointers).is_full = true;
-    while (meeting(pointers).team.status().waiting == 0) std::this_thread::sleep_for(10us);
+std::int32_t wait_until_second_is_queued(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    clients(pointers).is_full = true;
+    while (clients(pointers).team.status().waiting == 0) std::this_thread::sleep_for(10us);
     return 0;
 }
 
-std::int32_t say_that_the_second_is_served(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
-    meeting(pointers).is_served = true;
+std::int32_t note_second_is_served(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    clients(pointers).is_served = true;
     return 0;
 }
 
-std::int32_t note_who_works(void* const* pointers, const std::int64_t*, std::int64_t chunk, void*) {
+std::int32_t note_thread(void* const* pointers, const std::int64_t*, std::int64_t chunk, void*) {
     std::this_thread::sleep_for(200us);
-    meeting(pointers).who[chunk] = std::this_thread::get_id();
+    clients(pointers).threads[chunk] = std::this_thread::get_id();
     return 0;
 }
 
 }  // namespace
 
-// The place of the first, whose run has ended, is kept for it: the second one's run is served, so it goes on waiting.
-TREADLE_TEST(who_waits_for_a_run_that_is_served_gets_no_place_that_is_kept_for_another) {
+// The first client's run has ended, and its slot is reserved for it. The second client's run has a worker, so its
+// caller waits.
+TREADLE_TEST(the_caller_of_a_served_run_does_not_take_a_reserved_slot) {
     Team team("t", {2, 2});
     constexpr double kLong = 4e7;
     Builder first;
-    first.add_kernel(stay_until_the_second_is_served, {}, 1, kLong, 1);
-    first.add_kernel(stay_until_the_second_waits, {}, 1, kLong);
+    first.add_kernel(wait_until_second_is_served, {}, 1, kLong, 1);
+    first.add_kernel(wait_until_second_is_queued, {}, 1, kLong);
     const auto full = first.build();
     Builder second;
-    second.link(second.add_kernel(say_that_the_second_is_served, {}), second.add_kernel(note_who_works, {}, 10));
+    second.link(second.add_kernel(note_second_is_served, {}), second.add_kernel(note_thread, {}, 10));
     const auto served = second.build();
     const auto short_run = chain(1, 0, kLong);
     int attempts = 0;
     for (bool has_helped = true; has_helped; ++attempts) {
         CHECK(attempts < 30);
-        Meeting meeting(team);
-        void* bound[] = {&meeting};
+        TwoClients clients(team);
+        void* bound[] = {&clients};
         std::thread client([&] {
             run(team, *short_run);
             team.run(*full, bound);
         });
-        while (!meeting.is_full) std::this_thread::sleep_for(10us);
+        while (!clients.is_full) std::this_thread::sleep_for(10us);
         team.run(*served, bound);
         client.join();
-        has_helped = std::count(std::begin(meeting.who), std::end(meeting.who), std::this_thread::get_id()) > 0;
+        has_helped = std::count(std::begin(clients.threads), std::end(clients.threads), std::this_thread::get_id()) > 0;
     }
 }
 
-TREADLE_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_others) {
+TREADLE_TEST(the_slot_of_a_client_that_does_not_return_goes_to_a_helper) {
     Team team("t", {2, 2});
     for (double helped = 0; helped < 0.3;) {  // a hang is a failure
         Shared first(400);
@@ -311,8 +312,9 @@ TREADLE_TEST(the_place_of_a_client_that_does_not_come_back_goes_to_who_helps_oth
     }
 }
 
-// Six clients, two places: who has its result must not share a CPU with who computes the next, so no client computes.
-TREADLE_TEST(where_clients_wait_for_each_other_workers_go_from_run_to_run) {
+// Six clients share two slots. A client that has its result must not share a CPU with the thread that computes the next
+// one, so no client computes.
+TREADLE_TEST(with_more_clients_than_slots_compute_workers_serve_all_runs) {
     Team team("t", {2, 2});
     std::vector<double> helped(6);
     std::vector<std::thread> clients;
@@ -334,7 +336,7 @@ TREADLE_TEST(where_clients_wait_for_each_other_workers_go_from_run_to_run) {
     CHECK(helped[2] > 0.9);
 }
 
-TREADLE_TEST(a_team_of_one_place_has_no_threads_however_many_clients_wait) {
+TREADLE_TEST(a_team_of_one_slot_starts_no_threads_for_many_clients) {
     Team team("t", {1, 1});
     std::vector<std::thread> clients;
     for (int i = 0; i < 4; ++i) {
@@ -347,7 +349,7 @@ TREADLE_TEST(a_team_of_one_place_has_no_threads_however_many_clients_wait) {
     CHECK_EQUAL(std::size_t{0}, team.threads());
 }
 
-TREADLE_TEST(more_important_runs_go_first) {
+TREADLE_TEST(runs_of_higher_priority_start_first) {
     Team team("t", {1, 1});
     const auto holder = chain(30, 1000);
     const auto program = chain(3, 1000);

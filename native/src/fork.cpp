@@ -20,7 +20,7 @@ struct Handlers {
         forkable_mutex();
         pthread_atfork([] { forkable_mutex().lock(); }, [] { forkable_mutex().unlock(); },
                        [] {
-                           // The only thread of the child: no partner.
+                           // Relaxed: the child has one thread, so no partner.
                            generation.fetch_add(1, std::memory_order_relaxed);
                            forkable_mutex().unlock();
                        });
@@ -32,7 +32,7 @@ const Handlers handlers;
 }  // namespace
 
 std::uint64_t fork_generation() {
-    return generation.load(std::memory_order_relaxed);  // changes only where one thread exists: no partner
+    return generation.load(std::memory_order_relaxed);  // relaxed: changes only while one thread exists, so no partner
 }
 
 Mutex& context_mutex() { return forkable_mutex(); }

@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kHung = 256 + SIGALRM;
 
-// AddressSanitizer's allocator has locks that fork() waits for since LLVM 18 and GCC 15 only
-// (https://github.com/llvm/llvm-project/pull/75290): with an earlier one a child may find one taken for ever. There a child
-// that hangs is tried again; the other kinds of build tell whether the core hangs.
+// fork() waits for the locks of AddressSanitizer's allocator only since LLVM 18 and GCC 15
+// (https://github.com/llvm/llvm-project/pull/75290). With an earlier one a child may find such a lock taken for ever,
+// so a child that hangs is forked again. The other builds show whether the core hangs.
 #if defined(__SANITIZE_ADDRESS__) && !defined(__clang__) && __GNUC__ < 15
 constexpr int kAttempts = 3;
 #else
@@ -70,7 +70,7 @@ TREADLE_TEST_WORKERS(a_child_gets_a_fresh_team) {
     CHECK_EQUAL(workers, team.limits().intra_op);
 }
 
-TREADLE_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
+TREADLE_TEST(fork_during_runs_of_other_threads_leaves_the_child_usable) {
     Team team("t", {3, 3});
     RandomDag dag(2, 60);
     std::atomic<bool> stop{false};
@@ -87,7 +87,7 @@ TREADLE_TEST(forking_while_other_threads_run_leaves_the_child_usable) {
     CHECK_EQUAL(0, worst);
 }
 
-TREADLE_TEST(a_child_traces_its_own_steps_whatever_its_parent_was_recording) {
+TREADLE_TEST(a_child_records_only_its_own_events) {
     Team team("t", {3, 3});
     RandomDag dag(3, 60);
     std::atomic<bool> stop{false};
@@ -103,9 +103,9 @@ TREADLE_TEST(a_child_traces_its_own_steps_whatever_its_parent_was_recording) {
             dag.run(team);
             std::int64_t chunks = 0;
             for (const Event& event : trace_stop()) chunks += event.chunks;
-            std::int64_t wanted = 0;
-            for (const Step& step : dag.program().steps()) wanted += step.chunks;
-            CHECK_EQUAL(wanted, chunks);
+            std::int64_t expected = 0;
+            for (const Step& step : dag.program().steps()) expected += step.chunks;
+            CHECK_EQUAL(expected, chunks);
         }));
     }
     stop = true;

@@ -10,7 +10,7 @@ constexpr int kRowMajor = 101;  // CBLAS_ORDER and CBLAS_TRANSPOSE
 constexpr int kPlain = 111;
 constexpr int kTransposed = 112;
 
-// The arguments of the kernel, in their order.
+// The kernel's arguments, in the order of library_gemm.h.
 struct Args {
     const LibraryGemm* library;
     std::int64_t rows, columns, depth;
@@ -20,13 +20,13 @@ struct Args {
 };
 static_assert(sizeof(Args) == 16 * sizeof(std::int64_t));
 
-// A matrix as the libraries take it.
+// A matrix as the libraries take it: row-major, transposed or not, with its leading dimension.
 struct Factor {
     bool transposed;
     std::int64_t leading;
 };
 
-// A leading dimension counts for nothing where there is one row, but libraries check it.
+// A matrix of one row does not use its leading dimension, but libraries check it.
 Factor factor(std::int64_t row, std::int64_t column, std::int64_t rows, std::int64_t columns) {
     if (column == 1) return {false, rows > 1 ? row : std::max<std::int64_t>(columns, 1)};
     return {true, columns > 1 ? column : std::max<std::int64_t>(rows, 1)};
@@ -53,7 +53,7 @@ struct Chunk {
 
     const Args& plain() const { return *reinterpret_cast<const Args*>(args); }
 
-    // Offsets of batch `index` in a, b and the product, in elements.
+    // Adds the offsets of batch `index` in a, b and the product, in elements.
     void offsets(std::int64_t index, std::int64_t (&found)[3]) const {
         const std::int64_t rank = plain().rank;
         const std::int64_t* const sizes = args + sizeof(Args) / sizeof(std::int64_t);
@@ -104,7 +104,7 @@ struct Chunk {
     }
 };
 
-// The calling thread's numbers set to 1, and back at the end: they are its owner's.
+// OneThread sets the library's number of threads for the calling thread to 1, and restores it.
 class OneThread {
 public:
     explicit OneThread(const LibraryGemm& library) : library_(library) {

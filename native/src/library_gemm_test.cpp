@@ -9,7 +9,7 @@ namespace treadle {
 
 namespace {
 
-int threads = 8;  // what the pretended library would use in this thread
+int threads = 8;  // what the simulated library would use on this thread
 int most_seen = 0;
 int alone_calls = 0;
 
@@ -88,7 +88,7 @@ void* address(auto* function) { return reinterpret_cast<void*>(function); }
 
 }  // namespace
 
-TREADLE_TEST(products_by_every_form_of_library_are_right_chunk_by_chunk) {
+TREADLE_TEST(every_chunk_of_a_library_product_is_correct) {
     check_products<float>({LibraryGemm::Form::cblas, address(&cblas<float, std::int32_t>)}, library_sgemm);
     check_products<double>({LibraryGemm::Form::cblas, address(&cblas<double, std::int32_t>)}, library_dgemm);
     check_products<float>({LibraryGemm::Form::cblas64, address(&cblas<float, std::int64_t>)}, library_sgemm);
@@ -96,7 +96,7 @@ TREADLE_TEST(products_by_every_form_of_library_are_right_chunk_by_chunk) {
     check_products<float>({LibraryGemm::Form::dnnl, address(&dnnl)}, library_sgemm);
 }
 
-TREADLE_TEST(the_library_sees_one_thread_and_its_owner_the_number_from_before) {
+TREADLE_TEST(the_library_uses_one_thread_and_its_setting_is_restored) {
     LibraryGemm library{LibraryGemm::Form::dnnl, address(&dnnl)};
     library.get_threads = get_threads;
     library.set_threads = set_threads;
@@ -121,7 +121,7 @@ TREADLE_TEST(a_library_of_oneTBB_is_called_in_an_arena_of_its_own) {
     CHECK_EQUAL(8, alone_calls);
 }
 
-TREADLE_TEST(a_failure_of_the_library_is_a_status) {
+TREADLE_TEST(a_library_failure_is_returned_as_a_status) {
     const LibraryGemm library{LibraryGemm::Form::dnnl, address(&failing)};
     float a = 1, b = 1, c = 0;
     void* const pointers[] = {&c, &a, &b};

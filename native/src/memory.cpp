@@ -28,20 +28,20 @@ Block::Block(std::size_t bytes) : size_(bytes) {
         if (data_ == nullptr) throw std::bad_alloc();
         return;
     }
-    // mmap aligns to small pages only: take one huge page more than needed and give the ends back.
-    const std::size_t wanted = round_up(bytes, kHugePage);
-    if (wanted > SIZE_MAX - kHugePage) throw std::bad_alloc();
-    const std::size_t taken = wanted + kHugePage;
+    // mmap() aligns to small pages only, so map one huge page more than needed and unmap both ends.
+    const std::size_t rounded = round_up(bytes, kHugePage);
+    if (rounded > SIZE_MAX - kHugePage) throw std::bad_alloc();
+    const std::size_t taken = rounded + kHugePage;
     void* raw = mmap(nullptr, taken, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) throw std::bad_alloc();
     auto* start = static_cast<std::byte*>(raw);
     const std::size_t head = (kHugePage - reinterpret_cast<std::uintptr_t>(start) % kHugePage) % kHugePage;
     if (head > 0) munmap(start, head);
-    if (head < kHugePage) munmap(start + head + wanted, kHugePage - head);
+    if (head < kHugePage) munmap(start + head + rounded, kHugePage - head);
     data_ = start + head;
-    mapped_ = wanted;
+    mapped_ = rounded;
 #ifdef MADV_HUGEPAGE
-    madvise(data_, mapped_, MADV_HUGEPAGE);  // advice only: a refusal changes nothing but speed
+    madvise(data_, mapped_, MADV_HUGEPAGE);  // advice: if it is refused, only speed changes
 #endif
 }
 

@@ -21,6 +21,6 @@ TREADLE_TEST(blocks_are_aligned_and_writable_at_every_size) {
     CHECK(Block(0).data() == nullptr);
 }
 
-TREADLE_TEST(a_block_too_large_throws_bad_alloc) { CHECK_THROWS(std::bad_alloc, Block(SIZE_MAX - 5)); }
+TREADLE_TEST(a_block_that_is_too_large_throws_bad_alloc) { CHECK_THROWS(std::bad_alloc, Block(SIZE_MAX - 5)); }
 
 }  // namespace treadle

@@ -1,4 +1,4 @@
-// Slots, idle workers and assignments: how workers wait for work and are given it.
+// Slots, idle workers and assignments: how workers wait for work, and how work is assigned to them.
 #include <algorithm>
 #include <utility>
 
@@ -11,12 +11,12 @@ namespace treadle {
 
 namespace {
 
-// A spinning worker looks this often at what else may concern it.
+// A spinning worker checks its watch and the spin limit this often.
 constexpr std::chrono::milliseconds kLongestSpin{5};
 
-// Where another process takes one of the CPUs, two threads of a team share the other, and who spins keeps the very
-// thread from running that it waits for. So after a spin that ran out during a run the next ones are short, until one
-// of them, or the full one that is tried now and then, is answered.
+// If another process takes one of the CPUs, two threads of a team share the other, and a spinning worker keeps the
+// thread that it waits for from running. So after a spin that ran out during a run the next spins take this fraction of
+// the limit, except one in so many, until a spin is answered.
 constexpr unsigned kFutileSpinFraction = 16;
 constexpr unsigned kFutileSpinsPerProbe = 8;
 
@@ -24,14 +24,14 @@ constexpr unsigned kFutileSpinsPerProbe = 8;
 
 bool Scheduler::has_slot_for(const Worker& worker) const { return worker.borrows_slot || slots_.used() < max_slots(); }
 
-// Keeps one this long for a caller whose run has just finished.
+// Reserves a slot for `ns` for a caller whose run has just finished.
 void Scheduler::reserve_slot(std::int64_t ns) {
     reserved_slots();
     const std::int64_t until = monotonic_ns() + ns;
     reservations_.insert(std::upper_bound(reservations_.begin(), reservations_.end(), until), until);
 }
 
-// How many are kept.
+// Drops reservations that have expired, and returns how many are left.
 int Scheduler::reserved_slots() {
     if (reservations_.empty()) return 0;
     const std::int64_t now = monotonic_ns();
@@ -57,7 +57,7 @@ void Scheduler::release_slot(Worker& worker) {
 
 bool Scheduler::may_spin(const Worker& worker, int slots_used) const {
     if (worker.role == Role::blocking) return false;
-    if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // a setting
+    if (spin_ns_.load(std::memory_order_relaxed) <= 0) return false;  // see spin_ns_
     return worker.borrows_slot || slots_used + spinners_ < max_slots();
 }
 
@@ -80,7 +80,7 @@ void Scheduler::leave_idle(Worker& worker) {
     if (state == State::parked) count_as_running(worker);
 }
 
-// A guest that is parked rests. To be called before it is, as it goes to dispatch_while_resting() then.
+// Counts a nested caller as resting. Must be called before it is parked; it calls dispatch_while_resting() then.
 void Scheduler::count_as_resting(const Worker& worker) {
     if (worker.borrows_slot) worker.slot_holder->scheduler->resting_.fetch_add(1, std::memory_order_relaxed);  // see resting_
 }
@@ -92,7 +92,7 @@ void Scheduler::count_as_running(const Worker& worker) {
     its.epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
 }
 
-// For who has begun to rest: what may go on because of that does.
+// Assigns the work that may begin because the calling thread's worker rests. Its lock is that of the slot's team.
 void Scheduler::dispatch_while_resting() {
     if (!is_here()) return;
     Section section(*this);
@@ -134,16 +134,17 @@ void Scheduler::assign(Section& section, Worker& worker, Op* op) {
     assigned_.push_back(&worker);
 }
 
-// Takes back what a worker was given and has not come to yet: it has no CPU, or is still waking up. False if it has
-// come meanwhile. As it will run in any case, it spins then, so that the next gift costs no wake-up; but others are
-// preferred.
+// Revokes an assignment that its worker has not accepted, as it has no CPU or is still waking up. Returns false if the
+// worker has accepted meanwhile. The worker will run in any case, so it spins afterwards, and its next assignment costs
+// no wake-up. It is listed as the worker that became idle first, so others are preferred.
 bool Scheduler::revoke(Worker& worker) {
     const int without_it = slots_.used() - (worker.borrows_slot ? 0 : 1);
     const bool spins = may_spin(worker, without_it);
     if (!spins) count_as_resting(worker);
     chaos_point();
     State given = State::assigned;
-    // Relaxed: the worker has written nothing, and reads what the next gift holds by its own exchange in accept().
+    // Relaxed, partner: accept(). The worker has written nothing, and it reads its next assignment by the acquire
+    // there.
     if (!worker.state.compare_exchange_strong(given, spins ? State::spinning : State::parked,
                                               std::memory_order_relaxed)) {
         if (!spins) count_as_running(worker);
@@ -156,11 +157,11 @@ bool Scheduler::revoke(Worker& worker) {
     return true;
 }
 
-// Whether the worker has its gift; false if that has been taken back.
+// Returns whether the worker now executes its assignment; false if that was revoked.
 bool Scheduler::accept(Worker& worker) {
     chaos_point();
     State given = State::assigned;
-    // Acquire: pairs with the exchange in set_state(); Worker::op is read after it.
+    // Acquire, partner: the exchange in set_state(). The worker reads Worker::op after it.
     return worker.state.compare_exchange_strong(given, State::working, std::memory_order_acquire,
                                                 std::memory_order_relaxed);
 }
@@ -172,27 +173,27 @@ void Scheduler::dismiss(Section& section, Worker& worker) {
 
 void Scheduler::set_state(Section& section, Worker& worker, State state) {
     chaos_point();
-    // Release: pairs with accept(), which lets the worker read Worker::op, and with wait_for_work() for who is dismissed.
+    // Release, partners: accept(), after which the worker reads Worker::op, and wait_for_work() for a dismissed worker.
     const State before = worker.state.exchange(state, std::memory_order_release);
     if (before == State::parked && state != State::parked) section.wake_later(worker);
 }
 
-// Runnable threads, spinning ones included, are never more than the places.
+// Requests surplus spinning workers to park: runnable threads, spinning ones included, never exceed the slots.
 void Scheduler::park_surplus_spinners() {
     for (std::size_t i = 0; i < idle_.size() && spinners_ > 0 && slots_.used() + spinners_ > max_slots(); ++i) {
         Worker& worker = *idle_[i];
-        // Both relaxed: read and written under the lock; the spinning worker takes it before it believes this.
+        // Both relaxed: read and written under the lock; the spinning worker takes it in park() before it acts on this.
         if (worker.borrows_slot || worker.state.load(std::memory_order_relaxed) != State::spinning) continue;
         worker.state.store(State::park_requested, std::memory_order_relaxed);
         --spinners_;
     }
 }
 
-// Returns once the worker has taken up an op or has been dismissed. Called without the lock by idle workers.
+// Blocks the idle worker's thread until it has accepted an op or has been dismissed. Called without the lock.
 void Scheduler::wait_for_work(Worker& worker) {
     auto began = Clock::now();
     for (;;) {
-        // Acquire: pairs with the exchange in set_state(), for who is dismissed.
+        // Acquire, partner: the exchange in set_state(), for a dismissed worker.
         switch (worker.state.load(std::memory_order_acquire)) {
             case State::spinning:
                 spin_or_park(worker, began);
@@ -202,7 +203,8 @@ void Scheduler::wait_for_work(Worker& worker) {
                 break;
             case State::parked:
                 if (worker.borrows_slot) worker.slot_holder->scheduler->dispatch_while_resting();
-                sleep_while_parked(worker, worker.watch.time_to_check(worker.watch.is_on() ? Clock::now() : Clock::time_point()));
+                sleep_while_parked(
+                    worker, worker.watch.time_to_check(worker.watch.is_on() ? Clock::now() : Clock::time_point()));
                 began = Clock::now();
                 break;
             case State::assigned:
@@ -217,7 +219,7 @@ void Scheduler::wait_for_work(Worker& worker) {
 }
 
 void Scheduler::spin_or_park(Worker& worker, Clock::time_point began) {
-    // Relaxed: a setting. It is looked at again and again, so that a change reaches those who spin.
+    // Relaxed, partner: set_spin(). Loaded in every round, so that a change reaches spinning workers.
     std::chrono::nanoseconds limit(spin_ns_.load(std::memory_order_relaxed));
     if (worker.futile_spins % kFutileSpinsPerProbe != 0) limit /= kFutileSpinFraction;
     const auto now = Clock::now();
@@ -243,7 +245,7 @@ void Scheduler::park(Worker& worker) {
             worker.state.store(State::parked, std::memory_order_relaxed);
             break;
         default:
-            break;
+            break;  // assigned or dismissed meanwhile
     }
 }
 

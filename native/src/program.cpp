@@ -71,7 +71,7 @@ Program::Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks
                                         ", got " + std::to_string(value));
         }
         if (buffers[i].kind == BufferKind::bound) {
-            // An index can name at most as many addresses as there are slots, so a wild one is a fault.
+            // There are at most as many addresses as buffers, so a larger index is a fault.
             require_index(name("buffer", i), "bound index", value, buffers.size());
             bound_count_ = std::max(bound_count_, static_cast<std::size_t>(value) + 1);
         }
@@ -230,19 +230,20 @@ void Program::estimate_sharing() {
         cost_ns_ += task.cost_ns;
     }
     independent_ns_ = std::max(0.0, total - longest);
-    // What a callable takes is unknown: beside it, no part of the work is a small one.
+    // The duration of a callable is unknown, so no work beside it counts as too small a part of the whole.
     const bool is_known = std::ranges::none_of(steps_, [](const Step& step) { return step.kernel == nullptr; });
     worth_sharing_ns_ = std::max(2 * kWorthCallingSpinnerNs, is_known ? kWorthSharingPart * cost_ns_ : 0);
 }
 
-// Relaxed: who decides by them holds its scheduler's lock, under which set_caps() then has it look again. What is read
-// elsewhere is a hint: a run that is driven op by op comes to look when epoch_ has moved.
+// Relaxed, partners: max_workers() and divisible_ns(). The threads that decide by them hold their scheduler's lock,
+// under which reload_all_limits() has them read again. A run that an engine executes reads them without the lock as a
+// hint, and again when epoch_ has changed.
 void Program::store_caps(std::span<const int> max_workers) {
     double divisible = 0;
     for (std::size_t i = 0; i < tasks_.size(); ++i) {
         const Task& task = tasks_[i];
-        const int asked = max_workers[task.first_step];
-        const int cap = task.chunks == 1 ? 1 : asked > 0 ? asked : kAnyWorkers;
+        const int requested = max_workers[task.first_step];
+        const int cap = task.chunks == 1 ? 1 : requested > 0 ? requested : kAnyWorkers;
         caps_[i].store(cap, std::memory_order_relaxed);
         if (task.worth_sharing && cap > 1) divisible += task.cost_ns / 2;
     }
@@ -252,7 +253,7 @@ void Program::store_caps(std::span<const int> max_workers) {
 void Program::set_caps(std::span<const int> max_workers) {
     check_caps(max_workers, steps_.size());
     {
-        const std::lock_guard lock(context_mutex());  // of two changes at once the later one counts in all tasks
+        const std::lock_guard lock(context_mutex());  // of two concurrent changes the later one applies to all tasks
         store_caps(max_workers);
     }
     reload_all_limits();
@@ -308,7 +309,7 @@ void Program::lend_arena(Context& run) {
 
 void Program::reclaim_arena(Context& run) {
     const std::lock_guard lock(context_mutex());
-    // Both relaxed: nobody is inside the run, and who gets its context next is ordered by the lock.
+    // Both relaxed: no worker is inside the run, and this lock orders the context's next run.
     if (!run.arena_is_lent.load(std::memory_order_relaxed)) return;
     run.arena_is_lent.store(false, std::memory_order_relaxed);
     idle_arenas_.push_back(std::move(run.arena));
@@ -322,10 +323,10 @@ void Program::release(std::unique_ptr<Context> context) {
 }
 
 void Program::trim() {
-    std::vector<std::unique_ptr<Context>> contexts;  // both declared first, so freed after the lock
+    std::vector<std::unique_ptr<Context>> contexts;  // both declared first, so destroyed after the lock is released
     std::vector<Block> arenas;
     const std::lock_guard lock(context_mutex());
-    // Moved one by one, as the list keeps room for those that are lent.
+    // Moved one by one, so that the list keeps its capacity for the arenas that are lent.
     arenas.assign(std::make_move_iterator(idle_arenas_.begin()), std::make_move_iterator(idle_arenas_.end()));
     idle_arenas_.clear();
     arenas_ -= arenas.size();

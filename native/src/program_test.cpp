@@ -24,7 +24,7 @@ Builder one_task() {
 
 }  // namespace
 
-TREADLE_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
+TREADLE_TEST(errors_name_the_faulty_entry_and_its_value) {
     Builder b = one_task();
     b.steps[0].chunks = 0;
     reject(b, "step 0: chunks must be at least 1, got 0");
@@ -68,7 +68,7 @@ TREADLE_TEST(faulty_programs_are_refused_with_the_place_and_the_value) {
     reject(b, "buffer 1: bound index must be in");
 }
 
-TREADLE_TEST(cycles_are_refused) {
+TREADLE_TEST(a_cyclic_program_is_refused) {
     Builder b;
     for (int i = 0; i < 3; ++i) b.add_kernel(nothing, {});
     b.link(0, 1);
@@ -77,7 +77,7 @@ TREADLE_TEST(cycles_are_refused) {
     reject(b, "wanted an acyclic graph, got a cycle among or before tasks 1 2");
 }
 
-TREADLE_TEST(the_order_is_topological_and_most_urgent_first) {
+TREADLE_TEST(order_is_topological_and_most_urgent_first) {
     Builder b;
     for (const double priority : {1.0, 5.0, 9.0, 5.0}) b.add_kernel(nothing, {}, 1, 0, priority);
     b.link(0, 2);
@@ -86,7 +86,7 @@ TREADLE_TEST(the_order_is_topological_and_most_urgent_first) {
     CHECK(std::equal(wanted.begin(), wanted.end(), program->order().begin()));
 }
 
-TREADLE_TEST(contexts_are_kept_and_trimmed) {
+TREADLE_TEST(idle_contexts_are_reused_and_trimmed) {
     const auto program = one_task().build();
     int target = 0;
     void* bound[] = {&target};
@@ -105,7 +105,7 @@ TREADLE_TEST(contexts_are_kept_and_trimmed) {
     CHECK_EQUAL(0u, program->contexts());
 }
 
-TREADLE_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the_same) {
+TREADLE_TEST(pointers_follow_the_lent_arena_and_the_next_run_reuses_it) {
     Builder b;
     b.buffers = {{BufferKind::arena, 0}, {BufferKind::arena, 32}};
     b.add_kernel(nothing, {}, 1);
@@ -136,8 +136,8 @@ TREADLE_TEST(a_run_points_at_the_arena_that_it_is_lent_and_the_next_one_gets_the
     CHECK_EQUAL(0u, program->arenas());
 }
 
-// Each step of a batch would fetch what it reads from another core's cache, which takes longer than the step.
-TREADLE_TEST(a_batch_of_tiny_steps_is_not_worth_sharing_and_one_of_longer_steps_is) {
+// On another core each short step would fetch its operands from this core's cache, which takes longer than the step.
+TREADLE_TEST(only_tasks_of_longer_steps_are_worth_sharing) {
     const auto independent_ns = [](double step_ns) {
         Builder builder;
         for (std::int64_t task = 0; task < 10; ++task) {

@@ -1,4 +1,4 @@
-// Threads that hold places and only wait: parked guests, and steps that wait for runs in other threads.
+// Workers that hold slots and only wait: parked nested callers, and steps that wait for runs in other threads.
 #include <atomic>
 #include <chrono>
 #include <random>
@@ -20,16 +20,16 @@ std::unique_ptr<Program> host_steps(int count, const std::function<void()>& step
     return builder.build();
 }
 
-// Waits for a run of `program` in a thread of its own, as a step that waits for a run in the background does.
+// Waits for a run of `program` on a new thread, like a step that waits for a run in the background.
 void wait_for_run(Team& team, Program& program) {
     std::thread client([&] { team.run(program, {}); });
     const Resting resting;
     client.join();
 }
 
-// Runs `step` on a worker of `inner`, inside a run that is called from a step on `outer`, whose caller has nothing to do
-// meanwhile but to wait for it.
-void run_beside_a_guest(Team& outer, Team& inner, const std::function<void()>& step) {
+// Runs `step` on a compute worker of `inner`, in a run that is called from a step on `outer`. The nested caller has
+// nothing to do meanwhile but wait.
+void run_beside_nested_caller(Team& outer, Team& inner, const std::function<void()>& step) {
     const auto caller = std::this_thread::get_id();
     std::atomic<bool> is_helped{false};
     const auto shared = host_steps(2, [&] {
@@ -46,7 +46,7 @@ void run_beside_a_guest(Team& outer, Team& inner, const std::function<void()>& s
 
 }  // namespace
 
-TREADLE_TEST(a_step_may_wait_for_a_run_of_its_own_team_of_one_place) {
+TREADLE_TEST(a_step_may_wait_for_a_run_on_its_own_team_of_one_slot) {
     Team team("t", {1, 1});
     std::atomic<int> runs{0};
     const auto leaf = host_steps(1, [&] { ++runs; });
@@ -57,13 +57,13 @@ TREADLE_TEST(a_step_may_wait_for_a_run_of_its_own_team_of_one_place) {
     CHECK_EQUAL(0, team.status().slots);
 }
 
-// The guest has its place from when there were two, the worker that helps it the other one.
-TREADLE_TEST(limits_may_fall_while_a_guest_idles_and_who_helps_it_waits) {
+// The nested caller and its helper hold the two slots from before the limits fell.
+TREADLE_TEST(limits_may_fall_while_a_nested_caller_idles_and_its_helper_waits) {
     for (const Limits fallen : {Limits{1, 1}, Limits{4, 1}, Limits{1, 2}}) {
         Team team("t", {2, 2});
         std::atomic<int> runs{0};
         const auto leaf = host_steps(3, [&] { ++runs; });
-        run_beside_a_guest(team, team, [&] {
+        run_beside_nested_caller(team, team, [&] {
             team.set_limits(fallen);
             wait_for_run(team, *leaf);
         });
@@ -71,19 +71,19 @@ TREADLE_TEST(limits_may_fall_while_a_guest_idles_and_who_helps_it_waits) {
     }
 }
 
-TREADLE_TEST(a_guest_that_idles_in_another_team_keeps_nobody_of_its_own_from_working) {
+TREADLE_TEST(a_nested_caller_that_idles_in_another_team_frees_its_own_team) {
     for (const auto spin : {std::chrono::nanoseconds(kDefaultSpin), 0ns}) {
         Team outer("outer", {1, 1}, spin);
         Team inner("inner", {2, 2}, spin);
         std::atomic<int> runs{0};
         const auto leaf = host_steps(3, [&] { ++runs; });
-        run_beside_a_guest(outer, inner, [&] { wait_for_run(outer, *leaf); });
+        run_beside_nested_caller(outer, inner, [&] { wait_for_run(outer, *leaf); });
         CHECK_EQUAL(3, runs.load());
     }
 }
 
-// A guest that waits for others' ops takes no part, but its run has the token: nobody else begins an op.
-TREADLE_TEST(a_guest_that_idles_gives_nobody_a_second_token) {
+// A nested caller that waits executes nothing, but its run holds the permit, so no other run begins an op.
+TREADLE_TEST(an_idle_nested_caller_does_not_free_a_second_permit) {
     Team team("t", {3, 1}, 0ns);
     std::atomic<int> inside{0};
     std::atomic<int> most{0};
@@ -104,7 +104,7 @@ TREADLE_TEST(a_guest_that_idles_gives_nobody_a_second_token) {
     CHECK_EQUAL(1, most.load());
 }
 
-TREADLE_TEST(runs_that_wait_for_runs_all_end_whatever_the_limits_become) {
+TREADLE_TEST(runs_that_wait_for_runs_end_while_limits_change) {
     Team one("one", {2, 2});
     Team two("two", {1, 2});
     std::atomic<bool> stop{false};

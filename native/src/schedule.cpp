@@ -1,4 +1,4 @@
-// Who does what next. Everything here runs under the scheduler's lock.
+// Decisions: which worker does what next. Everything here needs the scheduler's lock.
 #include <algorithm>
 
 #include "treadle/cost.h"
@@ -13,15 +13,15 @@ double remaining_ns(const Op& op) {
     return static_cast<double>(op.chunks.left()) * op.cost_per_chunk;
 }
 
-// Needs the lock, under which it is written.
+// Needs the lock. Relaxed: the state enters and leaves `spinning` under it.
 bool is_spinning(const Worker& worker) { return worker.state.load(std::memory_order_relaxed) == State::spinning; }
 
-// What one more worker would save.
+// Estimates the time that one more worker would save.
 double saved_ns(const Op& op) { return remaining_ns(op) / (op.workers + 1); }
 
 }  // namespace
 
-// What others could take off the hands of the run's caller, within its limits.
+// Estimates the work that other workers could take from the run's caller within its limits.
 double Scheduler::shareable_ns(const Context& run) const {
     const Limits limits = limits_of(run);
     return std::max(limits.intra_op > 1 ? run.program.divisible_ns() : 0,
@@ -33,12 +33,12 @@ double Scheduler::remaining_shareable_ns(const Context& run) const {
     return shareable_ns(run) * (1 - static_cast<double>(run.finished_tasks) / total);
 }
 
-// Where all who hold places rest, or are strays, there is one place more.
+// Returns how many slots may be in use: the limit, or one more than are held if all holders rest or are detached.
 int Scheduler::max_slots() const {
     return std::max(slot_limit_, detached_slots_ + resting_.load(std::memory_order_relaxed) + 1);  // see resting_
 }
 
-// How many hold places and do not rest.
+// Returns how many workers hold slots and neither rest nor are detached.
 int Scheduler::working_count() const {
     return slots_.used() - detached_slots_ - resting_.load(std::memory_order_relaxed);  // see resting_
 }
@@ -47,7 +47,7 @@ int Scheduler::others_working_beside(const Worker& worker) const {
     return working_count() - (worker.slot_holder->scheduler == this && worker.slot_holder->slot >= 0 ? 1 : 0);
 }
 
-// Where nobody else works, the tokens are held by who waits for others: so there is one more.
+// If no other worker is working, the holders of the permits wait for other runs, so there is one permit more.
 bool Scheduler::has_permit_for(const Context& run, int others_working) const {
     return run.lent_permit_free || permits_used_ < permit_limit_ || others_working <= 0;
 }
@@ -75,8 +75,8 @@ bool Scheduler::is_starved(const Context& run) const {
     return !run.finished && run.workers == 0 && !run.serial && !run.ready.empty();
 }
 
-// When the run's turn is over, as one that stands behind it, and is as important, gets nothing. One that has no less left
-// to do waits: taking turns, it would end no sooner, and this one later.
+// Returns when the run's turn ends because a later run of its priority starves, else kEndlessNs. A starving run that
+// has no less work left waits until this run is overdue: with turns it would end no sooner, and this run later.
 std::int64_t Scheduler::turn_end_ns(const Context& run) const {
     std::int64_t end = kEndlessNs;
     const double left = remaining_ns(run);
@@ -89,7 +89,7 @@ std::int64_t Scheduler::turn_end_ns(const Context& run) const {
     return end;
 }
 
-// Puts the run behind those of its own priority and higher.
+// Queues the run behind those of its own priority and higher ones.
 void Scheduler::enqueue_run(Context& run) {
     const auto behind = [&](const Context* other) { return other->priority < run.priority; };
     runs_.insert(std::find_if(runs_.begin(), runs_.end(), behind), &run);
@@ -104,7 +104,8 @@ void Scheduler::end_turn_if_over(Context& run) {
     enqueue_run(run);
 }
 
-// A caller leaves its place to an older run that nobody works for, and when places have become fewer.
+// Returns whether a caller must release its slot: to a run earlier in the queue that starves, or as there are too few
+// slots.
 bool Scheduler::must_yield_slot(const Worker& worker) const {
     if (worker.borrows_slot) return false;
     if (slots_.used() > max_slots()) return true;
@@ -116,8 +117,8 @@ bool Scheduler::must_yield_slot(const Worker& worker) const {
     return false;
 }
 
-// Whether what only one can do of the run is for its caller, who waits: it would sleep meanwhile, and have to be woken for
-// the run's end.
+// Returns whether the run's remaining serial work should execute on the thread of its caller, which spins. Otherwise
+// the caller would park meanwhile and have to be woken for the end of the run.
 bool Scheduler::leave_to_caller(const Context& run) const {
     if (run.finished || run.workers > 0 || run.ready.size() != 1 || runs_.size() > 1) return false;
     if (!run.caller->idle || !is_spinning(*run.caller)) return false;
@@ -126,31 +127,33 @@ bool Scheduler::leave_to_caller(const Context& run) const {
     return run.program.tasks()[task].cost_ns >= kWorthCallingSpinnerNs;
 }
 
-// The open op where one more worker gains most, if that is more than `worth`.
-Op* Scheduler::best_open_op(const Context& run, double worth) const {
+// Returns the open op in which one more worker saves most, if that is more than `min_gain_ns`, else null.
+Op* Scheduler::best_open_op(const Context& run, double min_gain_ns) const {
     if (run.is_cancelled()) return nullptr;  // written under the lock we hold
     Op* best = nullptr;
     const int most = limits_of(run).intra_op;
     for (Op* op : run.open) {
         const int cap = std::min(most, run.program.max_workers(op->task));
         if (op->workers >= std::min<std::int64_t>(cap, op->chunks.count())) continue;
-        if (const double saved = saved_ns(*op); saved > worth) {
+        if (const double saved = saved_ns(*op); saved > min_gain_ns) {
             best = op;
-            worth = saved;
+            min_gain_ns = saved;
         }
     }
     return best;
 }
 
-// Whether one of `free_slots` is for a worker that would help a run which somebody works for. None is while they are
-// kept for callers who may come back, if somebody will soon look again: when the next of the run's short kernels ends.
+// Returns whether a worker that would help a run which has a worker may use one of `free_slots`. It may not use a slot
+// that is reserved for a returning caller, unless helping saves much or the run is in host steps: else a worker of the
+// run will soon ask again, when its next short kernel ends.
 bool Scheduler::may_assign_helper(const Context& run, double gain_ns, int free_slots) {
     if (free_slots <= 0) return false;
     return gain_ns >= kWorthReservedSlotNs || run.in_host_steps >= run.workers || free_slots > reserved_slots();
 }
 
-// The run whose next task a worker takes: its own; else the first that has one, but among equals first one that nobody
-// works for, since a second worker for a run gains less than a first one for another.
+// Returns the run whose next task the worker takes: a caller's own; else the first run that has a ready task. Among
+// runs of equal priority one without a worker comes first, since a second worker for one run gains less than a first
+// for another.
 Context* Scheduler::choose_run(const Worker& worker) {
     const int others = others_working_beside(worker);
     if (worker.own_run != nullptr) return can_start(*worker.own_run, others) ? worker.own_run : nullptr;
@@ -165,7 +168,8 @@ Context* Scheduler::choose_run(const Worker& worker) {
     return first;
 }
 
-// What a worker that holds a place does next: a ready task, else help in an open op, else what another has not come to.
+// Returns the op that a worker with a slot executes next: a ready task, an open op to join, or an assignment taken
+// over.
 Op* Scheduler::next_op(Worker& worker) {
     if (Context* run = choose_run(worker)) return start_op(*run, pop_ready(*run));
     for (Context* run : runs_) {
@@ -180,34 +184,35 @@ Op* Scheduler::next_op(Worker& worker) {
     return take_over_op(worker);
 }
 
-// A worker that has not come yet to what it was given, and has lost that now; null if there is none that is `wanted`.
-template <typename Wanted>
-Worker* Scheduler::revoke_one(const Wanted& wanted) {
+// Revokes the assignment of the first worker that `matches` and has not accepted. Returns that worker, or null if there
+// is none.
+template <typename Matches>
+Worker* Scheduler::revoke_one(const Matches& matches) {
     for (std::size_t i = 0; i < assigned_.size();) {
         Worker& worker = *assigned_[i];
-        // Relaxed: a hint, as the worker may leave this state at any time. Decided in revoke().
-        const bool given = worker.state.load(std::memory_order_relaxed) == State::assigned;
-        if (given && !wanted(worker)) {
+        // Relaxed: a hint, since the worker may accept at any time. revoke() decides; partner: accept().
+        const bool is_assigned = worker.state.load(std::memory_order_relaxed) == State::assigned;
+        if (is_assigned && !matches(worker)) {
             ++i;
             continue;
         }
         assigned_[i] = assigned_.back();
         assigned_.pop_back();
         worker.is_listed = false;
-        if (given && revoke(worker)) return &worker;
+        if (is_assigned && revoke(worker)) return &worker;
     }
     return nullptr;
 }
 
-// An op that somebody else was to work on and has not come to yet.
+// Returns the op of an assignment that it revokes, which `for_whom` executes instead; null if there is none.
 Op* Scheduler::take_over_op(const Worker& for_whom) {
     const Worker* const before = revoke_one(
         [&](const Worker& worker) { return for_whom.own_run == nullptr || worker.op->run == for_whom.own_run; });
     return before == nullptr ? nullptr : before->op;
 }
 
-// For the caller of a run that finds no place: takes back one from somebody who was to help with an op of a run that is no
-// more important, and has not come yet.
+// Frees a slot for the caller of `for_whom`: revokes an assignment to help with an op of a run whose priority is no
+// higher.
 void Scheduler::reclaim_slot(const Context& for_whom) {
     const Worker* const before = revoke_one([&](const Worker& worker) {
         return !worker.borrows_slot && worker.op->workers > 1 && worker.op->run->priority <= for_whom.priority;
@@ -217,7 +222,7 @@ void Scheduler::reclaim_slot(const Context& for_whom) {
     --before->op->run->workers;
 }
 
-// For a cancelled run: does not wait for those who have not come yet.
+// Revokes all assignments of a cancelled run, so that the run does not wait for their workers.
 void Scheduler::revoke_all(Section& section, Context& run) {
     while (const Worker* worker = revoke_one([&](const Worker& other) { return other.op->run == &run; })) {
         leave_op(section, *worker->op);
@@ -236,7 +241,7 @@ void Scheduler::leave_op(Section& section, Op& op) {
         --run.workers;
         close_op(op);
         --op.workers;
-        // Nothing is left in it to begin.
+        // No chunk is left to begin, so workers that have not accepted are not needed.
         while (op.workers > 0 && revoke_one([&](const Worker& worker) { return worker.op == &op; }) != nullptr) {
             --run.workers;
             --op.workers;
@@ -264,12 +269,12 @@ void Scheduler::leave_op(Section& section, Op& op) {
     finish_if_done(section, run);
 }
 
-// Ends the worker's part in `op` and says what it does next. Null: its own run has finished, or it is idle now and has
-// to wait_for_work(). It is idle before the last look for work is taken, so nothing can be missed.
+// Leaves `op` and returns the worker's next op. Null: the worker's own run has finished, or the worker is idle now and
+// must call wait_for_work(). It becomes idle before dispatch() looks for work, so no work is missed.
 Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     Context& run = *op.run;
     leave_op(section, op);
-    if (worker.own_run != nullptr && worker.own_run->finished) return nullptr;  // end() will dispatch
+    if (worker.own_run != nullptr && worker.own_run->finished) return nullptr;  // end_run() dispatches
     worker.ended_run = run.finished && !run.nested && worker.role == Role::compute;
     end_turn_if_over(run);
     const bool leaves = worker.role == Role::compute && leave_to_caller(run);
@@ -283,8 +288,8 @@ Op* Scheduler::advance(Section& section, Worker& worker, Op& op) {
     return next;
 }
 
-// Hands out what can be started or joined, oldest run first, to idle workers where it pays; always to one if nobody
-// works for a run.
+// Assigns tasks to start and ops to join, first run first, to idle workers where that pays. A run without a worker
+// always gets one.
 void Scheduler::dispatch(Section& section) {
     if (!blocking_queue_.empty()) dispatch_blocking(section);
     for (std::size_t i = 0; i < runs_.size(); ++i) {
@@ -294,7 +299,7 @@ void Scheduler::dispatch(Section& section) {
         }
         while (dispatch_join(section, run)) {
         }
-        // Walks on the fast path hold what this run needs: have them come and look.
+        // Callers on the serial path hold what this run needs: epoch_ makes them take the lock.
         if (is_starved(run)) epoch_.fetch_add(1, std::memory_order_relaxed);  // see epoch_
     }
 }
@@ -340,8 +345,8 @@ void Scheduler::dispatch_blocking(Section& section) {
     }
 }
 
-// The idle worker that should get work of `run`, or null if that does not pay or no place is free. Somebody is found
-// whatever it costs if nobody works for the run: its caller is idle then.
+// Returns the idle worker to which work of `run` is to be assigned, or null if that does not pay or no slot is free. If
+// the run has no worker, one is found at any cost: its caller is idle then.
 Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns) {
     const bool must = run.workers == 0;
     if (must && is_crowded(run)) {
@@ -363,13 +368,13 @@ Worker* Scheduler::choose_worker(Section& section, Context& run, double gain_ns)
         return nullptr;
     }
     if (!has_free_slot || gain_ns < kWorthCallingSpinnerNs) return nullptr;
-    // Ops that are each too short to pay for a thread may do so together.
+    // Ops that are each too short to pay for a thread may pay for one together.
     if (gain_ns < kWorthStartingNs && !(remaining_shareable_ns(run) >= 2 * kWorthStartingNs)) return nullptr;
     if (has_workers_for(max_slots() - 1)) return nullptr;
     return start_worker();
 }
 
-// One that spins, else the one that has slept least; null if none is idle.
+// Returns a compute worker that spins, else the one that parked last; null if none is idle.
 Worker* Scheduler::idle_worker() const {
     Worker* parked = nullptr;
     for (auto it = idle_.rbegin(); it != idle_.rend(); ++it) {
@@ -380,22 +385,23 @@ Worker* Scheduler::idle_worker() const {
     return parked;
 }
 
-// Whether the workers that there are, and strays, fill `places`: all of the team's in a crowd, else all but the one that
-// the run's caller takes.
+// Returns whether compute workers and detached workers fill `slots`: all of the team's in a crowd, else all but the one
+// that the run's caller takes.
 bool Scheduler::has_workers_for(int slots) const {
     return static_cast<int>(workers_.size()) + detached_slots_ >= slots;
 }
 
-// Whether callers wait for each other: there are more of them than places, those included who are about to come back. A
-// team of one place has no workers, and so no crowd.
+// Returns whether there are more callers than slots, counting those for which a slot is reserved. A team of one slot
+// has no compute workers, and so no crowd.
 bool Scheduler::is_crowded(const Context& run) {
     return slot_limit_ > 1 && !run.nested && slots_.used() < max_slots() &&
            static_cast<int>(runs_.size()) + reserved_slots() > slot_limit_;
 }
 
-// In a crowd workers hold the places, and go from run to run. Else a caller whose run has ended would have to wake the
-// next one, and the operating system tends to let that go first, on the very CPU that the former needs to return: its
-// result would come a run late. Null if there is no thread for it: then callers do it after all.
+// Returns a compute worker for a run in a crowd, where compute workers hold the slots and go from run to run. Otherwise
+// a caller whose run has ended would have to wake the next caller. The operating system tends to let the woken thread
+// run first, on the CPU that the waking one needs to return, so its result would arrive a run late. Null if there is no
+// thread for it; then the run's caller executes the run after all.
 Worker* Scheduler::worker_for_crowd() {
     if (Worker* const idle = idle_worker()) return idle;
     if (has_workers_for(max_slots())) return nullptr;
@@ -404,12 +410,12 @@ Worker* Scheduler::worker_for_crowd() {
     return worker;
 }
 
-// Gets parked workers to their feet, `most` at most. How many.
+// Unparks up to `most` parked compute workers, which then spin. Returns how many.
 int Scheduler::unpark_workers(Section& section, int most) {
     int count = 0;
     for (auto it = idle_.rbegin(); it != idle_.rend() && count < most; ++it) {
         if ((*it)->role != Role::compute) continue;
-        // Written under the lock we hold.
+        // Relaxed: written under the lock we hold.
         if ((*it)->state.load(std::memory_order_relaxed) != State::parked) continue;
         ++spinners_;
         ++count;
@@ -418,20 +424,21 @@ int Scheduler::unpark_workers(Section& section, int most) {
     return count;
 }
 
-// How many workers more the run could have on places that are neither used nor kept, without those who spin already.
+// Returns how many more workers the run could use on slots that are neither in use nor reserved, without spinning ones.
 int Scheduler::missing_workers(const Context& run) {
     const Limits limits = limits_of(run);
     return std::min(std::max(limits.intra_op, limits.inter_op), max_slots()) - slots_.used() - reserved_slots() - spinners_;
 }
 
-// A run with much left to share gets parked workers to their feet ahead of its next ops, each of which may be too
-// short to pay for a wake-up alone.
+// Unparks workers ahead of the next ops of a run with much shareable work, since each op alone may be too short to pay
+// for a wake-up.
 void Scheduler::unpark_for_run(Section& section, const Context& run) {
     if (remaining_shareable_ns(run) >= 2 * kWorthWakingNs) unpark_workers(section, missing_workers(run));
 }
 
-// Runs that are called one right after the other may each be too short to pay for a wake-up or a new thread, though not for
-// who spins from one to the next. Once what help would have saved them comes to that, a worker is got for them.
+// Unparks or starts a worker for short runs that follow each other at once. Each alone is too short to pay for that,
+// but not for a worker that spins from one run to the next. The worker is made available once the time that help would
+// have saved in them adds up to its cost.
 void Scheduler::unpark_for_short_runs(Section& section, const Context& run) {
     const double saved = remaining_shareable_ns(run) / 2;
     if (!(saved >= kWorthAwaitingNs) || missing_workers(run) <= 0) return;

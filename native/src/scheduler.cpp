@@ -1,4 +1,4 @@
-// Runs: how one begins, which way it is worked on, how it ends.
+// Runs: how a run begins, which path executes it, and how it ends.
 #include "treadle/scheduler.h"
 
 #include <algorithm>
@@ -13,21 +13,21 @@ namespace treadle {
 
 namespace {
 
-// What the sources of the run come to and, where they say nothing, those of the run that it is a part of.
+// Returns the limits that the run's sources set or, where they set none, those of the run that it is a part of.
 Limits requested_limits(const Context& run) {
-    Limits asked = run.limit_sources.limits();
-    if (run.outer == nullptr) return asked;
+    Limits limits = run.limit_sources.limits();
+    if (run.outer == nullptr) return limits;
     const Limits outer = requested_limits(*run.outer);
-    if (asked.intra_op == 0) asked.intra_op = outer.intra_op;
-    if (asked.inter_op == 0) asked.inter_op = outer.inter_op;
-    return asked;
+    if (limits.intra_op == 0) limits.intra_op = outer.intra_op;
+    if (limits.inter_op == 0) limits.inter_op = outer.inter_op;
+    return limits;
 }
 
-// The last run that this thread called.
+// LastRun describes the last run that a thread called.
 struct LastRun {
     int team = 0;
     std::int64_t end_ns = 0;
-    std::int64_t reservation_ns = 0;  // who calls the next one within that is expected to do so again
+    std::int64_t reservation_ns = 0;  // a caller that returns within this time is expected to return again
     bool is_slot_reserved = false;
 };
 
@@ -36,9 +36,10 @@ LastRun& last_run() {
     return last;
 }
 
-// How long a place is kept for the caller of this run when it has ended.
+// Returns how long a slot is reserved for the caller of this run after its end.
 std::int64_t reservation_ns(const Context& run) {
-    return static_cast<std::int64_t>(std::clamp(kReservationPart * run.program.cost_ns(), kMinReservationNs, kMaxReservationNs));
+    const double part_ns = kReservationPart * run.program.cost_ns();
+    return static_cast<std::int64_t>(std::clamp(part_ns, kMinReservationNs, kMaxReservationNs));
 }
 
 int next_team_id() {
@@ -85,7 +86,7 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     Worker& caller = *acquire_caller();
     begin_run(run, request, caller);
     caller.watch.start(request.poll, run.deadline, run.ending->outer.get());
-    // Who cancels later finds the run listed.
+    // A token that is cancelled later than here finds the run in runs_.
     if (request.token && request.token->cancelled()) {
         cancel(section, run, make_failure<RunCancelled>("the run was cancelled"), Cause::external);
     } else if (const Engine engine = engine_in_use()) {
@@ -100,7 +101,7 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     const std::exception_ptr failure = std::exchange(run.failure, nullptr);
     end_run(section, run, caller);
     section.unlock();
-    if (run.abandoned) {  // constant since it was finished, which this thread has seen under the lock
+    if (run.abandoned) {  // constant since `finished`, which this thread read under the lock
         run.kept_alive = request.keep_alive();
         std::unique_ptr<Context> left(context.release());
         if (drop_reference(run)) {
@@ -158,7 +159,7 @@ void Scheduler::end_run(Section& section, Context& run, Worker& caller) {
     if (closing_) run_ended_.notify_all();
 }
 
-// Callers that come back at once are expected to do so again.
+// Notes whether the caller returned soon after its last run; then it is expected to do so again.
 void Scheduler::note_return(Worker& caller) {
     const LastRun& last = last_run();
     const std::int64_t away_ns = monotonic_ns() - last.end_ns;
@@ -167,15 +168,16 @@ void Scheduler::note_return(Worker& caller) {
     if (caller.returns_soon && last.is_slot_reserved && !reservations_.empty()) reservations_.pop_front();
 }
 
-// Whether the run is one for its caller alone: because there is too little in it to share, within its limits.
+// Returns whether the caller executes the run alone: other workers could take too little of it within its limits.
 bool Scheduler::can_run_serially(const Context& run, const Worker& caller) const {
     if (run.program.has_blocking() && !run.nested) return false;
     if (shareable_ns(run) >= run.program.worth_sharing_ns()) return false;
-    return has_permit_for(run, others_working_beside(caller)) && (caller.slot >= 0 || has_slot_for(caller)) && !must_yield_slot(caller);
+    if (!has_permit_for(run, others_working_beside(caller))) return false;
+    return (caller.slot >= 0 || has_slot_for(caller)) && !must_yield_slot(caller);
 }
 
-// The fast path: the caller walks through the program's order, without the lock and without counters, on one place
-// and one op's token. Ends with the run finished, or enlisted to be shared from where the walk got to.
+// The serial path: the caller executes the tasks in Program::order(), without the lock and without counters, on one
+// slot and one permit. Returns when the run has finished, or when its remaining tasks are queued for the parallel path.
 void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     const bool lent = std::exchange(run.lent_permit_free, false);
     if (!lent) ++permits_used_;
@@ -185,7 +187,7 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     take_slot(caller);
     std::size_t done = 0;
     for (;;) {
-        const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // written under the lock we hold
+        const std::uint64_t epoch = epoch_.load(std::memory_order_relaxed);  // incremented under the lock we hold
         const std::int64_t until_ns = turn_end_ns(run);
         section.unlock();
         done = run_tasks_serially(caller, run, done, epoch, until_ns);
@@ -194,7 +196,7 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
         run.lent_permit_free = lent;
         run.ops = 0;
         run.finished_tasks = done;
-        if (done == run.program.order().size() || run.is_cancelled()) break;  // as above
+        if (done == run.program.order().size() || run.is_cancelled()) break;  // written under the lock we hold
         end_turn_if_over(run);
         if (!can_run_serially(run, caller)) break;
         run.lent_permit_free = false;
@@ -203,11 +205,11 @@ void Scheduler::run_serially(Section& section, Context& run, Worker& caller) {
     }
     run.serial = false;
     if (done < run.program.order().size() && !run.is_cancelled()) enqueue_tasks(run, done);
-    // Whoever shares the run from here on begins without a place.
+    // On the parallel path each worker takes a slot itself.
     release_slot(caller);
 }
 
-// The general path: the caller works on the run's ops, and others may too, until the run has finished.
+// The parallel path: the caller executes ops of the run, and other workers may too, until the run has finished.
 void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) {
     if (run.finished) return;
     Op* op = nullptr;
@@ -225,7 +227,7 @@ void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) 
         section.unlock();
         if (op == nullptr) {
             wait_for_work(caller);
-            // Relaxed: wait_for_work() has read or written this value with acquire.
+            // Relaxed: wait_for_work() has loaded or exchanged this value with acquire.
             if (caller.state.load(std::memory_order_relaxed) == State::working) op = caller.op;
         }
         if (op != nullptr) execute_op(caller, *op);
@@ -234,7 +236,7 @@ void Scheduler::run_in_parallel(Section& section, Context& run, Worker& caller) 
     }
 }
 
-// Sets up counters as if the first `done` tasks of the order had finished, and lists what is ready.
+// Sets up the counters as if the first `done` tasks of the order had finished, and queues the tasks that are ready.
 void Scheduler::enqueue_tasks(Context& run, std::size_t done) {
     seed(run, done);
     for (const std::uint32_t task : run.program.order().subspan(done)) {
@@ -247,12 +249,12 @@ void Scheduler::enqueue_tasks(Context& run, std::size_t done) {
     }
 }
 
-// Keeps the first failure, and drops what has not begun. Needs the lock.
+// Keeps the first failure of the run and drops the tasks that have not begun.
 void Scheduler::cancel(Section& section, Context& run, std::exception_ptr failure, Cause cause) {
     if (run.abandoned) return;
     if (!run.failure) run.failure = std::move(failure);
     if (cause == Cause::external) run.ended_externally = true;
-    run.ending->ended.store(true, std::memory_order_relaxed);  // a hint to others; the lock orders the rest
+    run.ending->ended.store(true, std::memory_order_relaxed);  // see Ending::ended
     run.ready.clear();
     run.ready_ns = 0;
     std::erase_if(blocking_queue_, [&](const auto& entry) { return entry.first == &run; });
@@ -286,7 +288,7 @@ void Scheduler::reload_limits() {
     apply_limits(section);
 }
 
-// Acts on limits that have changed.
+// Applies limits that have changed: ends surplus threads, parks surplus spinners, assigns work to new slots.
 void Scheduler::apply_limits(Section& section) {
     worker_limit_ = 0;
     update_limits();
@@ -322,7 +324,7 @@ void Scheduler::cancel_all(Section& section) {
         cancel(section, *run, make_failure<std::runtime_error>("team '" + name_ + "' was closed during the run"),
                Cause::external);
     }
-    // Others may have to be woken before their runs can end.
+    // Releasing the lock wakes workers that must act before their runs can end.
     section.unlock();
     section.lock();
 }

@@ -4,7 +4,7 @@
 
 namespace treadle {
 
-TREADLE_TEST(places_are_handed_out_lowest_first_unless_preferred) {
+TREADLE_TEST(take_returns_the_preferred_or_the_lowest_free_slot) {
     Slots slots;
     CHECK_EQUAL(0, slots.take(0));
     CHECK_EQUAL(1, slots.take(0));
@@ -15,7 +15,7 @@ TREADLE_TEST(places_are_handed_out_lowest_first_unless_preferred) {
     CHECK_EQUAL(1, slots.take(0));
 }
 
-TREADLE_TEST(places_go_beyond_one_word) {
+TREADLE_TEST(there_may_be_more_slots_than_bits_in_a_word) {
     Slots slots;
     for (int i = 0; i < 200; ++i) CHECK_EQUAL(i, slots.take(0));
     slots.release(130);

@@ -38,7 +38,7 @@ Limits unpack(std::uint64_t packed) {
     return {static_cast<int>(packed >> 32), static_cast<int>(packed & 0xFFFFFFFF)};
 }
 
-// Guarded by context_mutex(); never destroyed, as teams may outlive static objects.
+// All teams. context_mutex() guards the list; it is never destroyed, because teams may outlive static objects.
 std::vector<Team*>& teams() {
     static auto* const all = new std::vector<Team*>;
     return *all;
@@ -49,8 +49,8 @@ std::uint64_t next_run_id() {
     return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only uniqueness matters: no partner
 }
 
-// Schedulers of the parent process: their threads do not exist here and their locks may be held, so nothing of them
-// can be freed. Nor can those whose threads are left behind at the end of the process. Guarded by context_mutex().
+// Keeps a scheduler that must not be freed: one of the parent process, whose threads do not exist here and whose locks
+// may be held, or one with threads left in host steps at the end of the process. Needs context_mutex().
 void keep_forever(std::shared_ptr<Scheduler> scheduler) {
     static auto* const graveyard = new std::vector<std::shared_ptr<Scheduler>>;
     graveyard->push_back(std::move(scheduler));
@@ -77,7 +77,7 @@ std::shared_ptr<Scheduler> Team::scheduler() {
     if (closed_) throw std::runtime_error("team '" + name_ + "' is closed");
     if (scheduler_ && generation_ != fork_generation()) keep_forever(std::move(scheduler_));
     if (!scheduler_) {
-        // Relaxed: changed under this lock too.
+        // Relaxed, partner: set_limits(), which stores and then updates the scheduler that it finds under this lock.
         scheduler_ = std::make_shared<Scheduler>(name_, unpack(limits_.load(std::memory_order_relaxed)), spin(), cpus_,
                                                  base_cpus_);
         generation_ = fork_generation();
@@ -86,8 +86,7 @@ std::shared_ptr<Scheduler> Team::scheduler() {
 }
 
 void Team::run(Program& program, std::span<void* const> bound, const Request& request) {
-    const Limits asked = request.limits;
-    check_requested(asked);
+    check_requested(request.limits);
     const Worker* inside = request.is_part ? current_worker() : nullptr;
     const std::shared_ptr<Scheduler> scheduler_of_run =
         inside != nullptr && inside->scheduler->is_here() ? inside->scheduler->shared_from_this() : scheduler();
@@ -108,7 +107,8 @@ void Team::run(Program& program, std::span<void* const> bound, const Request& re
 }
 
 void Team::set_limits(Limits limits) {
-    // Stored first, so that a scheduler made from now on has it. Relaxed: limits() wants no order with anything else.
+    // Stored before live_scheduler(), so that a scheduler made later has it. Relaxed, partners: limits() and
+    // scheduler(); it orders nothing else.
     limits_.store(check_and_pack(limits), std::memory_order_relaxed);
     if (const auto living = live_scheduler()) living->set_limits(limits);
 }
@@ -201,8 +201,9 @@ void reload_all_limits() {
 
 void RunLimits::set(Limits limits) {
     check_requested(limits);
-    // Relaxed: a run reads it when it begins and in reload_limits(), under its scheduler's lock. If it begins before
-    // reload_limits() takes that lock it is revised there, and else it sees this store through the lock.
+    // Relaxed, partner: get(). A run reads it when it begins and in reload_limits(), both under its scheduler's lock. A
+    // run that begins before reload_limits() takes that lock is updated there; a later one sees this store through the
+    // lock.
     packed_.store(pack(limits), std::memory_order_relaxed);
     reload_all_limits();
 }
@@ -212,15 +213,15 @@ Limits RunLimits::get() const {
 }
 
 Limits LimitSources::limits() const {
-    Limits found;
-    const auto take = [&found](Limits next) {
-        if (found.intra_op == 0) found.intra_op = next.intra_op;
-        if (found.inter_op == 0) found.inter_op = next.inter_op;
+    Limits limits;
+    const auto take = [&limits](Limits source) {
+        if (limits.intra_op == 0) limits.intra_op = source.intra_op;
+        if (limits.inter_op == 0) limits.inter_op = source.inter_op;
     };
     if (own != nullptr) take(own->get());
     take(requested);
     if (common != nullptr) take(common->get());
-    return found;
+    return limits;
 }
 
 }  // namespace treadle

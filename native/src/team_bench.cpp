@@ -12,7 +12,7 @@ namespace {
 
 std::int32_t nothing(void* const*, const std::int64_t*, std::int64_t, void*) { return 0; }
 
-// The median over rounds of the time of one run, ns.
+// Returns the median over rounds of the time of one run, in ns.
 double time_runs(Team& team, Program& program, int runs) {
     int target = 0;
     void* bound[] = {&target};
@@ -28,7 +28,7 @@ double time_runs(Team& team, Program& program, int runs) {
     return rounds[rounds.size() / 2];
 }
 
-// `cost_ns` is what the tasks claim to cost: it decides which way they are run.
+// `cost_ns` is the estimate of each task, which decides between the serial and the parallel path.
 std::unique_ptr<Program> chain(int count, double cost_ns, std::int64_t chunks) {
     Builder builder;
     for (int i = 0; i < count; ++i) {

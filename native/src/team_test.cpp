@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Counts how many are inside at once, the most ever, and the threads seen.
+// Records how many workers are inside at once, the largest number so far, and their threads.
 struct Gauge {
     void enter() {
         const int now = inside.fetch_add(1) + 1;
@@ -48,7 +48,7 @@ void run_gauged(Team& team, Program& program, Gauge& gauge, Limits asked = {}) {
 
 }  // namespace
 
-TREADLE_TEST_WORKERS(random_dags_come_out_right) {
+TREADLE_TEST_WORKERS(random_dags_give_correct_results) {
     Team team("t", {workers, workers});
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
         RandomDag dag(seed, 60);
@@ -57,7 +57,7 @@ TREADLE_TEST_WORKERS(random_dags_come_out_right) {
     CHECK(team.threads() <= static_cast<std::size_t>(workers - 1));
 }
 
-TREADLE_TEST_WORKERS(limits_of_every_shape_give_the_same_results) {
+TREADLE_TEST_WORKERS(results_do_not_depend_on_limits) {
     RandomDag dag(7, 80);
     for (const int other : {1, 2, 5}) {
         Team team("t", {workers, other});
@@ -96,7 +96,7 @@ TREADLE_TEST_WORKERS(at_most_inter_op_ops_are_in_progress) {
     CHECK(gauge.most <= workers);
 }
 
-TREADLE_TEST_WORKERS(concurrent_callers_never_exceed_the_places) {
+TREADLE_TEST_WORKERS(concurrent_callers_never_exceed_the_slots) {
     Team team("t", {workers, workers});
     Builder builder;
     for (int i = 0; i < 10; ++i) builder.add_kernel(gauge_kernel, {100}, 4);
@@ -156,7 +156,7 @@ TREADLE_TEST(limits_may_change_during_runs) {
     CHECK_EQUAL(1, team.limits().intra_op);
 }
 
-TREADLE_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
+TREADLE_TEST(lowered_limits_apply_from_the_next_op_and_end_threads) {
     Team team("t", {8, 8});
     Builder builder;
     for (int i = 0; i < 64; ++i) builder.add_kernel(gauge_kernel, {500}, 1);
@@ -171,7 +171,7 @@ TREADLE_TEST(lower_limits_hold_from_the_next_op_on_and_end_threads) {
     CHECK(later.most <= 2);
 }
 
-TREADLE_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
+TREADLE_TEST(many_short_ops_together_start_a_thread) {
     const auto threads_after = [](int ops) {
         Team team("t", {2, 1});
         Builder builder;
@@ -187,8 +187,8 @@ TREADLE_TEST(many_ops_too_short_for_a_thread_each_start_one_together) {
     CHECK_EQUAL(1u, threads_after(64));
 }
 
-// Each saves 40 us at most.
-TREADLE_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
+// Help saves at most 40 us in each run.
+TREADLE_TEST(many_short_runs_in_a_row_together_start_a_thread) {
     Team team("t", {2, 1});
     Builder builder;
     for (int i = 0; i < 4; ++i) {
@@ -206,8 +206,8 @@ TREADLE_TEST(many_short_runs_start_a_thread_together_if_each_follows_at_once) {
     CHECK_EQUAL(1u, team.threads());
 }
 
-// One task of fifty could be done beside the others.
-TREADLE_TEST(a_run_with_a_small_part_to_share_is_its_callers_alone) {
+// One of fifty tasks is independent of the others.
+TREADLE_TEST(a_run_with_little_shareable_work_takes_the_serial_path) {
     const auto threads_after = [](int beside, bool calls_host) {
         Team team("t", {1, 2});
         Builder builder;
@@ -227,8 +227,8 @@ TREADLE_TEST(a_run_with_a_small_part_to_share_is_its_callers_alone) {
     CHECK_EQUAL(1u, threads_after(1, true));
 }
 
-// A caller who waits for it would have gone to sleep, and would have to be woken at the end of the run.
-TREADLE_TEST(what_only_one_can_do_is_done_by_the_caller_who_waits) {
+// If the worker executed it, the caller would park and have to be woken at the end of the run.
+TREADLE_TEST(serial_work_runs_on_the_spinning_callers_thread) {
     struct Threads {
         std::atomic<int> begun{0};
         std::atomic<bool> caller_is_free{false};
@@ -267,8 +267,9 @@ TREADLE_TEST(what_only_one_can_do_is_done_by_the_caller_who_waits) {
     }
 }
 
-// They begin with an op that nobody can share, so that who spins is not called at once, and is not got a second time.
-TREADLE_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
+// The runs begin with an op that cannot be shared, so a spinning worker is not called at once, nor unparked a second
+// time.
+TREADLE_TEST(no_worker_spins_after_many_short_runs_in_a_row) {
     Team team("t", {4, 1});
     const Kernel nothing = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t { return 0; };
     Builder builder;
@@ -281,7 +282,7 @@ TREADLE_TEST(after_many_short_runs_in_a_row_nobody_is_left_spinning) {
     CHECK_EQUAL(0, team.status().slots);
 }
 
-TREADLE_TEST(limits_that_cannot_be_are_refused) {
+TREADLE_TEST(impossible_limits_are_refused) {
     CHECK_THROWS(std::invalid_argument, Team("t", {0, 1}));
     CHECK_THROWS(std::invalid_argument, Team("t", {1, 4097}));
     Team team("t", {1, 1});
@@ -289,7 +290,7 @@ TREADLE_TEST(limits_that_cannot_be_are_refused) {
     CHECK_EQUAL(1, team.limits().intra_op);
 }
 
-TREADLE_TEST(a_run_may_ask_for_more_than_the_team_has) {
+TREADLE_TEST(a_run_may_request_more_than_the_teams_limits) {
     Team team("t", {1, 1});
     Builder builder;
     builder.add_kernel(gauge_kernel, {500}, 40);
@@ -312,7 +313,7 @@ TREADLE_TEST(an_idle_team_uses_no_cpu) {
         std::this_thread::sleep_for(300ms);
         return std::clock() - before;
     };
-    int tries = 5;  // on a busy machine threads come to rest late
+    int tries = 5;  // on a busy machine threads park late
     while (--tries > 0 && used() >= CLOCKS_PER_SEC / 100) {
     }
     CHECK(tries > 0);
@@ -335,7 +336,7 @@ TREADLE_TEST(most_urgent_ready_tasks_start_first) {
     for (std::size_t i = 2; i < order.size(); ++i) CHECK((order[i - 1] * 7) % 20 > (order[i] * 7) % 20);
 }
 
-TREADLE_TEST(workers_take_on_the_callers_rounding_mode) {
+TREADLE_TEST(workers_apply_the_callers_rounding_mode) {
     Team team("t", {4, 1});
     Builder builder;
     const FpMode mode = get_fp_mode();

@@ -1,4 +1,4 @@
-// The threads of a team: starting, running, ending, pinning.
+// The threads of a team: how they start, what they execute, how they end, and where they are pinned.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,12 +19,12 @@ namespace treadle {
 
 namespace {
 
-// After a worker could not be started, none is tried for so long.
+// After a failed attempt to start a compute worker, none is made for this long.
 constexpr std::int64_t kRetryStartNs = 1'000'000'000;
 
 constexpr std::size_t kStackBytes = std::size_t{8} << 20;
 
-// Linux takes at most 15 characters: the name of a long team is shortened, not the number behind it.
+// Linux takes at most 15 characters: a long team name is shortened, but not the number behind it.
 void name_this_thread(const std::string& team, const std::string& suffix) {
     const std::string name = "treadle-" + team;
 #if defined(__APPLE__)
@@ -38,7 +38,7 @@ void name_this_thread(const std::string& team, const std::string& suffix) {
 
 }  // namespace
 
-// Null if none can be started. Workers only help, so runs go on with the threads that there are.
+// Starts a compute worker. Returns null if none can be started; runs then go on with the threads that exist.
 Worker* Scheduler::start_worker() {
     const std::int64_t now = monotonic_ns();
     if (now < retry_start_ns_) return nullptr;
@@ -54,7 +54,7 @@ Worker* Scheduler::start_worker() {
     }
 }
 
-// Null, and the run cancelled, if none can be started.
+// Starts a blocking worker for the run. If none can be started, cancels the run and returns null.
 Worker* Scheduler::start_blocking_for(Section& section, Context& run) {
     try {
         return start_thread(Role::blocking);
@@ -74,9 +74,10 @@ Worker* Scheduler::start_thread(Role role) {
         joined_.pop_back();
         worker->role = role;
         worker->idle = false;
-        worker->state.store(State::parked, std::memory_order_relaxed);  // published by the start of the thread
+        // Relaxed: pthread_create() publishes it to the new thread.
+        worker->state.store(State::parked, std::memory_order_relaxed);
     }
-    // The lowest that is free: strays leave gaps.
+    // The lowest free index: detached workers leave gaps.
     const auto gap = std::find_if(threads.begin(), threads.end(), [&, next = 1](const auto& other) mutable {
         return other->index != next++;
     });
@@ -87,7 +88,7 @@ Worker* Scheduler::start_thread(Role role) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, kStackBytes);
-    // Signals are for the threads of the program that uses us.
+    // The new thread blocks all signals: they are for the threads of the program that uses the core.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -118,7 +119,7 @@ void* Scheduler::thread_main(void* argument) {
 void Scheduler::worker_loop(Worker& worker) {
     for (;;) {
         wait_for_work(worker);
-        // Relaxed: wait_for_work() has read or written this value with acquire.
+        // Relaxed: wait_for_work() has loaded or exchanged this value with acquire.
         if (worker.state.load(std::memory_order_relaxed) == State::dismissed) {
             worker.scratch = Block();
             return;
@@ -133,8 +134,8 @@ void Scheduler::worker_loop(Worker& worker) {
                 }
                 op = advance(section, worker, *op);
             }
-            // The client that has been woken may have no CPU but this one. It needs it for some microseconds, and brings
-            // its next run; else it would wait until the system takes the CPU away from us.
+            // The client that was woken may have no other CPU than this one. It needs the CPU for some microseconds to
+            // call its next run. Without the yield it would wait until the system preempts this worker.
             if (std::exchange(worker.ended_run, false)) sched_yield();
         }
     }
@@ -169,8 +170,8 @@ void Scheduler::join_retired(Section& section) {
     for (auto& worker : ending) joined_.push_back(std::move(worker));
 }
 
-// Needs the lock. A thread takes on the CPUs of the one that starts it, so those without a CPU of their own get the
-// ones that the pinning began from.
+// Pins a worker that has just started or whose team's CPUs have changed. A thread inherits the CPUs of the thread that
+// starts it, so a worker without a CPU of its own gets base_cpus_ back.
 void Scheduler::pin(Worker& worker) {
     const bool own = worker.role == Role::compute && !cpus_.empty();
     const std::vector<int> one{own ? cpus_[static_cast<std::size_t>(worker.index) % cpus_.size()] : 0};

@@ -29,7 +29,7 @@ struct Buffer {
 };
 
 std::vector<std::shared_ptr<Buffer>>& buffers() {  // guarded by context_mutex()
-    static auto* const all = new std::vector<std::shared_ptr<Buffer>>;  // workers may outlive static objects
+    static auto* const all = new std::vector<std::shared_ptr<Buffer>>;  // never destroyed: workers may outlive static objects
     return *all;
 }
 
@@ -52,8 +52,8 @@ Buffer& buffer_of_this_thread() {
     return *mine;
 }
 
-// Takes the buffers, without those whose threads have ended, which nobody will add to again. In a child those of its
-// parent are dropped: their locks may be held for ever.
+// Returns all buffers, and drops from the table those whose threads have ended. In a child made by fork() it first
+// drops the parent's buffers, whose locks may be held for ever.
 std::vector<std::shared_ptr<Buffer>> all_buffers() {
     const std::lock_guard lock(context_mutex());
     std::erase_if(buffers(), [](const auto& buffer) { return buffer->generation != fork_generation(); });

@@ -16,7 +16,7 @@ TREADLE_TEST(nothing_is_recorded_while_tracing_is_off) {
     CHECK_EQUAL(0u, trace_stop().size());
 }
 
-TREADLE_TEST_WORKERS(events_account_for_each_chunk_and_places_never_overlap) {
+TREADLE_TEST_WORKERS(events_count_each_chunk_and_do_not_overlap_on_a_slot) {
     Team team("t", {workers, workers});
     RandomDag dag(4, 60, 500);
     dag.run(team);

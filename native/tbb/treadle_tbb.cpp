@@ -1,5 +1,5 @@
-// oneTBB under the C names that treadle looks up: its parallel loop (treadle/engine.h), and an arena that has only the calling
-// thread (treadle/library_gemm.h).
+// oneTBB under the C names that treadle looks up: its parallel loop (treadle/engine.h), and an arena that has only the
+// calling thread (treadle/library_gemm.h).
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/task_arena.h>
 
@@ -7,7 +7,8 @@
 
 namespace {
 
-// Returns this thread's arena of that width. All of TBB's workers are one pool; an arena limits how many of them may join.
+// Returns this thread's arena of that width. All of TBB's workers are one pool; an arena limits how many of them may
+// join.
 tbb::task_arena& arena_of(unsigned width) {
     thread_local std::map<unsigned, tbb::task_arena> arenas;
     const auto found = arenas.find(width);

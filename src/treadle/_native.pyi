@@ -1,4 +1,4 @@
-"""The native core of treadle: a team of threads and the DAGs it runs. native/README.md explains it."""
+"""The native core of treadle: a team of threads and the DAGs that it runs. native/README.md explains the core."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
@@ -7,10 +7,10 @@ DEFAULT_SPIN_US: float
 """How long an idle worker spins before it parks, microseconds."""
 
 COMPILER: str
-"""What this module was compiled with."""
+"""Name and version of the compiler that built this module."""
 
 MAX_THREADS: int
-"""The largest limit a team takes."""
+"""The largest limit that a team accepts."""
 
 class KernelFailure(RuntimeError):
     """A kernel returned a non-zero code."""
@@ -28,38 +28,43 @@ class NoThread(RuntimeError):
     """A run needs a thread of its own, for a blocking step, and none can be started."""
 
 class CancelToken:
-    """Ends the runs it was given to, those to come included."""
+    """Ends the runs that it was given to, later ones included."""
 
     def __init__(self) -> None: ...
     def cancel(self) -> None:
-        """End them. Any thread, any time, any number of times."""
+        """End the runs. Any thread may call this, at any time and more than once."""
 
     @property
     def cancelled(self) -> bool: ...
 
 class Resting:
-    """Around waiting, inside a step, for a run in another thread: that keeps nobody from working."""
+    """A context in which a step waits for a run in another thread without keeping other workers from executing."""
 
     def __init__(self) -> None: ...
     def __enter__(self) -> None: ...
     def __exit__(self, *error: object) -> None: ...
 
 class RunLimits:
-    """Limits of all runs that refer to them, those in progress included."""
+    """Limits of all runs that refer to this object, those in progress included."""
 
     def __init__(self) -> None: ...
     def set(self, intra_op: int, inter_op: int) -> None:
-        """Change them, effective at the next op boundary; 0 leaves a limit to others. Any thread, any time.
+        """Change both limits from the next op boundary on; 0 leaves a limit unset. Any thread may call this.
 
-        ValueError for what is impossible.
+        Raises ValueError for impossible limits.
         """
 
     def get(self) -> tuple[int, int]:
         """(intra_op, inter_op)"""
 
 class TeamStatus(TypedDict):
-    """What a team is doing: threads alive (workers, blocking, and those in steps of abandoned runs), places in use, threads that spin, runs in progress
-    and those of them that nobody works for, and why a worker runs unpinned though it should not ("" if none does)."""
+    """A snapshot of a team.
+
+    `workers`, `blocking` and `abandoned` count threads that are alive: compute workers, blocking workers, and detached
+    workers in steps of abandoned runs. `slots` are in use, `spinning` threads are idle but not parked, `runs` are in
+    progress, and `waiting` of them have no worker. `pin_fault` says why a worker is not pinned as requested, and
+    `thread_fault` why there are fewer threads than there should be; "" if there is no fault.
+    """
 
     workers: int
     blocking: int
@@ -72,22 +77,22 @@ class TeamStatus(TypedDict):
     thread_fault: str
 
 class Team:
-    """Threads with two limits: workers inside one op, and ops in progress; callers included.
+    """A team of threads with two limits: workers inside one op, and ops in progress; callers included.
 
-    Threads start when they first pay, and are named treadle-<name>-<i>. A child made by fork() gets fresh ones.
+    Threads start when they first pay, and are named treadle-<name>-<i>. A child made by fork() starts its own.
     Raises ValueError for limits not in 1..MAX_THREADS.
     """
 
     def __init__(self, name: str, intra_op: int, inter_op: int, spin_us: float = ...) -> None: ...
     def set_limits(self, intra_op: int, inter_op: int) -> None:
-        """Change both limits, effective at the next op boundary. Any thread, any time."""
+        """Change both limits from the next op boundary on. Any thread may call this at any time."""
 
     @property
     def limits(self) -> tuple[int, int]:
         """(intra_op, inter_op)."""
 
     def set_spin(self, spin_us: float) -> None:
-        """How long idle workers spin before they park, microseconds; infinity is allowed. Takes effect at once."""
+        """Change how long idle workers spin before they park, in microseconds, at once. Infinity is allowed."""
 
     @property
     def spin_us(self) -> float: ...
@@ -100,23 +105,23 @@ class Team:
     @property
     def name(self) -> str: ...
     def status(self) -> TeamStatus:
-        """What it is doing."""
+        """Return a snapshot of the team."""
 
     @property
     def threads(self) -> int:
-        """Threads started and alive, callers excluded."""
+        """How many threads the team has started that are alive."""
 
     def close(self) -> None:
-        """Wait for runs in progress and end the threads. Later runs raise RuntimeError."""
+        """Wait for runs in progress and join the threads. Later runs raise RuntimeError."""
 
 def set_engine(address: int) -> None:
-    """Have the function at `address`, of the form of GOMP_parallel, spread the chunks of ops; 0 for the team.
+    """Have the function at `address`, of the type of GOMP_parallel, execute the chunks of ops; 0 for the team.
 
-    RuntimeError if a run has begun with another one.
+    Raises RuntimeError if a run has begun with another engine.
     """
 
 def engine_is_fixed() -> bool:
-    """Whether a run has begun in this process, so that no other engine can be set."""
+    """Return whether a run has begun in this process, after which no other engine can be set."""
 
 def library_gemm(
     form: str,
@@ -127,22 +132,22 @@ def library_gemm(
     swap_threads: int = 0,
     alone: int = 0,
 ) -> tuple[int, int]:
-    """(address of a kernel, its first argument) for products by the library function at address `gemm`.
+    """Return (address of a kernel, its first argument) that multiply by the library function at address `gemm`.
 
-    `form`: "cblas" (32-bit ints), "cblas64" or "dnnl". The other addresses keep the library in the calling thread, see
-    native/include/treadle/library_gemm.h. ValueError for another form.
+    `form` is "cblas" (32-bit ints), "cblas64" or "dnnl". The functions at the other addresses confine the library
+    to the calling thread, see native/include/treadle/library_gemm.h. Raises ValueError for another form.
     """
 
 class Program:
     """An immutable DAG of tasks made of steps.
 
-    steps: (kernel address or callable, (slot, byte offset) of each buffer, int parameters, chunks, estimated ns).
+    steps: (kernel address or callable, (buffer, byte offset) of each operand, int arguments, chunks, estimated ns).
     tasks: (first step, number of steps, priority, blocking). successors: those of each task.
-    slots: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
-    `max_workers` caps how many workers may share each step (0: no cap); empty for none.
-    A callable gets the buffers' addresses as one tuple, with the GIL, and its chunks must be 1.
-    Whoever holds the program keeps the memory of constants alive. Raises ValueError saying where, what was wanted and
-    what came.
+    buffers: ("arena", byte offset), ("constant", address) or ("bound", index into run's `bound`).
+    max_workers: caps how many workers may share each step (0: no cap); empty for none.
+    A callable gets the addresses of its operands as one tuple, with the GIL, and its chunks must be 1.
+    The owner of the program keeps the memory of constants alive. Raises ValueError that names the faulty entry, what is
+    allowed, and its value.
     """
 
     def __init__(
@@ -177,22 +182,23 @@ class Program:
         keep: object = None,
         part: bool = False,
     ) -> None:
-        """Run once; returns when all is done. Thread-safe, releases the GIL, may be called inside a step.
+        """Run once and return when all tasks have finished. Thread-safe; releases the GIL; may be called inside a step.
 
         `bound` are contiguous arrays, or addresses as numbers; the caller keeps the memory alive. Each limit is the
-        first that is not 0 of `own`, `intra_op` and `inter_op`, `common`, the team's. A run that is ended by a timeout,
-        a token or a signal leaves Python steps in other threads than the caller's to themselves: until they end, the
-        program, `bound` and `keep` live. A `part` of the run around the calling step runs on the team of that run in
-        place of `team`, and has its limits where it asks for none. Runs of higher `priority` are served first, equal ones by turns; `timeout` is in
-        seconds (none by default). A nested run ends with the run around it. Raises what a callable raised,
-        KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a wrong number of `bound` addresses;
-        RuntimeError if the team is closed.
+        first that is not 0 of `own`, `intra_op` and `inter_op`, `common`, the team's. If the run is ended by a timeout,
+        a token or a signal, it does not wait for Python steps in other threads; the program, `bound` and `keep` live
+        until these end. A `part` of the run around the calling step runs on that run's team instead of `team`, with its
+        limits where it sets none. Runs of higher `priority` are served first, equal ones by turns; `timeout` is in
+        seconds (none by default). A nested run ends with the run around it.
+
+        Raises what a callable raised, KernelFailure, RunTimeout, RunCancelled, KeyboardInterrupt; ValueError for a
+        wrong number of `bound` addresses; RuntimeError if the team is closed.
         """
 
     def set_caps(self, max_workers: Sequence[int]) -> None:
-        """Cap how many workers may share each step (0: no cap), effective at the next op boundary of runs in progress.
+        """Cap how many workers may share each step (0: no cap) from the next op boundary on, also of runs in progress.
 
-        Any thread, any time. Raises ValueError, and then changes nothing, for a wrong count or a negative cap.
+        Any thread may call this. Raises ValueError, and then changes nothing, for a wrong count or a negative cap.
         """
 
     def trim(self) -> None:
@@ -200,7 +206,7 @@ class Program:
 
     @property
     def id(self) -> int:
-        """The program id of its trace events."""
+        """The program id in its trace events."""
 
     @property
     def arena_bytes(self) -> int:
@@ -208,47 +214,51 @@ class Program:
 
     @property
     def contexts(self) -> int:
-        """Contexts that exist, idle and in use."""
+        """How many contexts exist, idle and in use."""
 
     @property
     def arenas(self) -> int:
-        """Arenas that exist, idle and lent to runs."""
+        """How many arenas exist, idle and in use."""
 
 class Lease:
-    """Memory of results, aligned to 64 bytes. It goes back to its shelf when nothing refers to it any more."""
+    """Memory of results, aligned to 64 bytes. It returns to its pool when nothing refers to it any more."""
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
 
 class BufferPool:
-    """Lends pieces of memory of `size` bytes; what came back last is lent first. Any thread.
+    """Leases buffers of `size` bytes, the one returned last first. Any thread may use it.
 
-    A piece that comes back while more than `max_idle_bytes` bytes lie on all shelves of the process has those freed that came back
-    first.
+    If the idle buffers of all pools of the process exceed `max_idle_bytes` when one is returned, those returned first
+    are freed.
     """
 
     def __init__(self, size: int, max_idle_bytes: int) -> None: ...
     def acquire(self) -> Lease:
-        """Memory of undefined content that nothing else refers to.
+        """Return memory with undefined content that nothing else refers to.
 
-        Where the system has none, what lies on all shelves is freed first; MemoryError if that does not do.
+        If the system has no memory, the idle buffers of all pools are freed first. Raises MemoryError if that is not
+        enough.
         """
 
     def clear(self) -> None:
-        """Free what lies on it."""
+        """Free the idle buffers of this pool."""
 
     @staticmethod
     def idle_bytes() -> int:
-        """How much lies on all shelves."""
+        """Return the size of the idle buffers of all pools."""
 
 def check_run() -> None:
-    """Raise RunTimeout or RunCancelled if the run around the calling step has ended or should; nothing outside steps."""
+    """Raise RunTimeout or RunCancelled if the run around the calling step has ended or should end.
+
+    Does nothing outside steps.
+    """
 
 def trace_start() -> None:
-    """Forget earlier events and record from now on."""
+    """Drop earlier events and start recording."""
 
 def trace_stop() -> list[tuple[int, int, int, int, int, int, int, int, int]]:
-    """Stop recording. Returns the events by start time.
+    """Stop recording. Return the events by start time.
 
-    Each is one worker's part in a step: (program id, step, team, place, OS thread, start_ns, end_ns, chunks,
-    run id). Places are 0.. for the team, -1 - i for its blocking thread i; times are CLOCK_MONOTONIC.
+    Each is one worker's part in a step: (program id, step, team, slot, OS thread, start_ns, end_ns, chunks, run id).
+    Slots count from 0; -1 - i is blocking worker i. Times are CLOCK_MONOTONIC.
     """

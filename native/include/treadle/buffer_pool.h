@@ -21,8 +21,8 @@ struct PooledBuffer {
     BufferPool* pool = nullptr;
 };
 
-// Lease is the exclusive use of a buffer. Its destructor returns the buffer to the pool, or frees it if the pool has been
-// destroyed. Any thread may destroy it; the destructor takes context_mutex().
+// Lease is the exclusive use of a buffer. Its destructor returns the buffer to the pool, or frees it if the pool has
+// been destroyed. Any thread may destroy it; the destructor takes context_mutex().
 class Lease {
 public:
     Lease(Lease&&) = default;
@@ -42,9 +42,9 @@ private:
     std::weak_ptr<BufferPool> pool_;
 };
 
-// BufferPool leases buffers of one size, the one returned last first. If the idle buffers of all pools of the process exceed
-// `max_idle_bytes` when one is returned, those returned first are freed. Any thread may call its functions. In a child made by
-// fork() the idle buffers belong to the child.
+// BufferPool leases buffers of one size, the one returned last first. If the idle buffers of all pools of the process
+// exceed `max_idle_bytes` when one is returned, those returned first are freed. Any thread may call its functions. In a
+// child made by fork() the idle buffers belong to the child.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
 public:
     static std::shared_ptr<BufferPool> make(std::size_t size, std::size_t max_idle_bytes);
@@ -52,8 +52,8 @@ public:
     BufferPool(const BufferPool&) = delete;
     BufferPool& operator=(const BufferPool&) = delete;
 
-    // acquire() leases a buffer with undefined content. If the system has no memory, it frees the idle buffers of all pools
-    // and tries again. Throws std::bad_alloc if that fails too.
+    // acquire() leases a buffer with undefined content. If the system has no memory, it frees the idle buffers of all
+    // pools and tries again. Throws std::bad_alloc if that fails too.
     Lease acquire();
     // clear() frees the idle buffers of this pool.
     void clear();

@@ -13,8 +13,8 @@ namespace treadle {
 
 class Scheduler;
 
-// make_failure() returns an exception to be thrown later. It throws and catches it: std::make_exception_ptr would copy it,
-// and ThreadSanitizer does not see the reference count of the text that copies of standard exceptions share.
+// make_failure() returns an exception to be thrown later. It throws and catches it: std::make_exception_ptr would copy
+// it, and ThreadSanitizer does not see the reference count of the text that copies of standard exceptions share.
 template <class Exception>
 std::exception_ptr make_failure(const std::string& text) {
     try {
@@ -34,8 +34,8 @@ struct RunTimeout : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Ending tells the tasks of a run, and the runs that are called from inside them, that the run has ended. All of these share
-// it, because they may outlive a run that its caller has abandoned.
+// Ending tells the tasks of a run, and the runs that are called from inside them, that the run has ended. All of these
+// share it, because they may outlive a run that its caller has abandoned.
 struct Ending {
     // Scheduler::cancel() stores it under the lock of the run's scheduler; workers load it without, as a hint to stop
     // early. Both are relaxed: a worker that acts on it takes that lock when it leaves its op, which orders the rest.

@@ -1,4 +1,4 @@
-// Delays injected around shared state in builds with -DTREADLE_CHAOS, so that rare interleavings become common.
+// Delays around shared state in builds with -DTREADLE_CHAOS, so that rare interleavings become common.
 #pragma once
 
 #ifdef TREADLE_CHAOS
@@ -9,7 +9,7 @@
 
 namespace treadle {
 
-// chaos_point() sometimes yields or sleeps. It has no effect on meaning and may be called anywhere.
+// chaos_point() sometimes yields or sleeps. Any thread may call it anywhere; it changes no result.
 inline void chaos_point() {
     thread_local uint64_t state = 0x9E3779B97F4A7C15ULL ^ reinterpret_cast<uintptr_t>(&state);
     state ^= state << 13;

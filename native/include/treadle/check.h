@@ -1,4 +1,4 @@
-// A small test harness: cases that register themselves, checks that say what came, a watchdog.
+// A small test harness: cases that register themselves, checks that report values, a watchdog.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct Case {
 
 std::vector<Case>& cases();
 
-// add() registers a case; its value only serves to run it before main().
+// add() registers a case. It returns a value so that a static variable's initialiser can call it.
 inline bool add(std::string name, std::function<void()> body) {
     cases().push_back({std::move(name), std::move(body)});
     return true;
@@ -35,15 +35,15 @@ inline bool add_for_each(const std::string& name, std::vector<int> counts, const
 }
 
 template <typename A, typename B>
-void equal(const char* file, int line, const char* text, const A& wanted, const B& came) {
-    if (wanted == came) return;
+void equal(const char* file, int line, const char* text, const A& expected, const B& actual) {
+    if (expected == actual) return;
     std::ostringstream out;
-    out << text << ": wanted " << wanted << ", got " << came;
+    out << text << ": expected " << expected << ", got " << actual;
     fail(file, line, out.str());
 }
 
 template <typename Error>
-std::string thrown(const char* file, int line, const std::function<void()>& body) {
+std::string expect_throw(const char* file, int line, const std::function<void()>& body) {
     try {
         body();
     } catch (const Error& error) {
@@ -58,7 +58,7 @@ std::string thrown(const char* file, int line, const std::function<void()>& body
     static void name();                                                                   \
     [[maybe_unused]] static const bool name##_added = ::treadle::check::add(#name, name);    \
     static void name()
-// A case that runs with 1, 2, 4, 8 and 16 workers, named `workers` inside.
+// A case that runs with 1, 2, 4, 8 and 16 workers; the body reads `workers`.
 #define TREADLE_TEST_WORKERS(name)                                                                       \
     static void name(int workers);                                                                    \
     [[maybe_unused]] static const bool name##_added =                                                 \
@@ -66,5 +66,5 @@ std::string thrown(const char* file, int line, const std::function<void()>& body
     static void name(int workers)
 #define CHECK(condition) \
     if (!(condition)) ::treadle::check::fail(__FILE__, __LINE__, "false: " #condition)
-#define CHECK_EQUAL(wanted, came) ::treadle::check::equal(__FILE__, __LINE__, #came, wanted, came)
-#define CHECK_THROWS(error, ...) ::treadle::check::thrown<error>(__FILE__, __LINE__, [&] { __VA_ARGS__; })
+#define CHECK_EQUAL(expected, actual) ::treadle::check::equal(__FILE__, __LINE__, #actual, expected, actual)
+#define CHECK_THROWS(error, ...) ::treadle::check::expect_throw<error>(__FILE__, __LINE__, [&] { __VA_ARGS__; })

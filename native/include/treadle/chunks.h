@@ -8,14 +8,15 @@
 
 namespace treadle {
 
-// Chunks divides the chunks of an op into parts of neighbouring chunks, one for each worker that may join. A worker first
-// draws from the part of its slot, and then from what is left of the other parts. So from op to op it computes the same
-// rows of an image, which are in its core's cache, and it draws without waiting for a counter that another core has just
-// changed. If inter_op exceeds intra_op there may be more slots than parts; then two workers may begin with the same part.
+// Chunks divides the chunks of an op into parts of neighbouring chunks, one for each worker that may join. A worker
+// first draws from the part of its slot, and then from what is left of the other parts. So from op to op it computes
+// the same rows of an image, which are in its core's cache, and it draws without waiting for a counter that another
+// core has just changed. If inter_op exceeds intra_op there may be more slots than parts; then two workers may begin
+// with the same part.
 //
-// All atomic operations are relaxed. Which worker draws a chunk carries no data. The scheduler's lock, taken on entering
-// and leaving the op, orders reset() and what the chunks read and write. If another runtime's loop executes the op, its
-// fork and join order them.
+// All atomic operations are relaxed. Which worker draws a chunk carries no data. The scheduler's lock, taken on
+// entering and leaving the op, orders reset() and what the chunks read and write. If another runtime's loop executes
+// the op, its fork and join order them.
 class Chunks {
 public:
     static constexpr int kMaxParts = 16;

@@ -19,8 +19,8 @@ namespace treadle {
 
 struct Worker;
 
-// Op is a task in progress. It is opened and ended under the scheduler's lock; only its chunks are drawn without it. An op
-// that another runtime's loop executes is known to its caller alone.
+// Op is a task in progress. It is opened and ended under the scheduler's lock; only its chunks are drawn without it. An
+// op that another runtime's loop executes is known to its caller alone.
 struct Op {
     Context* run = nullptr;
     std::uint32_t task = 0;
@@ -37,8 +37,8 @@ struct Context {
     explicit Context(Program& owner);
 
     Program& program;
-    // Program::lend_arena() stores true with release; the acquire in has_arena() is its partner, after which `arena` and
-    // `pointers` are visible.
+    // Program::lend_arena() stores true with release; the acquire in has_arena() is its partner, after which `arena`
+    // and `pointers` are visible.
     std::atomic<bool> arena_is_lent{false};
     Block arena;                           // while it is lent; see Program::lend_arena()
     std::byte* resolved_arena = nullptr;   // the arena that `pointers` point into

@@ -13,19 +13,22 @@ inline constexpr double kStepElsewhereNs = 100;
 inline constexpr double kWorthCallingSpinnerNs = 1'000;
 inline constexpr double kWorthWakingNs = 40'000;
 inline constexpr double kWorthStartingNs = 80'000;
-// Other workers must be able to take this fraction of a run for the parallel path to pay. Locks, wake-ups and data in another
-// core's cache cost a run on the parallel path some hundredths of its time.
+// Other workers must be able to take this fraction of a run for the parallel path to pay. Locks, wake-ups and data in
+// another core's cache cost a run on the parallel path some hundredths of its time.
 inline constexpr double kWorthSharingPart = 1.0 / 16;
 // A smaller saving in each of many runs, each right after the last, does not pay for a thread that spins between them.
 inline constexpr double kWorthAwaitingNs = 10'000;
 
-// A run that has been served this long gives a turn to a run of its priority that has no worker and less remaining work.
+// A run that has been served this long gives a turn to a run of its priority that has no worker and less remaining
+// work.
 inline constexpr std::int64_t kTurnNs = 5'000'000;
-// A run that has been served this many times as long as it should have taken alone gives turns to all runs of its priority.
+// A run that has been served this many times as long as it should have taken alone gives turns to all runs of its
+// priority.
 inline constexpr double kOverdue = 2;
 inline constexpr std::int64_t kEndlessNs = INT64_MAX;
 
-// A slot is reserved for a caller between two runs for this fraction of its run's estimated time, within the two bounds.
+// A slot is reserved for a caller between two runs for this fraction of its run's estimated time, within the two
+// bounds.
 inline constexpr double kReservationPart = 1.0 / 8;
 inline constexpr double kMinReservationNs = 500'000;
 inline constexpr double kMaxReservationNs = 5'000'000;

@@ -3,8 +3,8 @@
 
 namespace treadle {
 
-// Engine calls body(data) on up to `width` threads at once, one of which is the calling thread, and returns when all calls have
-// returned. `flags` is 0. OpenMP runtimes export a function of this type as GOMP_parallel.
+// Engine calls body(data) on up to `width` threads at once, one of which is the calling thread, and returns when all
+// calls have returned. `flags` is 0. OpenMP runtimes export a function of this type as GOMP_parallel.
 using Engine = void (*)(void (*body)(void*), void* data, unsigned width, unsigned flags);
 
 // set_engine() chooses what executes the chunks of an op; null is the team itself. Any thread may call it. Throws

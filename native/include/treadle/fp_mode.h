@@ -9,7 +9,7 @@
 
 namespace treadle {
 
-// FpMode is the control register without its sticky status flags: a run carries its caller's, workers put it on.
+// FpMode is the control register without its sticky status flags. A run has its caller's mode, which its workers apply.
 using FpMode = std::uint64_t;
 
 #if defined(__SSE__)

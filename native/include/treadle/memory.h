@@ -5,8 +5,9 @@
 
 namespace treadle {
 
-// Block owns `bytes` of memory aligned to 64 bytes. A large block is aligned to 2 MiB and offered to the kernel for huge
-// pages. Its content is undefined. An empty block has data() == nullptr. Throws std::bad_alloc if memory is refused.
+// Block owns `bytes` of memory aligned to 64 bytes. A large block is aligned to 2 MiB and offered to the kernel for
+// huge pages. Its content is undefined. An empty block has data() == nullptr. Throws std::bad_alloc if memory is
+// refused.
 class Block {
 public:
     Block() = default;

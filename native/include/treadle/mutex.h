@@ -7,8 +7,8 @@
 
 namespace treadle {
 
-// Mutex meets the standard's Lockable. Critical sections here last well under a microsecond, so where glibc offers
-// an adaptive mutex (bounded spinning before the futex call) it is used.
+// Mutex meets the standard's Lockable requirements. The core's critical sections last well under a microsecond, so
+// Mutex uses glibc's adaptive mutex, which spins for a bounded time before the futex call.
 class Mutex {
 public:
     Mutex() {

@@ -1,4 +1,4 @@
-// Program: an immutable, validated DAG of tasks made of steps, and the contexts its runs use.
+// Program: an immutable, validated DAG of tasks made of steps, and the contexts that its runs use.
 #pragma once
 
 #include <atomic>
@@ -19,44 +19,50 @@ namespace treadle {
 
 struct Context;
 
-// Kernel is the ABI of generated code. `pointers` are the step's resolved buffers (outputs first, then inputs), `args`
-// its immutable parameters, `chunk` is in 0..chunks-1, `scratch` is a 64-byte-aligned block of the calling worker.
-// Returns 0, or a positive code which ends the run with KernelFailure.
+// Kernel is the ABI of generated code. `pointers` are the addresses of the step's operands (outputs first, then
+// inputs), `args` its immutable arguments, `chunk` is in 0..chunks-1, and `scratch` is a 64-byte-aligned block of the
+// calling worker. Several workers may call it at once with different chunks. Returns 0, or a positive code, which ends
+// the run with KernelFailure.
 using Kernel = std::int32_t (*)(void* const* pointers, const std::int64_t* args, std::int64_t chunk, void* scratch);
 
-// HostCall is a step in the host language: called once, may throw; what it throws reaches the caller of run().
+// HostCall is a step in the host language. It is called once, on any thread; run() rethrows what it throws.
 using HostCall = std::function<void(std::span<void* const> pointers)>;
 
+// PointerSpec is an operand of a step: an offset in a buffer.
 struct PointerSpec {
-    std::int64_t buffer;
+    std::int64_t buffer;  // index into the program's buffers
     std::int64_t offset;  // bytes, >= 0
 };
 
+// StepSpec describes a step.
 struct StepSpec {
-    Kernel kernel = nullptr;  // exactly one of kernel and host is set
+    Kernel kernel = nullptr;  // exactly one of `kernel` and `host` is set
     HostCall host;
     std::vector<PointerSpec> pointers;
     std::vector<std::int64_t> args;
     std::int64_t chunks = 1;
-    double cost_ns = 0;  // estimate for all chunks together; decides what is worth sharing, never what is computed
-    int max_workers = 0;  // that may share its chunks; 0 leaves it to the limits of the run. See Program::set_caps()
+    double cost_ns = 0;   // estimate for all chunks together; influences scheduling, never results
+    int max_workers = 0;  // cap on the workers that may share its chunks; 0: none. See Program::set_caps()
 };
 
+// TaskSpec describes a task: consecutive steps that the scheduler treats as one.
 struct TaskSpec {
     std::int64_t first_step;
     std::int64_t step_count;
-    double priority;  // length of the critical path from here, ns; higher runs first
-    bool blocking;    // waits on something outside: runs on a thread of its own and takes no place
+    double priority;  // length of the critical path from here, ns; higher starts first
+    bool blocking;    // waits for something outside: runs on a blocking worker, without a slot
 };
 
+// BufferKind says where a buffer is: in the run's arena, at a constant address, or at an address given to run().
 enum class BufferKind { arena, constant, bound };
 
+// BufferSpec locates a buffer, which pointers count from.
 struct BufferSpec {
     BufferKind kind;
     std::int64_t value;  // arena: byte offset; constant: address; bound: index into the addresses given to run()
 };
 
-// KernelFailure says which step of the program returned which non-zero code.
+// KernelFailure ends a run in which a kernel returned a non-zero code.
 class KernelFailure : public std::runtime_error {
 public:
     KernelFailure(std::int64_t failed_step, std::int32_t returned_code);
@@ -80,7 +86,7 @@ struct Task {
     std::uint32_t step_count;
     double priority;
     double cost_ns;
-    bool worth_sharing;   // with a worker that has nothing better to do
+    bool worth_sharing;   // long enough to pay for being executed by another worker
     std::int64_t chunks;  // > 1 only if the task is one step that may be drawn chunk by chunk
     std::uint32_t first_successor;
     std::uint32_t successor_count;
@@ -88,11 +94,11 @@ struct Task {
     bool blocking;
 };
 
-// Program is immutable after construction except for its lists of idle contexts and arenas, which have a lock, and for the caps
-// of its steps, which are atomic: any number of threads may run it at once. It must outlive its runs.
+// Program is immutable after construction, except for its lists of idle contexts and arenas, which have a lock, and for
+// the caps of its steps, which are atomic. So any number of threads may run it at once. It must outlive its runs.
 class Program {
 public:
-    // Throws std::invalid_argument that says where, what was wanted and what came.
+    // Throws std::invalid_argument whose text names the faulty entry, what is allowed, and its value.
     Program(std::vector<StepSpec> steps, const std::vector<TaskSpec>& tasks,
             const std::vector<std::vector<std::int64_t>>& successors, const std::vector<BufferSpec>& buffers,
             std::int64_t arena_bytes, std::int64_t scratch_bytes);
@@ -100,34 +106,36 @@ public:
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    // acquire() takes an idle context or makes one, and points its bound slots at `bound`.
-    // Throws std::invalid_argument for a wrong number of addresses and std::bad_alloc.
+    // acquire() returns an idle or new context whose bound buffers are at the addresses `bound`.
+    // Throws std::invalid_argument for a wrong number of addresses, and std::bad_alloc.
     std::unique_ptr<Context> acquire(std::span<void* const> bound);
-    // release() keeps the context for a later run.
+    // release() keeps a context for a later run. No thread may still use the context.
     void release(std::unique_ptr<Context> context);
-    // lend_arena() gives a run the memory of its intermediate values and points at it, if it has none: whoever comes to its
-    // first op does so, and not its caller, so that runs that wait for their turn hold no memory, and a run gets what the
-    // last one has left in the caches. Throws std::bad_alloc.
+    // lend_arena() lends the run an arena and resolves its pointers into it, unless the run has one. The first worker
+    // of the run's first op calls it, without the scheduler's lock, and not the caller: so runs that wait for their
+    // turn hold no memory, and a run uses the arena that the last one has left in the caches. Throws std::bad_alloc.
     void lend_arena(Context& run);
-    // reclaim_arena() is for runs whose steps have all ended.
+    // reclaim_arena() takes the arena back from a run whose steps have all ended. It may be called under a scheduler's
+    // lock.
     void reclaim_arena(Context& run);
     // trim() frees the idle contexts and arenas.
     void trim();
-    // set_caps() gives each step the most workers that may share it, 0 for no cap. Takes effect at the next op boundary,
-    // also of runs in progress. Throws std::invalid_argument, and then changes nothing, for a wrong count or a negative cap.
+    // set_caps() sets for each step how many workers may share it, 0 for no cap, from the next op boundary on, also of
+    // runs in progress. Any thread may call it, without a lock. Throws std::invalid_argument, and then changes nothing,
+    // for a wrong count or a negative cap.
     void set_caps(std::span<const int> max_workers);
-    // max_workers() is how many may share the task; kAnyWorkers if its step has no cap.
+    // max_workers() returns how many workers may share the task; kAnyWorkers if its step has no cap.
     int max_workers(std::uint32_t task) const {
         return caps_[task].load(std::memory_order_relaxed);  // partner: store_caps()
     }
-    // contexts() counts those that exist: idle and in use.
+    // contexts() returns how many contexts exist, idle and in use.
     std::size_t contexts() const;
-    // arenas() counts those that exist: idle and lent.
+    // arenas() returns how many arenas exist, idle and lent.
     std::size_t arenas() const;
 
     std::uint64_t id() const { return id_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
-    // constant_pointers() are those of all steps; null what only a run knows.
+    // constant_pointers() returns the pointers of all steps, flat; null for those that depend on the run.
     const std::vector<void*>& constant_pointers() const { return constant_pointers_; }
     std::size_t scratch_bytes() const { return scratch_bytes_; }
     std::span<const Step> steps() const { return steps_; }
@@ -135,15 +143,15 @@ public:
     std::span<const std::uint32_t> successors(const Task& task) const {
         return {successors_.data() + task.first_successor, task.successor_count};
     }
-    // order() lists all tasks so that each stands after its predecessors, the most urgent ready one first.
+    // order() returns all tasks in a topological order that takes the most urgent ready task next.
     std::span<const std::uint32_t> order() const { return order_; }
-    // divisible_ns() and independent_ns() estimate the work that other threads could take off the caller's hands: as chunks
-    // of its ops, and as ops beside the longest path.
+    // divisible_ns() and independent_ns() estimate the work that other workers could take from the caller: as chunks of
+    // its ops, and as ops beside the critical path.
     double divisible_ns() const { return divisible_ns_.load(std::memory_order_relaxed); }  // partner: store_caps()
     double independent_ns() const { return independent_ns_; }
-    // worth_sharing_ns() is how much of it they must be able to take for sharing to pay.
+    // worth_sharing_ns() returns how much of it they must be able to take for the parallel path to pay.
     double worth_sharing_ns() const { return worth_sharing_ns_; }
-    // cost_ns() estimates all of its work.
+    // cost_ns() estimates the work of all tasks.
     double cost_ns() const { return cost_ns_; }
     bool has_blocking() const { return has_blocking_; }
 
@@ -173,7 +181,7 @@ private:
     std::vector<Step> steps_;
     std::vector<double> step_costs_;
     std::vector<Task> tasks_;
-    std::vector<std::atomic<int>> caps_;  // of tasks; written by store_caps()
+    std::vector<std::atomic<int>> caps_;  // of tasks; store_caps() stores, max_workers() loads
     std::vector<std::uint32_t> successors_;
     std::vector<std::uint32_t> order_;
     double cost_ns_ = 0;
@@ -189,8 +197,8 @@ private:
 
     std::vector<std::unique_ptr<Context>> idle_;  // guarded by context_mutex()
     std::size_t in_use_ = 0;                      // guarded by context_mutex()
-    std::vector<Block> idle_arenas_;              // guarded by context_mutex(); the last one was in use last
-    std::size_t arenas_ = 0;                      // guarded by context_mutex(): idle and lent; there is room for all
+    std::vector<Block> idle_arenas_;              // guarded by context_mutex(); the one returned last is at the end
+    std::size_t arenas_ = 0;                      // guarded by context_mutex(): idle and lent; idle_arenas_ has capacity for all
 };
 
 }  // namespace treadle

@@ -12,7 +12,8 @@ struct Limits {
     int inter_op = 0;
 };
 
-// RunLimits are the limits of all runs that refer to them, those in progress included. Any thread may call its functions.
+// RunLimits are the limits of all runs that refer to them, those in progress included. Any thread may call its
+// functions.
 class RunLimits {
 public:
     // set() changes both limits from the next op boundary on. It takes the lock of every scheduler in turn. Throws

@@ -35,10 +35,10 @@ struct Request {
     std::shared_ptr<const RunLimits> common_limits;  // apply where neither of the above sets a limit
     bool is_part = false;        // of the run around the calling step: same team, and same limits where none are set
     void (*poll)() = nullptr;    // called on the calling thread about every kPollInterval; ends the run with what it throws
-    // If set, the run may be abandoned when it is ended from outside: run() then throws while other threads are still in
-    // host steps. run() calls `keep_alive` on the calling thread, without a lock; it returns the owner of everything
-    // that these steps use (the program, the bound memory), and must not throw. The thread that leaves the last of these
-    // steps drops that owner.
+    // If set, the run may be abandoned when it is ended from outside: run() then throws while other threads are still
+    // in host steps. run() calls `keep_alive` on the calling thread, without a lock; it returns the owner of everything
+    // that these steps use (the program, the bound memory), and must not throw. The thread that leaves the last of
+    // these steps drops that owner.
     std::function<std::shared_ptr<void>()> keep_alive;
 };
 
@@ -60,8 +60,8 @@ struct NoThread : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Scheduler is made by Team and used through it. Any thread may call the public functions, but not while it holds another
-// lock of the core. Each takes the scheduler's lock.
+// Scheduler is made by Team and used through it. Any thread may call the public functions, but not while it holds
+// another lock of the core. Each takes the scheduler's lock.
 class Scheduler : public std::enable_shared_from_this<Scheduler> {
 public:
     // Takes `cpus` and `base_cpus` as set_cpus() does.
@@ -72,8 +72,8 @@ public:
     Scheduler& operator=(const Scheduler&) = delete;
 
     // run() executes the context's program. It blocks until all tasks have finished, or until nothing of the run is in
-    // progress after a failure, and then rethrows the first failure. It leaves the context to the caller, unless the run
-    // was abandoned (see Request::keep_alive) and a thread is still inside. Throws std::runtime_error if closed.
+    // progress after a failure, and then rethrows the first failure. It leaves the context to the caller, unless the
+    // run was abandoned (see Request::keep_alive) and a thread is still inside. Throws std::runtime_error if closed.
     void run(std::unique_ptr<Context>& context, const Request& request);
     // cancel_run() ends the run with this Context::run_id with `failure`. Does nothing if there is no such run.
     void cancel_run(std::uint64_t run_id, std::exception_ptr failure);
@@ -81,8 +81,8 @@ public:
     void set_limits(Limits limits);
     // reload_limits() applies changed RunLimits and caps to runs in progress, from the next op boundary on.
     void reload_limits();
-    // close() refuses new runs, cancels those in progress if `should_cancel`, blocks until they have ended, and joins the
-    // threads. Throws std::runtime_error if called from inside one of the scheduler's own steps.
+    // close() refuses new runs, cancels those in progress if `should_cancel`, blocks until they have ended, and joins
+    // the threads. Throws std::runtime_error if called from inside one of the scheduler's own steps.
     void close(bool should_cancel);
     // shut_down() is close(true) for the end of the process, but waits for host steps no longer than `until`. Returns
     // whether a thread is still in a host step; if so, the scheduler must never be freed.
@@ -90,8 +90,8 @@ public:
     // set_spin() changes how long idle workers spin, those that spin now included. It takes no lock.
     void set_spin(std::chrono::nanoseconds limit);
     // set_cpus() pins compute worker i to cpus[i % size], or none if `cpus` is empty. Other threads of the team keep to
-    // `base`, and callers are never pinned. A pin that fails is one line on stderr and Status::pin_fault; the worker then
-    // runs unpinned.
+    // `base`, and callers are never pinned. A pin that fails is one line on stderr and Status::pin_fault; the worker
+    // then runs unpinned.
     void set_cpus(std::vector<int> cpus, std::vector<int> base);
     // status() returns a snapshot.
     Status status();
@@ -241,10 +241,10 @@ private:
     int blocking_ops_ = 0;
     int spinners_ = 0;        // spinning workers, without nested callers
     int detached_slots_ = 0;  // held by detached_
-    // Slots whose holders rest, without detached workers' own but with those lent to their nested callers, which end soon.
-    // It is changed under the lock of the team in which the holder waits, and relaxed everywhere. A worker that has added to
-    // it takes this team's lock next, in dispatch_while_resting(), so what the addition allows is not missed. A thread
-    // that sees a subtraction late lets one worker too many execute one op.
+    // How many holders of slots rest. Detached workers are not counted, but nested callers on their slots are until
+    // they end, which is soon. It is changed under the lock of the team in which the holder waits, and relaxed
+    // everywhere. A worker that has added to it takes this team's lock next, in dispatch_while_resting(), so what the
+    // addition allows is not missed. A thread that sees a subtraction late lets one worker too many execute one op.
     std::atomic<int> resting_{0};
     std::deque<std::int64_t> reservations_;  // ends of the times for which slots are reserved, earliest first
     double forgone_ns_ = 0;  // what help would have saved in runs too short for it, since such runs last got a worker
@@ -264,9 +264,9 @@ private:
     std::vector<std::unique_ptr<Worker>> joined_;    // ended; kept because a late wake() may still name one
     std::size_t worker_limit_ = 0;                   // compute workers beyond this number end when idle
     std::condition_variable_any run_ended_;          // a run or a detached worker has ended
-    // Incremented when callers on the serial path must take the lock: limits have changed, a run starves, or a worker stops
-    // resting. They load it relaxed as a hint and then take the lock, which orders the rest: except in the last case, it is
-    // incremented under the lock.
+    // Incremented when callers on the serial path must take the lock: limits have changed, a run starves, or a worker
+    // stops resting. They load it relaxed as a hint and then take the lock, which orders the rest: except in the last
+    // case, it is incremented under the lock.
     std::atomic<std::uint64_t> epoch_{0};
     // How long idle workers spin. set_spin() stores it, any thread loads it, both relaxed: it orders nothing.
     std::atomic<std::int64_t> spin_ns_;

@@ -18,9 +18,9 @@ namespace treadle {
 inline constexpr int kMaxThreads = 4096;
 inline constexpr std::chrono::microseconds kDefaultSpin{50};
 
-// Team runs programs with at most `intra_op` workers inside one op and at most `inter_op` ops in progress. It starts threads
-// when they first pay. Any thread may call its functions, unless it holds a lock of the core. In a child made by fork() the
-// team starts threads of its own and keeps its name and limits.
+// Team runs programs with at most `intra_op` workers inside one op and at most `inter_op` ops in progress. It starts
+// threads when they first pay. Any thread may call its functions, unless it holds a lock of the core. In a child made
+// by fork() the team starts threads of its own and keeps its name and limits.
 class Team {
 public:
     // Throws std::invalid_argument if a limit is not in 1..kMaxThreads.
@@ -29,11 +29,13 @@ public:
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    // run() executes the program once with the addresses `bound`, and blocks until all tasks have finished. It throws the
-    // first failure: what a host step threw, KernelFailure, or what ended the run from outside (see Request). The calling
-    // thread takes a slot if one is free and executes tasks; otherwise it waits its turn. It may be called inside a step.
+    // run() executes the program once with the addresses `bound`, and blocks until all tasks have finished. It throws
+    // the first failure: what a host step threw, KernelFailure, or what ended the run from outside (see Request). The
+    // calling thread takes a slot if one is free and executes tasks; otherwise it waits its turn. It may be called
+    // inside a step.
     void run(Program& program, std::span<void* const> bound, const Request& request = {});
-    // set_limits() changes the limits from the next op boundary on, also of runs in progress. It joins idle threads beyond them.
+    // set_limits() changes the limits from the next op boundary on, also of runs in progress. It joins idle threads
+    // beyond them.
     void set_limits(Limits limits);
     Limits limits() const;
     // set_spin() changes how long idle workers spin before they park, at once.
@@ -44,7 +46,8 @@ public:
     // threads() returns how many threads the team has started that are alive.
     std::size_t threads();
     Status status();
-    // close() refuses new runs, cancels those in progress if `cancel`, blocks until they have ended, and joins the threads.
+    // close() refuses new runs, cancels those in progress if `cancel`, blocks until they have ended, and joins the
+    // threads.
     void close(bool cancel = false);
 
     const std::string& name() const { return name_; }
@@ -66,13 +69,13 @@ private:
     bool closed_ = false;                   // guarded by context_mutex()
 };
 
-// reload_all_limits() has all runs in progress read their RunLimits and the caps of their steps again, with effect at the
-// next op boundary. It takes the lock of every scheduler in turn.
+// reload_all_limits() has all runs in progress read their RunLimits and the caps of their steps again, with effect at
+// the next op boundary. It takes the lock of every scheduler in turn.
 void reload_all_limits();
 
-// shut_down_all_teams() cancels all runs and joins all threads at the end of the process. It blocks until kernels in progress
-// have returned, and for `grace` until host steps have. Returns whether threads are left in host steps; nothing that they
-// refer to is freed then.
+// shut_down_all_teams() cancels all runs and joins all threads at the end of the process. It blocks until kernels in
+// progress have returned, and for `grace` until host steps have. Returns whether threads are left in host steps;
+// nothing that they refer to is freed then.
 bool shut_down_all_teams(std::chrono::nanoseconds grace);
 
 }  // namespace treadle

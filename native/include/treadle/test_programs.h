@@ -1,4 +1,4 @@
-// Programs for tests and benchmarks: DAGs whose outcome shows whether each task ran once and in order.
+// Programs for tests and benchmarks: DAGs whose result shows whether each task ran once and in order.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace treadle::testing {
 
-inline constexpr double kCostly = 1e6;  // an estimate that makes sharing worth while whatever the threads are doing
+inline constexpr double kCostly = 1e6;  // an estimate for which any other worker pays, even one that has to be started
 
 // Builder collects tasks of one step each.
 struct Builder {
@@ -50,18 +50,18 @@ struct Builder {
     }
 };
 
-// A program of `count` tasks with random edges and chunks. Each chunk writes its own number plus the sum of all its
-// predecessors' cells to its own cell. Cells are plain memory: a missing order gives a wrong sum, and a data race that
-// ThreadSanitizer sees.
+// RandomDag is a program of `count` tasks with random edges and chunks. Each chunk adds its task's number and the sum
+// of its predecessors' cells to its own cell. Cells are plain memory, so a violated dependency gives a wrong sum, and a
+// data race that ThreadSanitizer reports.
 class RandomDag {
 public:
     using Cells = std::vector<std::uint64_t>;
 
-    // The task numbered `failing`, if any, returns code 7 instead.
+    // The task numbered `failing`, if not negative, returns code 7 instead.
     RandomDag(std::uint64_t seed, int count, int spin = 50, std::int64_t failing = -1) {
         std::mt19937_64 random(seed);
         Builder builder;
-        wanted_.resize(static_cast<std::size_t>(count) * kMaxChunks);
+        expected_.resize(static_cast<std::size_t>(count) * kMaxChunks);
         for (std::int64_t i = 0; i < count; ++i) {
             std::vector<std::int64_t> args{i, spin, 0};
             for (int k = 0; i > 0 && k < 3; ++k) {
@@ -73,7 +73,7 @@ public:
             const auto task = builder.add_kernel(i == failing ? &fail : &kernel, args, chunks, random() % 2 ? kCostly : 100,
                                                  static_cast<double>(random() % 100));
             for (std::size_t k = 3; k < args.size(); ++k) builder.link(args[k], task);
-            void* pointers[] = {wanted_.data()};
+            void* pointers[] = {expected_.data()};
             for (std::int64_t chunk = 0; chunk < chunks; ++chunk) kernel(pointers, args.data(), chunk, nullptr);
         }
         program_ = builder.build();
@@ -81,15 +81,15 @@ public:
 
     Program& program() { return *program_; }
 
-    void run(Team& team, const Request& asked = {}) {
-        Cells cells(wanted_.size());
+    void run(Team& team, const Request& request = {}) {
+        Cells cells(expected_.size());
         void* bound[] = {cells.data()};
-        team.run(*program_, bound, asked);
-        CHECK(cells == wanted_);
+        team.run(*program_, bound, request);
+        CHECK(cells == expected_);
     }
 
     void run_failing(Team& team, std::int64_t failing) {
-        Cells cells(wanted_.size());
+        Cells cells(expected_.size());
         void* bound[] = {cells.data()};
         try {
             team.run(*program_, bound);
@@ -119,7 +119,7 @@ private:
         return 0;
     }
 
-    Cells wanted_;
+    Cells expected_;
     std::unique_ptr<Program> program_;
 };
 

@@ -1,4 +1,5 @@
-// Events: which worker executed which step, and when. Each thread has a buffer; nothing is recorded while tracing is off.
+// Events: which worker executed which step, and when. Each thread has a buffer; nothing is recorded while tracing is
+// off.
 #pragma once
 
 #include <atomic>
@@ -10,8 +11,8 @@ namespace treadle {
 struct Context;
 struct Worker;
 
-// Event is one worker's part in one execution of a step. Times are CLOCK_MONOTONIC nanoseconds. Events of one slot nest, or
-// do not overlap.
+// Event is one worker's part in one execution of a step. Times are CLOCK_MONOTONIC nanoseconds. Events of one slot
+// nest, or do not overlap.
 struct Event {
     std::uint64_t program;
     std::uint64_t run;
@@ -26,8 +27,8 @@ struct Event {
 
 extern std::atomic<bool> tracing_on;  // trace_start() and trace_stop() store it, tracing() loads it
 
-// tracing() returns whether events are recorded. The load and its partners are relaxed: it does not matter whether an event
-// at the edge of a trace is in it.
+// tracing() returns whether events are recorded. The load and its partners are relaxed: it does not matter whether an
+// event at the edge of a trace is in it.
 inline bool tracing() { return tracing_on.load(std::memory_order_relaxed); }
 
 // trace_start() drops earlier events and starts recording. Any thread may call it, also while runs are in progress.

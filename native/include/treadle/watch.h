@@ -12,18 +12,20 @@ struct Ending;
 // Callers poll about this often, whether they work or wait.
 inline constexpr std::chrono::milliseconds kPollInterval{40};
 
-// Watch belongs to the worker that calls the run; all functions are for the thread of that worker alone and take no lock.
+// Watch belongs to the worker that calls the run; all functions are for the thread of that worker alone and take no
+// lock.
 class Watch {
 public:
     // start() replaces what may end the run: `poll` throws to end it (Ctrl-C, for example) and is called about every
-    // kPollInterval; `around` belongs to the run that this one is called from inside of. Null, null and kNever turn the
+    // kPollInterval; `outer` belongs to the run around this one. Null, null and kNever turn the
     // watch off.
     void start(void (*poll)(), Clock::time_point deadline, const Ending* outer);
     // is_on() is true from start() until check() throws, unless nothing may end the run.
     bool is_on() const { return is_on_; }
     // ended_run() is true once check() has thrown.
     bool ended_run() const { return has_ended_run_; }
-    // check() throws RunTimeout, RunCancelled or what the poll throws if the run has to end, and then turns the watch off.
+    // check() throws RunTimeout, RunCancelled or what the poll throws if the run has to end, and then turns the watch
+    // off.
     void check(Clock::time_point now);
     // maybe_check() calls check() now and then; `done_ns` estimates the work since the last call. It is cheap enough to
     // be called after each task and each chunk.

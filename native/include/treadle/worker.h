@@ -19,9 +19,9 @@ class Scheduler;
 struct Context;
 struct Op;
 
-// State of a worker. A holder of the scheduler's lock may change the first four; the worker itself, under the lock, parks.
-// `assigned` is left by compare-and-exchange: by the worker, without the lock, to `working`, or by a holder of the lock to
-// `spinning` or `parked`. Only the worker leaves the last two.
+// State of a worker. A holder of the scheduler's lock may change the first four; the worker itself, under the lock,
+// parks. `assigned` is left by compare-and-exchange: by the worker, without the lock, to `working`, or by a holder of
+// the lock to `spinning` or `parked`. Only the worker leaves the last two.
 enum class State : std::uint32_t {
     spinning,        // idle, polling this word
     park_requested,  // idle, told to park because runnable threads would exceed the slots
@@ -71,12 +71,13 @@ struct Worker {
 // current_worker() returns the calling thread's worker while the thread is inside a host step, else null.
 Worker*& current_worker();
 
-// check_run() throws RunTimeout or RunCancelled if the run around the calling step has ended or should end. Long host steps
-// call it. It does nothing outside steps, and takes no lock.
+// check_run() throws RunTimeout or RunCancelled if the run around the calling step has ended or should end. Long host
+// steps call it. It does nothing outside steps, and takes no lock.
 void check_run();
 
-// Resting tells the team whose slot the calling thread holds that the thread only waits. A step holds one while it waits
-// for a run in another thread. Construction and destruction take the scheduler's lock; they do nothing outside steps.
+// Resting tells the team whose slot the calling thread holds that the thread only waits. A step holds one while it
+// waits for a run in another thread. Construction and destruction take the scheduler's lock; they do nothing outside
+// steps.
 class Resting {
 public:
     Resting();
@@ -90,11 +91,11 @@ private:
 
 // cpu_relax() tells the CPU that this is a spin loop.
 void cpu_relax();
-// spin() polls the state of the calling thread's worker until it is no longer `spinning`, or until `end`. Returns false if
-// time ran out. Takes no lock.
+// spin() polls the state of the calling thread's worker until it is no longer `spinning`, or until `end`. Returns false
+// if time ran out. Takes no lock.
 bool spin(const Worker& worker, Clock::time_point end);
-// sleep_while_parked() blocks the calling thread, whose worker this is, until the state is no longer `parked`, for `timeout`
-// (for ever if negative), or spuriously. Must be called without a lock.
+// sleep_while_parked() blocks the calling thread, whose worker this is, until the state is no longer `parked`, for
+// `timeout` (for ever if negative), or spuriously. Must be called without a lock.
 void sleep_while_parked(Worker& worker, std::chrono::nanoseconds timeout);
 // wake() ends sleep_while_parked(). Any thread may call it, after changing the state, with or without the lock.
 void wake(Worker& worker);

@@ -1,6 +1,6 @@
-// Helpers that were given work and do not come, as where another process has their CPU: nobody waits for them.
-// ThreadSanitizer puts off signals for ever in threads that make no call it knows, so there the random DAGs of the
-// chaos build have to do.
+// Assignments that a worker does not accept, for example because another process has its CPU: no run waits for that
+// worker. ThreadSanitizer delays signals for ever in threads that make no call it knows. There the random DAGs of the
+// chaos build cover revoking.
 #include "treadle/check.h"
 
 #if !defined(__SANITIZE_THREAD__)
@@ -21,26 +21,26 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Sequentially consistent throughout: this is a test.
-std::atomic<int> held{0};
-std::atomic<bool> let_go{false};
+// Sequentially consistent, since this is a test.
+std::atomic<int> blocked{0};
+std::atomic<bool> released{false};
 
-void stand_still(int) {
-    ++held;
-    while (!let_go) std::this_thread::sleep_for(100us);
-    --held;
+void block_until_released(int) {
+    ++blocked;
+    while (!released) std::this_thread::sleep_for(100us);
+    --blocked;
 }
 
-void stand_still_shortly(int) { std::this_thread::sleep_for(200us); }
+void block_shortly(int) { std::this_thread::sleep_for(200us); }
 
-// A team of two whose worker is idle and can be stopped by a signal wherever it is.
+// A team of two slots whose compute worker is idle. A signal stops the worker wherever it is.
 class Stoppable {
 public:
     explicit Stoppable(void (*handler)(int)) {
         struct sigaction action {};
         action.sa_handler = handler;
         sigaction(SIGUSR1, &action, nullptr);
-        let_go = false;
+        released = false;
         std::atomic<int> inside{0};
         Builder builder;
         builder.buffers.clear();
@@ -67,11 +67,11 @@ public:
     void kick() const { pthread_kill(worker_, SIGUSR1); }
     void hold() const {
         kick();
-        while (held == 0) std::this_thread::yield();
+        while (blocked == 0) std::this_thread::yield();
     }
     static void release() {
-        let_go = true;
-        while (held > 0) std::this_thread::yield();
+        released = true;
+        while (blocked > 0) std::this_thread::yield();
     }
 
     Team team{"t", {2, 2}};
@@ -86,44 +86,44 @@ std::int32_t add_one(void* const* pointers, const std::int64_t*, std::int64_t, v
     return 0;
 }
 
-// Another client that comes to the team during a run.
-struct Comer {
-    explicit Comer(Team& its_team) : team(its_team) {}
+// SecondClient is a client that calls a run on the team while another run is in progress.
+struct SecondClient {
+    explicit SecondClient(Team& its_team) : team(its_team) {}
 
     Team& team;
     std::atomic<bool> may_begin{false};
     std::atomic<bool> has_ended{false};
 };
 
-std::int32_t let_it_wait(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
-    auto& comer = *static_cast<Comer*>(pointers[0]);
-    comer.may_begin = true;
-    while (comer.team.status().waiting == 0) std::this_thread::sleep_for(100us);
+std::int32_t wait_until_second_is_queued(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    auto& second = *static_cast<SecondClient*>(pointers[0]);
+    second.may_begin = true;
+    while (second.team.status().waiting == 0) std::this_thread::sleep_for(100us);
     return 0;
 }
 
-// Waits for its run to end, though not for ever.
-std::int32_t outlast(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
-    auto& comer = *static_cast<Comer*>(pointers[0]);
-    comer.may_begin = true;
-    for (int i = 0; i < 10'000 && !comer.has_ended; ++i) std::this_thread::sleep_for(1ms);
-    return comer.has_ended ? 0 : 1;
+// Waits until the second client's run has ended, for at most ten seconds.
+std::int32_t wait_until_second_has_ended(void* const* pointers, const std::int64_t*, std::int64_t, void*) {
+    auto& second = *static_cast<SecondClient*>(pointers[0]);
+    second.may_begin = true;
+    for (int i = 0; i < 10'000 && !second.has_ended; ++i) std::this_thread::sleep_for(1ms);
+    return second.has_ended ? 0 : 1;
 }
 
-// Runs `program`, and once it lets another client come, a short run of that.
-void run_with_comer(Team& team, Program& program, int priority = 0) {
-    Comer comer(team);
+// Runs `program`, and a short run of a second client once the program lets that begin.
+void run_with_second_client(Team& team, Program& program, int priority = 0) {
+    SecondClient second(team);
     std::thread client([&] {
-        while (!comer.may_begin) std::this_thread::yield();
+        while (!second.may_begin) std::this_thread::yield();
         Builder one;
         one.add_kernel(add_one, {}, 8);
         std::atomic<int> sum{0};
         void* bound[] = {&sum};
         team.run(*one.build(), bound);
         CHECK_EQUAL(8, sum.load());
-        comer.has_ended = true;
+        second.has_ended = true;
     });
-    void* bound[] = {&comer};
+    void* bound[] = {&second};
     Request request;
     request.priority = priority;
     try {
@@ -137,30 +137,30 @@ void run_with_comer(Team& team, Program& program, int priority = 0) {
 
 }  // namespace
 
-// Two places: one is held by the first client, one by the helper of its op.
-TREADLE_TEST(a_client_gets_the_place_of_a_helper_that_never_comes_to_its_op) {
-    Stoppable stoppable(stand_still);
+// The first client holds one of two slots, the helper of its op the other.
+TREADLE_TEST(a_caller_reclaims_the_slot_of_a_helper_that_does_not_accept) {
+    Stoppable stoppable(block_until_released);
     stoppable.hold();
     Builder builder;
-    builder.add_kernel(outlast, {}, 2);
-    run_with_comer(stoppable.team, *builder.build());
-    CHECK_EQUAL(1, held.load());
+    builder.add_kernel(wait_until_second_has_ended, {}, 2);
+    run_with_second_client(stoppable.team, *builder.build());
+    CHECK_EQUAL(1, blocked.load());
 }
 
-// The first client, whose run is more important, takes over the task that the helper was given; the place goes to who
-// came, not to the helper again.
-TREADLE_TEST(a_client_that_waits_for_a_place_goes_before_a_helper_that_never_comes) {
-    Stoppable stoppable(stand_still);
+// The first client, whose run has the higher priority, takes over the task assigned to the helper. The slot goes to the
+// second client, not to the helper again.
+TREADLE_TEST(a_waiting_caller_gets_a_slot_before_a_helper_that_does_not_accept) {
+    Stoppable stoppable(block_until_released);
     stoppable.hold();
     Builder builder;
-    builder.add_kernel(let_it_wait, {}, 1, kCostly, 1);
-    builder.add_kernel(outlast, {});
-    run_with_comer(stoppable.team, *builder.build(), 1);
-    CHECK_EQUAL(1, held.load());
+    builder.add_kernel(wait_until_second_is_queued, {}, 1, kCostly, 1);
+    builder.add_kernel(wait_until_second_has_ended, {});
+    run_with_second_client(stoppable.team, *builder.build(), 1);
+    CHECK_EQUAL(1, blocked.load());
 }
 
-TREADLE_TEST(a_run_ends_though_a_helper_never_comes_to_the_op_it_should_share) {
-    Stoppable stoppable(stand_still);
+TREADLE_TEST(a_run_ends_without_a_helper_that_does_not_accept) {
+    Stoppable stoppable(block_until_released);
     stoppable.hold();
     Builder builder;
     for (std::int64_t i = 0; i < 50; ++i) {
@@ -172,11 +172,11 @@ TREADLE_TEST(a_run_ends_though_a_helper_never_comes_to_the_op_it_should_share) {
     void* bound[] = {&sum};
     stoppable.team.run(*program, bound);
     CHECK_EQUAL(50 * 8, sum.load());
-    CHECK_EQUAL(1, held.load());
+    CHECK_EQUAL(1, blocked.load());
 }
 
-TREADLE_TEST(a_task_that_was_given_to_a_helper_that_never_comes_is_run_by_another) {
-    Stoppable stoppable(stand_still);
+TREADLE_TEST(a_task_that_a_helper_does_not_accept_runs_on_another_worker) {
+    Stoppable stoppable(block_until_released);
     stoppable.hold();
     Builder builder;
     for (std::int64_t i = 0; i < 40; ++i) {
@@ -189,14 +189,14 @@ TREADLE_TEST(a_task_that_was_given_to_a_helper_that_never_comes_is_run_by_anothe
     stoppable.team.run(*program, bound);
     CHECK_EQUAL(40, sum.load());
     CHECK_EQUAL(0, stoppable.team.status().slots);
-    // Back again it takes part as before.
+    // Once it continues, the helper executes tasks as before.
     Stoppable::release();
     RandomDag dag(4, 200, 500);
     for (int i = 0; i < 20; ++i) dag.run(stoppable.team);
 }
 
-TREADLE_TEST(a_failed_run_does_not_wait_for_a_helper_that_never_comes) {
-    Stoppable stoppable(stand_still);
+TREADLE_TEST(a_failed_run_does_not_wait_for_a_helper_that_does_not_accept) {
+    Stoppable stoppable(block_until_released);
     stoppable.hold();
     Builder builder;
     builder.buffers.clear();
@@ -204,11 +204,11 @@ TREADLE_TEST(a_failed_run_does_not_wait_for_a_helper_that_never_comes) {
     builder.add_host([](auto) { throw std::runtime_error("stop"); });
     const auto program = builder.build();
     for (int i = 0; i < 5; ++i) CHECK_THROWS(std::runtime_error, stoppable.team.run(*program, {}));
-    CHECK_EQUAL(1, held.load());
+    CHECK_EQUAL(1, blocked.load());
 }
 
-TREADLE_TEST(a_helper_that_is_stopped_again_and_again_changes_no_result) {
-    Stoppable stoppable(stand_still_shortly);
+TREADLE_TEST(stopping_a_helper_again_and_again_changes_no_result) {
+    Stoppable stoppable(block_shortly);
     std::atomic<bool> stop{false};
     std::thread kicker([&] {
         std::mt19937 random(1);
