@@ -1,6 +1,6 @@
-"""One session of an engine as several client threads use it, at the settings that its users choose from.
+"""Sessions of engines for several client threads, with the settings that users choose from.
 
-Each function loads a model and gives a maker: called once a client, it gives that client's `run`.
+Each function loads a model and returns a function that is called once for each client and returns the client's `run`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def onnxruntime(model: str, inputs: Mapping[str, Array]) -> Maker:
 
 
 def onnxruntime_intra_1(model: str, inputs: Mapping[str, Array]) -> Maker:
-    """ONNX Runtime with one intra-op thread: every client computes on its own."""
+    """ONNX Runtime with one intra-op thread: every client computes alone."""
     return _onnxruntime(model, inputs, 1)
 
 
@@ -57,12 +57,12 @@ def _openvino(model: str, inputs: Mapping[str, Array], hint: str) -> Maker:
 
 
 def openvino_latency(model: str, inputs: Mapping[str, Array]) -> Maker:
-    """OpenVINO for latency, which is its default; a request for each client."""
+    """OpenVINO with the latency hint, its default; a request for each client."""
     return _openvino(model, inputs, "LATENCY")
 
 
 def openvino_throughput(model: str, inputs: Mapping[str, Array]) -> Maker:
-    """OpenVINO for throughput: a stream for each core; a request for each client."""
+    """OpenVINO with the throughput hint: a stream for each core; a request for each client."""
     return _openvino(model, inputs, "THROUGHPUT")
 
 

@@ -1,4 +1,4 @@
-"""How each engine loads a model, at the settings that cost it the least memory; one engine a process."""
+"""How each engine loads a model, with default settings and with those that need the least memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ THREADS = 2
 
 
 def treadle() -> tuple[Callable[[str], Run], str]:
-    """treadle as it is by default."""
+    """treadle with default settings."""
     import treadle as library
 
     library.threads.set(intra_op=THREADS, inter_op=THREADS)
@@ -45,12 +45,12 @@ def _onnxruntime(**settings: Any) -> tuple[Callable[[str], Run], str]:
 
 
 def onnxruntime() -> tuple[Callable[[str], Run], str]:
-    """ONNX Runtime as it is by default."""
+    """ONNX Runtime with default settings."""
     return _onnxruntime()
 
 
 def onnxruntime_lean() -> tuple[Callable[[str], Run], str]:
-    """ONNX Runtime without an arena, without packed copies of the weights, weights allocated one by one."""
+    """ONNX Runtime without an arena and packed copies of weights, each weight allocated alone."""
     entries = {"session.disable_prepacking": "1", "session.use_device_allocator_for_initializers": "1"}
     return _onnxruntime(arena=False, entries=entries)
 

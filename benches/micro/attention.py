@@ -37,7 +37,7 @@ _CASES: dict[str, Case] = {
 
 
 def build(case: Case) -> tuple[Graph, dict[str, Any]]:
-    """Two products and a softmax, as the passes before fusion leave them, and arrays for the inputs."""
+    """Returns two products and a softmax, as they are before FuseAttention, and arrays for the inputs."""
     tokens, heads, depth, mask = case
     random, graph = np.random.default_rng(0), Graph("attention")
     values = [graph.input(name, f32, (1, tokens, heads, depth)) for name in "qkv"]

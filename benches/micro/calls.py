@@ -1,4 +1,4 @@
-"""What calling a generated kernel from Python takes: its type, and memory that begins as arenas do."""
+"""Calls of generated kernels from Python: their C type, and memory with the alignment of arenas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctyp
 
 
 def aligned(shape: Sequence[int], dtype: Any) -> Array:
-    """A zeroed array that begins at a cache line."""
+    """Returns a zeroed array that begins at a cache line."""
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     block = np.zeros(size + 64, np.uint8)
     start = -block.ctypes.data % 64

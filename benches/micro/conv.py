@@ -1,10 +1,9 @@
-"""How near convolution kernels come to the CPU's multiply-add limit, layer by layer, on one core.
+"""Speed of convolution kernels on one core, layer by layer, in % of the CPU's multiply-add limit.
 
     python -m benches.micro.conv [--isa avx512] [--precision f32|bf16] [--seconds 0.2] [pattern ...]
 
-Prints for each layer the best time, the rate, and the part of the limit, which is measured in the same run by
-independent multiply-adds, of pairs of bf16 at that precision. Padding counts as work, so borders may lift a layer above
-100 %.
+Prints for each layer the shortest time, the rate, and its part of the limit, which independent multiply-adds (bf16 dot
+products at that precision) show in the same run. Padding counts as work, so borders may lift a layer above 100 %.
 """
 
 from __future__ import annotations
@@ -77,9 +76,9 @@ LAYERS: dict[str, tuple[int, int, int, int, int, int, int, int]] = {
 
 
 def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Target, precision: str) -> Graph:
-    """A graph of one convolution with bias, blocked out, blocked in unless it has few channels.
+    """Returns a graph of one convolution with bias; its output is blocked, and its input unless it has few channels.
 
-    At bf16, what is blocked is bf16.
+    At bf16 the blocked values are bf16.
     """
     channels, height, width, outputs, size, stride, pad, groups = layer
     rng = np.random.default_rng(0)
@@ -104,7 +103,7 @@ def layer_graph(layer: tuple[int, int, int, int, int, int, int, int], target: Ta
 
 
 def measure(name: str, timer: KernelTimer, precision: str, limit: float, seconds: float) -> None:
-    """Print one line for the layer `name`, as a part of `limit` operations a second."""
+    """Prints one line for the layer `name`, in % of `limit` operations a second."""
     target = timer.target
     graph = layer_graph(LAYERS[name], target, precision)
     calls = lower_conv(graph.nodes[0], LowerContext(graph, target, math="exact"))
@@ -131,7 +130,7 @@ def measure(name: str, timer: KernelTimer, precision: str, limit: float, seconds
 
 
 def main() -> None:
-    """Measure the layers whose names contain one of the given patterns."""
+    """Measures the layers whose names contain one of the patterns."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--isa", default=targets.best_isa())

@@ -56,7 +56,7 @@ def blocks_of(group: TileGroup) -> str:
 
 
 class Steps:
-    """Compiled calls, ready to run one after another on arrays of `memory`, which gets those that it lacks."""
+    """Compiled calls that run one after another on arrays of `memory`, to which missing arrays are added."""
 
     def __init__(self, calls: Sequence[Call], memory: dict[Value, Array], target: Target) -> None:
         specs = {call.spec for call in calls if call.spec is not None}
@@ -81,7 +81,7 @@ class Steps:
         self._best: dict[tuple[int, int], int] = {}
 
     def run(self) -> float:
-        """Run everything once; the time in us."""
+        """Runs all calls once and returns the time in us."""
         start = begin = time.perf_counter_ns()
         for number, (kernel, (pointers, args, scratch), chunks) in enumerate(self._steps):
             for chunk in range(chunks):
@@ -92,7 +92,8 @@ class Steps:
         return (begin - start) / 1e3
 
     def best_chunks(self) -> float:
-        """The sum over chunks of the least time of each, in us: short pieces, to slip through other load."""
+        """Returns the sum over chunks of the shortest time of each, in us; other processes seldom disturb so short a
+        time."""
         return sum(self._best.values()) / 1e3
 
 
@@ -117,10 +118,10 @@ class Layer:
         self._memory = {x: self.input, out: self.output}
 
     def direct(self) -> Steps:
-        """Direct convolution."""
+        """Compiles the direct convolution."""
         return self.steps(lower_direct(self.node, self.shape, self.ctx))
 
     def steps(self, calls: Sequence[Call] | None) -> Steps:
-        """`calls`, which were lowered from the layer's node."""
+        """Compiles `calls`, which were lowered from the layer's node."""
         assert calls, "the kernels serve every layer without an epilogue"
         return Steps(calls, self._memory, self.ctx.target)

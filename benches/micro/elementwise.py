@@ -46,7 +46,7 @@ CASES: list[Case] = [
 
 
 def prepare(case: Case, target: Target) -> tuple[Callable[[], None], int, float] | None:
-    """(run once, elements, bytes moved) for a case; None if it has no kernel."""
+    """Returns (run once, elements, bytes moved) for a case; None if it has no kernel."""
     _, op, shapes, out_shape, attrs = case
     graph = Graph()
     inputs = [graph.input(f"x{i}", dtypes.f32, shape) for i, shape in enumerate(shapes)]
@@ -71,7 +71,7 @@ def prepare(case: Case, target: Target) -> tuple[Callable[[], None], int, float]
 
     specs = {call.spec for call in calls if call.spec is not None}
     library = jit.Library([(spec, jit.compile_kernel(spec, target)) for spec in specs])
-    runs = []  # holds the memory and the library too, which the kernels need
+    runs = []  # keeps the memory and the library alive, which the kernels use
     for call in calls:
         assert call.spec is not None
         values = (*call.writes, *call.reads)
@@ -92,7 +92,7 @@ def prepare(case: Case, target: Target) -> tuple[Callable[[], None], int, float]
 
 
 def best_ns(run: Callable[[], None], rounds: int) -> float:
-    """The shortest of `rounds` timings, each long enough for the clock."""
+    """Returns the shortest of `rounds` timings, each long enough for the clock."""
     begin = time.perf_counter_ns()
     run()
     once = max(1, time.perf_counter_ns() - begin)
@@ -107,7 +107,7 @@ def best_ns(run: Callable[[], None], rounds: int) -> float:
 
 
 def copy_bandwidth(nbytes: float) -> float:
-    """Bytes read and written per ns by a copy that moves `nbytes` altogether."""
+    """Returns the bytes read and written per ns by a copy that moves `nbytes` in total."""
     source = np.ones(max(1024, int(nbytes / 8)), np.float32)
     copy = np.empty_like(source)
     return 2 * source.nbytes / best_ns(lambda: np.copyto(copy, source), 10)

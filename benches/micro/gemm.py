@@ -77,7 +77,7 @@ _CASES |= {
 def build(
     shapes: list[tuple[int, ...]], attrs: dict[str, Any], constant: bool, dtype: DType, left: DType | None = None
 ) -> tuple[Graph, Any]:
-    """A graph of one matmul, and arrays for its inputs; the left factor may be of another dtype `left`."""
+    """Returns a graph of one matmul, and arrays for its inputs; the left factor may have another dtype `left`."""
     random = np.random.default_rng(0)
     graph, arrays, values, infos = Graph(), {}, [], []
     attrs = {"transpose_a": False, "transpose_b": False, **attrs}

@@ -107,7 +107,7 @@ class KernelTimer:
     def seconds(
         self, spec: KernelSpec, arrays: Sequence[Array], args: Sequence[int], chunks: int, scratch: int, budget: float
     ) -> float:
-        """Best time of one call of all chunks, tried for `budget` seconds."""
+        """Returns the shortest time of all chunks in sequence, repeated for `budget` seconds."""
         if isinstance(spec, LibraryGemmSpec):
             kernel, library = libraries.kernel(spec.provider, spec.dtype)
             args = (library, *args)
@@ -133,8 +133,10 @@ class KernelTimer:
         return best
 
     def fma_limit(self, dtype: DType, budget: float = 0.3) -> float:
-        """Floating-point operations a second that one core reaches when it does nothing but multiply and add; bf16 in
-        pairs, summed in f32."""
+        """Returns the floating-point operations a second that one core reaches with multiply-adds alone.
+
+        Of bf16 these are dot products, summed in f32.
+        """
         pairs = dtype == bf16
         dtype = f32 if pairs else dtype
         lanes = self.target.lanes(dtype)
@@ -145,7 +147,7 @@ class KernelTimer:
         return 2.0 * (1 + pairs) * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
 
     def fma_call(self, dtype: DType, turns: int) -> tuple[Callable[[], object], int]:
-        """A call that multiplies and adds on registers alone, and how many operations it does."""
+        """Returns a function that multiplies and adds in registers, and its number of operations."""
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
         KERNELS["fma_limit"] = _emit_fma_limit
@@ -162,7 +164,8 @@ class KernelTimer:
     def graph_seconds(
         self, graph: Graph, inputs: dict[str, Array], budget: float = 0.3, provider: Provider | None = None
     ) -> tuple[float, list[Call]]:
-        """Sum of the best times of the calls of `graph`, and the calls; `provider` multiplies matrices."""
+        """Returns the sum of the shortest times of the calls of `graph`, and the calls; `provider` multiplies
+        matrices."""
         ctx = LowerContext(graph, self.target, provider=provider)
         calls: list[Call] = []
         for node in graph.nodes:

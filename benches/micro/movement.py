@@ -28,7 +28,7 @@ from treadle.passes.lower.table import LOWERINGS
 
 _POOL = {"strides": (2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1), "ceil_mode": False}
 _NO_CHUNK = 1 << 30
-"""Chunks from here on have nothing to do: what calling them takes is the cost of calling from Python."""
+"""Chunks from this number on are empty: their time is the cost of calls from Python."""
 
 Operand = tuple[int, ...] | np.ndarray[Any, Any]
 
@@ -79,7 +79,7 @@ def cases() -> dict[str, tuple[str, list[Operand], dict[str, Any], Layout, Layou
 
 
 def runner(name: str) -> tuple[Callable[..., None], int]:
-    """A function that runs the case once on this thread, and the bytes that it reads and writes."""
+    """Returns a function that runs the case once on this thread, and the bytes that it reads and writes."""
     op, operands, attrs, before, after = cases()[name]
     graph, target = Graph(), targets.detect()
     infos: list[Info | None] = []
@@ -109,7 +109,7 @@ def runner(name: str) -> tuple[Callable[..., None], int]:
             memory[value] = np.zeros(shape, value.known_dtype.numpy) if value.data is None else value.data.copy()
         return memory[value].ctypes.data
 
-    prepared = []  # holds the memory and the library too, which the kernels need
+    prepared = []  # keeps the memory and the library alive, which the kernels use
     for call in calls:
         assert call.spec is not None
         pointers = (ctypes.c_void_p * 8)(
@@ -141,7 +141,7 @@ def runner(name: str) -> tuple[Callable[..., None], int]:
 
 
 def best_seconds(run: Callable[[], object]) -> float:
-    """The shortest of many runs."""
+    """Returns the seconds of the shortest of many runs."""
     end, best = time.perf_counter() + 0.3, 1e9
     while time.perf_counter() < end:
         start = time.perf_counter()

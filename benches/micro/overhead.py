@@ -1,13 +1,13 @@
-"""What a graph costs beside its arithmetic: chains and fans of tiny ops, and many small products.
+"""The overhead of graphs: chains and fans of tiny ops, and many small products.
 
     python -m benches.micro.overhead [--only NAME] [--rounds N] [--threads N] [--precision f32|bf16]
 
-Each case is an ONNX graph run by a session, with one thread and with several; the rounds of the two alternate. Figures
-are the shortest run of all rounds, in microseconds, and what that is for each node in nanoseconds. `empty` is a graph
-of one op, so what is paid for any run at all. Outputs are checked against NumPy before anything is timed.
+A session runs each case, an ONNX graph, with one thread and with several; the rounds of the two are interleaved.
+Figures are the shortest run of all rounds, in us, and its part for each node, in ns. `empty` is a graph of one op, so
+it shows the cost of any run. Outputs are checked against NumPy before timing.
 
-`limit us` is the goal. At f32 that of the products lies below what the multiply-add units of two Zen 4 cores allow,
-72 and 573 us: it takes bf16.
+`limit us` is the goal. At f32 the goals of products are below the limit of the multiply-add units of two Zen 4 cores,
+72 and 573 us: only bf16 reaches them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Feed = dict[str, Array]
 NODES = 1000
 PRODUCTS = 256
 RTOL, ATOL = {"f32": 2e-3, "bf16": 2e-2}, {"f32": 1e-4, "bf16": 0.15}
-"""How far outputs may be from NumPy's: products of 64 normal numbers, and how those are rounded."""
+"""The largest accepted distance from NumPy's outputs, sums of 64 products of normal numbers."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def dependent_alternating() -> Case:
 
 
 def independent() -> Case:
-    """Additions of one input and a constant each, gathered by one Concat."""
+    """Additions of one input and different constants, joined by one Concat."""
     x = np.linspace(0.1, 1, 8, dtype=np.float32)
     constants = {f"c{i}": np.arange(i, i + 8, dtype=np.float32) for i in range(NODES)}
     nodes = [helper.make_node("Add", ["x", f"c{i}"], [f"v{i}"]) for i in range(NODES)]
@@ -109,7 +109,7 @@ def independent() -> Case:
 
 
 def independent_unlike() -> Case:
-    """Functions of one input and a constant each, of five kinds in turn, gathered by one Concat."""
+    """Functions of one input and different constants, of five kinds in turn, joined by one Concat."""
     x = np.linspace(0.1, 1, 8, dtype=np.float32)
     ops: list[tuple[str, Callable[[Array, Array], Array]]] = [
         ("Add", np.add), ("Mul", np.multiply), ("Max", np.maximum), ("Min", np.minimum), ("Sub", np.subtract),
@@ -122,7 +122,7 @@ def independent_unlike() -> Case:
 
 
 def independent_inputs() -> Case:
-    """Additions of a constant each to a slice of the input, gathered by one Concat."""
+    """Additions of different constants to slices of the input, joined by one Concat."""
     x = np.linspace(-1, 1, 8 * NODES, dtype=np.float32).reshape(NODES, 8)
     constants = {f"c{i}": np.arange(i, i + 8, dtype=np.float32) for i in range(NODES)}
     nodes = [helper.make_node("Split", ["x"], [f"s{i}" for i in range(NODES)], axis=0)]
@@ -133,7 +133,7 @@ def independent_inputs() -> Case:
 
 
 def products(size: int, limit_us: float, *, apart: bool = False) -> Case:
-    """Independent products of one square matrix and a weight each, gathered by one Concat or outputs of their own."""
+    """Independent products of one square matrix and different weights, joined by one Concat or each an output."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((size, size)).astype(np.float32)
     weights = {f"w{i}": rng.standard_normal((size, size)).astype(np.float32) for i in range(PRODUCTS)}
@@ -147,7 +147,7 @@ def products(size: int, limit_us: float, *, apart: bool = False) -> Case:
 
 
 def diamonds() -> Case:
-    """Layers of two softmaxes that both read the sum of the two before: a task DAG that cannot be fused into chains."""
+    """Layers of two softmaxes of the sum of the two before them: tasks that do not form chains."""
     x = np.linspace(-1, 1, 8, dtype=np.float32).reshape(2, 4)
 
     def softmax(a: Array, axis: int) -> Array:
@@ -178,7 +178,7 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def best_us(session: treadle.Session, feed: Feed, threads: tuple[int, ...], rounds: int) -> list[float]:
-    """The shortest run with each number of threads."""
+    """Returns the shortest run in us for each number of threads."""
     best = [float("inf")] * len(threads)
     for _ in range(rounds):
         for k, count in enumerate(threads):
@@ -190,7 +190,7 @@ def best_us(session: treadle.Session, feed: Feed, threads: tuple[int, ...], roun
 
 
 def main() -> None:
-    """Measure the cases asked for, and print a table."""
+    """Measures the cases that the command line names and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="run the cases whose name contains this")
     parser.add_argument("--rounds", type=int, default=20)

@@ -1,1 +1,1 @@
-"""The models that benches run: well-known architectures with seeded random weights, built as ONNX files."""
+"""The models of the benchmarks: well-known architectures with seeded random weights, as ONNX files."""

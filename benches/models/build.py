@@ -1,4 +1,4 @@
-"""Builds the model files that benches run: `python -m benches.models.build` makes those that are missing."""
+"""Builds the model files of the benchmarks: `python -m benches.models.build` makes those that are missing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ GROUPS = {"models": MODELS, "kinds": KINDS, "synthetic": SYNTHETIC, "quantized":
 
 
 def model(name: str) -> str:
-    """The path of the model `name`, built now if it is missing."""
+    """Returns the path of the model `name`; builds it if it is missing."""
     path = FOLDER / f"{name}.onnx"
     if not path.exists():
         FOLDER.mkdir(parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def model(name: str) -> str:
 
 
 def all_models(group: str = "models") -> list[str]:
-    """The paths of all models of a group: `models`, other `kinds` of models, `synthetic` graphs, `quantized` models."""
+    """Returns the paths of all models of a group: `models`, `kinds`, `synthetic` or `quantized`."""
     return [model(name) for name in GROUPS[group]]
 
 

@@ -1,11 +1,11 @@
-"""Proves what treadle promises on whole models.
+"""Checks treadle's promises on whole models.
 
     python -m benches.models.check [MODEL.onnx ...]
 
-For each model: that every step is a native kernel, the relative L2 distance of its outputs from ONNX Runtime's
-(skipped where that is not installed), that they are bitwise the same for intra_op x inter_op in {1, 2, 4} x {1, 2, 4},
-and the time to load it with an empty and with a filled kernel cache, in seconds, each in a fresh process.
-Exits with 1 if a promise is broken. Without models, those of `benches.models` are built first.
+For each model: whether every step is a native kernel, the relative L2 distance of its outputs from ONNX Runtime's
+(skipped where that is not installed), whether they are bitwise the same for intra_op x inter_op in {1, 2, 4} x {1, 2,
+4}, and the seconds to load it with an empty and with a filled cache folder, each in a new process. Ends with 1 if a
+promise is broken. Without models, those of `benches.models` are built first.
 """
 
 from __future__ import annotations

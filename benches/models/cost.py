@@ -1,4 +1,4 @@
-"""What a model must at least do: floating-point operations and bytes, counted from its graph before optimisation."""
+"""Lower bounds for a model: floating-point operations and bytes, counted in its graph before optimisation."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ from treadle.passes.specialize import specialize
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """`operations` of matrix products and convolutions done directly (2 a multiply-add; of bytes a quarter of that, as
-    one instruction adds four products of bytes in the time of one of fp32); `weights` in bytes."""
+    """The operations and bytes of one run.
+
+    `operations` are those of matrix products and direct convolutions, 2 for a multiply-add; of bytes a quarter of that,
+    because one instruction adds four products of bytes in the time of one of fp32. `weights` is in bytes.
+    """
 
     operations: int
     weights: int
 
 
 def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
-    """The cost of one run of the model `path` with inputs of `shapes`."""
+    """Returns the cost of one run of the model `path` with inputs of `shapes`."""
     model = load(path)
     assert isinstance(model, Graph), "an ONNX model"
     graph = specialize(model, shapes)
@@ -43,14 +46,14 @@ def cost(path: str, shapes: dict[str, tuple[int, ...]]) -> Cost:
 
 
 def _bytes_read(node: Node, value: Value) -> int:
-    """Of a table that is gathered from, the rows that are taken; of other constants, all."""
+    """Returns the bytes of a constant that a node reads: the rows that a gather takes, or all of it."""
     size = value.known_dtype.size
     whole = prod(value.static_shape) * size
     return min(prod(node.output.static_shape) * size, whole) if node.op == "gather" else whole
 
 
 def _operations(node: Node) -> int:
-    """An op without a matrix product has 0: memory or the products around it bound it."""
+    """Returns the operations of a node; 0 without a matrix product, because memory or other nodes limit it."""
     if node.op in {"lstm", "gru", "rnn"}:
         (time, batch, _, _), weights = node.operand(0).static_shape, node.operand(1).static_shape
         return 2 * time * batch * prod(weights)

@@ -1,4 +1,4 @@
-"""A small vocabulary to write networks in: each method adds a layer and returns its output's name."""
+"""Writes networks as ONNX graphs: each method adds a layer and returns its output's name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Network:
         return name
 
     def op(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """One node of type `kind` with one output."""
+        """Adds one node of type `kind` with one output."""
         self.count += 1
         name = f"{kind.lower()}_{self.count}"
         self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
@@ -39,7 +39,7 @@ class Network:
         return name
 
     def weight(self, shape: tuple[int, ...], fan_in: int) -> str:
-        """A new weight tensor of fp32."""
+        """Adds a weight tensor of fp32."""
         name = f"weight_{len(self.weights)}"
         rng = np.random.default_rng(zlib.crc32(f"{self.name}/{name}".encode()))
         values = rng.standard_normal(shape, dtype=np.float32) * np.sqrt(2.0 / fan_in)
@@ -89,14 +89,14 @@ class Network:
         return self.op("Mul", self.op("Mul", x, grown), half)
 
     def op_many(self, kind: str, results: int, *inputs: str, **attributes: Any) -> list[str]:
-        """One node of type `kind` with several outputs."""
+        """Adds one node of type `kind` with several outputs."""
         self.count += 1
         names = [f"{kind.lower()}_{self.count}_{i}" for i in range(results)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, name=names[0], **attributes))
         return names
 
     def norm_relu(self, x: str, width: int) -> str:
-        """Batch norm with statistics of its own, and ReLU."""
+        """Batch norm with its own statistics, and ReLU."""
         ones = [self.constant(f"norm_{len(self.weights)}", np.ones(width, np.float32)) for _ in range(2)]
         scale, variance = ones
         bias, mean = (self.weight((width,), 64) for _ in range(2))
@@ -121,12 +121,12 @@ class Network:
         return self.op(kind, x, w, r, b, hidden_size=hidden, direction="bidirectional", **more)
 
     def save(self, output: str, shape: list[int], path: Path) -> None:
-        """Write the network with `output` as its only output, named y."""
+        """Writes the network with `output` as its only output, named y."""
         self.nodes.append(helper.make_node("Identity", [output], ["y"], name="output"))
         self.save_all(["y"], shape, path)
 
     def save_all(self, outputs: list[str], shape: list[int], path: Path) -> None:
-        """Write the network with `outputs`, all of one shape."""
+        """Writes the network with `outputs`, all of one shape."""
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in outputs]
         graph = helper.make_graph(self.nodes, self.name, self.inputs, results, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)

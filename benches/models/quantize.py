@@ -1,12 +1,12 @@
-"""Quantizes models with ONNX Runtime, as its users do, with random data to calibrate with.
+"""Quantizes models with ONNX Runtime, with random data for calibration.
 
     python -m benches.models.quantize FOLDER MODEL.onnx ...
 
-Of each model FOLDER gets, under the model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's
-default format and types, a scale each output channel), `.qdq-u8` (activations without a sign), `.qop-u8` (QOperator
-format) and `.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself
-does not load are told and left out. `python -m benches.rivals.compare --group quantized` makes and times three of them
-of four models.
+Writes to FOLDER, under each model's name: `.f32` (prepared, not quantized), `.qdq-s8` (quantize_static's default format
+and types, a scale for each output channel), `.qdq-u8` (unsigned activations), `.qop-u8` (QOperator format) and
+`.dynamic` (quantize_dynamic). Models of an opset before 13 are converted. Forms that ONNX Runtime itself cannot load
+are reported and left out. `python -m benches.rivals.compare --group quantized` makes and times three forms of four
+models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from benches.harness.inputs import random_inputs
 
 _OLDEST = 13
-"""Before this opset weights cannot have a scale each output channel."""
+"""Before this opset weights cannot have a scale for each output channel."""
 
 
 class _Samples(CalibrationDataReader):  # type: ignore[misc]
@@ -60,7 +60,7 @@ FORMS: dict[str, Callable[[Path, Path], None]] = {
 
 
 def prepare(source: Path, target: Path) -> None:
-    """Shape inference and ONNX Runtime's optimisations, as its documentation advises before quantizing."""
+    """Infers shapes and applies ONNX Runtime's optimisations, as its documentation advises before quantizing."""
     model = onnx.load(source)
     version = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     if version < _OLDEST:
@@ -70,7 +70,7 @@ def prepare(source: Path, target: Path) -> None:
 
 
 def quantize(source: Path, form: str, target: Path) -> None:
-    """Write one of FORMS of the fp32 model `source`."""
+    """Writes one of FORMS of the fp32 model `source`."""
     with tempfile.TemporaryDirectory() as folder:
         plain = Path(folder) / "plain.onnx"
         prepare(source, plain)
@@ -87,7 +87,7 @@ def main(folder: Path, models: list[Path]) -> None:
             try:
                 write(plain, target)
                 onnxruntime.InferenceSession(str(target), providers=["CPUExecutionProvider"])
-            except Exception as error:  # noqa: BLE001 - whatever its quantizer raises, the other forms are still wanted
+            except Exception as error:  # noqa: BLE001 - whatever the quantizer raises, the other forms are made
                 target.unlink(missing_ok=True)
                 print(f"{target.name}: {str(error).splitlines()[0]}", file=sys.stderr)
 

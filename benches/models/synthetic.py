@@ -1,4 +1,4 @@
-"""Graphs that isolate one thing a scheduler must do well."""
+"""Graphs that isolate one task of a scheduler."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def matmuls_256x64(path: Path) -> None:
 
 
 def matmul_2048(path: Path) -> None:
-    """One 2048 x 2048 x 2048 matmul of two inputs, which no cache holds."""
+    """One 2048 x 2048 x 2048 matmul of two inputs that exceed most caches."""
     net = Network("matmul_2048")
     a, b = (net.input(name, TensorProto.FLOAT, [2048, 2048]) for name in "ab")
     net.save(net.op("MatMul", a, b), [2048, 2048], path)
@@ -54,7 +54,7 @@ def towers_3x3(path: Path) -> None:
 
 
 def chain_1000(path: Path) -> None:
-    """1,000 additions of 8 numbers, each of the one before."""
+    """A chain of 1,000 additions of 8 numbers."""
     net = Network("chain_1000")
     x = net.input("x", TensorProto.FLOAT, [8])
     one = net.constant("one", np.ones(8, np.float32))
@@ -64,7 +64,7 @@ def chain_1000(path: Path) -> None:
 
 
 def fan_1000(path: Path) -> None:
-    """1,000 products of 8 numbers by one input, none of another; joined at the end."""
+    """1,000 independent products of 8 numbers and the input, joined at the end."""
     net = Network("fan_1000")
     x = net.input("x", TensorProto.FLOAT, [8])
     ends = [net.op("Mul", x, net.weight((8,), 8)) for _ in range(1000)]

@@ -1,4 +1,4 @@
-"""Scripts that are timed, written once for whichever `torch` is given: each runs often and returns its last result."""
+"""The timed scripts, written once for treadle's `torch` and for PyTorch's; each repeats and returns its last result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMES = {
     "fork-256": 20,
     "fork-1024": 1,
 }
-"""How often one round runs a script."""
+"""Runs of a script in one round."""
 
 
 def sums(torch: Any) -> Callable[[Any, Any], Any]:
@@ -84,7 +84,7 @@ def _matrices(torch: Any, size: int) -> tuple[Any, Any]:
 
 
 def repeated(make: Callable[[Any], Callable[[], Any]], times: int, torch: Any, intra: int, inter: int) -> Work:
-    """What runs a script `times` times; it has run often enough to be compiled."""
+    """Returns a function that runs a script `times` times, after the runs that compile it."""
     torch.set_num_threads(intra)
     torch.set_num_interop_threads(inter)
     script = make(torch)

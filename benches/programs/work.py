@@ -1,4 +1,4 @@
-"""What is timed, written once for whichever `tf` is given: a function of none that runs it and returns its results."""
+"""The timed programs, written once for treadle's `tf` and for TensorFlow's: functions that return their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def loops(tf: Any, intra: int, inter: int) -> Work:
 
 
 def loops_session(tf: Any, intra: int, inter: int) -> Work:
-    """The same functions in a graph and a session, where nothing orders one before the other."""
+    """The same functions in a graph and a session, where they are independent."""
     cpu_bound, v1 = program(tf)["cpu_bound"], tf.compat.v1
     with tf.Graph().as_default() as graph:
         n = v1.placeholder(tf.int32, [])
@@ -47,12 +47,12 @@ def graph(tf: Any, intra: int, inter: int) -> Work:
 
 
 def config(v1: Any, intra: int, inter: int) -> Any:
-    """A session's numbers of threads."""
+    """Returns a session's configuration with these numbers of threads."""
     return v1.ConfigProto(intra_op_parallelism_threads=intra, inter_op_parallelism_threads=inter)
 
 
 def program(tf: Any) -> dict[str, Any]:
-    """The functions that the program defines, with this `tf` in place of its own."""
+    """Returns the functions that the program defines, with `tf` in place of its own import."""
     tree = ast.parse(PROGRAM.read_text(encoding="utf-8"))
     tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     names: dict[str, Any] = {"tf": tf}

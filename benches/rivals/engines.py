@@ -1,7 +1,7 @@
-"""The engines side by side: how each loads a model and runs it with a given number of threads.
+"""The engines: how each loads a model and runs it with a given number of threads.
 
-Each class is used in a process of its own (`worker.py`). Spinning after a run is left as each engine
-has it by default: the driver stops the processes of the engines that are not being timed.
+Each function is called in a process of its own. Spinning after a run has the engine's default: the harness stops the
+processes of engines that are not being timed.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def pytorch(model: str, inputs: Mapping[str, Array], threads: int) -> tuple[Run,
     graph = walk(model)
     feed = [torch.from_numpy(inputs[name]) for name in graph.inputs]
     with torch.inference_mode(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", torch.jit.TracerWarning)  # constants become constants, as they should
+        warnings.simplefilter(
+            "ignore", torch.jit.TracerWarning
+        )  # it warns of constants, which constants of the model are
         traced = torch.jit.trace(Replay(graph).eval(), feed, check_trace=False)
         script = torch.jit.optimize_for_inference(torch.jit.freeze(traced))
 
@@ -148,8 +150,10 @@ BY_PRECISION: dict[str, dict[str, Engine]] = {
         "openvino": partial(openvino, precision="bf16"),
     },
 }
-"""The engines that are compared at each precision. ONNX Runtime has no bf16 on CPUs: at bf16 it is the fp32 that errors
-are measured against."""
+"""The engines that are compared at each precision.
+
+ONNX Runtime has no bf16 on CPUs: at bf16 it runs fp32, from which errors are measured.
+"""
 
 BY_GROUP: dict[str, tuple[str, ...]] = {"quantized": ("treadle", "onnxruntime", "openvino")}
-"""The engines that take the models of a group, where not all do."""
+"""The engines for a group whose models not all engines take."""

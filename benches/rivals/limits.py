@@ -1,4 +1,4 @@
-"""The machine's limits, timed like engines: work that nothing but the hardware slows down."""
+"""The machine's limits, timed like engines: multiply-adds in registers, and reading memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SWEEP_BYTES = 1 << 27
 
 
 def fma(threads: int) -> tuple[Callable[[], None], float]:
-    """Fused multiply-adds on registers, fp32, on `threads` threads; the operations of one run."""
+    """Returns a function that does fp32 multiply-adds in registers on `threads` threads, and its operations."""
     from benches.micro.kernel_timer import KernelTimer
     from treadle.codegen import target
     from treadle.dtypes import f32
@@ -24,7 +24,7 @@ def fma(threads: int) -> tuple[Callable[[], None], float]:
 
 
 def bandwidth(threads: int) -> tuple[Callable[[], None], float]:
-    """Reading memory that no cache holds on `threads` threads; the bytes of one run."""
+    """Returns a function that reads uncached memory on `threads` threads, and its bytes."""
     libc = ctypes.CDLL(None)
     libc.memchr.restype = ctypes.c_void_p
     libc.memchr.argtypes = [np.ctypeslib.ndpointer(np.uint8), ctypes.c_int, ctypes.c_size_t]
@@ -34,7 +34,7 @@ def bandwidth(threads: int) -> tuple[Callable[[], None], float]:
 
 
 def last_level_cache() -> int:
-    """Bytes of the largest cache of CPU 0; 0 where the system does not say."""
+    """Returns the size of CPU 0's largest cache in bytes; 0 if the system does not report it."""
     sizes = [path.read_text().strip() for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return max((int(size[:-1]) << {"K": 10, "M": 20}[size[-1]] for size in sizes), default=0)
 

@@ -1,1 +1,1 @@
-"""treadle as a backend of torch.compile, beside PyTorch's own ways to run a module."""
+"""treadle as a backend of torch.compile, beside PyTorch's engines."""

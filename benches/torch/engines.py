@@ -1,4 +1,4 @@
-"""Ways to run a module, each as its own documentation advises for inference; fp32, `threads` threads."""
+"""The engines that run a module, each with the inference settings that its documentation advises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The architectures of benches.models as PyTorch modules, written plainly: batch norms and all."""
+"""Architectures of benches.models as PyTorch modules, with their batch norms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812 - PyTorch's own name for it
 
 
 class Bottleneck(nn.Module):
-    """1x1, 3x3, 1x1 convolutions beside a shortcut."""
+    """1x1, 3x3, 1x1 convolutions and a shortcut."""
 
     def __init__(self, into: int, width: int, stride: int) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class ResNet50(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Attention and a feed-forward part, each added to what it reads and normalised."""
+    """Attention and a feed-forward network, each with a residual connection and a norm."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Bert(nn.Module):
 
 
 def seeded(make: Callable[[], nn.Module]) -> nn.Module:
-    """A module whose parameters and running statistics are the same in every process."""
+    """Makes a module with the same parameters and running statistics in every process."""
     torch.manual_seed(0)
     module = make().eval()
     for part in module.modules():
@@ -116,4 +116,4 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
     "resnet50": resnet50,
     "bert_base_s128": bert_base_s128,
 }
-"""Name -> a module in evaluation mode and inputs for it."""
+"""Functions that return a module in evaluation mode and inputs for it, by name."""

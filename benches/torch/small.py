@@ -1,4 +1,4 @@
-"""Modules whose calls take microseconds: what surrounds them is most of what they cost."""
+"""Modules whose calls take microseconds, so that overhead is most of their time."""
 
 from __future__ import annotations
 
@@ -84,4 +84,4 @@ SMALL: dict[str, Callable[[], tuple[nn.Module, tuple[torch.Tensor, ...]]]] = {
     "attention": lambda: _of(Attention, (1, 16, 64)),
     "lstm_cell": lambda: _of(Cell, (1, 64), (1, 64), (1, 64)),
 }
-"""Name -> a module in evaluation mode and inputs for it."""
+"""Functions that return a module in evaluation mode and inputs for it, by name."""

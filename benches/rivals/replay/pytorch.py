@@ -70,7 +70,7 @@ def _batch_norm(x: Any, scale: Any, bias: Any, mean: Any, variance: Any, *, epsi
 
 
 def _gates(w: Any, order: tuple[int, ...]) -> Any:
-    """Rows of [gates * hidden, ...] in PyTorch's order of gates."""
+    """Returns the rows of [gates * hidden, ...] in PyTorch's order of gates."""
     blocks = w.chunk(len(order), 0)
     return torch.cat([blocks[i] for i in order], 0).contiguous()
 

@@ -1,8 +1,8 @@
 """The ops of the benchmarks' models in TensorFlow.
 
-TensorFlow's CPU kernels take images as NHWC, so in a graph with convolutions every rank-4 tensor is held so, and
-the graph's inputs are given so: none is transposed in the timed path, but where an image is flattened. Outputs come
-back as views in the model's order. Reshape and Transpose take the model's axes, so not those of images.
+TensorFlow's CPU kernels take images as NHWC. In a graph with convolutions every rank-4 tensor therefore has that
+layout, the graph's inputs included: no transpose is timed, except where an image is flattened. Outputs are returned as
+views in the model's order. Reshape and Transpose use the model's axes, so they do not apply to images.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from onnx import helper
 
 
 def nhwc(array: Any) -> Any:
-    """An NCHW array as a contiguous NHWC one; of another rank: as it is."""
+    """Returns an NCHW array as a contiguous NHWC one; arrays of other ranks unchanged."""
     return np.ascontiguousarray(np.transpose(array, (0, 2, 3, 1))) if array.ndim == 4 else array
 
 
 def nchw(array: Any) -> Any:
-    """The NCHW view of an NHWC array; of another rank: as it is."""
+    """Returns the NCHW view of an NHWC array; arrays of other ranks unchanged."""
     return np.transpose(array, (0, 3, 1, 2)) if array.ndim == 4 else array
 
 

@@ -1,7 +1,7 @@
-"""Walks an ONNX graph in order, calling one function of a library for each node.
+"""Walks an ONNX graph in order and calls one function of a library for each node.
 
-The arithmetic of shapes and masks that is known before the run is done once, with the `onnx` reference, as every one
-of these libraries would fold it; the rest becomes calls of the library, which traces and compiles them.
+Shape arithmetic and masks that do not depend on inputs are computed once with the `onnx` reference, as each of these
+libraries would fold them. The other nodes become calls of the library, which traces and compiles them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FOLDED = {"Cast", "Constant", "ConstantOfShape", "Equal", "Expand", "Identity", 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node that runs in the library. `operands` are names, or arrays that were known before; None: left out."""
+    """A node that the library runs. An operand is a name, a folded array, or None if it is left out."""
 
     op: str
     attributes: dict[str, Any]
@@ -32,7 +32,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """The inputs, steps and outputs of a graph; a step with several results is a function that gives a sequence."""
+    """The inputs, steps and outputs of a graph; the function of a step with several results returns a sequence."""
 
     inputs: tuple[str, ...]
     steps: tuple[Step, ...]
@@ -45,9 +45,9 @@ class Walk:
         return [operand for step in self.steps for operand in step.operands if isinstance(operand, np.ndarray)]
 
     def run(self, ops: Mapping[str, Callable[..., Any]], inputs: list[Any], as_constant: Callable[[Array], Any]) -> Any:
-        """The outputs, by the functions `ops`, each called with the operands and the ONNX attributes by name.
+        """Returns the outputs, computed by the functions `ops` from operands and ONNX attributes (by name).
 
-        Integer constants stay NumPy arrays (they are shapes, axes and indices), others go through `as_constant`.
+        Integer constants stay NumPy arrays, because they are shapes, axes and indices; `as_constant` converts others.
         """
         values: dict[str, Any] = dict(zip(self.inputs, inputs, strict=True))
 
@@ -63,7 +63,7 @@ class Walk:
 
 
 def walk(path: str) -> Walk:
-    """Read the ONNX file `path` and fold what does not depend on its inputs."""
+    """Reads the ONNX file `path` and folds the nodes that do not depend on its inputs."""
     graph = onnx.load(path).graph
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     inputs = tuple(value.name for value in graph.input if value.name not in known)

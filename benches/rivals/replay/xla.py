@@ -88,7 +88,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "ReduceSum": lambda x, axes, keepdims=1: x.sum(tuple(int(a) for a in axes), keepdims=bool(keepdims)),
     "Relu": jax.nn.relu,
     "Reshape": lambda x, shape, **_: x.reshape(*(x.shape[i] if n == 0 else int(n) for i, n in enumerate(shape))),
-    "Resize": lambda x, _roi, _twice, **_: x.repeat(2, 2).repeat(2, 3),  # nearest by two: all that the models have
+    "Resize": lambda x, _roi, _twice, **_: x.repeat(2, 2).repeat(2, 3),  # nearest by two, the only kind in the models
     "Sigmoid": jax.nn.sigmoid,
     "Slice": _slice,
     "Softmax": _softmax,
