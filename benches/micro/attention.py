@@ -74,10 +74,10 @@ def main() -> None:
             seconds, _ = timer.graph_seconds(graph, arrays, options.seconds)
             limit = max(limit, timer.fma_limit(f32, 0.02))
             shares.append((seconds, 100 * flops / seconds / limit))
-        apart, fused = shares
+        separate, fused = shares
         print(
             f"{name:32s} {fused[0] * 1e6:10.1f} us {fused[1]:6.1f} %   "
-            f"apart {apart[0] * 1e6:10.1f} us {apart[1]:6.1f} %   {apart[0] / fused[0]:5.2f} x"
+            f"separate {separate[0] * 1e6:10.1f} us {separate[1]:6.1f} %   {separate[0] / fused[0]:5.2f} x"
         )
 
 

@@ -1,10 +1,11 @@
-"""Strassen's algorithm against direct pointwise convolution, layer by layer, on one core, taking turns in one process.
+"""Strassen's algorithm against direct pointwise convolution, layer by layer, on one core, by turns in one process.
 
-python -m benches.micro.strassen [--isa ISA] [--seconds S] [LAYER...]
+    python -m benches.micro.strassen [--isa ISA] [--seconds S] [LAYER...]
 
-A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES. Prints the sums over chunks of the best times of
-direct convolution and of the best tilings of 2 and of 4 pixels by the cost model, which marks the one it takes,
-if any. Everything is in the caches as far as it fits: what weights from memory cost shows in whole models only.
+A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES. Prints the sums over chunks of the shortest times of
+direct convolution and of the best tilings with tiles of 2 and of 4 pixels by the cost model, and marks the one that the
+model chooses, if any. Operands are in the caches as far as they fit; only whole models show the cost of streamed
+weights.
 """
 
 from __future__ import annotations
@@ -27,17 +28,15 @@ LAYERS = (
 
 
 def measure(name: str, target: Target, seconds: float) -> None:
-    """Print a line for direct convolution of the layer `name` and for each size of tiles."""
+    """Prints a line for direct convolution of the layer `name` and for each size of tiles."""
     shape = layer_shape(name, (1, 1))
     layer = Layer(shape, target)
-    measured = []
+    tried = []
     for side in PRODUCTS:
         of_side = [tiling for tiling in tilings(shape, target) if tiling.side == side]
-        measured += sorted(of_side, key=lambda tiling: rating(tiling, target))[:1]
-    steps = [
-        layer.direct(),
-        *(layer.steps(strassen_calls(layer.node, shape, tiling, layer.ctx)) for tiling in measured),
-    ]
+        tried += sorted(of_side, key=lambda tiling: rating(tiling, target))[:1]
+    algorithms = (strassen_calls(layer.node, shape, tiling, layer.ctx) for tiling in tried)
+    steps = [layer.direct(), *map(layer.steps, algorithms)]
     end, turns = time.monotonic() + seconds * len(steps), 0
     while turns < 3 or time.monotonic() < end:
         turns += 1
@@ -46,17 +45,18 @@ def measure(name: str, target: Target, seconds: float) -> None:
     direct, *others = (step.best_chunks() for step in steps)
     chosen = choose_tiling(shape, target)
     print(f"{name:16s} direct {direct:8.0f} us")
-    for tiling, spent in zip(measured, others, strict=True):
+    for tiling, spent in zip(tried, others, strict=True):
+        predicted = direct_cost(shape, target) / rating(tiling, target)
         print(
-            f"  {tiling.side} pixels, {blocks_of(tiling.group)} x {tiling.units:3d} groups {spent:8.0f} us = {direct / spent:.2f}x"
-            f"  predicted, weights from memory: {direct_cost(shape, target) / rating(tiling, target):.2f}x"
+            f"  {tiling.side} pixels, {blocks_of(tiling.group)} x {tiling.units:3d} groups {spent:8.0f} us = "
+            f"{direct / spent:.2f}x  predicted, weights from memory: {predicted:.2f}x"
             + ("  chosen" if tiling == chosen else ""),
             flush=True,
         )
 
 
 def main() -> None:
-    """Measure the layers given, or a choice of usual ones."""
+    """Measures the layers that the command line names, or LAYERS."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", nargs="*", default=LAYERS)
     parser.add_argument("--isa", default=targets.best_isa())

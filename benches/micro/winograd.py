@@ -1,11 +1,11 @@
-"""Winograd against direct convolution, layer by layer, on one core, taking turns in one process.
+"""Winograd's algorithm against direct convolution, layer by layer, on one core, by turns in one process.
 
-python -m benches.micro.winograd [--isa ISA] [--rounds N] [--tilings N] [LAYER...]
+    python -m benches.micro.winograd [--isa ISA] [--rounds N] [--tilings N] [LAYER...]
 
-A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, with k1x7 and the like behind it of another kernel
-than 3x3, and with s2 at its end of strides of 2. Prints the best times with everything still in the caches (warm), and
-with nothing but the input there (cold), as inside a model whose weights exceed them. With --tilings, the N best tilings by
-the cost model instead of the one it chooses.
+A layer is CHANNELSxSIZExOUTPUTS or CHANNELSxSIZExOUTPUTSxIMAGES, then k1x7 or the like for another kernel than 3x3, and
+s2 for strides of 2. Prints the shortest times with all operands still in the caches (warm), and with nothing but the
+input there (cold), as in a model whose weights exceed them. With --tilings, the N best tilings by the cost model are
+measured instead of the one that it chooses.
 """
 
 from __future__ import annotations
@@ -41,21 +41,19 @@ _CACHE_BYTES = 64 << 20
 
 
 def measure(name: str, target: Target, rounds: int, count: int) -> None:
-    """Print one line for direct convolution of the layer `name`, and one for each tiling."""
+    """Prints one line for direct convolution of the layer `name`, and one for each tiling."""
     shape = layer_shape(name, (3, 3))
     layer = Layer(shape, target)
     layer.ctx.streamed_weights = True
     if count:
         found: list[Tiling | None] = [
-            *sorted(tilings(shape, target), key=lambda tiling: rating(tiling, shape, target))[:count]
+            *sorted(tilings(shape, target), key=lambda one: rating(one, shape, target))[:count]
         ]
     else:
         found = [choose_tiling(shape, target)]
-    measured = [tiling for tiling in found if tiling is not None]
-    steps = [
-        layer.direct(),
-        *(layer.steps(winograd_calls(layer.node, shape, tiling, layer.ctx)) for tiling in measured),
-    ]
+    tried = [tiling for tiling in found if tiling is not None]
+    algorithms = (winograd_calls(layer.node, shape, tiling, layer.ctx) for tiling in tried)
+    steps = [layer.direct(), *map(layer.steps, algorithms)]
     steps[0].run()
     reference = layer.output.copy()
     errors = [0.0]
@@ -71,20 +69,22 @@ def measure(name: str, target: Target, rounds: int, count: int) -> None:
             cold[i] = min(cold[i], step.run())
             warm[i] = min(warm[i], step.run(), step.run())
     scale = cold[0] / direct_cost(shape, target)
-    print(f"{name:14s} direct {warm[0]:8.0f} us warm {cold[0]:8.0f} cold" + ("" if measured else "  chosen"))
-    for i, tiling in enumerate(measured, start=1):
+    print(f"{name:14s} direct {warm[0]:8.0f} us warm {cold[0]:8.0f} cold" + ("" if tried else "  chosen"))
+    for i, tiling in enumerate(tried, start=1):
+        size = f"F({tiling.side[0]}x{tiling.side[1]},{tiling.kernel[0]}x{tiling.kernel[1]})"
+        kernels = "one kernel" if tiling.fused else "two kernels"
+        sections = f" by sections of {tiling.section_blocks} blocks" if tiling.section_blocks else ""
+        predicted = scale * rating(tiling, shape, target)
         print(
-            f"  F({tiling.side[0]}x{tiling.side[1]},{tiling.kernel[0]}x{tiling.kernel[1]}) {'fused' if tiling.fused else 'separate'}"
-            f"{f' by sections of {tiling.section_blocks} blocks' if tiling.section_blocks else ''} "
-            f"{blocks_of(tiling.group)} x {tiling.tile_groups:3d} groups {warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm "
-            f"{cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold  predicted {scale * rating(tiling, shape, target):6.0f} us"
-            f"  differs by {errors[i]:.1e}",
+            f"  {size} {kernels}{sections} {blocks_of(tiling.group)} x {tiling.tile_groups:3d} groups "
+            f"{warm[i]:8.0f} us = {warm[0] / warm[i]:.2f}x warm {cold[i]:8.0f} us = {cold[0] / cold[i]:.2f}x cold"
+            f"  predicted {predicted:6.0f} us  differs by {errors[i]:.1e}",
             flush=True,
         )
 
 
 def main() -> None:
-    """Measure the layers given, or a choice of usual ones."""
+    """Measures the layers that the command line names, or LAYERS."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("layers", nargs="*", default=LAYERS)
     parser.add_argument("--isa", default=targets.best_isa())
