@@ -39,6 +39,7 @@ class dtype:  # noqa: N801 - PyTorch's name
 
     @property
     def is_floating_point(self) -> bool:
+        """True for floating-point dtypes."""
         return self.core.is_float
 
     @property

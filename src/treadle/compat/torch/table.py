@@ -187,7 +187,7 @@ FUNCTIONS: dict[str, Function] = {
     "dropout": FUNCTIONAL["dropout"],
     "bitwise_left_shift": arithmetic.shift_left,
     "bitwise_right_shift": arithmetic.shift_right,
-    "embedding": lambda weight, indices, padding_idx=-1: selection.embedding(indices, weight, padding_idx),
+    "embedding": selection.embedding_of_weight,
     "finfo": dtypes.finfo,
     "iinfo": dtypes.iinfo,
     "promote_types": dtypes.promote_types,

@@ -31,6 +31,7 @@ def unary(op: str, name: str = "", *, floats: bool = True) -> Callable[..., Tens
         return emit(op, x)
 
     function.__name__ = name or op
+    function.__doc__ = f"Computes {function.__name__} of each element."
     return tensor_function(function)
 
 
@@ -42,6 +43,7 @@ def binary(op: str, name: str = "", *, least: dtype | None = None) -> Callable[.
         return emit(op, *operands) if to is not dtypes.bool_ else _of_bools(op, operands)
 
     function.__name__ = name or op
+    function.__doc__ = f"Computes {function.__name__} of each pair of elements, in their promoted dtype."
     return tensor_function(function)
 
 
@@ -143,6 +145,7 @@ def _bitwise(word: str) -> Callable[..., Tensor]:
         return emit(word if to is dtypes.bool_ else f"bitwise_{word}", *operands)
 
     function.__name__ = f"bitwise_{word}"
+    function.__doc__ = f"Computes {word} of the bits of each pair of elements, in their promoted dtype."
     return tensor_function(function)
 
 
@@ -151,6 +154,7 @@ def _logical(word: str) -> Callable[..., Tensor]:
         return emit(word, *(cast(as_tensor(each), dtypes.bool_) for each in (input, *other)))
 
     function.__name__ = f"logical_{word}"
+    function.__doc__ = f"Computes {word} of the truth values of elements, where all but 0 is true."
     return tensor_function(function)
 
 
@@ -245,6 +249,9 @@ def _rounding(op: str) -> Callable[..., Tensor]:
         return emit(op if input.dtype.is_floating_point else "identity", input)
 
     function.__name__ = op
+    function.__doc__ = (
+        f"Computes {op} of each element; integers stay as they are. Raises NotImplementedError for bools."
+    )
     return tensor_function(function)
 
 

@@ -136,6 +136,8 @@ def _filled(
         )
 
     new.__name__, like.__name__ = name, f"{name}_like"
+    new.__doc__ = f"Returns a tensor of a size, filled as PyTorch's {name}; float32 unless `dtype` is given."
+    like.__doc__ = f"Returns a tensor of the shape and dtype of `input`, filled as PyTorch's {name}."
     return new, like
 
 
@@ -229,7 +231,7 @@ def eye(n: int, m: int | None = None, *, dtype: DType | None = None) -> Tensor:
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, dtype: DType | None = None) -> Tensor:
-    """Draws integers in [low, high); randint(high, size) starts at 0."""
+    """Draws integers in [low, high); with one bound and a size, in [0, bound)."""
     if not isinstance(high, int):
         low, high, size = 0, low, high if size is None else size
     return Tensor(_stream().integers(low, high, tuple(size)).astype((dtype or dtypes.int64).numpy))
@@ -280,6 +282,7 @@ def _conversion(name: str) -> Callable[[Tensor], Tensor]:
         return cast(input, dtypes.NAMES[name])
 
     function.__name__ = name
+    function.__doc__ = f"Converts to the dtype `{name}`."
     return tensor_function(function)
 
 

@@ -17,7 +17,7 @@ def _adaptive_max(rank: int) -> Callable[..., Tensor]:
         largest: Tensor = apply_rule(op, (input, output_size))[0]
         return largest
 
-    function.__name__, function.__doc__ = op, f"PyTorch's {op}."
+    function.__name__, function.__doc__ = op, f"Computes {op} as PyTorch does; it cannot return indices."
     return tensor_function(function)
 
 

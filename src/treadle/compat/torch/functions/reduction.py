@@ -120,6 +120,9 @@ def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]
         return Extreme(whole(input, dim, keepdim), _arg(f"arg{name}", numbers, dim, keepdim))
 
     function.__name__ = name
+    function.__doc__ = (
+        f"Returns the {name}imum of all elements, along `dim` with its index, or of each pair of elements."
+    )
     return tensor_function(function)
 
 

@@ -34,7 +34,7 @@ def of_op(op: str, arguments: Callable[..., tuple[Any, ...]] | None = None) -> C
         return result
 
     function.__name__ = op.partition(".")[0]
-    function.__doc__ = f"PyTorch's {function.__name__}."
+    function.__doc__ = f"Computes {function.__name__} as PyTorch does, by the front end's rule for the op `{op}`."
     return tensor_function(function)
 
 

@@ -86,6 +86,11 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     return emit("gather", weight, input, axis=0)
 
 
+def embedding_of_weight(weight: Tensor, indices: Tensor, padding_idx: int = -1) -> Tensor:
+    """Returns the rows of weight [n, width] at `indices`. `padding_idx` matters for training only."""
+    return embedding(indices, weight, padding_idx)
+
+
 @tensor_function
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """Returns 1 at each position that `tensor` names, 0 elsewhere, along a new last axis."""

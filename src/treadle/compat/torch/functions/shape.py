@@ -359,6 +359,7 @@ def _triangle(name: str, *, upper: bool) -> Callable[..., Tensor]:
         return emit("trilu", input, np.asarray(diagonal, np.int64), upper=upper)
 
     function.__name__ = name
+    function.__doc__ = f"Returns the {'upper' if upper else 'lower'} triangle of matrices [.., n, m], and 0 elsewhere."
     return tensor_function(function)
 
 

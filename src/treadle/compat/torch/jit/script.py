@@ -178,6 +178,7 @@ class ScriptFunction(Scripted):
         rewritten(original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the script, or its replay."""
         return _enter(self._replays, self.original, args, kwargs, self.__name__)
 
     def __repr__(self) -> str:
@@ -196,6 +197,7 @@ class ScriptModule(Module):
     _replays: Replays
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward, or its replay."""
         return _enter(self._replays, self, args, kwargs, type(self).__name__)
 
     def __getattribute__(self, name: str) -> Any:
@@ -217,6 +219,7 @@ class ScriptMethod:
         self._method = method
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the method, or its replay."""
         module: Any = self._method.__self__
         # Pass the module as first argument: a bound method is a new object in each access.
         return _enter(module._replays, self._method.__func__, (module, *args), kwargs, self._method.__name__)  # noqa: SLF001

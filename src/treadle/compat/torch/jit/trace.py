@@ -60,6 +60,7 @@ class TracedFunction:
             self._record(tuple(key), example, named)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the traced graph; inside a script or trace, the original function."""
         if current() is not None:
             return self.original(*args, **kwargs)
         key: list[Any] = []

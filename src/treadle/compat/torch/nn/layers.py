@@ -40,9 +40,11 @@ class Linear(Module):
         self.bias = uniform(in_features, out_features) if bias else None
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns [.., out_features] for input [.., in_features]."""
         return matmul.linear(input, self.weight, self.bias)
 
     def extra_repr(self) -> str:
+        """Returns the sizes, and whether there is a bias."""
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
@@ -54,6 +56,7 @@ class PReLU(Module):
         self.weight = Parameter(creation.full((num_parameters,), init))
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns a tensor of the shape of `input`."""
         return activation.prelu(input, self.weight)
 
 
@@ -67,6 +70,7 @@ class InstanceNorm2d(Module):
         self.bias = Parameter(creation.zeros(num_features)) if affine else None
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns a tensor of the shape of `input`."""
         return norm.instance_norm(input, weight=self.weight, bias=self.bias, eps=self.eps)
 
 
@@ -86,6 +90,7 @@ class Unflatten(Module):
         self.dim, self.unflattened_size = dim, tuple(unflattened_size)
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns the input with the axis `dim` split."""
         return shapes.unflatten(input, self.dim, self.unflattened_size)
 
 
@@ -97,6 +102,7 @@ class Embedding(Module):
         self.weight = Parameter(creation.randn(num_embeddings, embedding_dim))
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns the rows at `input` [..]: [.., embedding_dim]."""
         return selection.embedding(input, self.weight)
 
 
@@ -122,6 +128,7 @@ class EmbeddingBag(Module):
         self.include_last_offset, self.padding_idx = include_last_offset, padding_idx
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
+        """Returns the bags [bags, embedding_dim] of `input`, [bags, size] or [n] with `offsets`."""
         return bags.embedding_bag(
             input,
             self.weight,
@@ -144,6 +151,7 @@ class LayerNorm(Module):
         self.bias = Parameter(creation.zeros(self.normalized_shape)) if elementwise_affine else None
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns a tensor of the shape of `input`."""
         return norm.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
@@ -156,6 +164,7 @@ class GroupNorm(Module):
         self.weight, self.bias = Parameter(creation.ones(num_channels)), Parameter(creation.zeros(num_channels))
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns a tensor of the shape of `input`, [N, C, *]."""
         return norm.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
 
@@ -174,6 +183,7 @@ class BatchNorm2d(Module):
     running_var: Tensor
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns a tensor of the shape of `input`, [N, C, *]."""
         args = (self.running_mean, self.running_var, self.weight, self.bias, self.training)
         return norm.batch_norm(input, *args, eps=self.eps)
 
@@ -194,6 +204,7 @@ class Flatten(Module):
         self.start_dim, self.end_dim = start_dim, end_dim
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns the input with its axes merged."""
         return shapes.flatten(input, self.start_dim, self.end_dim)
 
 
@@ -205,6 +216,7 @@ class Dropout(Module):
         self.p = p
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns the input."""
         return activation.dropout(input, self.p, training=self.training)
 
 
@@ -223,6 +235,7 @@ class Identity(Module):
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:
+        """Returns the input."""
         return input
 
 

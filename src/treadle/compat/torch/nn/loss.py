@@ -19,6 +19,7 @@ class MSELoss(_Loss):
     """The mean squared error."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.mse_loss(input, target, reduction=self.reduction)
 
 
@@ -26,6 +27,7 @@ class L1Loss(_Loss):
     """The mean absolute error."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.l1_loss(input, target, reduction=self.reduction)
 
 
@@ -37,6 +39,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
@@ -48,6 +51,7 @@ class HuberLoss(_Loss):
         self.delta = delta
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
 
 
@@ -65,6 +69,7 @@ class BCELoss(_Weighted):
     """The binary cross entropy of probabilities and labels."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
 
 
@@ -80,6 +85,7 @@ class BCEWithLogitsLoss(_Weighted):
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.binary_cross_entropy_with_logits(
             input, target, self.weight, reduction=self.reduction, pos_weight=self.pos_weight
         )
@@ -93,6 +99,7 @@ class KLDivLoss(_Loss):
         self.log_target = log_target
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
 
 
@@ -104,6 +111,7 @@ class NLLLoss(_Weighted):
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
@@ -122,6 +130,7 @@ class CrossEntropyLoss(_Weighted):
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Returns the loss: a scalar, or one number per element with reduction="none"."""
         return loss.cross_entropy(
             input,
             target,
@@ -140,4 +149,5 @@ class CosineSimilarity(Module):
         self.dim, self.eps = dim, eps
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Returns the similarities, without the axis `dim`."""
         return distance.cosine_similarity(x1, x2, self.dim, self.eps)

@@ -54,6 +54,7 @@ class Module:
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward."""
         return self.forward(*args, **kwargs)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
