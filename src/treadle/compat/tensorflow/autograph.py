@@ -204,11 +204,11 @@ class _Rewriter(ast.NodeTransformer):
         targets = Targets.of(node.body, names)
         step = ast.copy_location(ast.Assign([node.target], named("__treadle_item")), node)
         body = self._block_function(names, targets, [step, *node.body], node, first="__treadle_item")
-        goes_on = self._make_function(names, targets, [ast.Return(self.visit(_continues(node)))], node)
+        continues = self._make_function(names, targets, [ast.Return(self.visit(_continues(node)))], node)
         target = ast.Constant(value=node.target.id if isinstance(node.target, ast.Name) else "")
         how = (target, self._assigned(names, targets, node), targets.values(names))
-        call = _call("for_", self.visit(node.iter), named(body.name), named(goes_on.name), *how)
-        return [body, goes_on, *_assign(names, targets, call, node)]
+        call = _call("for_", self.visit(node.iter), named(body.name), named(continues.name), *how)
+        return [body, continues, *_assign(names, targets, call, node)]
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)

@@ -54,13 +54,13 @@ def map_fn(
         outputs = [TensorArray(kind, rows.count, infer_shape=infer_shape) for kind in kinds]
         shapes = [leaf.shape if isinstance(leaf, TensorSpec) else TensorShape(None) for leaf in nest.flatten(form)]
 
-        def step(place: Any, arrays: Sequence[TensorArray]) -> tuple[Any, list[TensorArray]]:
-            made = _leaves("map_fn", fn(rows.row(place)), form)
+        def step(index: Any, arrays: Sequence[TensorArray]) -> tuple[Any, list[TensorArray]]:
+            made = _leaves("map_fn", fn(rows.row(index)), form)
             if infer_shape:
                 shapes[:] = [leaf.shape.merge_with(shape) for leaf, shape in zip(made, shapes, strict=True)]
-            return place + 1, [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
+            return index + 1, [array.write(index, leaf) for array, leaf in zip(arrays, made, strict=True)]
 
-        _, outputs = while_loop(lambda place, _: place < rows.count, step, (convert_to_tensor(0), outputs))
+        _, outputs = while_loop(lambda index, _: index < rows.count, step, (convert_to_tensor(0), outputs))
         return nest.pack_sequence_as(form, [rows.stack(*pair) for pair in zip(outputs, shapes, strict=True)])
 
 
@@ -98,20 +98,20 @@ def scan(
     """
     rows = _Rows("scan", fn, elems)
     with rows.scope(name or "scan"):
-        start, first, place_of = rows.start_fold(initializer, reverse=reverse)
+        start, first, index_of = rows.start_fold(initializer, reverse=reverse)
         leaves = nest.flatten(first)
         outputs = [TensorArray(leaf.dtype, rows.count, infer_shape=infer_shape) for leaf in leaves]
         if start is not None:
             outputs = [array.write(start, leaf) for array, leaf in zip(outputs, leaves, strict=True)]
 
         def step(done: Any, state: Any, arrays: Sequence[TensorArray]) -> tuple[Any, Any, list[TensorArray]]:
-            place = place_of(done)
-            made = _leaves("scan", fn(state, rows.row(place)), first)
-            written = [array.write(place, leaf) for array, leaf in zip(arrays, made, strict=True)]
+            index = index_of(done)
+            made = _leaves("scan", fn(state, rows.row(index)), first)
+            written = [array.write(index, leaf) for array, leaf in zip(arrays, made, strict=True)]
             return done + 1, nest.pack_sequence_as(first, made), written
 
-        start_fold = convert_to_tensor(0 if start is None else 1)
-        _, _, outputs = while_loop(lambda done, *_: done < rows.count, step, (start_fold, first, outputs))
+        done_first = convert_to_tensor(0 if start is None else 1)
+        _, _, outputs = while_loop(lambda done, *_: done < rows.count, step, (done_first, first, outputs))
         found = [rows.stack(array, leaf.shape) for array, leaf in zip(outputs, leaves, strict=True)]
         return nest.pack_sequence_as(first, found)
 
@@ -148,16 +148,9 @@ def foldr(
     swap_memory: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return the last value of `accumulator = fn(accumulator, row)` over the rows of `elems`, from last to first.
+    """Fold as foldl does, from the last row to the first.
 
     See tf.foldr in TensorFlow's documentation.
-
-    Args:
-        fn: the function of the accumulator and a row.
-        elems: a tensor, or a structure of tensors of equal length.
-        initializer: the initial accumulator; None for the first row.
-
-    parallel_iterations, back_prop and swap_memory have no effect.
     """
     return _folded("foldr", fn, elems, initializer, name, reverse=True)
 
@@ -167,14 +160,14 @@ def _folded(
 ) -> Any:
     rows = _Rows(op, fn, elems)
     with rows.scope(name or op):
-        start, first, place_of = rows.start_fold(initializer, reverse=reverse)
+        start, first, index_of = rows.start_fold(initializer, reverse=reverse)
 
         def step(done: Any, state: Any) -> tuple[Any, Any]:
-            made = _leaves(op, fn(state, rows.row(place_of(done))), first)
+            made = _leaves(op, fn(state, rows.row(index_of(done))), first)
             return done + 1, nest.pack_sequence_as(first, made)
 
-        start_fold = convert_to_tensor(0 if start is None else 1)
-        return while_loop(lambda done, _: done < rows.count, step, (start_fold, first))[1]
+        done_first = convert_to_tensor(0 if start is None else 1)
+        return while_loop(lambda done, _: done < rows.count, step, (done_first, first))[1]
 
 
 class _Rows:
@@ -210,9 +203,9 @@ class _Rows:
             self._arrays.append(array.unstack(tensor))
         return stack
 
-    def row(self, place: Any) -> Any:
+    def row(self, index: Any) -> Any:
         """Return the rows at one index, in the structure of the argument."""
-        found = [array.read(place) for array in self._arrays]
+        found = [array.read(index) for array in self._arrays]
         return found[0] if self._form is None else nest.pack_sequence_as(self._form, found)
 
     def start_fold(self, initializer: Any, *, reverse: bool) -> tuple[Any, Any, Callable[[Any], Any]]:

@@ -52,7 +52,7 @@ def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], na
     kept.sort(key=names.texts.__getitem__)
     main: list[Any] = []
 
-    def way(branch: Callable[..., Values], text: str) -> Callable[[], list[Any]]:
+    def traced(branch: Callable[..., Values], text: str) -> Callable[[], list[Any]]:
         def run() -> list[Any]:
             found = branch(*state)
             values = [_or_placeholder(found[at], made.get(at)) for at in kept]
@@ -65,7 +65,7 @@ def if_(test: Any, then: Callable[..., Values], other: Callable[..., Values], na
 
         return run
 
-    return _replace_at(state, kept, control_flow.cond(condition, way(then, BRANCHES[0]), way(other, BRANCHES[1])))
+    return _replace_at(state, kept, control_flow.cond(condition, traced(then, BRANCHES[0]), traced(other, BRANCHES[1])))
 
 
 def _placeholder_returns(
@@ -145,7 +145,7 @@ def returned_if(
         return then(False, *state) if condition else other(False, *state)
     given: list[Any] = []
 
-    def way(branch: Callable[..., Any]) -> Callable[[], Any]:
+    def traced(branch: Callable[..., Any]) -> Callable[[], Any]:
         def run() -> Any:
             found = branch(True, *state)
             given.append(found)
@@ -155,7 +155,7 @@ def returned_if(
 
         return run
 
-    return control_flow.cond(condition, way(then), way(other))
+    return control_flow.cond(condition, traced(then), traced(other))
 
 
 def _check_returns(where: str, name: str, main: Any, other: Any) -> None:
@@ -192,20 +192,22 @@ def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, 
         state = body(*state)
         condition = as_condition(test(*state), "while loop", names.where)
     with collect_options() as options:
-        begun = _with_initial_values(body, names, state, options)
-    kept = [at for at, live in enumerate(names.live) if live and begun[at] is not undefined and begun[at] is not None]
-    made = [names.texts[at] for at in kept if begun[at] is not state[at] and names.texts[at] != VALUE]
-    first = [as_tensors(names, at, begun[at], "while") for at in kept]
-    shapes = [[invariant(value, options) for value in nest.flatten(begun[at])] for at in kept]
+        initial = _with_initial_values(body, names, state, options)
+    kept = [
+        at for at, live in enumerate(names.live) if live and initial[at] is not undefined and initial[at] is not None
+    ]
+    made = [names.texts[at] for at in kept if initial[at] is not state[at] and names.texts[at] != VALUE]
+    first = [as_tensors(names, at, initial[at], "while") for at in kept]
+    shapes = [[invariant(value, options) for value in nest.flatten(initial[at])] for at in kept]
 
     def step(_: Any, values: list[Any]) -> tuple[Any, list[Any]]:
         with collect_options():
-            found = body(*_replace_at(begun, kept, values))
+            found = body(*_replace_at(initial, kept, values))
         rows = zip(kept, first, shapes, strict=True)
         return [True] * bool(made), [check_iteration(names, at, one, found[at], own) for at, one, own in rows]
 
     stepped, found = control_flow.while_loop(
-        lambda _, now: test(*_replace_at(begun, kept, now)),
+        lambda _, now: test(*_replace_at(initial, kept, now)),
         step,
         ([False] * bool(made), first),
         [*([TensorShape(())] * bool(made)), *(shape for own in shapes for shape in own)],
@@ -215,7 +217,7 @@ def while_(test: Callable[..., Any], body: Callable[..., Values], names: Names, 
         fault = f"loop must iterate at least once to initialize {', '.join(made)}: {names.where}"
         with control_flow.control_dependencies([Assert(stepped[0], [fault])]):
             found = nest.map_structure(lambda tensor: call("identity", tensor), found)
-    return _replace_at(begun, kept, found)
+    return _replace_at(initial, kept, found)
 
 
 def _with_initial_values(body: Callable[..., Values], names: Names, state: Values, options: LoopOptions) -> Values:
@@ -257,19 +259,19 @@ def _undefined_error(names: Names, at: int, state: Values, why: str) -> ValueErr
 def for_(
     source: Any,
     body: Callable[..., Values],
-    goes_on: Callable[..., Any],
+    continues: Callable[..., Any],
     target: str,
     names: Names,
     state: Values,
 ) -> Values:
     """Return the values of the names after a `for`; over a tensor it iterates over the first axis, as while_ does.
 
-    It ends when `goes_on` is false. If `target` is undefined before a loop over tf.range, it starts as the first
+    It ends when `continues` is false. If `target` is undefined before a loop over tf.range, it starts as the first
     number. Raises OperatorNotAllowedInGraphError if a tensor would have to end a loop over a Python iterator.
     """
     items = source.read_value() if hasattr(source, "read_value") else source
     if not isinstance(items, Tensor):
-        return _unrolled_for(items, body, goes_on, names, state)
+        return _unrolled_for(items, body, continues, names, state)
     if items.op.kind == "range" and target in names.texts and state[names.texts.index(target)] is undefined:
         start = items.op.inputs[0] if len(items.op.inputs) > 1 else call("zeros", [], items.dtype)
         state = _replace_at(state, [names.texts.index(target)], [start])
@@ -277,7 +279,7 @@ def for_(
         return state
     count = call("_index", call("shape", items), [0], (("at", 0),))
     found = while_(
-        lambda place, *now: both(call("less", place, count), lambda: goes_on(*now)),
+        lambda place, *now: both(call("less", place, count), lambda: continues(*now)),
         lambda place, *now: (call("add", place, 1), *body(call("gather", items, place), *now)),
         replace(names, texts=("the place in the loop", *names.texts), live=(True, *names.live)),
         (convert_to_tensor(0), *state),
@@ -286,22 +288,22 @@ def for_(
 
 
 def _unrolled_for(
-    items: Any, body: Callable[..., Values], goes_on: Callable[..., Any], names: Names, state: Values
+    items: Any, body: Callable[..., Values], continues: Callable[..., Any], names: Names, state: Values
 ) -> Values:
     """Unroll a loop over a Python value."""
-    going: Any = True
+    condition: Any = True
     for item in items:
-        if isinstance(going, Tensor):
-            state = if_(going, partial(body, item), lambda *now: now, names, state)
+        if isinstance(condition, Tensor):
+            state = if_(condition, partial(body, item), lambda *now: now, names, state)
         else:
             state = body(item, *state)
-        going = as_condition(goes_on(*state), "for loop", names.where)
-        if isinstance(going, Tensor) and not hasattr(items, "__len__"):
+        condition = as_condition(continues(*state), "for loop", names.where)
+        if isinstance(condition, Tensor) and not hasattr(items, "__len__"):
             raise OperatorNotAllowedInGraphError(
                 f"{names.where}: a tensor decides whether this `for` goes on, but over {type(items).__name__!r} "
                 "it runs while the graph is built: use tf.range or a tensor, or a list"
             )
-        if going is False:
+        if condition is False:
             break
     return state
 

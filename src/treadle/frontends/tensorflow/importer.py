@@ -134,7 +134,7 @@ class _Model:
     def _check(self, nodes: Sequence[Node]) -> None:
         """Report each unsupported op, with its nodes."""
         unknown: dict[str, list[str]] = {}
-        for node in [*nodes, *self._called(nodes)]:
+        for node in [*nodes, *self._nested_nodes(nodes)]:
             if node.op not in NODES and node.op not in STRUCTURE and node.op not in (SIDES, FRAME, "_Arg"):
                 unknown.setdefault(node.op, []).append(node.name)
         for op, found in unknown.items():
@@ -142,7 +142,7 @@ class _Model:
             more = f" and {len(found) - 8} more" if len(found) > 8 else ""
             self._faults.add(f"op {op} (nodes {', '.join(map(repr, found[:8]))}{more})", Unsupported(advice))
 
-    def _called(self, nodes: Sequence[Node]) -> list[Node]:
+    def _nested_nodes(self, nodes: Sequence[Node]) -> list[Node]:
         """Return the nodes inside the branches and loops of `nodes`, at any depth."""
         found: list[Node] = []
         visited: set[str] = set()

@@ -139,7 +139,7 @@ NODES: dict[str, NodeRule | ListRule] = {
     "Where": NodeRule("where", "condition", dtype="=i64"),
     "ZerosLike": NodeRule("zeros_like", "input"),
     "_FusedConv2D": NodeRule("_fused_conv2d", "input filters *args", f"{_CONV} fused_ops epsilon leakyrelu_alpha"),
-    "_FusedDepthwiseConv2dNative": NodeRule("_fused_depthwise_conv2d", "input filter *args",
+    "_FusedDepthwiseConv2dNative": NodeRule("_fused_depthwise_conv2d", "input filters *args",
         f"{_CONV} fused_ops epsilon leakyrelu_alpha"),
     "_FusedMatMul": NodeRule("_fused_matmul", "a b *args", "transpose_a transpose_b fused_ops epsilon leakyrelu_alpha",
         rank=2),

@@ -184,8 +184,8 @@ _TENSOR = (
 )
 
 _NN = (
-    Rule("_fused_conv2d", fused.fused_conv2d),
-    Rule("_fused_depthwise_conv2d", fused.fused_depthwise_conv2d),
+    Rule("_fused_conv2d", fused.fused_convolution(conv.conv)),
+    Rule("_fused_depthwise_conv2d", fused.fused_convolution(conv.depthwise_conv2d)),
     Rule("_fused_matmul", fused.fused_matmul),
     Rule("_global_batch_norm", nn.global_batch_norm),
     Rule("nn.avg_pool", conv.avg_pool),

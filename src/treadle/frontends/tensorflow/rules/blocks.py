@@ -1,4 +1,4 @@
-"""Blocks of pixels exchanged for channels or for images of the batch."""
+"""Blocks of pixels as channels or as images of the batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treadle.frontends.tensorflow.rules.kinds import Same, Value
 
 
 def _by_blocks(e: Emitter, input: Value, block_size: int, data_format: str | None) -> Layout:
-    """The layout of images; raises ValueError for another rank than 4 and blocks of less than 2."""
+    """Return the layout of images. Raises ValueError for another rank than 4 and blocks of less than 2."""
     if e.rank(input) != 4 or int(block_size) < 2:
         raise ValueError(
             f"wanted images of rank 4 and block_size of at least 2, got {list(e.shape(input))}, {block_size}"
@@ -20,13 +20,13 @@ def _by_blocks(e: Emitter, input: Value, block_size: int, data_format: str | Non
 
 
 def depth_to_space(e: Emitter, input: Same, block_size: int, data_format: str | None = None) -> Value:
-    """[N, H, W, C] -> [N, H * block_size, W * block_size, C / block_size**2]."""
+    """Rearrange [N, H, W, C] to [N, H * block_size, W * block_size, C / block_size**2]."""
     layout = _by_blocks(e, input, block_size, data_format)
     return layout.leave(e, e.add("depth_to_space", layout.enter(e, input), block=int(block_size), mode="DCR"))
 
 
 def space_to_depth(e: Emitter, input: Same, block_size: int, data_format: str | None = None) -> Value:
-    """[N, H, W, C] -> [N, H / block_size, W / block_size, C * block_size**2]."""
+    """Rearrange [N, H, W, C] to [N, H / block_size, W / block_size, C * block_size**2]."""
     layout = _by_blocks(e, input, block_size, data_format)
     return layout.leave(e, e.add("space_to_depth", layout.enter(e, input), block=int(block_size)))
 
@@ -35,7 +35,7 @@ Pairs = Sequence[Sequence[int]]
 
 
 def _checked(e: Emitter, input: Value, blocks: Sequence[int], what: str, pairs: Pairs) -> None:
-    """Raises ValueError if `input` has no axis for each of `blocks`, with a pair of at least 0 for it."""
+    """Raise ValueError unless `input` has an axis for each of `blocks`, with a pair of at least 0 for it."""
     if not len(blocks) < e.rank(input):
         raise ValueError(f"block_shape: wanted fewer than {e.rank(input)} numbers, got {list(blocks)}")
     if any(block < 1 for block in blocks):
@@ -45,7 +45,7 @@ def _checked(e: Emitter, input: Value, blocks: Sequence[int], what: str, pairs: 
 
 
 def space_to_batch(e: Emitter, input: Same, block_shape: Sequence[int], paddings: Pairs) -> Value:
-    """input [N, *S, ...], padded with zeros; every block_shape-th element becomes an image of its own."""
+    """Pad input [N, *S, ...] with zeros and make every block_shape-th element of S an image of its own."""
     blocks = [int(block) for block in block_shape]
     _checked(e, input, blocks, "paddings", paddings)
     widths = [(0, 0), *((int(a), int(b)) for a, b in paddings)]
@@ -65,7 +65,7 @@ def space_to_batch(e: Emitter, input: Same, block_shape: Sequence[int], paddings
 
 
 def batch_to_space(e: Emitter, input: Same, block_shape: Sequence[int], crops: Pairs) -> Value:
-    """The reverse of space_to_batch; `crops` are taken off both ends of each axis of S."""
+    """Reverse space_to_batch, and remove `crops` at both ends of each axis of S."""
     blocks = [int(block) for block in block_shape]
     _checked(e, input, blocks, "crops", crops)
     count = len(blocks)

@@ -1,4 +1,4 @@
-"""Convolution and pooling, in TensorFlow's layouts: channels last unless data_format says otherwise."""
+"""Convolution and pooling in TensorFlow's layouts: channels last unless data_format says otherwise."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from treadle.graph.shape import StaticShape
 
 Padding = str | Sequence[Sequence[int]]
 
-FORMS = ("NWC", "NHWC", "NDHWC", "NCW", "NCHW", "NCDHW")
-"""What data_format may be."""
+DATA_FORMATS = ("NWC", "NHWC", "NDHWC", "NCW", "NCHW", "NCDHW")
+"""The values of data_format."""
 
 
 class Layout:
-    """Where the channels of a tensor of some rank are, and how it gets to where the core has them and back."""
+    """The layout of tensors of one rank, and its conversion to and from the layout of core ops, channels first."""
 
     def __init__(self, rank: int, data_format: str | None) -> None:
-        """Raises ValueError for ranks without spatial axes and for layouts that are not among FORMS."""
+        """Raises ValueError for ranks without spatial axes and for unknown layouts."""
         if not 3 <= rank <= 5:
             raise ValueError(f"wanted a tensor of rank 3 to 5: batch, spatial axes and channels; got rank {rank}")
-        if data_format not in (None, *FORMS):
-            raise ValueError(f"data_format: wanted one of {', '.join(FORMS)}, got {data_format!r}")
+        if data_format not in (None, *DATA_FORMATS):
+            raise ValueError(f"data_format: wanted one of {', '.join(DATA_FORMATS)}, got {data_format!r}")
         self.rank = rank
         self.last = data_format is None or not data_format.startswith("NC")
 
     def enter(self, e: Emitter, x: Value) -> Value:
-        """[N, C, *S] of `x`."""
+        """Return `x` as [N, C, *S]."""
         return e.transpose(x, (0, self.rank - 1, *range(1, self.rank - 1))) if self.last else x
 
     def leave(self, e: Emitter, x: Value) -> Value:
-        """TensorFlow's layout of `x` [N, C, *S]."""
+        """Return `x` [N, C, *S] in TensorFlow's layout."""
         return e.transpose(x, (0, *range(2, self.rank), 1)) if self.last else x
 
     def spatial(self, what: str, numbers: Any) -> tuple[int, ...]:
-        """One number a spatial axis, of a number, such numbers, or numbers for all axes.
+        """Return one number for each spatial axis, from one number, one for each of them, or one for each axis.
 
-        Raises ValueError for other lengths, numbers below 1, and other than 1 for the batch or the channels.
+        Raises ValueError for other lengths, numbers below 1, and other numbers than 1 for the batch or the channels.
         """
         count = self.rank - 2
         found = [1] if numbers is None else [numbers] if isinstance(numbers, int) else [int(n) for n in numbers]
@@ -60,7 +60,7 @@ class Layout:
     def pads(
         self, padding: Padding, sizes: StaticShape, window: Sequence[int], strides: Sequence[int], rates: Sequence[int]
     ) -> tuple[int, ...]:
-        """Pads before and after each spatial axis of `sizes`: all begins, then all ends. Raises ValueError."""
+        """Return the padding before, then after, each spatial axis of `sizes`. Raises ValueError."""
         if not isinstance(padding, str):
             pairs = [tuple(pair) for pair in padding]
             if len(pairs) != self.rank or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
@@ -89,7 +89,7 @@ def conv(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Value:
-    """input [N, *S, C], filters [*K, C / groups, M] -> [N, *out, M]."""
+    """Convolve input [N, *S, C] with filters [*K, C / groups, M], giving [N, *out, M]."""
     rank = e.rank(input)
     layout = Layout(rank, data_format)
     x = layout.enter(e, input)
@@ -103,7 +103,7 @@ def conv(
 
 
 def _window(e: Emitter, filters: Value, rank: int) -> StaticShape:
-    """The shape of `filters`. Raises ValueError for another rank than `rank` and where it has no channels."""
+    """Return the shape of `filters`. Raises ValueError for another rank than `rank`, or no channels."""
     found = e.shape(filters)
     if len(found) != rank:
         raise ValueError(f"filters: wanted rank {rank}, got shape {list(found)}")
@@ -121,7 +121,7 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Value:
-    """input [N, H, W, C], filter [h, w, C, m] -> [N, H', W', C * m]."""
+    """Convolve each channel of input [N, H, W, C] with its filters [h, w, C, m], giving [N, H', W', C * m]."""
     layout = Layout(4, data_format)
     x = layout.enter(e, input)
     height, width, channels, multiplier = _window(e, filter, 4)
@@ -142,7 +142,7 @@ def conv2d_transpose(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Value:
-    """input [N, H, W, C], filters [h, w, M, C] -> output_shape [N, H', W', M]: the gradient of conv by its input."""
+    """Return the gradient of conv by its input: [N, H, W, C] and filters [h, w, M, C] to [N, H', W', M]."""
     layout = Layout(4, data_format)
     x = layout.enter(e, input)
     window = _window(e, filters, 4)[:2]
@@ -158,8 +158,14 @@ def conv2d_transpose(
         )
     ]
     weights = e.transpose(filters, (3, 2, 0, 1))
-    how: dict[str, Any] = {"strides": steps, "pads": pads, "dilations": rates, "groups": 1, "output_padding": extra}
-    return layout.leave(e, e.add("conv_transpose", x, weights, None, **how))
+    window_arguments: dict[str, Any] = {
+        "strides": steps,
+        "pads": pads,
+        "dilations": rates,
+        "groups": 1,
+        "output_padding": extra,
+    }
+    return layout.leave(e, e.add("conv_transpose", x, weights, None, **window_arguments))
 
 
 def max_pool(
@@ -170,8 +176,8 @@ def max_pool(
     padding: Padding,
     data_format: str | None = None,
 ) -> Value:
-    """The largest of each window; of the channels where ksize has 1 for all other axes."""
-    depth = _channels_alone(e, input, ksize, strides, data_format)
+    """Return the largest element of each window, over the channels if ksize is 1 for all other axes."""
+    depth = _channel_window(e, input, ksize, strides, data_format)
     if depth > 1:
         *rest, channels = e.shape(input)
         parts = e.reshape(input, (*rest, channels // depth, depth))
@@ -179,8 +185,8 @@ def max_pool(
     return _pool(e, "max_pool", input, (ksize, strides, padding, data_format))
 
 
-def _channels_alone(e: Emitter, input: Value, ksize: Any, strides: Any, data_format: str | None) -> int:
-    """How many channels of images a window takes that takes nothing else, and divides them; 1 for any other."""
+def _channel_window(e: Emitter, input: Value, ksize: Any, strides: Any, data_format: str | None) -> int:
+    """Return the number of channels of a window over channels only that divides them; 1 for other windows."""
     if isinstance(ksize, int) or isinstance(strides, int) or data_format not in (None, "NHWC") or e.rank(input) != 4:
         return 1
     window, steps = list(map(int, ksize)), list(map(int, strides))
@@ -196,12 +202,14 @@ def avg_pool(
     padding: Padding,
     data_format: str | None = None,
 ) -> Value:
-    """The mean of the elements that the window meets; padding does not count."""
+    """Return the mean of each window, without padding."""
     return _pool(e, "avg_pool", input, (ksize, strides, padding, data_format), count_include_pad=False)
 
 
-def _pool(e: Emitter, op: str, value: Value, how: tuple[Any, Any, Padding, str | None], **attrs: Any) -> Value:
-    ksize, strides, padding, data_format = how
+def _pool(
+    e: Emitter, op: str, value: Value, window_arguments: tuple[Any, Any, Padding, str | None], **attrs: Any
+) -> Value:
+    ksize, strides, padding, data_format = window_arguments
     layout = Layout(e.rank(value), data_format)
     x = layout.enter(e, value)
     kernel, steps = layout.spatial("ksize", ksize), layout.spatial("strides", strides)
@@ -221,6 +229,6 @@ def separable_conv2d(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Value:
-    """A depthwise convolution, then one of 1 x 1."""
+    """Apply a depthwise convolution, then a convolution of 1 x 1."""
     inner = depthwise_conv2d(e, input, depthwise_filter, strides, padding, data_format, dilations)
     return conv(e, inner, pointwise_filter, 1, "VALID", data_format)

@@ -1,4 +1,4 @@
-"""Ops that TensorFlow's own optimiser makes of several: a product or convolution and what follows it."""
+"""Ops that TensorFlow's optimizer fuses: a product or convolution with its epilogue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from treadle.frontends.tensorflow.emitter import Emitter
 from treadle.frontends.tensorflow.rules import math, nn
-from treadle.frontends.tensorflow.rules.conv import Padding, conv, depthwise_conv2d
+from treadle.frontends.tensorflow.rules.conv import Padding
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
 
 STEPS: dict[str, Callable[..., Value]] = {
@@ -20,22 +20,28 @@ STEPS: dict[str, Callable[..., Value]] = {
     "Sigmoid": math.unary("sigmoid"),
     "Tanh": math.unary("tanh"),
 }
-"""What may follow, by its name in `fused_ops`, beside BiasAdd, Add and FusedBatchNorm, which take tensors."""
+"""The steps in `fused_ops` without tensors; BiasAdd, Add and FusedBatchNorm take tensors."""
 
 
-def followed(
-    e: Emitter, x: Value, args: Sequence[Value], steps: Sequence[str], epsilon: float, alpha: float, form: str | None
+def with_epilogue(
+    e: Emitter,
+    x: Value,
+    args: Sequence[Value],
+    steps: Sequence[str],
+    epsilon: float,
+    alpha: float,
+    data_format: str | None,
 ) -> Value:
-    """`x` after the `steps`, which take their tensors from `args`. Raises ValueError for unknown steps."""
-    rest = list(args)
+    """Apply the `steps` of an epilogue to `x`, with tensors from `args`. Raises ValueError for unknown steps."""
+    operands = list(args)
     for step in steps:
         if step == "BiasAdd":
-            x = nn.bias_add(e, x, rest.pop(0), form)
+            x = nn.bias_add(e, x, operands.pop(0), data_format)
         elif step == "Add":
-            x = e.add("add", x, rest.pop(0))
+            x = e.add("add", x, operands.pop(0))
         elif step == "FusedBatchNorm":
-            scale, offset, mean, variance = (rest.pop(0) for _ in range(4))
-            x = nn.fused_batch_norm(e, x, scale, offset, mean, variance, epsilon, form or "NHWC")[0]
+            scale, offset, mean, variance = (operands.pop(0) for _ in range(4))
+            x = nn.fused_batch_norm(e, x, scale, offset, mean, variance, epsilon, data_format or "NHWC")[0]
         elif step == "LeakyRelu":
             x = nn.leaky_relu(e, x, alpha)
         elif step in STEPS:
@@ -45,38 +51,26 @@ def followed(
     return x
 
 
-def fused_conv2d(
-    e: Emitter,
-    input: Same,
-    filters: Same,
-    args: Sequence[Value],
-    strides: Any,
-    padding: Padding,
-    data_format: str | None = None,
-    dilations: Any = None,
-    fused_ops: Sequence[str] = (),
-    epsilon: float = 1e-4,
-    leakyrelu_alpha: float = 0.2,
-) -> Value:
-    made = conv(e, input, filters, strides, padding, data_format, dilations)
-    return followed(e, made, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
+def fused_convolution(convolution: Callable[..., Value]) -> Callable[..., Value]:
+    """Return the rule of a convolution with an epilogue."""
 
+    def rule(
+        e: Emitter,
+        input: Same,
+        filters: Same,
+        args: Sequence[Value],
+        strides: Any,
+        padding: Padding,
+        data_format: str | None = None,
+        dilations: Any = None,
+        fused_ops: Sequence[str] = (),
+        epsilon: float = 1e-4,
+        leakyrelu_alpha: float = 0.2,
+    ) -> Value:
+        result = convolution(e, input, filters, strides, padding, data_format, dilations)
+        return with_epilogue(e, result, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
-def fused_depthwise_conv2d(
-    e: Emitter,
-    input: Same,
-    filter: Same,
-    args: Sequence[Value],
-    strides: Any,
-    padding: Padding,
-    data_format: str | None = None,
-    dilations: Any = None,
-    fused_ops: Sequence[str] = (),
-    epsilon: float = 1e-4,
-    leakyrelu_alpha: float = 0.2,
-) -> Value:
-    made = depthwise_conv2d(e, input, filter, strides, padding, data_format, dilations)
-    return followed(e, made, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
+    return rule
 
 
 def fused_matmul(
@@ -90,4 +84,6 @@ def fused_matmul(
     epsilon: float = 1e-4,
     leakyrelu_alpha: float = 0.2,
 ) -> Value:
-    return followed(e, math.matmul(e, a, b, transpose_a, transpose_b), args, fused_ops, epsilon, leakyrelu_alpha, None)
+    return with_epilogue(
+        e, math.matmul(e, a, b, transpose_a, transpose_b), args, fused_ops, epsilon, leakyrelu_alpha, None
+    )

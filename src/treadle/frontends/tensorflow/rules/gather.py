@@ -1,4 +1,4 @@
-"""Parts of tensors picked by index or by slice."""
+"""Selection of parts of tensors by index, slice or mask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAR = 1 << 60
 
 
 def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims: int = 0) -> Value:
-    indices = from_front(e, indices)
+    indices = nonnegative(e, indices)
     if batch_dims:
         if batch_dims != 1 or axis not in (0, 1) or e.rank(indices) != 2:
             raise ValueError(f"gather: wanted batch_dims=0, or 1 with axis=1 and indices [b, n], got {batch_dims}")
@@ -25,8 +25,11 @@ def gather(e: Emitter, params: Value, indices: Value, axis: int = 0, batch_dims:
     return e.add("gather", params, indices, axis=e.axis(params, int(axis)))
 
 
-def from_front(e: Emitter, indices: Value) -> Value:
-    """Indices of which a negative one is out of range: the core counts those from the end. Raises ValueError."""
+def nonnegative(e: Emitter, indices: Value) -> Value:
+    """Make negative indices out of range; core ops would count them from the end.
+
+    Raises ValueError for constants that are negative, and for other dtypes than integers.
+    """
     if not indices.known_dtype.is_integer:
         raise ValueError(f"wanted integers as indices, got {indices.known_dtype}")
     if indices.data is None:
@@ -43,7 +46,7 @@ def from_front(e: Emitter, indices: Value) -> Value:
 def embedding_lookup(
     e: Emitter, params: Sequence[Same], ids: Value, partition_strategy: str = "div", max_norm: float | None = None
 ) -> Value:
-    """Rows of a table, or of several that hold it one part after the other ("div") or row by row in turn ("mod").
+    """Select rows of a table, or of tables that partition one: in blocks ("div") or row by row in turn ("mod").
 
     With `max_norm` longer rows are scaled to this length.
     """
@@ -56,7 +59,7 @@ def embedding_lookup(
         table = e.reshape(e.add("concat", *parts, axis=1), (rows * len(params), *e.shape(params[0])[1:]))
     elif len(params) > 1:
         table = e.add("concat", *params, axis=0)
-    found = e.add("gather", table, from_front(e, ids), axis=0)
+    found = e.add("gather", table, nonnegative(e, ids), axis=0)
     if max_norm is None:
         return found
     axes = tuple(range(e.rank(ids), e.rank(found)))
@@ -70,17 +73,17 @@ def gather_nd(e: Emitter, params: Value, indices: Value, batch_dims: int = 0) ->
     *places, depth = e.shape(indices) or (-1,)
     if not depth and not batch_dims:
         return e.add("expand", params, e.integers([*places, *e.shape(params)]))
-    return e.add("gather_nd", params, from_front(e, indices), batch_dims=int(batch_dims))
+    return e.add("gather_nd", params, nonnegative(e, indices), batch_dims=int(batch_dims))
 
 
 def _addresses(shape: StaticShape, places: StaticShape) -> None:
-    """Raises ValueError if there are indices, of the shape `places`, into a tensor without elements."""
+    """Raise ValueError for indices, of shape `places`, into a tensor without elements."""
     if 0 in shape and 0 not in places:
         raise ValueError(f"indices of shape {list(places)} into a tensor without elements: {list(shape)}")
 
 
 def scatter_nd(e: Emitter, indices: Value, updates: Same, shape: Shape) -> Value:
-    """Zeros of `shape` with `updates` added where `indices` say."""
+    """Return zeros of `shape` with `updates` added at `indices`."""
     _addresses(tuple(e.numbers(shape)), e.shape(indices))
     blank = e.full(e.numbers(shape), 0, updates.known_dtype)
     return e.add("scatter_nd", blank, e.cast(indices, dtypes.i64), updates, reduction="add")
@@ -97,7 +100,7 @@ def tensor_scatter_nd_add(e: Emitter, tensor: Same, indices: Value, updates: Sam
 
 
 def boolean_mask(e: Emitter, tensor: Value, mask: Value, axis: int = 0) -> Value:
-    """The elements of the axes from `axis` on where the mask, of their shape, holds."""
+    """Select the elements of the axes from `axis` on where the mask, of their shape, is true."""
     at = e.axis(tensor, int(axis or 0))
     shape, wanted = e.shape(tensor), e.shape(mask)
     if not wanted or shape[at : at + len(wanted)] != wanted:
@@ -112,7 +115,7 @@ def boolean_mask(e: Emitter, tensor: Value, mask: Value, axis: int = 0) -> Value
 
 
 def slice_(e: Emitter, input_: Value, begin: Shape, size: Shape) -> Value:
-    """size[i] elements of axis i from begin[i] on; -1 means all that are left."""
+    """Select size[i] elements of axis i from begin[i] on; -1 means all that remain."""
     starts, sizes = e.numbers(begin), e.numbers(size)
     for axis, (start, count, length) in enumerate(zip(starts, sizes, e.shape(input_), strict=True)):
         if not 0 <= start <= length or not -1 <= count <= length - start:
@@ -122,8 +125,8 @@ def slice_(e: Emitter, input_: Value, begin: Shape, size: Shape) -> Value:
 
 
 @dataclass(slots=True)
-class Cut:
-    """What an index asks of a tensor: slices of axes, elements of axes, and axes that go or come."""
+class Indexing:
+    """The parts of an index: slices of axes, elements of axes, and axes that are removed."""
 
     bounds: Sequence[Value]
     axes: list[int] = field(default_factory=list)
@@ -134,14 +137,14 @@ class Cut:
     dropped: list[int] = field(default_factory=list)
 
     def add(self, axis: int, start: Value, end: Value, step: Value) -> None:
-        """Ask for a slice of `axis`; all of them one number in a vector."""
+        """Add a slice of `axis`; bounds and step are vectors of one element."""
         self.axes.append(axis)
         self.starts.append(start)
         self.ends.append(end)
         self.steps.append(step)
 
     def element(self, e: Emitter, axis: int, number: int, length: int) -> None:
-        """Ask for one element of `axis` of `length`, without the axis. Raises ValueError if it is not there."""
+        """Add an element of `axis` of `length`, and remove the axis. Raises ValueError if it is out of range."""
         self.dropped.append(axis)
         where = self.bounds[number]
         if where.data is None:
@@ -152,15 +155,15 @@ class Cut:
             raise ValueError(f"slice index {at} of dimension {axis} out of bounds.")
         self.add(axis, e.integers([at]), e.integers([at + 1 if at != -1 else FAR]), e.integers([1]))
 
-    def part(self, e: Emitter, axis: int, numbers: Sequence[int | None]) -> None:
-        """Ask for a slice of `axis`."""
+    def slice_axis(self, e: Emitter, axis: int, numbers: Sequence[int | None]) -> None:
+        """Add a slice of `axis`."""
         begin, end, step = (None if number is None else self.bounds[number] for number in numbers)
-        back = step is not None and e.static(step).item() < 0
-        presets = ((begin, FAR if back else 0), (end, -FAR if back else FAR), (step, 1))
-        self.add(axis, *(e.integers([preset]) if value is None else _one(e, value) for value, preset in presets))
+        backward = step is not None and e.static(step).item() < 0
+        presets = ((begin, FAR if backward else 0), (end, -FAR if backward else FAR), (step, 1))
+        self.add(axis, *(e.integers([preset]) if value is None else _as_vector(e, value) for value, preset in presets))
 
-    def made(self, e: Emitter, tensor: Value) -> Value:
-        """All of it."""
+    def apply(self, e: Emitter, tensor: Value) -> Value:
+        """Return the indexed tensor."""
         if self.axes:
             starts, ends, steps = (e.add("concat", *found, axis=0) for found in (self.starts, self.ends, self.steps))
             tensor = e.add("slice", tensor, starts, ends, e.integers(self.axes), steps)
@@ -170,12 +173,12 @@ class Cut:
 
 
 def index(e: Emitter, tensor: Value, bounds: Sequence[Shape], items: Any) -> Value:
-    """tensor[items]: ("at", n), ("slice", begin, end, step), ("new",) or ("rest",); a number n stands for bounds[n]."""
+    """Return tensor[items]: ("at", n), ("slice", begin, end, step), ("new",), ("rest",); n stands for bounds[n]."""
     shape = e.shape(tensor)
     used = sum(item[0] in ("at", "slice") for item in items)
     if used > len(shape):
         raise ValueError(f"Too many indices ({used}) for a tensor of rank {len(shape)}")
-    cut = Cut(bounds)
+    indexing = Indexing(bounds)
     new: list[int] = []
     axis = place = 0
     for kind, *numbers in items:
@@ -184,13 +187,13 @@ def index(e: Emitter, tensor: Value, bounds: Sequence[Shape], items: Any) -> Val
         elif kind == "rest":
             axis, place = axis + len(shape) - used, place + len(shape) - used - 1
         elif kind == "at":
-            cut.element(e, axis, numbers[0], shape[axis])
+            indexing.element(e, axis, numbers[0], shape[axis])
             axis, place = axis + 1, place - 1
         else:
-            cut.part(e, axis, numbers)
+            indexing.slice_axis(e, axis, numbers)
             axis += 1
         place += 1
-    result = cut.made(e, tensor)
+    result = indexing.apply(e, tensor)
     return e.add("unsqueeze", result, e.integers(new)) if new else result
 
 
@@ -206,7 +209,7 @@ def strided_slice(
     new_axis_mask: int = 0,
     shrink_axis_mask: int = 0,
 ) -> Value:
-    """input_[begin:end:strides]; bit i of a mask says what is special about the i-th of these."""
+    """Return input_[begin:end:strides]; bit i of a mask marks item i as open, ellipsis, new axis or element."""
     count = e.shape(begin)
     if len(count) != 1 or e.shape(end) != count or (strides is not None and len(strides) != count[0]):
         raise ValueError(f"strided_slice: begin, end and strides differ in length: {list(count)}, {list(e.shape(end))}")
@@ -215,7 +218,7 @@ def strided_slice(
     bounds: list[Value] = []
 
     def bound(vector: Value, number: int) -> int:
-        bounds.append(_at(e, vector, number))
+        bounds.append(_element_of(e, vector, number))
         return len(bounds) - 1
 
     items: list[tuple[Any, ...]] = []
@@ -237,12 +240,12 @@ def strided_slice(
     return index(e, input_, bounds, items)
 
 
-def _at(e: Emitter, vector: Value, number: int) -> Value:
-    """One element of a vector."""
+def _element_of(e: Emitter, vector: Value, number: int) -> Value:
+    """Return an element of a vector."""
     if vector.data is not None:
         return e.constant(vector.data[number])
     return e.add("gather", vector, e.constant(np.array(number, np.int64)), axis=0)
 
 
-def _one(e: Emitter, value: Value) -> Value:
+def _as_vector(e: Emitter, value: Value) -> Value:
     return e.reshape(e.cast(value, dtypes.i64), [1])

@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and logic, element by element with broadcasting."""
+"""Elementwise arithmetic, comparison and logic, with broadcasting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rule = Callable[..., Any]
 
 
 def unary(op: str) -> Rule:
-    """The rule of an op that is the core op `op`."""
+    """The rule of the core op `op`."""
 
     def rule(e: Emitter, x: Same) -> Value:
         return e.add(op, x)
@@ -25,7 +25,7 @@ def unary(op: str) -> Rule:
 
 
 def binary(op: str) -> Rule:
-    """The rule of an op on two tensors that is the core op `op`."""
+    """The rule of the core op `op` on two tensors."""
 
     def rule(e: Emitter, x: Same, y: Same) -> Value:
         return e.add(op, x, y)
@@ -45,7 +45,7 @@ def equality(op: str) -> Rule:
 
 
 def _fit(a: StaticShape, b: StaticShape) -> bool:
-    """Whether the shapes broadcast."""
+    """Return whether the shapes broadcast."""
     return all(m == n or 1 in (m, n) for m, n in zip(a[::-1], b[::-1], strict=False))
 
 
@@ -64,7 +64,7 @@ def inverted(e: Emitter, x: Same) -> Value:
 
 
 def rounding(op: str) -> Rule:
-    """floor, ceil and round, which leave integers as they are."""
+    """The rule of floor, ceil and round, which leave integers unchanged."""
 
     def rule(e: Emitter, x: Same) -> Value:
         return e.add(op, x) if x.known_dtype.is_float else x
@@ -73,7 +73,7 @@ def rounding(op: str) -> Rule:
 
 
 def truediv(e: Emitter, x: Same, y: Same) -> Value:
-    """Python's /: integers become float64 (float32 for 8 and 16 bits)."""
+    """Divide as Python's / does: integers become float64, or float32 for 8 and 16 bits."""
     if not x.known_dtype.is_float:
         wide = dtypes.f32 if x.known_dtype.size <= 2 else dtypes.f64
         x, y = e.cast(x, wide), e.cast(y, wide)
@@ -101,7 +101,7 @@ def squared_difference(e: Emitter, x: Same, y: Same) -> Value:
 
 
 def multiply_no_nan(e: Emitter, x: Same, y: Same) -> Value:
-    """x * y, 0 where y is 0 whatever x is."""
+    """Return x * y, and 0 where y is 0, whatever x is."""
     zero = e.scalar(0, y)
     return e.add("where", e.add("eq", y, zero), zero, e.add("mul", x, y))
 
@@ -142,14 +142,14 @@ def cast(e: Emitter, x: Value, dtype: DType) -> Value:
 
 
 def where(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:
-    """Elements of x where the condition is true, else of y; without x and y the indices of true, int64 [n, rank]."""
+    """Choose elements of x where the condition is true, else of y; without them the indices of true, i64 [n, rank]."""
     if x is None or y is None:
         return e.transpose(e.add("non_zero", condition), (1, 0))
     return e.add("where", condition, x, y)
 
 
 def select(e: Emitter, condition: Value, x: Same | None = None, y: Same | None = None) -> Value:
-    """As `where` with x and y of one shape; a condition of rank 1 chooses whole rows."""
+    """Choose as `where` does, with x and y of one shape; a condition of rank 1 chooses rows."""
     if x is None or y is None:
         return where(e, condition)
     if e.shape(x) != e.shape(y) or e.shape(condition) not in ((), e.shape(x)[:1], e.shape(x)):
@@ -168,10 +168,7 @@ def matmul(
     adjoint_a: bool = False,
     adjoint_b: bool = False,
 ) -> Value:
-    """The product of the last two axes; the adjoint of a real matrix is its transpose.
-
-    Raises ValueError below rank 2.
-    """
+    """Return the product over the last two axes. The adjoint of a real matrix is its transpose. Raises ValueError."""
     if min(e.rank(a), e.rank(b)) < 2:
         raise ValueError(f"matmul: wanted tensors of rank 2 or more, got ranks {e.rank(a)} and {e.rank(b)}")
     return e.add("matmul", a, b, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b)
@@ -185,10 +182,7 @@ def batch_matmul(e: Emitter, a: Same, b: Same, adjoint_a: bool = False, adjoint_
 
 
 def tensordot(e: Emitter, a: Same, b: Same, axes: Any) -> Value:
-    """The products over the last `axes` axes of a and the first of b, or over those listed for each.
-
-    Raises ValueError.
-    """
+    """Return products over the last `axes` axes of a and the first of b, or over the axes listed. Raises ValueError."""
     ranks = e.rank(a), e.rank(b)
     if isinstance(axes, int):
         if not 0 <= axes <= min(ranks):

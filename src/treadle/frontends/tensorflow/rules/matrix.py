@@ -1,4 +1,4 @@
-"""Matrices: their diagonals, and products with vectors."""
+"""Matrices: diagonals, and products with vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from treadle.frontends.tensorflow.rules.kinds import Same, Value
 
 
 def matvec(e: Emitter, a: Same, b: Same, transpose_a: bool = False) -> Value:
-    """a [..., m, n] times b [..., n]."""
+    """Return the product of a [..., m, n] and b [..., n]."""
     if e.rank(a) < 2 or e.rank(b) < 1:
         raise ValueError(f"matvec: wanted ranks of at least 2 and 1, got {e.rank(a)} and {e.rank(b)}")
     column = e.add("unsqueeze", b, e.integers([e.rank(b)]))
@@ -18,13 +18,13 @@ def matvec(e: Emitter, a: Same, b: Same, transpose_a: bool = False) -> Value:
 
 
 def matrix_transpose(e: Emitter, a: Value) -> Value:
-    """The last two axes swapped."""
+    """Swap the last two axes."""
     rank = e.rank(a)
     return e.transpose(a, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def diag(e: Emitter, diagonal: Same) -> Value:
-    """[..., n, n] with `diagonal` [..., n] on the main diagonal, 0 elsewhere."""
+    """Return [..., n, n] with `diagonal` [..., n] on the main diagonal and 0 elsewhere."""
     size = e.shape(diagonal)[-1]
     square = (
         e.add("expand", diagonal, e.integers([*e.shape(diagonal)[:-1], 1, size])) if e.rank(diagonal) == 1 else None
@@ -35,7 +35,7 @@ def diag(e: Emitter, diagonal: Same) -> Value:
 
 
 def diag_part(e: Emitter, input: Value) -> Value:
-    """The main diagonal of the last two axes."""
+    """Return the main diagonal of the last two axes."""
     *batch, rows, columns = e.shape(input)
     size = min(rows, columns)
     flat = e.reshape(input, (*batch, rows * columns))
@@ -44,6 +44,6 @@ def diag_part(e: Emitter, input: Value) -> Value:
 
 
 def trace(e: Emitter, x: Value) -> Value:
-    """The sum of the main diagonal."""
+    """Return the sum of the main diagonal."""
     part = diag_part(e, x)
     return e.add("reduce_sum", part, axes=(e.rank(part) - 1,), keepdims=False)

@@ -1,4 +1,4 @@
-"""Activations, normalisations and losses."""
+"""Activations, normalizations and losses."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from typing import Any
 
 from treadle.frontends.tensorflow.emitter import Emitter
-from treadle.frontends.tensorflow.rules.conv import FORMS, Layout
-from treadle.frontends.tensorflow.rules.gather import from_front
+from treadle.frontends.tensorflow.rules.conv import DATA_FORMATS, Layout
+from treadle.frontends.tensorflow.rules.gather import nonnegative
 from treadle.frontends.tensorflow.rules.kinds import Same, Value
 
 
@@ -23,13 +23,13 @@ def leaky_relu(e: Emitter, features: Same, alpha: float = 0.2) -> Value:
 
 
 def crelu(e: Emitter, features: Same, axis: int = -1) -> Value:
-    """relu of the features and of their negatives, side by side along `axis`."""
+    """Return relu of the features and of their negatives, concatenated along `axis`."""
     both = e.add("concat", features, e.add("neg", features), axis=e.axis(features, int(axis)))
     return e.add("relu", both)
 
 
 def l2_loss(e: Emitter, t: Same) -> Value:
-    """Half the sum of squares."""
+    """Return half the sum of squares."""
     return e.add("mul", e.add("reduce_sum", e.add("mul", t, t), axes=None, keepdims=False), e.scalar(0.5, t))
 
 
@@ -74,8 +74,8 @@ def log_softmax(e: Emitter, logits: Same, axis: int = -1) -> Value:
 
 
 def bias_add(e: Emitter, value: Same, bias: Same, data_format: str | None = None) -> Value:
-    if data_format not in (None, "N...C", "NC...", *FORMS):
-        raise ValueError(f"bias_add: data_format: wanted one of {', '.join(FORMS)}, got {data_format!r}")
+    if data_format not in (None, "N...C", "NC...", *DATA_FORMATS):
+        raise ValueError(f"bias_add: data_format: wanted one of {', '.join(DATA_FORMATS)}, got {data_format!r}")
     first = data_format is not None and data_format.startswith("NC")
     shape, numbers = e.shape(value), e.shape(bias)
     if len(shape) < 2 + first or len(numbers) != 1:
@@ -98,7 +98,7 @@ def batch_normalization(
     scale: Same | None,
     variance_epsilon: float,
 ) -> Value:
-    """(x - mean) / sqrt(variance + epsilon) * scale + offset, all of which broadcast."""
+    """Return (x - mean) / sqrt(variance + epsilon) * scale + offset, with broadcasting."""
     factor = e.add("rsqrt", e.add("add", variance, e.scalar(variance_epsilon, x)))
     if scale is not None:
         factor = e.add("mul", factor, scale)
@@ -117,7 +117,7 @@ def fused_batch_norm(
     data_format: str = "NHWC",
     is_training: bool = False,
 ) -> list[Value]:
-    """At inference: the given mean and variance are used and returned."""
+    """Normalize with the given mean and variance, which are returned too. Training is refused."""
     if is_training:
         raise ValueError("fused_batch_norm: treadle runs inference; wanted is_training=False")
     if e.rank(x) not in (4, 5):
@@ -150,7 +150,7 @@ def global_batch_norm(
 def local_response_normalization(
     e: Emitter, input: Same, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5
 ) -> Value:
-    """input [N, H, W, C] / (bias + alpha * sum of squares of 2 * depth_radius + 1 channels) ** beta."""
+    """Return input [N, H, W, C] / (bias + alpha * sum of squares of 2 * depth_radius + 1 channels) ** beta."""
     size = 2 * int(depth_radius) + 1
     how = {"size": size, "alpha": float(alpha) * size, "beta": float(beta), "bias": float(bias)}
     return e.transpose(e.add("lrn", e.transpose(input, (0, 3, 1, 2)), **how), (0, 2, 3, 1))
@@ -164,7 +164,7 @@ def layer_normalization(
     axis: int = -1,
     epsilon: float = 0.001,
 ) -> Value:
-    """Over the axes from `axis` to the last."""
+    """Normalize over the axes from `axis` to the last."""
     return e.add("layer_norm", x, scale, offset, axis=e.axis(x, int(axis)), epsilon=float(epsilon))
 
 
@@ -183,13 +183,13 @@ def sparse_softmax_cross_entropy_with_logits(e: Emitter, labels: Value, logits: 
     if e.rank(logits) < 1 or e.shape(labels) != e.shape(logits)[:-1]:
         raise ValueError(f"labels: wanted shape {list(e.shape(logits)[:-1])}, got {list(e.shape(labels))}")
     at = e.rank(logits) - 1
-    labels = from_front(e, labels)
+    labels = nonnegative(e, labels)
     picked = e.add("gather_elements", log_softmax(e, logits), e.add("unsqueeze", labels, e.integers([at])), axis=at)
     return e.add("neg", e.add("squeeze", picked, e.integers([at])))
 
 
 def sigmoid_cross_entropy_with_logits(e: Emitter, labels: Same, logits: Same) -> Value:
-    """max(x, 0) - x * labels + log(1 + exp(-|x|))."""
+    """Return max(x, 0) - x * labels + log(1 + exp(-|x|))."""
     if e.shape(logits) != e.shape(labels):
         raise ValueError(
             f"logits and labels: wanted one shape, got {list(e.shape(logits))} and {list(e.shape(labels))}"

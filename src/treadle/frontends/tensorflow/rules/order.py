@@ -1,4 +1,4 @@
-"""Tensors in order, and what belongs to the largest."""
+"""Sorting, and membership in the k largest."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from treadle.frontends.tensorflow.rules.math import is_finite
 
 
 def _ordered(e: Emitter, values: Value, axis: int, direction: str) -> list[Value]:
-    """The elements along the axis in order, and where they were; equal ones in the order of their places."""
+    """Return the elements along the axis in order, and their indices. Equal elements keep their order."""
     if direction not in ("ASCENDING", "DESCENDING"):
         raise ValueError(f"wanted direction 'ASCENDING' or 'DESCENDING', got {direction!r}")
     at = e.axis(values, int(axis))
@@ -20,17 +20,21 @@ def _ordered(e: Emitter, values: Value, axis: int, direction: str) -> list[Value
 
 
 def sort(e: Emitter, values: Same, axis: int = -1, direction: str = "ASCENDING") -> Value:
+    """Return the elements along the axis in order."""
     return _ordered(e, values, axis, direction)[0]
 
 
 def argsort(e: Emitter, values: Same, axis: int = -1, direction: str = "ASCENDING", stable: bool = False) -> Value:
-    """Where the elements in order are (int32)."""
+    """Return the indices of the elements in order (int32)."""
     return e.cast(_ordered(e, values, axis, direction)[1], dtypes.i32)
 
 
 def in_top_k(e: Emitter, targets: Value, predictions: Same, k: int) -> Value:
-    """Whether predictions[b, targets[b]] is among the k largest of its row: never for a target out of range, nor in a
-    row with infinities or NaN. Raises ValueError for other ranks, lengths, and rows without elements."""
+    """Return whether predictions[b, targets[b]] is among the k largest of its row.
+
+    It is not for a target out of range, nor in a row with infinities or NaN. Raises ValueError for other ranks,
+    lengths, and rows without elements.
+    """
     shape = e.shape(predictions)
     if len(shape) != 2 or e.shape(targets) != shape[:1] or not shape[1]:
         raise ValueError(f"in_top_k: wanted targets [b] and predictions [b, n], got {e.shape(targets)} and {shape}")

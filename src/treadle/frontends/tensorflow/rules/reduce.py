@@ -1,4 +1,4 @@
-"""Reductions along axes, and where extremes are."""
+"""Reductions along axes, and indices of extremes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def reduction(op: str) -> Callable[..., Any]:
 
 
 def reduce_mean(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
-    """The mean; of nothing NaN, of no integers 0."""
+    """Return the mean; of no elements NaN, or 0 for integers."""
     of_nothing = 0 in e.shape(input_tensor) and not input_tensor.known_dtype.is_float
     op = "reduce_sum" if of_nothing else "reduce_mean"
     return e.add(op, input_tensor, axes=axes_of(axis), keepdims=bool(keepdims))
 
 
 def logical(op: str) -> Callable[..., Any]:
-    """The rule of reduce_all and reduce_any, through the core reduction `op` of integers; of nothing True and False."""
+    """The rule of reduce_all and reduce_any, by the core reduction `op` of integers; True and False of no elements."""
 
     def rule(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
         number = e.cast(input_tensor, dtypes.i32)
@@ -47,7 +47,7 @@ def logical(op: str) -> Callable[..., Any]:
 
 
 def reduce_logsumexp(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool = False) -> Value:
-    """m + log(sum exp(x - m)), m the largest x (0 where that is infinite: no inf - inf)."""
+    """Return m + log(sum(exp(x - m))), where m is the largest x, or 0 where that is infinite."""
     most = e.add("reduce_max", input_tensor, axes=axes_of(axis), keepdims=True)
     shift = e.add("where", e.add("isinf", most), e.scalar(0, input_tensor), most)
     powers = e.add("exp", e.add("sub", input_tensor, shift))
@@ -69,10 +69,10 @@ def reduce_std(e: Emitter, input_tensor: Same, axis: Axes = None, keepdims: bool
 
 
 def norm(e: Emitter, tensor: Same, ord: Any = "euclidean", axis: Axes = None, keepdims: bool = False) -> Value:
-    """The Euclidean norm ("euclidean" or 2), the sum of magnitudes (1), or the largest one (inf).
+    """Return the Euclidean norm ("euclidean" or 2), the sum of magnitudes (1), or the largest magnitude (inf).
 
-    Of two axes, those of matrices, the Frobenius norm ("euclidean" or "fro"), or the largest sum of magnitudes of a
-    column (1) or a row (inf). Raises ValueError for other norms and more axes.
+    Over two axes these are norms of matrices: the Frobenius norm ("euclidean" or "fro"), or the largest sum of
+    magnitudes of a column (1) or a row (inf). Raises ValueError for other norms and more axes.
     """
     axes = axes_of(axis)
     if axes is not None and len(axes) > 1:
@@ -102,7 +102,7 @@ def _matrix_norm(e: Emitter, tensor: Value, ord: Any, axes: tuple[int, ...], kee
 def count_nonzero(
     e: Emitter, input: Same, axis: Axes = None, keepdims: bool = False, dtype: DType = dtypes.i64
 ) -> Value:
-    """How many elements are not 0."""
+    """Return the number of elements that are not 0."""
     there = (
         e.cast(input, dtypes.boolean) if input.known_dtype is dtypes.boolean else e.add("ne", input, e.scalar(0, input))
     )
@@ -110,13 +110,13 @@ def count_nonzero(
 
 
 def clip_by_norm(e: Emitter, t: Same, clip_norm: Same, axes: Axes = None) -> Value:
-    """t, scaled down to the Euclidean length clip_norm where it is longer."""
+    """Scale `t` down to the Euclidean norm clip_norm where it is larger."""
     squares = e.add("reduce_sum", e.add("mul", t, t), axes=axes_of(axes), keepdims=True)
     return e.add("div", e.add("mul", t, clip_norm), e.add("max", e.add("sqrt", squares), clip_norm))
 
 
 def moments(e: Emitter, x: Same, axes: Axes, keepdims: bool = False) -> list[Value]:
-    """Mean and variance."""
+    """Return mean and variance."""
     mean = e.add("reduce_mean", x, axes=axes_of(axes), keepdims=bool(keepdims))
     return [mean, reduce_variance(e, x, axes, keepdims)]
 
@@ -136,7 +136,7 @@ def cumsum(e: Emitter, x: Same, axis: int = 0, exclusive: bool = False, reverse:
 
 
 def top_k(e: Emitter, input: Same, k: int = 1, sorted: bool = True, index_type: DType = dtypes.i32) -> list[Value]:
-    """The k largest along the last axis, and where they are. Raises ValueError if there are fewer."""
+    """Return the k largest elements along the last axis, and their indices. Raises ValueError if there are fewer."""
     if not 0 <= int(k) <= (e.shape(input) or (-1,))[-1]:
         raise ValueError(f"top_k: wanted k from 0 to the last size of {list(e.shape(input))}, got {k}")
     values, indices = e.add_many(

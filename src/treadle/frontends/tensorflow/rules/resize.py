@@ -1,4 +1,4 @@
-"""Images made larger or smaller."""
+"""Resizing of images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes and moves: what rearranges elements without computing."""
+"""Ops that rearrange elements without arithmetic, and constants."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.ops.op import Array
 
 
 def identity(e: Emitter, input: Value) -> Value:
-    """Text and lists pass as they are: a node of their own would end a stage."""
+    """Return x. Strings and lists get no node, which would end a stage."""
     return input if input.dtype is dtypes.string else e.add("identity", input)
 
 
@@ -52,7 +52,7 @@ def identity_n(e: Emitter, input: Sequence[Value]) -> list[Value]:
 
 
 def band_part(e: Emitter, input: Same, num_lower: int, num_upper: int) -> Value:
-    """The last two axes with zeros outside num_lower diagonals below and num_upper above the main one; -1: all."""
+    """Keep num_lower diagonals below and num_upper above the main one of the last two axes; -1: all."""
     low, high = int(num_lower), int(num_upper)
     if e.rank(input) < 2 or low > e.shape(input)[-2] or high > e.shape(input)[-1]:
         raise ValueError(f"band_part: shape {list(e.shape(input))} has no {low} diagonals below and {high} above")
@@ -72,7 +72,7 @@ def concat(e: Emitter, values: Sequence[Same], axis: int) -> Value:
 
 
 def new_axis(op: str, axis: int, rank: int) -> int:
-    """Where an axis added to `rank` others is, counted from the front. Raises ValueError."""
+    """Return the axis to add to `rank` others as a number from 0. Raises ValueError."""
     if not -rank - 1 <= axis <= rank:
         raise ValueError(f"{op}: axis {axis} is out of range; wanted {-rank - 1} to {rank}")
     return axis % (rank + 1)
@@ -86,7 +86,7 @@ def stack(e: Emitter, values: Sequence[Same], axis: int = 0) -> Value:
 
 
 def repeat(e: Emitter, input: Value, repeats: Shape, axis: int | None = None) -> Value:
-    """Each element of `axis` (of all of them in a row for None) so many times."""
+    """Repeat each element along `axis` (of the flattened tensor for None)."""
     flat = e.reshape(input, (-1,)) if axis is None else input
     at = e.axis(flat, 0 if axis is None else int(axis))
     size = e.shape(flat)[at]
@@ -96,7 +96,7 @@ def repeat(e: Emitter, input: Value, repeats: Shape, axis: int | None = None) ->
 
 
 def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
-    """Elements moved on by `shift` along each axis, those beyond the end to the front."""
+    """Shift elements by `shift` along each axis; elements beyond the end move to the front."""
     moved = input
     for by, number in zip(np.atleast_1d(shift), np.atleast_1d(axis), strict=True):
         at = e.axis(moved, int(number))
@@ -108,14 +108,14 @@ def roll(e: Emitter, input: Value, shift: Any, axis: Any) -> Value:
 
 
 def sequence_mask(e: Emitter, lengths: Value, maxlen: int | None = None, dtype: DType = dtypes.boolean) -> Value:
-    """[..., maxlen]: true for the first lengths[...] places."""
+    """Return [..., maxlen], true for the first lengths[...] elements."""
     most = int(np.max(e.static(lengths), initial=0)) if maxlen is None else int(maxlen)
     places = e.constant(np.arange(e.limited(most, MOST_LISTED)).astype(lengths.known_dtype.numpy))
     return e.cast(e.add("lt", places, e.add("unsqueeze", lengths, e.integers([e.rank(lengths)]))), dtype)
 
 
 def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
-    """x itself. Raises ValueError if it is not of `shape`, where None (or -1) may be any size."""
+    """Return x. Raises ValueError if it is not of `shape`, where None (or -1) may be any size."""
     dims = None if shape is None else [None if dim is None or dim < 0 else dim for dim in shape]
     found = e.shape(x)
     if dims is not None and (
@@ -126,7 +126,7 @@ def ensure_shape(e: Emitter, x: Value, shape: Any) -> Value:
 
 
 def meshgrid(e: Emitter, *args: Same, indexing: str = "xy") -> list[Value]:
-    """One tensor for each vector: its numbers along one axis of the grid; the first two axes swapped for "xy"."""
+    """Return a tensor for each vector, with its elements along one axis; "xy" swaps the first two axes."""
     sizes = [e.shape(value)[0] for value in args]
     places = list(range(len(args)))
     if indexing == "xy" and len(args) > 1:
@@ -146,7 +146,7 @@ def unstack(e: Emitter, value: Value, num: int | None = None, axis: int = 0) -> 
 
 
 def split(e: Emitter, value: Value, num_or_size_splits: Any, axis: int = 0, num: int | None = None) -> list[Value]:
-    """Equal parts of `axis` (their number), or parts of the sizes given, of which one may be -1."""
+    """Split `axis` into equal parts (their number), or parts of given sizes, of which one may be -1."""
     at = e.axis(value, int(axis))
     length = e.shape(value)[at]
     if isinstance(num_or_size_splits, int):
@@ -182,7 +182,7 @@ def pad(e: Emitter, tensor: Same, paddings: Shape, mode: str = "CONSTANT", const
 
 
 def _mirrored(e: Emitter, tensor: Value, widths: Array) -> Value:
-    """`tensor` padded with itself, mirrored at its edges, edge elements included."""
+    """Pad `tensor` with its elements mirrored at the edges, edges included."""
     for axis, ((begin, end), size) in enumerate(zip(widths.tolist(), e.shape(tensor), strict=True)):
         if not (0 <= begin <= size and 0 <= end <= size):
             raise ValueError(f"pad: {begin} and {end} elements cannot mirror axis {axis} of size {size}")
@@ -228,7 +228,7 @@ def eye(
     batch_shape: Sequence[int] | None = None,
     dtype: DType = dtypes.f32,
 ) -> Value:
-    """Ones on the diagonal, [*batch_shape, num_rows, num_columns]."""
+    """Return identity matrices [*batch_shape, num_rows, num_columns]."""
     e.limited(num_rows * (num_rows if num_columns is None else num_columns), MOST_LISTED)
     matrix = e.constant(np.eye(num_rows, num_columns, dtype=dtype.numpy))
     batch = tuple(int(size) for size in batch_shape or ())
@@ -241,7 +241,7 @@ _WIDER = (dtypes.i32, dtypes.i64, dtypes.f32, dtypes.f64)
 def range_(
     e: Emitter, start: Shape, limit: Shape | None = None, delta: Shape | None = None, dtype: DType | None = None
 ) -> Value:
-    """start, start + delta, ... below `limit`; one number alone is the limit. Of the widest dtype of these numbers."""
+    """Return start, start + delta, ... below `limit`; one number is the limit. The dtype is the widest."""
     first, last = (e.scalar(0, start), start) if limit is None else (start, limit)
     numbers = (first, last, e.scalar(1, start) if delta is None else delta)
     kinds = [number.known_dtype for number in numbers]
@@ -255,7 +255,7 @@ def range_(
 
 
 def linspace(e: Emitter, start: Shape, stop: Shape, num: int) -> Value:
-    """`num` numbers from start to stop, both included; of integers float64."""
+    """Return `num` numbers from start to stop, both included; float64 for integers."""
     first, last = e.static(start), e.static(stop)
     if first.ndim or last.ndim or int(num) < 1:
         raise ValueError(f"linspace: wanted start and stop of rank 0 and num of at least 1, got {num}")
@@ -272,9 +272,9 @@ def one_hot(
     axis: int = -1,
     dtype: DType | None = None,
 ) -> Value:
-    """A new axis that is on_value (1) at the index and off_value (0) elsewhere; an impossible index is off everywhere.
+    """Return a new axis with on_value (1) at the index and off_value (0) elsewhere.
 
-    Without `dtype` it has that of the values, float32 without these.
+    An index out of range gives off_value everywhere.
     """
     if not indices.known_dtype.is_integer:
         raise ValueError(f"one_hot: wanted integers as indices, got {indices.known_dtype}")
@@ -296,7 +296,7 @@ def one_hot(
 
 
 def _of_numbers(value: Any) -> DType:
-    """What a Python value is as a tensor."""
+    """Return the tensor of a Python value."""
     return dtypes.boolean if isinstance(value, bool) else dtypes.i32 if isinstance(value, int) else dtypes.f32
 
 
