@@ -11,7 +11,7 @@ import numpy as np
 from treadle.codegen.file_digests import load_digest, store_digest
 from treadle.codegen.target import detect
 from treadle.errors import InputError
-from treadle.frontends.origin import Origin
+from treadle.frontends.model_source import ModelSource
 from treadle.graph.graph import Graph
 from treadle.model_compiler import AT_CONSTRUCTION, CompileSettings, ModelCompiler, Progress, tuned_limits
 from treadle.runtime.caps import NodeCaps, checked_caps
@@ -99,7 +99,7 @@ class Session:
         if progress is not None and not callable(progress):
             raise InputError(f"progress: wanted a function of (done, total) or None, got {progress!r}")
         self._caps = NodeCaps(checked_caps({} if node_intra_op is None else node_intra_op, None, AT_CONSTRUCTION))
-        origin = Origin(
+        source = ModelSource(
             model,
             find=load_digest,
             keep=store_digest,
@@ -114,8 +114,8 @@ class Session:
         tuned = {}
         if settings is not None:
             topology = threads_of(pool, "Session(pool=)").topology()
-            tuned = tuned_limits(settings, model, origin, target, topology)
-        self._compiler = ModelCompiler(model, origin, compile_settings, self._caps)
+            tuned = tuned_limits(settings, model, source, target, topology)
+        self._compiler = ModelCompiler(model, source, compile_settings, self._caps)
         threads = threads_of(pool, "Session(pool=)")
         self._limits = SessionLimits(threads, tuned, intra_op=intra_op, inter_op=inter_op)
         threads.team()  # reports a wrong environment variable now, not at the first run

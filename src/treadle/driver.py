@@ -30,22 +30,22 @@ from treadle.plan.plan import Plan
 from treadle.plan.target import Target
 from treadle.provider import Provider
 from treadle.runtime.caps import NodeCaps
-from treadle.runtime.control import PLAIN, Request
-from treadle.runtime.executable import Alone, Executable
+from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.executable import Executable, SingleFunction
 from treadle.runtime.plans import Runnable
-from treadle.runtime.python_calls import call_for
+from treadle.runtime.python_calls import call_for_node
 from treadle.runtime.runner import Runner
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
 
 MAX_STAGED_PLANS = 16
-"""How many plans are kept for the part of a graph behind a data-dependent shape."""
+"""How many plans a graph keeps for its stage behind a data-dependent shape."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to compile: for which machine, with which mathematics, who multiplies matrices (None: treadle's kernels)."""
+    """How to compile: the target, the arithmetic, the provider of matrix products (None: treadle's kernels)."""
 
     target: Target
     math: Math = "fast"
@@ -55,7 +55,7 @@ class Options:
     precision: Precision = "f32"
     provider: Provider | None = None
     caps: NodeCaps | None = None
-    """Those on single nodes, which may change."""
+    """The caps on single nodes, which the session may change later."""
     artifact_writer: ArtifactWriter | None = None
     """Writes the artifact of the compiled model, if one is wanted."""
     streamed_weights: bool | None = None
@@ -90,7 +90,7 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
         options.artifact_writer.move_constants(plan)
     compiled = Compiled(plan, assemble(plan, options.progress))
     if options.caps is not None:
-        options.caps.follow(compiled.executable)
+        options.caps.apply_to(compiled.executable)
     if region.graph is graph:
         return compiled
     inputs = tuple(value.name for value in graph.inputs)
@@ -98,7 +98,7 @@ def compile_specialized(graph: Graph, options: Options) -> Runnable:
 
 
 def bind_bodies(graph: Graph, options: Options) -> None:
-    """Give the branches and loops of `graph` what runs their bodies."""
+    """Bind the branches and loops of `graph` to the runners of their bodies."""
     for node in graph.nodes:
         function = node.attrs.get("function")
         if isinstance(function, Nested) and options.nested is not None:
@@ -112,7 +112,7 @@ class Compiled:
     plan: Plan
     executable: Executable
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
         """Run the executable."""
         return self.executable.run(inputs, team, request)
 
@@ -123,7 +123,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class Staged:
-    """A graph cut where a shape depends on data: the first part is compiled, the rest once shapes are known."""
+    """A graph in stages: the first one is compiled; the rest is compiled in a run, which knows the shapes."""
 
     first: Compiled
     region: Region
@@ -131,24 +131,24 @@ class Staged:
     outputs: tuple[str, ...]
     options: Options
     rest: LRU[tuple[StaticShape, ...], Runnable] = field(default_factory=lambda: LRU(MAX_STAGED_PLANS))
-    alone: list[Alone] = field(init=False)
+    functions: list[SingleFunction] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.alone = [
-            Alone(StepLabel(node.name, node.op), blocking=bool(node.attrs.get("blocking")))
+        self.functions = [
+            SingleFunction(StepLabel(node.name, node.op), blocking=bool(node.attrs.get("blocking")))
             for node in self.region.dynamic
         ]
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
-        """Run the first part, the nodes with data-dependent shapes by their references, then the rest."""
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
+        """Run the first stage, the nodes with data-dependent shapes by their references, then the rest."""
         known: dict[str, Array] = dict(zip(self.inputs, inputs, strict=True))
         for value in self.region.constants.values():
             assert value.data is not None
             known[value.name] = value.data
         results = self.first.run(inputs, team, request)
         known.update(zip(self.region.keeps, results, strict=True))
-        for node, alone in zip(self.region.dynamic, self.alone, strict=True):
-            alone.run(partial(run_reference, node, known), team, request)
+        for node, function in zip(self.region.dynamic, self.functions, strict=True):
+            function.run(partial(run_reference, node, known), team, request)
         if self.region.rest is not None:
             arrays = [known[value.name] for value in self.region.rest.inputs]
             plan = self._plan_rest(self.region.rest, arrays)
@@ -158,15 +158,15 @@ class Staged:
 
     def _plan_rest(self, rest: Graph, arrays: Sequence[Array]) -> Runnable:
         shapes = tuple(array.shape for array in arrays)
-        found = self.rest.get(shapes)
-        if found is None:
+        plan = self.rest.get(shapes)
+        if plan is None:
             bound = {value.name: shape for value, shape in zip(rest.inputs, shapes, strict=True)}
             known = {
                 value.name: dtypes.from_numpy(array.dtype) for value, array in zip(rest.inputs, arrays, strict=True)
             }
-            found = compile_specialized(specialize(rest, bound, known), self.options)
-            self.rest.put(shapes, found)
-        return found
+            plan = compile_specialized(specialize(rest, bound, known), self.options)
+            self.rest.put(shapes, plan)
+        return plan
 
     def trim(self) -> None:
         """Free the memory that no run uses at the moment."""
@@ -175,13 +175,13 @@ class Staged:
 
 
 def run_reference(node: Node, known: dict[str, Array]) -> None:
-    """Run `node` by its NumPy reference; operands are constants or in `known`, where the results go."""
+    """Run `node` by its NumPy reference. Operands are constants or in `known`, to which the results are added."""
     operands = [
         None if value is None else value.data if value.data is not None else known[value.name] for value in node.inputs
     ]
     where = f"node {node.name!r} ({node.attrs.get('label', node.op)})"
     waits = bool(node.attrs.get("blocking"))
-    results = call_for(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
+    results = call_for_node(where, waits, OPS[node.op].evaluate or call_function, node.attrs, operands)
     if len(results) != len(node.outputs):
         raise RunError(f"{where}: wanted {len(node.outputs)} results, one for each output it has, got {len(results)}")
     known.update(
@@ -190,7 +190,7 @@ def run_reference(node: Node, known: dict[str, Array]) -> None:
 
 
 def plans_of(runnable: Runnable) -> list[Plan]:
-    """The plans of one compilation, first stage first."""
+    """Return the plans of one compile, first stage first."""
     if isinstance(runnable, Staged):
         return [runnable.first.plan, *(plan for rest in runnable.rest.values() for plan in plans_of(rest))]
     assert isinstance(runnable, Compiled)

@@ -19,11 +19,11 @@ from treadle import _native, knobs
 from treadle.codegen.artifact import Artifact, artifact_key
 from treadle.codegen.out_of_process import load_or_compile
 from treadle.errors import InputError
-from treadle.frontends.origin import Origin, file_digest
+from treadle.frontends.model_source import ModelSource, file_digest
 from treadle.graph.graph import Graph
 from treadle.graph.template import Template
-from treadle.runtime.caps import NodeCaps, checked_caps, in_force
-from treadle.runtime.control import PLAIN, Request
+from treadle.runtime.caps import NodeCaps, checked_caps, effective_caps
+from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.executable import Executable
 from treadle.runtime.limits import Setting
 from treadle.runtime.plans import Plans, Runnable
@@ -61,16 +61,16 @@ class CompileSettings:
     progress: Progress | None
     nested: Callable[[Any], Runner]
 
-    def artifact_key(self, origin: Origin) -> str | None:
+    def artifact_key(self, source: ModelSource) -> str | None:
         """Return the artifact's name in the cache folder; None if such a model has no artifact."""
-        if origin.digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
+        if source.digest is None or self.provider is not None or knobs.get("TREADLE_DEBUG"):
             return None
-        return artifact_key(origin.digest, self._arithmetic, self.target)
+        return artifact_key(source.digest, self._arithmetic, self.target)
 
-    def find_artifact(self, model: Any, origin: Origin, key: str) -> Artifact | None:
+    def find_artifact(self, model: Any, source: ModelSource, key: str) -> Artifact | None:
         """Return the artifact named `key`, compiled out of process if need be; None if this process must compile."""
-        source = model if origin.path is None else origin.path
-        return load_or_compile(source, key, self.target, self._arithmetic, self.progress)
+        content = model if source.path is None else source.path
+        return load_or_compile(content, key, self.target, self._arithmetic, self.progress)
 
     def options(self, caps: NodeCaps, artifact_writer: ArtifactWriter | None = None) -> Options:
         """Return the driver's options."""
@@ -93,7 +93,7 @@ class CompileSettings:
 
 
 def tuned_limits(
-    settings: str | os.PathLike[str], model: Any, origin: Origin, target: Target, topology: Topology
+    settings: str | os.PathLike[str], model: Any, source: ModelSource, target: Target, topology: Topology
 ) -> dict[str, Setting]:
     """Return the limits in the file `settings` for `model` on this machine.
 
@@ -102,9 +102,9 @@ def tuned_limits(
     from treadle.runtime.tuned import machine, read_tuned
 
     tuned, file = read_tuned(settings), os.fsdecode(settings)
-    digest = origin.digest or file_digest(model)
+    digest = source.digest or file_digest(model)
     if digest is None:
-        origin.load()  # raises if the model cannot be read
+        source.load()  # raises if the model cannot be read
     tuned.must_fit(file, digest, machine(target.isa, topology))
     return tuned.limits(f"Session(settings={file!r})", topology)
 
@@ -115,39 +115,39 @@ class ModelCompiler:
     It refers neither to the session nor to its plans, which refer to it.
     """
 
-    def __init__(self, model: Any, origin: Origin, settings: CompileSettings, caps: NodeCaps) -> None:
+    def __init__(self, model: Any, source: ModelSource, settings: CompileSettings, caps: NodeCaps) -> None:
         """Find the model's artifact, or read the model. Raises ModelError if it cannot be used."""
-        self._origin = origin
+        self._source = source
         self._settings = settings
         self._caps = caps
         self._graph: Graph | None = None
         self._artifact_writer: ArtifactWriter | None = None
-        key = settings.artifact_key(origin)
-        self._artifact = None if key is None else settings.find_artifact(model, origin, key)
-        source = origin.load() if self._artifact is None else self._artifact
-        self._is_template = isinstance(source, Template)
-        self._new_artifact = key if isinstance(source, Graph) and not source.files else None
+        key = settings.artifact_key(source)
+        self._artifact = None if key is None else settings.find_artifact(model, source, key)
+        loaded = source.load() if self._artifact is None else self._artifact
+        self._is_template = isinstance(loaded, Template)
+        self._new_artifact = key if isinstance(loaded, Graph) and not loaded.files else None
         self.interface: Interface
         """The inputs and outputs of the model."""
         self.nodes: tuple[str, ...] | None
         """The names of the nodes; None until the model has a graph."""
-        if isinstance(source, Artifact):
-            self.interface, self.nodes = source.interface, source.nodes
+        if isinstance(loaded, Artifact):
+            self.interface, self.nodes = loaded.interface, loaded.nodes
         else:
-            self.interface = interface_of(source, objects=source is model)
-            self.nodes = None if isinstance(source, Template) else names_of(source)
+            self.interface = interface_of(loaded, objects=loaded is model)
+            self.nodes = None if isinstance(loaded, Template) else names_of(loaded)
         checked_caps(caps.get(), self.nodes, AT_CONSTRUCTION)
 
     @property
     def graph(self) -> Graph:
         """The model's graph; of a template, the one built last. Raises InputError if none was built."""
         if self._graph is None:
-            source = self._origin.load()
-            if isinstance(source, Template):
+            loaded = self._source.load()
+            if isinstance(loaded, Template):
                 raise InputError(
                     "the model has no graph before it meets inputs: its dtypes and shapes follow from theirs"
                 )
-            self._graph = source
+            self._graph = loaded
         return self._graph
 
     def compile_declared(self, plans: Plans) -> None:
@@ -164,7 +164,7 @@ class ModelCompiler:
 
         with closing(ArtifactWriter(self._new_artifact)) as self._artifact_writer:
             runnable = plans.get(shapes, outputs)
-            if isinstance(runnable, Compiled) and self._origin.is_unchanged():
+            if isinstance(runnable, Compiled) and self._source.is_unchanged():
                 self._artifact_writer.store(Artifact(self.interface, runnable.executable, self.nodes or ()))
         self._artifact_writer = None
 
@@ -175,7 +175,7 @@ class ModelCompiler:
         artifact, self._artifact = self._artifact, None
         if artifact is None:
             return self._compile_graph(signature, outputs)
-        self._caps.follow(artifact.executable)
+        self._caps.apply_to(artifact.executable)
         return Restored(artifact.executable, partial(self._compile_graph, signature, outputs))
 
     def _compile_graph(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
@@ -187,7 +187,7 @@ class ModelCompiler:
     def _compile_template(self, signature: CallSignature, outputs: tuple[str, ...]) -> Runnable:
         from treadle.driver import compile_for
 
-        template = self._origin.load()
+        template = self._source.load()
         assert isinstance(template, Template)
         inputs = [
             (dtype_of(each, value), shape_of(each)) for value, each in zip(template.inputs, signature, strict=True)
@@ -202,7 +202,7 @@ class ModelCompiler:
         plans = [plan for runnable in runnables for plan in plans_of(runnable)]
         caps = self._caps.get()
         return [
-            replace(plan, calls=[replace(call, caps=in_force(call.caps, caps)) for call in plan.calls])
+            replace(plan, calls=[replace(call, caps=effective_caps(call.caps, caps)) for call in plan.calls])
             for plan in plans
         ]
 
@@ -215,7 +215,7 @@ class Restored:
     compile_: Callable[[], Runnable]
     _compiled: Runnable | None = None
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
         """Run the executable."""
         return self.executable.run(inputs, team, request)
 

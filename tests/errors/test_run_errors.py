@@ -96,9 +96,9 @@ def text_session() -> treadle.Session:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (np.array([["a", "b"], ["c", 1]], object), "got int at [1, 1]; say what text it is, as str() does"),
-        (np.array([[None, "b"]], object), "got NoneType at [0, 0]; say what text it is, as str() does"),
-        ([["a", {}]], "got dict at [0, 1]; say what text it is, as str() does"),
+        (np.array([["a", "b"], ["c", 1]], object), "got int at [1, 1]; convert it with str()"),
+        (np.array([[None, "b"]], object), "got NoneType at [0, 0]; convert it with str()"),
+        ([["a", {}]], "got dict at [0, 1]; convert it with str()"),
         (
             np.array([["a", b"\xff"]], object),
             "got bytes at [0, 1] that are not UTF-8 (invalid start byte at byte 0); decode them with the encoding they have",

@@ -16,7 +16,7 @@ import treadle.compat.tensorflow as tf
 from tests.models import small
 from treadle.codegen.target import detect
 from treadle.errors import InputError, ModelFormatError, SettingsFileError, ThreadSettingError
-from treadle.frontends.origin import file_digest
+from treadle.frontends.model_source import file_digest
 from treadle.runtime.threads import process
 from treadle.runtime.tuned import Tuned, machine, read_tuned, write_tuned
 

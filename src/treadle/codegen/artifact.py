@@ -33,7 +33,8 @@ from treadle.codegen.build import KernelSet, ObjectCode, link
 from treadle.codegen.cache import compiler_version, open_cache
 from treadle.plan.status import MESSAGES
 from treadle.plan.target import Target
-from treadle.runtime.executable import Executable, Form, Layout, Step
+from treadle.runtime.executable import Executable, Layout, Step
+from treadle.runtime.outputs import ArraySpec
 from treadle.runtime.signature import Interface, Tensor
 from treadle.tracing.registry import StepLabel
 
@@ -202,7 +203,7 @@ def _restore(record: dict[str, Any], addresses: Sequence[int], resources: Resour
         ],
         arena_bytes=record["arena"],
         scratch_bytes=record["scratch"],
-        outputs=[Form(tuple(shape), _dtype(name)) for name, shape in record["results"]],
+        outputs=[ArraySpec(tuple(shape), _dtype(name)) for name, shape in record["results"]],
         reasons=MESSAGES,
         isa=target.isa,
         kept=resources,

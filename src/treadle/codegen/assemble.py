@@ -18,8 +18,9 @@ from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 from treadle.plan.plan import Home, Plan
 from treadle.plan.status import MESSAGES
 from treadle.runtime import libraries
-from treadle.runtime.executable import Executable, Form, Layout, PythonStep, Step
-from treadle.runtime.python_calls import call_for
+from treadle.runtime.executable import Executable, Layout, PythonStep, Step
+from treadle.runtime.outputs import ArraySpec
+from treadle.runtime.python_calls import call_for_node
 from treadle.tracing.registry import StepLabel
 
 Array = np.ndarray[Any, Any]
@@ -49,7 +50,7 @@ def assemble(plan: Plan, progress: Callable[[int, int], None] | None = None) -> 
             buffers=buffers,
             arena_bytes=plan.arena_bytes,
             scratch_bytes=plan.scratch_bytes,
-            outputs=[Form(port.shape, port.dtype.numpy) for port in plan.outputs],
+            outputs=[ArraySpec(port.shape, port.dtype.numpy) for port in plan.outputs],
             reasons=MESSAGES,
             isa=plan.target.isa,
             kept=Resources(library, constants),
@@ -101,7 +102,7 @@ def python_step(call: Call) -> PythonStep:
     def step(addresses: tuple[int, ...]) -> None:
         targets = [view(at, *form) for at, form in zip(addresses, writes, strict=False)]
         operands = [view(at, *form) for at, form in zip(addresses[len(writes) :], reads, strict=True)]
-        results = call_for(where, waits, function, operands)
+        results = call_for_node(where, waits, function, operands)
         for target, result in zip(targets, results, strict=True):
             array = np.asarray(result)
             if array.shape != target.shape or array.dtype != target.dtype:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from treadle.errors import InternalError, ShapeError
 from treadle.graph.template import Template
 from treadle.ops.op import Array, Attrs, Info
-from treadle.runtime.python_ops.executor import called
+from treadle.runtime.python_ops.executor import run_function
 
 Body = Callable[[Sequence[Array]], list[Array]]
 """Runs the body of a branch or loop: arrays in the order of its inputs to those of its outputs."""
@@ -52,5 +52,5 @@ def infer_call(attrs: Attrs, inputs: Sequence[Info | None], n_outputs: int) -> l
 def call_function(attrs: Attrs, arrays: Sequence[Array | None]) -> list[Array]:
     """The results of the node's function, in a worker process if it may run there and python_ops() says so."""
     if attrs.get("movable"):
-        return list(called(attrs["function"], [array for array in arrays if array is not None]))
+        return list(run_function(attrs["function"], [array for array in arrays if array is not None]))
     return list(attrs["function"](list(arrays)))

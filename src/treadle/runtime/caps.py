@@ -1,4 +1,4 @@
-"""Caps on the workers of single nodes, which may change while runs are in progress."""
+"""Caps on the workers of single nodes, which may change during runs."""
 
 from __future__ import annotations
 
@@ -12,76 +12,78 @@ from treadle.runtime.limits import checked
 
 
 class Capped(Protocol):
-    """What the caps are in force in."""
+    """An executable whose nodes have caps."""
 
-    def cap(self, asked: Mapping[str, int]) -> None:
-        """Cap the nodes of `asked`, the others as the model does."""
+    def cap(self, caps: Mapping[str, int]) -> None:
+        """Cap the nodes that `caps` names, the others as the model does."""
         ...
 
 
 class NodeCaps:
-    """The caps that a session asks for, by the name of the node, in force in all that is compiled for it."""
+    """The caps that a session sets, by name of the node, and the executables that they are in force in."""
 
-    def __init__(self, asked: Mapping[str, int]) -> None:
-        self._asked = dict(asked)
+    def __init__(self, caps: Mapping[str, int]) -> None:
+        self._caps = dict(caps)
         self._lock = forking.lock()
-        self._followers: weakref.WeakSet[Capped] = weakref.WeakSet()
+        self._executables: weakref.WeakSet[Capped] = weakref.WeakSet()
 
-    def follow(self, one: Capped) -> None:
-        """Have the caps in force in `one` from now on."""
+    def apply_to(self, executable: Capped) -> None:
+        """Put the caps in force in `executable`, now and whenever they change."""
         with self._lock:
-            self._followers.add(one)
-            if self._asked:
-                one.cap(self._asked)
+            self._executables.add(executable)
+            if self._caps:
+                executable.cap(self._caps)
 
-    def set(self, asked: Mapping[str, int]) -> None:
-        """Ask for these caps and no others, from the next op on. Any thread, any time."""
+    def set(self, caps: Mapping[str, int]) -> None:
+        """Replace all caps, effective at the next op. Any thread, any time."""
         with self._lock:
-            self._asked = dict(asked)
-            for one in list(self._followers):
-                one.cap(self._asked)
+            self._caps = dict(caps)
+            for executable in list(self._executables):
+                executable.cap(self._caps)
 
     def get(self) -> dict[str, int]:
-        """Those asked for."""
+        """Return the caps that the session sets."""
         with self._lock:
-            return dict(self._asked)
+            return dict(self._caps)
 
 
-def in_force(own: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
-    """The caps of nodes that the model caps as `own` says, where `asked` goes before.
+def effective_caps(model: Mapping[str, int], session: Mapping[str, int]) -> dict[str, int]:
+    """Return the caps of the nodes in `model`: those of `session` where it has one, else the model's own.
 
-    What is asked of a node counts for those called `<its name>/...` as well, which it may have become, unless more is
-    said of them.
+    A session's cap of a node also holds for nodes called `<its name>/...`, which passes may have made of it, unless the
+    session caps these themselves.
     """
-    if not asked:
-        return dict(own)
-    return {name: next((asked[each] for each in _lineage(name) if each in asked), cap) for name, cap in own.items()}
+    if not session:
+        return dict(model)
+    return {
+        name: next((session[each] for each in _lineage(name) if each in session), cap) for name, cap in model.items()
+    }
 
 
-def checked_caps(asked: Any, nodes: Iterable[str] | None, source: str) -> dict[str, int]:
-    """`asked` as numbers of workers by name of a node; `nodes` are the names there are, None if not known yet.
+def checked_caps(caps: Any, nodes: Iterable[str] | None, source: str) -> dict[str, int]:
+    """Return `caps` as numbers of workers by name of a node; `nodes` are the names that exist, None if not known yet.
 
-    Raises ThreadSettingError for what is no mapping, an impossible number, or a name that no node has.
+    Raises ThreadSettingError if it is no mapping, for a number that cannot be, and for a name that no node has.
     """
-    if not isinstance(asked, Mapping):
+    if not isinstance(caps, Mapping):
         raise ThreadSettingError(
             f"intra_op from {source}: wanted a mapping from names of nodes to numbers of workers, "
-            f"got {asked!r} ({type(asked).__name__})"
+            f"got {caps!r} ({type(caps).__name__})"
         )
-    caps = {name: checked("intra_op", value, f"{source} for node {name!r}") for name, value in asked.items()}
-    if nodes is not None and caps:
+    made = {name: checked("intra_op", value, f"{source} for node {name!r}") for name, value in caps.items()}
+    if nodes is not None and made:
         names = sorted(set(nodes))
         known = {each for name in names for each in _lineage(name)}
-        for name in caps:
+        for name in made:
             if name not in known:
                 raise ThreadSettingError(
                     f"intra_op from {source}: no node of the model is named {name!r}; {_nearest(name, names)}"
                 )
-    return caps
+    return made
 
 
 def _lineage(name: str) -> Iterable[str]:
-    """`a/b/c`, `a/b`, `a`."""
+    """Yield `a/b/c`, `a/b`, `a` for the name `a/b/c`."""
     while name:
         yield name
         name = name[: max(0, name.rfind("/"))]

@@ -1,4 +1,4 @@
-"""What one run asks for beyond its inputs: limits, urgency, and what may end it early."""
+"""The request of a run: its limits, its priority, and what may end it early."""
 
 from __future__ import annotations
 
@@ -10,17 +10,26 @@ from treadle import _native
 from treadle.errors import InputError, RunCancelledError, RunTimeoutError
 
 CancelToken = _native.CancelToken
-"""`token.cancel()` ends every run that was given the token, from any thread; later runs with it end at once."""
+"""Ends every run that was given the token: `token.cancel()`, from any thread, at any time. Later runs with it end at once.
+
+Example:
+    >>> token = treadle.CancelToken()
+    >>> future = session.run_async({"x": x}, cancel=token)
+    >>> token.cancel()
+    >>> token.cancelled
+    True
+"""
 
 MOST_PRIORITY = (1 << 31) - 1
 _MOST_SECONDS = 1e15
 
 
 class Request(NamedTuple):
-    """Limits (0: not said here), priority, deadline (by time.monotonic) and token of a run.
+    """The limits (0: none here), priority, deadline (of time.monotonic(), in seconds) and token of a run.
 
-    `own` limits go before these, those in `common` with other runs come after them, those of the team last. A `part` of the
-    run around the calling step, if there is one, runs on that run's team, and has its limits before those of the team.
+    A limit is the first that is set of: `own`, which may change during the run; `intra_op` and `inter_op`; `common`, shared
+    with other runs of the session; those of the run around the calling step, if this one is `nested`; those of the team. A
+    nested run uses the team of the run around it.
     """
 
     intra_op: int = 0
@@ -31,21 +40,21 @@ class Request(NamedTuple):
     cancel: CancelToken | None = None
     own: _native.RunLimits | None = None
     common: _native.RunLimits | None = None
-    part: bool = False
+    nested: bool = False
 
-    def left(self) -> float:
-        """Seconds to the deadline, at least 0; NaN if there is none."""
+    def seconds_left(self) -> float:
+        """Return the seconds to the deadline, at least 0; NaN if there is none."""
         return math.nan if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def check(self) -> None:
-        """Raise what should have ended the run by now, if anything."""
+        """Raise RunCancelledError or RunTimeoutError if the run should have ended by now."""
         if self.cancel is not None and self.cancel.cancelled:
-            raise self.was_cancelled()
+            raise self.cancelled_error()
         if self.deadline is not None and time.monotonic() >= self.deadline:
-            raise self.ran_out()
+            raise self.timeout_error()
 
-    def ran_out(self) -> RunTimeoutError:
-        """The error for a deadline that has passed."""
+    def timeout_error(self) -> RunTimeoutError:
+        """Return the error for a deadline that has passed."""
         if self.timeout is None:
             return RunTimeoutError("the run around this one did not end within its timeout")
         return RunTimeoutError(
@@ -53,19 +62,19 @@ class Request(NamedTuple):
             "nothing was returned, and the session may be used again"
         )
 
-    def was_cancelled(self) -> RunCancelledError:
-        """The error for a cancelled run."""
+    def cancelled_error(self) -> RunCancelledError:
+        """Return the error for a cancelled run."""
         return RunCancelledError("the run was cancelled; nothing was returned, and the session may be used again")
 
 
-PLAIN = Request()
-"""Everything as the team has it."""
-PART = Request(part=True)
-"""Everything as the run around the calling step has it."""
+DEFAULT = Request()
+"""The request of a run that sets nothing."""
+NESTED = Request(nested=True)
+"""The request of a run that is a part of the run around the calling step."""
 
 
 def checked_timeout(value: Any) -> float | None:
-    """Seconds, or None for no end. Raises InputError."""
+    """Return a timeout in seconds, None for no end. Raises InputError for another value."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
@@ -74,27 +83,38 @@ def checked_timeout(value: Any) -> float | None:
 
 
 def checked_priority(value: Any) -> int:
-    """An int that fits 32 bits. Raises InputError."""
+    """Return a priority, an int of 32 bits. Raises InputError for another value."""
     if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST_PRIORITY:
         raise InputError(f"run(priority=): wanted an int of 32 bits (higher goes first), got {value!r}")
     return value
 
 
 def checked_token(value: Any) -> CancelToken | None:
-    """A token or None. Raises InputError."""
+    """Return a token or None. Raises InputError for another value."""
     if value is not None and not isinstance(value, CancelToken):
         raise InputError(f"run(cancel=): wanted a treadle.CancelToken or None, got {value!r}")
     return value
 
 
 def check_run() -> None:
-    """For Python tasks that take long: raise what should end the run they are part of, if anything.
+    """Raise an error if the run around the calling Python function should end.
 
-    Raises RunTimeoutError or RunCancelledError. Takes well under a microsecond; does nothing outside a run.
+    A Python function that takes long calls it now and then, so that its run ends early too. A call takes well under a
+    microsecond. Outside a run it does nothing.
+
+    Raises:
+        RunTimeoutError: The timeout of the run has passed.
+        RunCancelledError: The run was cancelled.
+
+    Example:
+        >>> def search(x):
+        ...     for candidate in candidates(x):
+        ...         check_run()
+        ...         ...
     """
     try:
         _native.check_run()
     except _native.RunTimeout:
-        raise PLAIN.ran_out() from None
+        raise DEFAULT.timeout_error() from None
     except _native.RunCancelled:
-        raise PLAIN.was_cancelled() from None
+        raise DEFAULT.cancelled_error() from None

@@ -15,27 +15,27 @@ import numpy as np
 from treadle import _native
 from treadle.errors import KernelError, MemoryLimitError, RunTimeoutError, ThreadLimitError
 from treadle.graph.node import smallest_cap
-from treadle.runtime.caps import in_force
-from treadle.runtime.control import PLAIN, Request
-from treadle.runtime.outputs import Outputs
+from treadle.runtime.caps import effective_caps
+from treadle.runtime.control import DEFAULT, Request
+from treadle.runtime.outputs import ArraySpec, Outputs
 from treadle.tracing.registry import PROGRAMS, StepLabel
 
 Array = np.ndarray[Any, Any]
 PythonStep = Callable[[tuple[int, ...]], None]
 """Called with the addresses of a step's buffers, outputs first."""
 
-_ENDLESS = math.nan
-"""Seconds to the end of a run that has none."""
+_NO_DEADLINE = math.nan
+"""The native core's seconds to the deadline of a run without one."""
 
-ALONE_NS = 100_000.0
-"""What a Python function on its own is taken to cost: there is nothing that it could be weighed against."""
+FUNCTION_NS = 100_000.0
+"""The estimated cost of a SingleFunction in ns. Any value will do: its run has no other task."""
 
 
 class Step(NamedTuple):
-    """One call: the address of a kernel or a Python function, and what it is given.
+    """One call: a Python function or the address of a kernel, and its arguments.
 
-    `pointers` are (buffer, byte offset) pairs, `cost` is the estimated time of all `chunks` on one core in ns,
-    `caps` are those on the workers that share it, by the nodes of the model whose work it does (0: none).
+    `pointers` are (buffer, byte offset) pairs. `cost` is the estimated time of all `chunks` on one core, in ns. `caps`
+    are the caps on its workers (0: none), by name of the model's nodes whose work it does.
     """
 
     body: int | PythonStep
@@ -46,20 +46,13 @@ class Step(NamedTuple):
     caps: Mapping[str, int]
 
 
-class Form(NamedTuple):
-    """Shape and NumPy dtype of an input or output."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-
 class Layout(NamedTuple):
-    """Everything that is fixed when a plan has become machine code.
+    """The parts of an executable.
 
-    `tasks` are (first step, number of steps, priority, blocking), `successors` those of each task, `buffers` what
-    pointers count from, as the native core takes them. `reasons` says what the status codes of kernels mean. `isa` names the
-    instruction set of the kernels ("" without kernels). `kept` is whatever must live as long as the code: compiled kernels and the arrays of
-    constants.
+    `tasks` are (first step, number of steps, priority, blocking), `successors` the successors of each task. `buffers` are
+    (kind, value) as the native core takes them; pointers are offsets in them. `reasons` maps the status codes of kernels
+    to their meanings. `isa` names the instruction set of the kernels ("" if there are none). `kept` is an object that
+    lives as long as the layout: it owns the compiled kernels and the arrays of constants.
     """
 
     steps: Sequence[Step]
@@ -69,21 +62,21 @@ class Layout(NamedTuple):
     buffers: Sequence[tuple[str, int]]
     arena_bytes: int
     scratch_bytes: int
-    outputs: Sequence[Form]
+    outputs: Sequence[ArraySpec]
     reasons: Mapping[int, str]
     isa: str
     kept: object
 
 
 class Executable:
-    """A compiled graph. Safe to run from many threads at once: each run has an arena of its own."""
+    """A compiled graph. Threads may run it at the same time: each run has its own arena."""
 
-    everyone: ClassVar[weakref.WeakSet[Executable]] = weakref.WeakSet()
+    instances: ClassVar[weakref.WeakSet[Executable]] = weakref.WeakSet()
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._outputs = Outputs(layout.outputs)
-        buffers, offsets = _bound(layout, self._outputs.places)
+        buffers, offsets = _bound(layout, self._outputs.locations)
         self._program = _native.Program(
             steps=[
                 (step.body, _moved(step.pointers, offsets), step.args, step.chunks, step.cost) for step in layout.steps
@@ -96,16 +89,16 @@ class Executable:
             max_workers=[smallest_cap(step.caps.values()) for step in layout.steps],
         )
         PROGRAMS.register(self, self._program.id, tuple(layout.labels))
-        Executable.everyone.add(self)
+        Executable.instances.add(self)
 
     @property
     def isa(self) -> str:
-        """The instruction set of its kernels."""
+        """The instruction set of its kernels; "" if there are none."""
         return self._layout.isa
 
     @property
     def layout(self) -> Layout:
-        """What it was made of."""
+        """The parts that it was made of."""
         return self._layout
 
     @property
@@ -113,41 +106,42 @@ class Executable:
         """Bytes of intermediate memory that one run uses."""
         return self._layout.arena_bytes
 
-    def cap(self, asked: Mapping[str, int]) -> None:
-        """Cap the nodes of `asked` as `caps.in_force` has it, the others as the model does; from the next op on."""
-        self._program.set_caps([smallest_cap(in_force(step.caps, asked).values()) for step in self._layout.steps])
+    def cap(self, caps: Mapping[str, int]) -> None:
+        """Put a session's `caps` in force at the next op; nodes that it does not name keep the model's caps."""
+        self._program.set_caps([smallest_cap(effective_caps(step.caps, caps).values()) for step in self._layout.steps])
 
     def trim(self) -> None:
-        """Free the arenas that no run uses at the moment, and the memory of outputs that no array uses."""
+        """Free the arenas that no run uses at the moment, and output blocks that no array uses."""
         self._program.trim()
         self._outputs.trim()
 
     @property
     def takes_addresses(self) -> bool:
-        """Whether run_at() may be called: no output is lent memory."""
-        return self._outputs.all_fresh
+        """True if run_at() may write outputs to addresses: none lies in a shared block."""
+        return self._outputs.all_separate
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
-        """Run once. `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for.
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
+        """Run once and return a fresh array for each output.
 
-        Returns fresh arrays, one an output. Raises KernelError or RunError naming the node that failed,
-        RunTimeoutError and RunCancelledError as `request` has it, MemoryLimitError where there is no memory for the run,
-        ThreadLimitError where a blocking function gets no thread.
+        `inputs` are contiguous arrays of the dtypes and shapes that the graph was compiled for. Raises KernelError or
+        RunError naming the node that failed, RunTimeoutError or RunCancelledError as `request` says, MemoryLimitError if
+        there is no memory for the run, ThreadLimitError if a blocking function gets no thread.
         """
         try:
-            outputs, buffers = self._outputs.make()
+            outputs, buffers = self._outputs.allocate()
         except MemoryError as error:
-            raise self._without_memory(error) from None
+            raise self._memory_error(error) from None
         self.run_at([*inputs, *buffers], team, request, self._layout)
         return outputs
 
     def run_at(self, bound: list[Any], team: _native.Team, request: Request, keep: object) -> None:
-        """Run once, from the memory of inputs into that of outputs behind them: addresses, or what lends its buffer.
+        """Run once on the memory in `bound`: first that of the inputs, then that of the outputs.
 
-        All are contiguous, of the dtypes and shapes that the graph was compiled for, and have elements. `keep` is what must
-        live as long as their memory is used, and what the executable was made of. Raises what run() does.
+        Each is an address, or an object that has a buffer; all are contiguous and not empty, of the dtypes and shapes that
+        the graph was compiled for. `keep` is an object that the run keeps alive: it owns the memory behind addresses and
+        the executable's layout. Raises as run() does.
         """
-        left = _ENDLESS if request.deadline is None else request.left()
+        left = _NO_DEADLINE if request.deadline is None else request.seconds_left()
         try:
             self._program.run(
                 team,
@@ -160,7 +154,7 @@ class Executable:
                 request.own,
                 request.common,
                 keep,
-                request.part,
+                request.nested,
             )
         except _native.KernelFailure as failure:
             label = self._layout.labels[failure.step]
@@ -169,19 +163,19 @@ class Executable:
         except MemoryLimitError:
             raise
         except MemoryError as error:
-            raise self._without_memory(error) from None
+            raise self._memory_error(error) from None
         except RunTimeoutError:
-            raise request.ran_out() from None
+            raise request.timeout_error() from None
         except _native.RunTimeout:
-            raise request.ran_out() from None
+            raise request.timeout_error() from None
         except _native.RunCancelled:
-            raise request.was_cancelled() from None
+            raise request.cancelled_error() from None
         except _native.NoThread as failure:
             raise ThreadLimitError(
                 f"{failure}; a blocking function needs a thread; nothing was returned, and the session may be used again"
             ) from None
 
-    def _without_memory(self, error: MemoryError) -> MemoryLimitError:
+    def _memory_error(self, error: MemoryError) -> MemoryLimitError:
         return MemoryLimitError(
             f"there is no memory for the run ({error}); it needs {self._layout.arena_bytes} bytes for intermediate "
             "values, beside its results; nothing was returned, and the session may be used again"
@@ -204,14 +198,14 @@ def _moved(pointers: Sequence[tuple[int, int]], offsets: Sequence[int]) -> list[
     return [(buffer, at + offsets[buffer]) for buffer, at in pointers]
 
 
-class Alone:
-    """A Python function as the only task of a run: on a slot like any other, or, if `blocking`, on none."""
+class SingleFunction:
+    """A Python function as the only task of a run; it holds a slot unless it is `blocking`."""
 
     def __init__(self, label: StepLabel, *, blocking: bool = False) -> None:
         self._functions: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
         layout = Layout(
-            steps=[Step(partial(_called, self._functions), [(0, 0)], [], 1, ALONE_NS, {})],
+            steps=[Step(partial(_call_numbered, self._functions), [(0, 0)], [], 1, FUNCTION_NS, {})],
             labels=[label],
             tasks=[(0, 1, 0.0, blocking)],
             successors=[[]],
@@ -226,7 +220,7 @@ class Alone:
         self._executable = Executable(layout)
 
     def run(self, function: Callable[[], None], team: _native.Team, request: Request) -> None:
-        """Run `function`. Safe from many threads at once. Raises what it raises, and what Executable.run() does."""
+        """Run `function`; threads may do so at the same time. Raises what it raises, and what Executable.run() does."""
         number = next(self._numbers)
         self._functions[number] = function
         try:
@@ -235,6 +229,6 @@ class Alone:
             del self._functions[number]
 
 
-def _called(functions: Mapping[int, Callable[[], None]], addresses: tuple[int, ...]) -> None:
-    """Call the function whose number lies at the first address."""
+def _call_numbered(functions: Mapping[int, Callable[[], None]], addresses: tuple[int, ...]) -> None:
+    """Call the function whose number, an int64, lies at the first address."""
     functions[ctypes.c_int64.from_address(addresses[0]).value]()

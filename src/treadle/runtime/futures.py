@@ -1,4 +1,4 @@
-"""Runs in the background: a future for each, served by a few threads per team."""
+"""Runs in the background: their futures, and the threads that serve them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,32 @@ from treadle import _native, forking
 from treadle.errors import RunError, ThreadLimitError
 from treadle.runtime.control import Request
 from treadle.runtime.limits import checked, chosen
-from treadle.runtime.numpy_threads import one_thread
+from treadle.runtime.numpy_threads import single_thread
 
 if TYPE_CHECKING:
     from treadle.runtime.threads import Threads
 
-LINGER_S = 0.05
-"""How long a thread without work waits for more before it ends."""
+IDLE_S = 0.05
+"""How long an idle thread waits for work before it ends, in seconds."""
 
 Outputs = dict[str, Any]
 Work = Callable[[], Outputs]
 
 
 class RunFuture(Future[Outputs]):
-    """The outputs of a run to come: a concurrent.futures.Future that can also be awaited.
+    """The outputs of a run in the background: a concurrent.futures.Future that can also be awaited.
 
-    set_limits() changes its limits at any time. cancel() ends the run wherever it stands; result() then raises
-    CancelledError if it had not begun, else RunCancelledError. Cancelling the task that awaits it cancels the run.
+    cancel() ends the run at any point; result() then raises CancelledError if the run had not begun, else
+    RunCancelledError. Cancelling an asyncio task that awaits the future cancels the run.
 
-    A Python task may wait for it, on a pool of one place too: a run that has not begun is then done by the task's own
-    thread, and one that has begun gets the task's place for as long as the task waits.
+    A Python function in a run may wait for the future, even on a pool with one slot: its thread executes a run that has not
+    begun, and lends its slot to one that has.
+
+    Example:
+        >>> future = session.run_async({"x": x})
+        >>> future.set_limits(intra_op=1)
+        >>> future.result(timeout=1.0)["logits"].shape
+        (1, 1000)
     """
 
     def __init__(
@@ -47,39 +53,65 @@ class RunFuture(Future[Outputs]):
         self._threads = its_threads
 
     def set_limits(self, *, intra_op: int | None = None, inter_op: int | None = None) -> None:
-        """Change the limits of this run, from its next op on; None leaves a limit, 0 is automatic.
+        """Change the limits of this run at its next op, at any time, from any thread.
 
-        Any thread, any time; without effect when the run has ended. Goes before what the run was asked for when it was
-        started. Raises ThreadSettingError, and then changes nothing, for what is impossible.
+        They replace those that the run was started with. Nothing happens when the run has ended.
+
+        Args:
+            intra_op: How many workers may share one op. 0: automatic. None: unchanged.
+            inter_op: How many independent ops may be in progress at once. 0: automatic. None: unchanged.
+
+        Raises:
+            ThreadSettingError: A number cannot be. Nothing is changed then.
         """
-        asked = {"intra_op": intra_op, "inter_op": inter_op}
+        limits = {"intra_op": intra_op, "inter_op": inter_op}
         made = {
             name: checked(name, value, f"RunFuture.set_limits({name}=)")
-            for name, value in asked.items()
+            for name, value in limits.items()
             if value is not None
         }
         with self._background.limiting:
-            now = dict(zip(asked, self._limits.get(), strict=True))
+            now = dict(zip(limits, self._limits.get(), strict=True))
             for name, value in made.items():
                 now[name] = chosen(value, "RunFuture.set_limits", self._threads.topology()).value
             self._limits.set(**now)
 
     def result(self, timeout: float | None = None) -> Outputs:
-        """The outputs, which await gives too.
+        """Wait for the outputs; `await future` does so too.
 
-        Raises what the run raised, CancelledError, TimeoutError after `timeout` seconds, or RunError in a child made by
-        fork() while the run was in progress.
+        Args:
+            timeout: How long to wait, in seconds. None: until the run ends.
+
+        Returns:
+            An array for each output, by name.
+
+        Raises:
+            CancelledError: The run was cancelled before it began.
+            TimeoutError: The run did not end within `timeout`; it goes on.
+            TreadleError: The error of the run; RunError in the child of a fork() made while the run was in progress.
         """
-        with self._background.awaited(self, timeout):
+        with self._background.waiting_for(self, timeout):
             return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the run raised, or None. Raises CancelledError, TimeoutError and RunError as result() does."""
-        with self._background.awaited(self, timeout):
+        """Wait for the end of the run and return its error, None if there was none.
+
+        Args:
+            timeout: How long to wait, in seconds. None: until the run ends.
+
+        Raises:
+            CancelledError: The run was cancelled before it began.
+            TimeoutError: The run did not end within `timeout`; it goes on.
+        """
+        with self._background.waiting_for(self, timeout):
             return super().exception(timeout)
 
     def cancel(self) -> bool:
-        """End the run; False if it has ended already."""
+        """End the run at its next chunk.
+
+        Returns:
+            False if the run has ended already.
+        """
         if super().cancel():
             return True
         if self.done():
@@ -90,37 +122,37 @@ class RunFuture(Future[Outputs]):
     def __await__(self) -> Generator[Any, None, Outputs]:
         import asyncio
 
-        self._background.refuse_left_behind(self)
+        self._background.check_not_forked(self)
         return asyncio.wrap_future(self).__await__()
 
 
 class Background:
-    """Threads that call `run` for others: no more than the team has places, and none when there is nothing to do.
+    """The queue of background runs of one team, and the threads that serve it: at most one per slot, none without work.
 
-    What waits is served by priority, then by age; what passes its deadline while it waits fails then.
+    Runs are served by priority, then by age. A run that passes its deadline in the queue fails then.
     """
 
-    def __init__(self, name: str, lent: Callable[[], AbstractContextManager[None]]) -> None:
-        """`lent` gives the team one place more for as long as it is entered."""
+    def __init__(self, name: str, extra_slot: Callable[[], AbstractContextManager[None]]) -> None:
+        """`extra_slot` makes a context manager that adds a slot to the team."""
         self._name = name
-        self._lent = lent
+        self._extra_slot = extra_slot
         self._wake = threading.Condition(forking.lock())
         self.limiting = forking.lock()
         self._queue: list[tuple[int, int, RunFuture, Request, Work]] = []
         self._numbers = itertools.count()
         self._threads = self._idle = 0
         self._timekeeper = False
-        self.left_behind = False
-        """Whether this is a child made by fork(): the threads are its parent's, and so are the runs."""
+        self.is_forked = False
+        """True in the child of a fork(): the threads and the runs are the parent's."""
 
-    def submit(self, future: RunFuture, request: Request, work: Work, places: int) -> None:
-        """Have `work` done for `future` when its turn comes, by `places` threads in all at most.
+    def submit(self, future: RunFuture, request: Request, work: Work, slots: int) -> None:
+        """Queue `work` for `future`. At most `slots` threads serve the queue.
 
-        Raises ThreadLimitError, and then nothing will be done, if it needs a thread that cannot be started.
+        Raises ThreadLimitError, and then queues nothing, if it needs a thread that cannot be started.
         """
         with self._wake:
             if len(self._queue) >= self._idle:
-                if self._threads < places:
+                if self._threads < slots:
                     self._start_serving()
                 elif not self._timekeeper and (request.deadline is not None or self._has_deadlines()):
                     self._start(self._keep_time, f"treadle-{self._name}-timeout")
@@ -132,7 +164,7 @@ class Background:
         return any(entry[3].deadline is not None for entry in self._queue)
 
     def _start_serving(self) -> None:
-        """One thread more that serves, or those that there are go on alone; it waits for the lock that the caller holds."""
+        """Start a thread that serves the queue; if the system starts none, the present ones suffice. Needs the lock."""
         try:
             self._start(self._serve, f"treadle-{self._name}-async")
         except ThreadLimitError:
@@ -141,19 +173,19 @@ class Background:
         else:
             self._threads += 1
 
-    def refuse_left_behind(self, future: RunFuture) -> None:
-        """Raises RunError if nothing in this process will ever end the run of `future`."""
-        if not future.done() and self.left_behind:
+    def check_not_forked(self, future: RunFuture) -> None:
+        """Raise RunError if `future` is that of a run in the parent process."""
+        if not future.done() and self.is_forked:
             raise RunError(
                 "the run was begun by the process that forked this one, which alone gets its outputs; "
                 "begin another here"
             )
 
     @contextmanager
-    def awaited(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
-        """Around waiting for `future`: if the thread is in a Python task, see to it that its place is not missed."""
-        self.refuse_left_behind(future)
-        if future.done() or not one_thread.is_inside():
+    def waiting_for(self, future: RunFuture, timeout: float | None) -> Iterator[None]:
+        """Return a context manager for waiting. In a Python task it lends the task's slot, or executes the run at once."""
+        self.check_not_forked(future)
+        if future.done() or not single_thread.is_inside():
             yield
             return
         entry = self._claim(future) if timeout is None else None
@@ -161,15 +193,15 @@ class Background:
             finish(*entry)
             yield
         else:
-            with self._lent(), _native.Resting():
+            with self._extra_slot(), _native.Resting():
                 with self._wake:
-                    if len(self._queue) > self._idle:  # all who serve may be waiting in tasks
+                    if len(self._queue) > self._idle:  # every serving thread may be waiting in a Python task
                         self._start(self._serve, f"treadle-{self._name}-async")
                         self._threads += 1
                 yield
 
     def _claim(self, future: RunFuture) -> tuple[RunFuture, Request, Work] | None:
-        """Take `future` out of the queue, if it is there."""
+        """Remove `future` from the queue and return its entry; None if it is not there."""
         with self._wake:
             for index, entry in enumerate(self._queue):
                 if entry[2] is future:
@@ -182,7 +214,7 @@ class Background:
     def _start(target: Callable[[], None], name: str) -> None:
         try:
             threading.Thread(target=target, name=name).start()
-        # Python's one word for a system that gives no thread, and for a process that ends.
+        # Python raises it if the system starts no thread, and if the process is ending.
         except RuntimeError as error:
             raise ThreadLimitError(
                 f"a run in the background needs the thread {name!r}, which cannot be started: {error}; raise the limit on "
@@ -192,7 +224,7 @@ class Background:
     def _serve(self) -> None:
         while True:
             with self._wake:
-                end = time.monotonic() + LINGER_S
+                end = time.monotonic() + IDLE_S
                 self._idle += 1
                 while not self._queue and (left := end - time.monotonic()) > 0:
                     self._wake.wait(left)
@@ -205,7 +237,7 @@ class Background:
             del future, request, work
 
     def _keep_time(self) -> None:
-        """Fails what passes its deadline in the queue, while anything there has one."""
+        """Fail queued runs that pass their deadlines, until no queued run has one."""
         while True:
             late: list[tuple[RunFuture, Request]] = []
             with self._wake:
@@ -226,17 +258,17 @@ class Background:
                 self._queue = waiting
             for future, request in late:
                 if future.set_running_or_notify_cancel():
-                    future.set_exception(request.ran_out())
+                    future.set_exception(request.timeout_error())
 
 
 def finish(future: RunFuture, request: Request, work: Work) -> None:
-    """Do the work and give the future what comes of it."""
+    """Do the work and give its result or error to the future."""
     if not future.set_running_or_notify_cancel():
         return
     try:
         request.check()
         outputs = work()
-    except BaseException as error:  # noqa: BLE001 - it is the caller of result() who has to hear of it
+    except BaseException as error:  # noqa: BLE001 - result() raises it
         future.set_exception(error)
     else:
         future.set_result(outputs)

@@ -1,9 +1,9 @@
-"""NumPy's own threads, kept out of Python tasks: a task has one place of its team, and so one thread.
+"""NumPy's threads in Python tasks: none but the task's own, as a task holds one slot of its team.
 
-NumPy multiplies matrices by OpenBLAS or MKL, which start a thread for each CPU. While any Python task of treadle computes,
-NumPy's BLAS uses the calling thread alone; what was set before comes back with the last task. MKL can do so for the
-calling thread only; OpenBLAS has one number for the process, so there programs that use NumPy beside runs feel it too.
-Other packages' copies of these libraries are left alone.
+NumPy multiplies matrices with OpenBLAS or MKL, which start a thread for each CPU. While a Python task of treadle computes,
+NumPy's BLAS uses the calling thread only; the last task restores the previous setting. MKL has a setting for each thread.
+OpenBLAS has one for the process, so it also affects NumPy beside runs. Other packages' copies of these libraries keep
+their settings.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SUFFIXES = ("", "64_", "_64", "_64_")
 
 @lru_cache(maxsize=1)
 def _number() -> tuple[Callable[[], int], Callable[[int], object]] | None:
-    """How to get and set the threads of NumPy's BLAS; None if it is none that is known."""
+    """Return the functions that get and set the threads of NumPy's BLAS; None for an unknown BLAS."""
     for file in _libraries():
         try:
             library = ctypes.CDLL(file)
@@ -41,12 +41,12 @@ def _number() -> tuple[Callable[[], int], Callable[[int], object]] | None:
                     return get, set_
         local = getattr(library, "MKL_Set_Num_Threads_Local", None)
         if local is not None:
-            return lambda: 0, local  # 0: as the process has it
+            return lambda: 0, local  # 0: the process's setting
     return None
 
 
 def _libraries() -> list[str]:
-    """Files that may be NumPy's BLAS: in its own package, else of those that the process has loaded."""
+    """Return files that may be NumPy's BLAS: those in its package, else those that the process has loaded."""
     home = Path(np.__file__).parent
     own = [str(file) for folder in (home.parent / "numpy.libs", home / ".dylibs") for file in folder.glob("*openblas*")]
     if own:
@@ -58,8 +58,8 @@ def _libraries() -> list[str]:
     return sorted(file for file in loaded if "openblas" in os.path.basename(file) or "mkl_rt" in file)  # noqa: PTH119
 
 
-class _OneThread:
-    """Counts the threads inside; the first one in sets NumPy's BLAS to one thread, the last one out sets it back."""
+class _SingleThread:
+    """A context manager in which NumPy's BLAS uses one thread. The last thread to leave it restores the setting."""
 
     def __init__(self) -> None:
         self._lock = forking.lock()
@@ -90,11 +90,11 @@ class _OneThread:
                 number[1](self._before)
 
     def is_inside(self) -> bool:
-        """Whether the calling thread is in a Python task that has a place."""
+        """True if the calling thread is in a Python task that holds a slot."""
         return getattr(self._here, "depth", 0) > 0
 
     def forked(self) -> None:
-        """For the child, which has none of the other threads."""
+        """Count, in the child after fork(), the only thread that it has."""
         inside = self._inside
         self._inside = int(self.is_inside())
         number = _number() if inside else None
@@ -102,7 +102,7 @@ class _OneThread:
             number[1](self._before)
 
 
-one_thread = _OneThread()
-"""`with one_thread:` around what computes with NumPy in a place of a team."""
+single_thread = _SingleThread()
+"""Entered around Python tasks that hold a slot."""
 
-os.register_at_fork(after_in_child=one_thread.forked)
+os.register_at_fork(after_in_child=single_thread.forked)

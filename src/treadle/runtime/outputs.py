@@ -1,11 +1,11 @@
-"""Arrays for the results of runs, in memory of earlier results that nobody refers to any more.
+"""Arrays for the outputs of runs, in the memory of earlier outputs that are no longer referenced.
 
-The first write to each page of new memory costs about as much as writing the page ten times: the kernel has to find the
-page and clear it. Allocators give memory back as it is freed, so each run would pay again. And to make an array takes
-longer than to compute a small one, where views of a common piece of memory cost half.
+The first write to a page of new memory costs about ten times as much as a later one, because the kernel has to find the
+page and clear it. Allocators return freed memory to the system, so each run would pay that again. To allocate a small
+array also takes longer than to compute it; a view of a common block costs half.
 
-So outputs of one form are laid out in blocks. A block's memory is lent by the native core and comes back when all arrays in it that a
-run returned, their views, and whatever else holds their buffers are gone: they refer to one object, whose end gives it back.
+So outputs of one shape and dtype share blocks. A block's memory belongs to a pool of the native core. All arrays of a run
+in one block refer to one lease, and so do their views; when the last of them is gone, the lease returns the block.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from math import prod
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,131 +23,131 @@ from treadle import _native, knobs
 
 Array = np.ndarray[Any, Any]
 
-LEAST_BYTES = 128 << 10
-"""A plan with fewer bytes of outputs leaves them to NumPy: the allocator keeps so little memory itself. More of it goes
-back to the system even in small pieces, if they are freed together."""
+MIN_BYTES = 128 << 10
+"""NumPy allocates the outputs of a plan with fewer bytes: its allocator keeps so little memory for reuse. It returns more
+to the system, even small arrays, if they are freed together."""
 
-LEAST_BLOCK = 32 << 10
-"""Smaller blocks of few outputs are left to NumPy, which takes less time for them than what is done here."""
+MIN_BLOCK_BYTES = 32 << 10
+"""NumPy allocates the outputs of smaller blocks, unless there are MIN_SHARED of them: that takes less time."""
 
-MANY = 8
-"""So many outputs in a block are cheaper than arrays of their own, however small."""
+MIN_SHARED = 8
+"""From this number of outputs on, a shared block is cheaper than separate arrays, however small."""
 
-MOST_BLOCK = 256 << 10
-"""Several outputs share a block up to this size,"""
+MAX_BLOCK_BYTES = 256 << 10
+"""Several outputs share a block of at most this size."""
 
-MOST_TOGETHER = 16
-"""and so many at most: who keeps one keeps the block."""
+MAX_SHARED = 16
+"""How many outputs may share a block: a caller who keeps one of them keeps the whole block."""
 
 _LINE = 64
-"""Outputs begin where a line of the cache does."""
+"""Bytes of a cache line, at which outputs begin."""
 
 
-class OfForm(Protocol):
-    """Shape and NumPy dtype of an output. Equal forms are equal objects, and can be keys."""
+class ArraySpec(NamedTuple):
+    """Shape and NumPy dtype of an output."""
 
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def dtype(self) -> np.dtype[Any]: ...
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
 
 
 class Block(NamedTuple):
-    """The outputs of these numbers, all of one form, in one piece of memory, `pitch` bytes from one to the next."""
+    """Outputs with one spec that share memory: their indices, and the bytes from one to the next."""
 
-    form: OfForm
-    numbers: Sequence[int]
+    spec: ArraySpec
+    indices: Sequence[int]
     pitch: int
 
     @property
     def size(self) -> int:
-        """In bytes."""
-        return self.pitch * len(self.numbers)
+        """The size in bytes."""
+        return self.pitch * len(self.indices)
 
 
-def in_blocks(forms: Sequence[OfForm]) -> list[Block]:
-    """Blocks for the outputs of these forms that can share one, or be lent one: arrays that have bytes, and no objects."""
-    alike: dict[OfForm, list[int]] = {}
-    for number, form in enumerate(forms):
-        if form.shape and 0 not in form.shape and not form.dtype.hasobject:
-            alike.setdefault(form, []).append(number)
+def blocks_of(specs: Sequence[ArraySpec]) -> list[Block]:
+    """Return blocks for the outputs that can share one: those that have an axis and elements, but no objects."""
+    groups: dict[ArraySpec, list[int]] = {}
+    for index, spec in enumerate(specs):
+        if spec.shape and 0 not in spec.shape and not spec.dtype.hasobject:
+            groups.setdefault(spec, []).append(index)
     blocks = []
-    for form, numbers in alike.items():
-        pitch = -(-form.dtype.itemsize * prod(form.shape) // _LINE) * _LINE
-        count = max(1, min(MOST_TOGETHER, MOST_BLOCK // pitch))
-        blocks += [Block(form, numbers[at : at + count], pitch) for at in range(0, len(numbers), count)]
+    for spec, indices in groups.items():
+        pitch = -(-spec.dtype.itemsize * prod(spec.shape) // _LINE) * _LINE
+        count = max(1, min(MAX_SHARED, MAX_BLOCK_BYTES // pitch))
+        blocks += [Block(spec, indices[at : at + count], pitch) for at in range(0, len(indices), count)]
     return blocks
 
 
 class Outputs:
-    """All outputs of a plan.
+    """Allocates the outputs of a plan.
 
-    Those of a process keep at most TREADLE_OUTPUTS_MB of idle memory, which is read when they are made.
+    The process keeps at most TREADLE_OUTPUTS_MB of idle blocks; the variable is read here.
     """
 
-    def __init__(self, forms: Sequence[OfForm]) -> None:
-        most = knobs.get("TREADLE_OUTPUTS_MB") << 20
-        blocks = in_blocks(forms)
-        if sum(block.size for block in blocks) < LEAST_BYTES:
+    def __init__(self, specs: Sequence[ArraySpec]) -> None:
+        limit = knobs.get("TREADLE_OUTPUTS_MB") << 20
+        blocks = blocks_of(specs)
+        if sum(block.size for block in blocks) < MIN_BYTES:
             blocks = []
-        lent = [
+        pooled = [
             block
             for block in blocks
-            if block.size <= most and (block.size >= LEAST_BLOCK or len(block.numbers) >= MANY)
+            if block.size <= limit and (block.size >= MIN_BLOCK_BYTES or len(block.indices) >= MIN_SHARED)
         ]
-        self._pools = {size: _native.BufferPool(size, most) for size in {block.size for block in lent}}
-        self._acquire = [self._pools[block.size].acquire for block in lent]
-        self._shapes = [(len(block.numbers), *block.form.shape) for block in lent]
-        self._dtypes = [block.form.dtype for block in lent]
-        self._starts = [0] * len(lent)
-        self._strides = [_strides(block) for block in lent]
-        made = [number for block in lent for number in block.numbers]
-        fresh = sorted(set(range(len(forms))) - set(made))
-        self._empty = [partial(np.empty, forms[number].shape, forms[number].dtype) for number in fresh]
-        self._in_order = _sorted_by(made + fresh)
-        places = {
-            number: (at, row * block.pitch) for at, block in enumerate(lent) for row, number in enumerate(block.numbers)
+        self._pools = {size: _native.BufferPool(size, limit) for size in {block.size for block in pooled}}
+        self._acquire = [self._pools[block.size].acquire for block in pooled]
+        self._shapes = [(len(block.indices), *block.spec.shape) for block in pooled]
+        self._dtypes = [block.spec.dtype for block in pooled]
+        self._starts = [0] * len(pooled)
+        self._strides = [_strides(block) for block in pooled]
+        shared = [index for block in pooled for index in block.indices]
+        separate = sorted(set(range(len(specs))) - set(shared))
+        self._empty = [partial(np.empty, specs[index].shape, specs[index].dtype) for index in separate]
+        self._in_order = _sorter(shared + separate)
+        locations = {
+            index: (at, row * block.pitch) for at, block in enumerate(pooled) for row, index in enumerate(block.indices)
         }
-        places |= {number: (len(lent) + at, 0) for at, number in enumerate(fresh)}
-        self.places = [places[number] for number in range(len(forms))]
+        locations |= {index: (len(pooled) + at, 0) for at, index in enumerate(separate)}
+        self.locations = [locations[index] for index in range(len(specs))]
+        """For each output the index of its buffer and the byte offset there."""
 
     @property
-    def all_fresh(self) -> bool:
-        """Whether each is an array of its own, and so its own buffer."""
+    def all_separate(self) -> bool:
+        """True if each output is an array with its own buffer."""
         return not self._acquire
 
-    def make(self) -> tuple[list[Array], list[object]]:
-        """An uninitialised contiguous array for each output, in memory that nothing else refers to, and the buffers that
-        `places` counts from: (which, byte offset) of each output.
+    def allocate(self) -> tuple[list[Array], list[object]]:
+        """Return an uninitialised contiguous array for each output, and the buffers that `locations` refers to.
+
+        Nothing else refers to their memory.
         """
         if not self._acquire:
             arrays = [empty() for empty in self._empty]
             return arrays, cast("list[object]", arrays)
         leases: list[Any] = [acquire() for acquire in self._acquire]
         # The rows of one array over a block: NumPy makes those fastest.
-        spans: Iterable[Iterable[Array]] = map(
+        blocks: Iterable[Iterable[Array]] = map(
             cast(Any, np.ndarray), self._shapes, self._dtypes, leases, self._starts, self._strides
         )
-        arrays = [*chain.from_iterable(spans), *[empty() for empty in self._empty]]
+        arrays = [*chain.from_iterable(blocks), *[empty() for empty in self._empty]]
         buffers = [*leases, *arrays[len(arrays) - len(self._empty) :]]
         return arrays if self._in_order is None else list(self._in_order(arrays)), buffers
 
     def trim(self) -> None:
-        """Free the memory that no array uses."""
+        """Free the blocks that no array uses."""
         for pool in self._pools.values():
             pool.clear()
 
 
-def _sorted_by(numbers: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Array]] | None:
-    """What puts things that come in the order of these numbers into that of 0, 1, ...; None if they are."""
-    if list(numbers) == sorted(numbers):
+def _sorter(indices: Sequence[int]) -> Callable[[Sequence[Array]], Iterable[Array]] | None:
+    """Return a function that brings items with these `indices` into the order 0, 1, ...; None if they are in order."""
+    if list(indices) == sorted(indices):
         return None
-    return itemgetter(*sorted(range(len(numbers)), key=numbers.__getitem__))
+    return itemgetter(*sorted(range(len(indices)), key=indices.__getitem__))
 
 
 def _strides(block: Block) -> tuple[int, ...] | None:
-    """Those of the array over a block; None if its rows follow each other directly."""
-    form = block.form
-    if block.pitch == form.dtype.itemsize * prod(form.shape):
+    """Return the strides of the array over a block, in bytes; None if there is no gap between its outputs."""
+    spec = block.spec
+    if block.pitch == spec.dtype.itemsize * prod(spec.shape):
         return None
-    return (block.pitch, *np.ndarray(form.shape, form.dtype, bytes(block.pitch)).strides)
+    return (block.pitch, *np.ndarray(spec.shape, spec.dtype, bytes(block.pitch)).strides)

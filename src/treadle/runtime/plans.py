@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle import _native, forking
 from treadle.lru import LRU
-from treadle.runtime.control import PLAIN, Request
+from treadle.runtime.control import DEFAULT, Request
 from treadle.runtime.signature import CallSignature
 
 Array = np.ndarray[Any, Any]
@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 class Runnable(Protocol):
     """A model compiled for one signature."""
 
-    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = PLAIN) -> list[Array]:
+    def run(self, inputs: Sequence[Array], team: _native.Team, request: Request = DEFAULT) -> list[Array]:
         """Return the results for `inputs`, in the order in which the outputs were named."""
         ...
 

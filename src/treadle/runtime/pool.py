@@ -1,4 +1,4 @@
-"""Pools: teams of threads of one's own."""
+"""Pools: teams of threads beside the one of the process."""
 
 from __future__ import annotations
 
@@ -17,11 +17,22 @@ _lock = forking.lock()
 
 
 class Pool:
-    """A team of threads beside the process's own, for sessions or runs: `Session(model, pool=)`, `run(pool=)`.
+    """A team of threads beside the one of the process, for sessions (`Session(model, pool=)`) or runs (`run(pool=)`).
 
-    `intra_op` and `inter_op` limit it (0 or None: automatic). A named pool is one and the same for everybody who
-    asks for the name while it lives; asking for it with other limits raises ThreadSettingError. Its threads start
-    when they first pay, are named treadle-<name>-<i>, and end when nothing refers to the pool any more.
+    Its threads start when a run first profits from them, are named treadle-<name>-<i>, and end when nothing refers to the
+    pool any more. All calls of Pool with one name return the same pool while it lives.
+
+    Args:
+        name: Printable text. None: a pool that no other call returns.
+        intra_op: How many workers may share one op. 0 or None: automatic.
+        inter_op: How many independent ops may be in progress at once. 0 or None: automatic.
+
+    Raises:
+        ThreadSettingError: The name or a number cannot be, or the pool of that name has other limits.
+
+    Example:
+        >>> background = treadle.Pool("background", intra_op=2)
+        >>> session = treadle.Session("model.onnx", pool=background)
     """
 
     _threads: Threads
@@ -54,20 +65,31 @@ class Pool:
 
     @property
     def name(self) -> str:
-        """Its name; made up for a pool without one."""
+        """The name of the pool; a generated one if it was made without."""
         return self._threads.name
 
     @property
     def threads(self) -> Threads:
-        """Its settings and team."""
+        """The settings and the team of the pool."""
         return self._threads
 
     def set(self, **settings: Any) -> None:
-        """Change intra_op, inter_op, spin_us or cpus at any time, as treadle.threads.set() does for the process."""
+        """Change settings of the pool at any time, as treadle.threads.set() does for the process.
+
+        Args:
+            **settings: `intra_op`, `inter_op`, `spin_us` and `cpus`, as treadle.threads.set() takes them.
+
+        Raises:
+            ThreadSettingError: A value cannot be. Nothing is changed then.
+        """
         self._threads.set(**settings)
 
     def get(self) -> ThreadSettings:
-        """The limits in effect and what decided each."""
+        """Return the limits in effect and what decided each.
+
+        Raises:
+            ThreadSettingError: An environment variable that decides a limit cannot be used.
+        """
         return self._threads.get()
 
     def __reduce__(self) -> NoReturn:
@@ -91,7 +113,7 @@ def _must_agree(pool: Pool, asked: dict[str, int | None]) -> None:
 
 
 def threads_of(pool: Pool | None, source: str) -> Threads:
-    """Settings and team of `pool`; those of the process for None. Raises ThreadSettingError for anything else."""
+    """Return the settings and team of `pool`, those of the process for None. Raises ThreadSettingError for another value."""
     if pool is None:
         return process
     if not isinstance(pool, Pool):

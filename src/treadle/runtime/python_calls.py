@@ -1,4 +1,4 @@
-"""Calls of Python functions by a run: on one thread, and with errors that name the node."""
+"""Calls of Python functions in a run."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from treadle.errors import (
     TreadleError,
     WorkerError,
 )
-from treadle.runtime.numpy_threads import one_thread
+from treadle.runtime.numpy_threads import single_thread
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def call_for(where: str, waits: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """What `function` returns for the node `where`; NumPy's BLAS uses the calling thread alone unless it `waits`.
+def call_for_node(where: str, waits: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Return the result of `function` for the node `where`. NumPy's BLAS uses one thread, unless the function `waits`.
 
-    Raises RunError (KernelError for bad data, WorkerError for a fault of a worker process) with `where` in its message, and the
-    cause chained; MemoryLimitError likewise where there is no memory; the end of the run from outside comes through as it is.
+    Raises RunError with `where` in its message and the cause chained; KernelError for bad data, WorkerError for a fault of a
+    worker process, MemoryLimitError if there is no memory. RunTimeoutError and RunCancelledError pass through.
     """
     try:
         if waits:
             return function(*args, **kwargs)
-        with one_thread:
+        with single_thread:
             return function(*args, **kwargs)
     except (RunTimeoutError, RunCancelledError):
         raise

@@ -50,7 +50,7 @@ def report(threads: Threads) -> dict[str, Any]:
     facts["cpu"] = cpu()
     facts["environment"] = _environment(threads.environment)
     facts["build"] = build()
-    others = sorted((other for other in type(threads).everyone if other is not threads), key=lambda pool: pool.name)
+    others = sorted((other for other in type(threads).instances if other is not threads), key=lambda pool: pool.name)
     facts["pools"] = [pool(each) for each in (threads, *others)]
     status = threads.status()
     facts["threads"] = status["workers"] + status["blocking"] + status["abandoned"]
@@ -108,7 +108,7 @@ def cpu() -> dict[str, Any]:
     return {
         "model": model,
         "features": sorted(flag for flag in flags if flag.startswith(wanted)),
-        "isa": ", ".join(sorted({each.isa for each in Executable.everyone if each.isa})) or None,
+        "isa": ", ".join(sorted({each.isa for each in Executable.instances if each.isa})) or None,
     }
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from treadle import _native, knobs
-from treadle.runtime.control import PART, CancelToken, Request
+from treadle.runtime.control import NESTED, CancelToken, Request
 from treadle.runtime.plans import Compile, Plans, Runnable
 from treadle.runtime.pool import threads_of
 from treadle.runtime.run_options import RunOptions, check_names, request_of
@@ -113,9 +113,9 @@ class Runner:
         """
         recent = self.recent
         if recent is not None and recent.outputs is None and recent.signature.matches(arrays):
-            return recent.plan.run(arrays, self.threads.team(), PART)
+            return recent.plan.run(arrays, self.threads.team(), NESTED)
         names = (tensor.name for tensor in self.interface.inputs)
-        return list(self.run(dict(zip(names, arrays, strict=True)), None, self.threads, PART).values())
+        return list(self.run(dict(zip(names, arrays, strict=True)), None, self.threads, NESTED).values())
 
     def prepare(self, inputs: Mapping[str, Any]) -> Callable[[Sequence[Array]], list[Array]]:
         """Return a function from arrays in the order of the inputs to all outputs in their order.

@@ -16,7 +16,7 @@ from treadle.graph.graph import Graph
 from treadle.graph.shape import Shape, StaticShape, is_static, text
 from treadle.graph.template import Template
 from treadle.graph.value import Value
-from treadle.runtime.text import text_of
+from treadle.runtime.text import decode_strings
 
 Array = np.ndarray[Any, Any]
 InputSignature = StaticShape | tuple[np.dtype[Any], StaticShape]
@@ -81,7 +81,7 @@ class Interface:
             try:
                 array = fit(given[tensor.name], tensor)
                 if array.dtype.hasobject and not self.objects:
-                    array = text_of(array, f"input {tensor.name!r}")
+                    array = decode_strings(array, f"input {tensor.name!r}")
                 bind_symbols(tensor, array.shape, symbols)
                 arrays.append(array)
             except InputError as fault:

@@ -1,4 +1,4 @@
-"""Tensors of strings: arrays of objects, each of which is text."""
+"""Tensors of strings: arrays of str objects."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from treadle.errors import InputError
 Array = np.ndarray[Any, Any]
 
 
-def text_of(array: Array, where: str) -> Array:
-    """`array`, whose elements are objects, as one of str: bytes are read as UTF-8, which is how models store text.
+def decode_strings(array: Array, where: str) -> Array:
+    """Return an array of str for an array of str and bytes; bytes are decoded from UTF-8, in which models store text.
 
-    An array of str is given back itself; 10^6 elements take some 30 ms. Raises InputError that says which element is
-    neither.
+    An array of str alone is returned itself; 10^6 elements take about 30 ms. Raises InputError naming an element that is
+    neither, or is not UTF-8.
     """
     items = array.ravel().tolist()
     if all(issubclass(kind, str) for kind in set(map(type, items))):
@@ -32,7 +32,7 @@ def _text(item: object, where: str, number: int, array: Array) -> str:
     if not isinstance(item, bytes):
         raise InputError(
             f"{where}: wanted strings (str, or bytes in UTF-8), got {type(item).__name__} at {place}; "
-            "say what text it is, as str() does"
+            "convert it with str()"
         )
     try:
         return item.decode()

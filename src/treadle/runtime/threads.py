@@ -52,7 +52,7 @@ class Threads:
     `environment` and `look` stand in for os.environ and the system in tests.
     """
 
-    everyone: ClassVar[weakref.WeakSet[Threads]] = weakref.WeakSet()
+    instances: ClassVar[weakref.WeakSet[Threads]] = weakref.WeakSet()
 
     def __init__(
         self, name: str, environment: Mapping[str, str] = os.environ, look: Callable[[], Topology] = read_topology
@@ -67,9 +67,9 @@ class Threads:
         self._team: _native.Team | None = None
         self._inherited: _native.Team | None = None  # of the process that forked, until this one needs it
         self._background: Background | None = None
-        self._lent = 0  # places of threads that wait for runs in the background
-        self._followers: list[Callable[[], None]] = []
-        Threads.everyone.add(self)
+        self._extra_slots = 0  # places of threads that wait for runs in the background
+        self._listeners: list[Callable[[], None]] = []
+        Threads.instances.add(self)
 
     def set(
         self,
@@ -162,25 +162,25 @@ class Threads:
             if self._background is None:
                 from treadle.runtime.futures import Background
 
-                self._background = Background(self.name, self._lend)
+                self._background = Background(self.name, self._extra_slot)
             return self._background
 
     @contextmanager
-    def _lend(self) -> Iterator[None]:
+    def _extra_slot(self) -> Iterator[None]:
         """Room for one thread more, while one that has a place only waits."""
         with self._lock:
-            self._lent += 1
+            self._extra_slots += 1
             self._apply()
         try:
             yield
         finally:
             with self._lock:
-                self._lent -= 1
+                self._extra_slots -= 1
                 self._apply()
 
-    def on_change(self, follower: Callable[[], None]) -> None:
-        """Have `follower` called after every change of a setting, in the thread that makes it."""
-        self._followers.append(follower)
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every change of a setting, in the thread that makes it."""
+        self._listeners.append(listener)
 
     def status(self) -> _native.TeamStatus:
         """What the team is doing (see _native.TeamStatus); all zero before its first run."""
@@ -263,19 +263,19 @@ class Threads:
         """Tell the team, and who follows. Needs the lock."""
         if self._team is not None:
             intra, inter = self._limits()
-            self._team.set_limits(*(min(MOST, limit.value + self._lent) for limit in (intra, inter)))
+            self._team.set_limits(*(min(MOST, limit.value + self._extra_slots) for limit in (intra, inter)))
             self._team.set_spin(self.setting("spin_us").value)
             self._team.set_cpus(self.setting("cpus").value)
-        for follower in self._followers:
-            follower()
+        for listener in self._listeners:
+            listener()
 
     def forked(self) -> None:
         """For the child after fork(), where other threads do not exist."""
         self._inherited, self._team = self._team or self._inherited, None
         if self._background is not None:
-            self._background.left_behind = True
+            self._background.is_forked = True
         self._background = None
-        self._lent = 0
+        self._extra_slots = 0
 
 
 class Limit(ContextDecorator):
@@ -306,7 +306,7 @@ def __dir__() -> list[str]:
 
 
 def _after_fork() -> None:
-    for threads in list(Threads.everyone):
+    for threads in list(Threads.instances):
         threads.forked()
 
 

@@ -13,14 +13,14 @@ import pytest
 import treadle
 import treadle.compat.tensorflow as tf
 import treadle.compat.tensorflow.compat.v1 as tf1
-from treadle.runtime.python_ops.crew import crew
+from treadle.runtime.python_ops.process_pool import process_pool
 
 
 @pytest.fixture(autouse=True)
 def processes() -> Iterator[None]:
     with treadle.python_ops(executor="process"):
         yield
-    assert not crew.pids()
+    assert not process_pool.pids()
 
 
 def test_both_kinds_of_functions_run_in_workers() -> None:
@@ -43,7 +43,7 @@ def test_both_kinds_of_functions_run_in_workers() -> None:
         np.testing.assert_array_equal(found[0], [[28], [42], [56]])
         np.testing.assert_array_equal(found[1], found[0])
         assert found[2] == b"sum 6"
-        assert found[3] in crew.pids()
+        assert found[3] in process_pool.pids()
         with treadle.python_ops(executor="thread"):
             assert session.run(pid) == os.getpid()
 

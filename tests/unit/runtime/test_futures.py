@@ -15,7 +15,7 @@ from tests.unit.runtime.slow_models import X, endless_loop, long_kernels, python
 
 import treadle
 from treadle.errors import InputError, RunCancelledError, RunError, RunTimeoutError, ThreadLimitError
-from treadle.runtime.control import PLAIN
+from treadle.runtime.control import DEFAULT
 from treadle.runtime.futures import Background, RunFuture
 
 
@@ -143,9 +143,9 @@ def test_a_run_that_gets_no_thread_is_refused_and_forgotten(monkeypatch):
 
     monkeypatch.setattr(threading.Thread, "start", no_thread)
     with pytest.raises(ThreadLimitError, match=r"treadle-lonely-async.*can't start new thread.*or call run") as caught:
-        background.submit(refused, PLAIN, lambda: done.append("refused"), 1)
+        background.submit(refused, DEFAULT, lambda: done.append("refused"), 1)
     monkeypatch.undo()
-    background.submit(wanted, PLAIN, lambda: done.append("wanted"), 1)
+    background.submit(wanted, DEFAULT, lambda: done.append("wanted"), 1)
 
     wanted.result(60)
     assert done == ["wanted"]
@@ -158,10 +158,10 @@ def test_a_run_that_gets_no_thread_waits_for_those_at_work(monkeypatch):
     """
     go, background = threading.Event(), Background("lonely", nullcontext)
     first, second = (RunFuture(None, background, None, None) for _ in range(2))
-    background.submit(first, PLAIN, lambda: go.wait(60), 2)
+    background.submit(first, DEFAULT, lambda: go.wait(60), 2)
     monkeypatch.setattr(threading.Thread, "start", no_thread)
 
-    background.submit(second, PLAIN, lambda: "done", 2)
+    background.submit(second, DEFAULT, lambda: "done", 2)
     go.set()
 
     assert second.result(60) == "done"

@@ -18,7 +18,7 @@ import treadle
 from treadle.compile import runner_of
 from treadle.errors import ThreadSettingError
 from treadle.model_compiler import Restored, names_of
-from treadle.runtime.caps import checked_caps, in_force
+from treadle.runtime.caps import checked_caps, effective_caps
 
 SETTLED_NS = 30_000_000
 """How long after a change an op must have begun to be counted: the change is noted after it is in force."""
@@ -227,7 +227,7 @@ def test_what_a_node_became_has_its_cap():
     """
     own = {"a": 2, "a/product": 2, "a/product/cut": 2, "ab": 2}
     for asked in ({"a": 3, "a/product": 4}, {"a/product": 4, "a": 3}):
-        assert in_force(own, asked) == {"a": 3, "a/product": 4, "a/product/cut": 4, "ab": 2}
+        assert effective_caps(own, asked) == {"a": 3, "a/product": 4, "a/product/cut": 4, "ab": 2}
     assert checked_caps({"a/product": 1}, ["a/product/cut"], "here")
     with pytest.raises(ThreadSettingError, match="no node of the model is named ''"):
         checked_caps({"": 1}, ["/a/product"], "here")

@@ -7,7 +7,6 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from random import Random
 from typing import Any
@@ -22,25 +21,17 @@ from tests.models import small
 import treadle
 from treadle._native import BufferPool
 from treadle.errors import KernelError
-from treadle.runtime.outputs import MOST_BLOCK, MOST_TOGETHER, Block, in_blocks
+from treadle.runtime.outputs import MAX_BLOCK_BYTES, MAX_SHARED, ArraySpec, Block, blocks_of
 
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class Of:
-    """The form of an output."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @property
-    def nbytes(self) -> int:
-        return self.dtype.itemsize * prod(self.shape)
+def nbytes(spec: ArraySpec) -> int:
+    return spec.dtype.itemsize * prod(spec.shape)
 
 
-forms = st.builds(
-    Of,
+specs = st.builds(
+    ArraySpec,
     st.lists(st.sampled_from([0, 1, 2, 3, 16, 64, 100]), max_size=3).map(tuple),
     st.sampled_from(["f4", "f8", "i8", "b1", "f2", "O"]).map(np.dtype),
 )
@@ -82,43 +73,45 @@ MIXED = [
 
 
 @given(
-    st.lists(st.tuples(forms, st.sampled_from([1, 2, 20])), max_size=8).map(
-        lambda runs: [form for form, count in runs for _ in range(count)]
+    st.lists(st.tuples(specs, st.sampled_from([1, 2, 20])), max_size=8).map(
+        lambda runs: [spec for spec, count in runs for _ in range(count)]
     ),
     st.randoms(use_true_random=False),
 )
-def test_blocks_hold_outputs_of_one_form_and_bound_what_one_of_them_holds(outputs: list[Of], random: Random) -> None:
+def test_blocks_hold_outputs_of_one_spec_and_are_bounded(outputs: list[ArraySpec], random: Random) -> None:
     """
-    Every output that has a shape and bytes is in one block, at the beginning of a line of the cache; a block of several is at
-    most 256 KiB, and at most 16 times what one takes.
+    Every output that has an axis and bytes is in one block and begins at a cache line. A block of several outputs has at most
+    256 KiB and 16 outputs.
     """
     random.shuffle(outputs)
-    blocks = in_blocks(outputs)
+    blocks = blocks_of(outputs)
 
-    inside = [number for block in blocks for number in block.numbers]
-    able = [n for n, form in enumerate(outputs) if form.shape and form.nbytes and not form.dtype.hasobject]
+    inside = [number for block in blocks for number in block.indices]
+    able = [n for n, spec in enumerate(outputs) if spec.shape and nbytes(spec) and not spec.dtype.hasobject]
     assert sorted(inside) == able
     for block in blocks:
-        assert all(outputs[number] == block.form for number in block.numbers)
+        assert all(outputs[number] == block.spec for number in block.indices)
         assert block.pitch % 64 == 0
-        assert block.form.nbytes <= block.pitch < block.form.nbytes + 64
-        assert len(block.numbers) == 1 or block.size <= MOST_BLOCK
-        assert len(block.numbers) <= MOST_TOGETHER
+        assert nbytes(block.spec) <= block.pitch < nbytes(block.spec) + 64
+        assert len(block.indices) == 1 or block.size <= MAX_BLOCK_BYTES
+        assert len(block.indices) <= MAX_SHARED
 
 
 def test_equal_outputs_fill_blocks_and_large_ones_have_their_own() -> None:
     """
-    Outputs of 64 KiB come four to a block, of 4 KiB sixteen; one of more than 256 KiB alone; other forms between do not matter.
+    Outputs of 64 KiB come four to a block, of 4 KiB sixteen; one of more than 256 KiB alone; other specs between do not matter.
     """
 
     def counts(*sizes: int) -> list[int]:
-        return [len(block.numbers) for block in in_blocks([Of((size,), np.dtype("u1")) for size in sizes])]
+        return [len(block.indices) for block in blocks_of([ArraySpec((size,), np.dtype("u1")) for size in sizes])]
 
     assert counts(*[64 << 10] * 32) == [4] * 8
     assert counts(*[4 << 10] * 33) == [16, 16, 1]
     assert counts(*[300 << 10] * 3) == [1] * 3
     assert counts(*[4 << 10, 64 << 10] * 4) == [4, 4]
-    assert in_blocks([Of((10, 3), np.dtype("f4"))] * 2) == [Block(Of((10, 3), np.dtype("f4")), [0, 1], 128)]
+    assert blocks_of([ArraySpec((10, 3), np.dtype("f4"))] * 2) == [
+        Block(ArraySpec((10, 3), np.dtype("f4")), [0, 1], 128)
+    ]
 
 
 @pytest.mark.parametrize("shapes", [ALIKE, MIXED], ids=["alike", "mixed"])

@@ -19,12 +19,12 @@ from tests.models import small
 import treadle
 from treadle._native import BufferPool
 from treadle.errors import KnobError
-from treadle.runtime.outputs import LEAST_BYTES
+from treadle.runtime.outputs import MIN_BYTES
 
 Array = np.ndarray[Any, Any]
 SIZE = 256
 BYTES = 4 * SIZE * SIZE
-assert BYTES >= LEAST_BYTES, "large enough to be kept"
+assert BYTES >= MIN_BYTES, "large enough to be kept"
 
 
 def model(size: int = SIZE) -> bytes:

@@ -22,8 +22,8 @@ from treadle import dtypes
 from treadle.errors import RunCancelledError, RunError, RunTimeoutError, ThreadSettingError, WorkerError
 from treadle.graph.graph import Graph
 from treadle.ops.op import Info
-from treadle.runtime.python_ops.crew import crew
-from treadle.runtime.python_ops.executor import called
+from treadle.runtime.python_ops.executor import run_function
+from treadle.runtime.python_ops.process_pool import process_pool
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +32,8 @@ def processes() -> Iterator[None]:
     descriptors, shared = open_descriptors(), sorted(Path("/dev/shm").iterdir())
     with treadle.python_ops(executor="process"):
         yield
-        mine = crew.pids()
-    assert not crew.pids()
+        mine = process_pool.pids()
+    assert not process_pool.pids()
     assert not any(Path(f"/proc/{pid}").exists() for pid in mine), "a worker, or what remained of it, was left behind"
     assert open_descriptors() <= descriptors
     assert sorted(Path("/dev/shm").iterdir()) == shared
@@ -115,7 +115,7 @@ def test_arrays_of_every_kind_go_there_and_back() -> None:
         np.ones((1000, 999), np.float32),
         np.array([1 + 2j]),
     ]
-    found = called(lambda arrays: [os.getpid(), *arrays, np.ones(arrays[6].size * 3, np.uint8)], given)
+    found = run_function(lambda arrays: [os.getpid(), *arrays, np.ones(arrays[6].size * 3, np.uint8)], given)
 
     assert found[0] != os.getpid()
     for before, after in zip(given, found[1:-1], strict=True):
@@ -134,7 +134,7 @@ def test_a_graph_runs_its_functions_there() -> None:
     found = session.run(X)
 
     np.testing.assert_array_equal(found["y0"], [0, 2, 4, 6])
-    assert found["y1"][0] in crew.pids()
+    assert found["y1"][0] in process_pool.pids()
     with treadle.python_ops(executor="thread"):
         assert session.run(X)["y1"][0] == os.getpid()
 
@@ -149,7 +149,7 @@ def test_onnx_operators_without_a_kernel_run_there() -> None:
     session = treadle.Session(w.model({"x": (small.FLOAT, [2, 3, 3])}, {"y": (small.FLOAT, [2])}))
     given = {"x": np.random.default_rng(1).random((2, 3, 3), np.float32)}
     there = session.run(given)["y"]
-    assert len(crew.pids()) == 1
+    assert len(process_pool.pids()) == 1
     with treadle.python_ops(executor="thread"):
         np.testing.assert_array_equal(session.run(given)["y"], there)
 
@@ -167,7 +167,7 @@ def test_a_function_may_keep_and_change_its_arrays() -> None:
 
     for number in range(3):
         given = np.full(100_000, number, np.int64)
-        (found,) = called(keep, [given])
+        (found,) = run_function(keep, [given])
         np.testing.assert_array_equal(found[::100_000], np.arange(1, number + 2))
         assert given[0] == number
 
@@ -193,8 +193,8 @@ def test_exceptions_come_back_with_their_traceback() -> None:
     assert error.args == ("mine", 3)
     assert 'raise OwnError("mine", 3)' in str(error.__cause__)
     with pytest.raises(RuntimeError, match="ValueError: <unlocked"):
-        called(unsendable, [])
-    assert len(crew.pids()) == 1, "an exception is no reason for another worker"
+        run_function(unsendable, [])
+    assert len(process_pool.pids()) == 1, "an exception is no reason for another worker"
 
 
 def test_functions_of_modules_that_only_this_process_has_go_there_too() -> None:
@@ -205,8 +205,8 @@ def test_functions_of_modules_that_only_this_process_has_go_there_too() -> None:
     exec("def double(x):\n    return x * factor\n\nfactor = 2\n", module.__dict__)
     sys.modules["made_up_here"] = module
     double = module.double
-    np.testing.assert_array_equal(called(lambda arrays: [double(arrays[0])], [X["x"]])[0], X["x"] * 2)
-    np.testing.assert_array_equal(called(lambda arrays: [double(arrays[0])], [X["x"]])[0], X["x"] * 2)
+    np.testing.assert_array_equal(run_function(lambda arrays: [double(arrays[0])], [X["x"]])[0], X["x"] * 2)
+    np.testing.assert_array_equal(run_function(lambda arrays: [double(arrays[0])], [X["x"]])[0], X["x"] * 2)
     del sys.modules["made_up_here"]
 
     def missing(_: list[Any]) -> list[Any]:
@@ -215,7 +215,7 @@ def test_functions_of_modules_that_only_this_process_has_go_there_too() -> None:
         return []
 
     with pytest.raises(ModuleNotFoundError, match="made_up_there"):
-        called(missing, [])
+        run_function(missing, [])
 
 
 def test_what_cannot_be_sent_is_told_before_anything_runs() -> None:
@@ -250,13 +250,13 @@ def test_a_worker_that_died_idle_is_replaced() -> None:
     """
     Nobody hears of it.
     """
-    called(twice, [])
-    (pid,) = crew.pids()
+    run_function(twice, [])
+    (pid,) = process_pool.pids()
     os.kill(pid, signal.SIGKILL)
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
         time.sleep(0.01)
 
-    np.testing.assert_array_equal(called(twice, [X["x"]])[0], X["x"] * 2)
+    np.testing.assert_array_equal(run_function(twice, [X["x"]])[0], X["x"] * 2)
 
 
 def test_a_worker_that_forked_and_died_is_noticed(tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_a_worker_that_forked_and_died_is_noticed(tmp_path: Path) -> None:
 
     left = tmp_path / "left"
     with pytest.raises(WorkerError, match="exit code 4"):
-        called(leave, [])
+        run_function(leave, [])
     os.kill(int(left.read_text()), signal.SIGKILL)
 
 
@@ -289,7 +289,7 @@ def test_timeouts_and_cancelling_end_the_wait_and_the_work() -> None:
         with pytest.raises(error):
             session.run(X, **given)
         timer.join()
-        assert not crew.pids()
+        assert not process_pool.pids()
 
 
 def test_there_are_as_many_workers_as_inter_op(tmp_path: Path) -> None:
@@ -300,13 +300,13 @@ def test_there_are_as_many_workers_as_inter_op(tmp_path: Path) -> None:
         treadle.threads.set(intra_op=1, inter_op=inter_op)
         (folder := tmp_path / str(inter_op)).mkdir()
         found = session_of(*[meeting(folder, inter_op)] * 4).run(X)
-        assert {int(y[0]) for y in found.values()} == set(crew.pids())
-        assert len(crew.pids()) == inter_op
-    gone = crew.pids()
+        assert {int(y[0]) for y in found.values()} == set(process_pool.pids())
+        assert len(process_pool.pids()) == inter_op
+    gone = process_pool.pids()
     with treadle.threads.limit(inter_op=1):
-        assert len(crew.pids()) == 1
+        assert len(process_pool.pids()) == 1
     treadle.python_ops(executor="thread")
-    assert not crew.pids()
+    assert not process_pool.pids()
     assert all(map(ends, gone))
 
 
@@ -332,17 +332,17 @@ def test_a_child_made_by_fork_has_workers_of_its_own() -> None:
     """
     And leaves those of its parent alone.
     """
-    called(twice, [X["x"]])
-    before = crew.pids()
+    run_function(twice, [X["x"]])
+    before = process_pool.pids()
     child = os.fork()
     if child == 0:
-        mine = crew.pids()
-        same = (called(twice, [X["x"]])[0] == X["x"] * 2).all()
-        os._exit(0 if not mine and same and set(crew.pids()).isdisjoint(before) else 1)
+        mine = process_pool.pids()
+        same = (run_function(twice, [X["x"]])[0] == X["x"] * 2).all()
+        os._exit(0 if not mine and same and set(process_pool.pids()).isdisjoint(before) else 1)
     assert os.waitpid(child, 0)[1] == 0
 
-    called(twice, [X["x"]])
-    assert crew.pids() == before
+    run_function(twice, [X["x"]])
+    assert process_pool.pids() == before
 
 
 def test_executors_are_checked_and_blocks_nest() -> None:
@@ -351,7 +351,7 @@ def test_executors_are_checked_and_blocks_nest() -> None:
     """
 
     def here() -> bool:
-        return int(called(own_pid, [])[0][0]) == os.getpid()
+        return int(run_function(own_pid, [])[0][0]) == os.getpid()
 
     with pytest.raises(ThreadSettingError, match="wanted 'thread' or 'process', got 'threads'"):
         treadle.python_ops(executor="threads")

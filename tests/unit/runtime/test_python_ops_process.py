@@ -16,8 +16,8 @@ PROGRAM = """
 import os, sys, threading, time
 import numpy as np
 import treadle
-from treadle.runtime.python_ops.crew import crew
-from treadle.runtime.python_ops.executor import called
+from treadle.runtime.python_ops.process_pool import process_pool
+from treadle.runtime.python_ops.executor import run_function
 
 def busy(arrays):
     import re
@@ -29,7 +29,7 @@ def idle(arrays):
     return []
 
 treadle.python_ops(executor="process")
-called(idle, [])
+run_function(idle, [])
 """
 """The functions are of the program's own main module, which has no guard against being run again."""
 
@@ -69,9 +69,9 @@ def test_workers_end_with_their_parent(how: str, work: str, tmp_path: Path) -> N
     start = ""
     if work == "busy":
         begun = f"np.array({str(tmp_path / 'begun')!r}, object)"
-        start = f"threading.Thread(target=called, args=(busy, [{begun}]), daemon=True).start()\n"
+        start = f"threading.Thread(target=run_function, args=(busy, [{begun}]), daemon=True).start()\n"
         start += f"while not os.path.exists({str(tmp_path / 'begun')!r}): time.sleep(0.001)\n"
-    with run(f"{start}print(*crew.pids(), flush=True)\n{text}", stderr=subprocess.DEVNULL) as process:
+    with run(f"{start}print(*process_pool.pids(), flush=True)\n{text}", stderr=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         lines = process.stdout.read().splitlines()
         assert process.wait(20) == code
@@ -88,11 +88,11 @@ def test_ctrl_c_ends_a_run_that_waits_for_a_worker() -> None:
     """
     text = """
 try:
-    called(busy, [])
+    run_function(busy, [])
 except KeyboardInterrupt:
-    print("interrupted", crew.pids(), flush=True)
-    called(idle, [])
-    print(len(crew.pids()), flush=True)
+    print("interrupted", process_pool.pids(), flush=True)
+    run_function(idle, [])
+    print(len(process_pool.pids()), flush=True)
 """
     with run(text, start_new_session=True) as process:
         assert process.stdout is not None
@@ -107,7 +107,7 @@ def test_a_fork_of_the_parent_does_not_keep_its_workers() -> None:
     """
     They end with the parent although a child of it lives on.
     """
-    text = "print(*crew.pids(), flush=True)\nif os.fork() == 0: time.sleep(30); os._exit(0)\nos._exit(0)"
+    text = "print(*process_pool.pids(), flush=True)\nif os.fork() == 0: time.sleep(30); os._exit(0)\nos._exit(0)"
     with run(text) as process:
         assert process.stdout is not None
         workers = [int(word) for word in process.stdout.readline().split()]
@@ -151,8 +151,8 @@ def client():
 
 for _ in range(3):
     threading.Thread(target=client, daemon=True).start()
-while len(crew.pids()) < INTER: time.sleep(0.01)
-print(*crew.pids(), flush=True)
+while len(process_pool.pids()) < INTER: time.sleep(0.01)
+print(*process_pool.pids(), flush=True)
 sys.stdin.read()
 """
 

@@ -22,7 +22,7 @@ from treadle.cli.output import check_writable, duration, number, print_json, tab
 from treadle.codegen.target import detect
 from treadle.compile import runner_of
 from treadle.errors import InputError
-from treadle.frontends.origin import file_digest
+from treadle.frontends.model_source import file_digest
 from treadle.runtime.threads import process
 from treadle.runtime.tuned import Tuned, machine, write_tuned
 from treadle.tune.choose import AUTOMATIC, Choice, beside, choose, hopeless

@@ -19,7 +19,7 @@ from treadle.compat.tensorflow.shape_inference import placeholder_infos
 from treadle.compat.tensorflow.state import Run
 from treadle.compat.tensorflow.tensor import EagerTensor, Tensor
 from treadle.ops.op import Array
-from treadle.runtime.python_ops.executor import called
+from treadle.runtime.python_ops.executor import run_function
 
 
 def py_function(
@@ -148,7 +148,7 @@ def _add_or_call(
     movable = isinstance(function, UserFunction)
 
     def call(_: Run, arrays: list[Array]) -> Sequence[Array]:
-        return called(typed, arrays, owned=True) if movable else typed(arrays)
+        return run_function(typed, arrays, owned=True) if movable else typed(arrays)
 
     tensors = [convert_to_tensor(item) for item in inp]
     graph = context.current_graph() or next((tensor.graph for tensor in tensors if isinstance(tensor, Tensor)), None)

@@ -1,4 +1,4 @@
-"""A worker process: it receives functions with arrays, and sends back what they return or raise."""
+"""The program of a worker process: it runs functions on arrays and sends back their results or exceptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_FUNCTIONS = 64
 """How many functions a worker process keeps. Its parent keeps their keys in the same order, so it knows which are there."""
 
 RETURNED, RAISED, MISSING = "returned", "raised", "missing"
-"""Answers: with the results; with an exception; that the function is of a module that cannot be imported here."""
+"""Kinds of answers: results; an exception; the function's module cannot be imported in this process."""
 
 
 def main(channel: int, lifeline: int) -> None:
@@ -28,7 +28,7 @@ def main(channel: int, lifeline: int) -> None:
     for descriptor in (channel, lifeline):
         os.set_inheritable(descriptor, False)
     die_with(lifeline)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends this process
     with socket.socket(fileno=channel) as connection:
         sender, receiver = Sender(connection), Receiver(connection)
         functions: LRU[bytes, Any] = LRU(MOST_FUNCTIONS)
@@ -57,17 +57,17 @@ def main(channel: int, lifeline: int) -> None:
 
 
 def die_with(lifeline: int) -> None:
-    """Have the kernel end this process when nobody can write to `lifeline` any more, whatever Python does then."""
+    """Have the kernel end this process when `lifeline` has no writer left, whatever Python does then."""
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
 
 
 class UnknownModuleError(Exception):
-    """A function is of a module that cannot be imported here; its argument is the name."""
+    """The module of a function cannot be imported in this process; the argument is its name."""
 
 
 def function_of(functions: LRU[bytes, Any], key: bytes, pickled: bytes | None) -> Any:
-    """The function called `key`, made of its pickle when it first comes. Raises UnknownModuleError."""
+    """Return the function named `key`, unpickled if a pickle comes with it. Raises UnknownModuleError."""
     if pickled is None:
         return functions.get(key)
     try:
@@ -79,7 +79,7 @@ def function_of(functions: LRU[bytes, Any], key: bytes, pickled: bytes | None) -
 
 
 def described(error: BaseException) -> tuple[bytes | None, str, str]:
-    """The exception pickled if it can be, its last line, and its traceback from the user's function on."""
+    """Return the exception pickled (None if it cannot be), its last line, and its traceback from the user's function on."""
     import cloudpickle
 
     behind = error.__traceback__.tb_next if error.__traceback__ is not None else None
@@ -87,13 +87,13 @@ def described(error: BaseException) -> tuple[bytes | None, str, str]:
     try:
         pickled = cloudpickle.dumps(error)
         pickle.loads(pickled)  # noqa: S301 - what was just written
-    except Exception:  # noqa: BLE001 - then it goes as text
+    except Exception:  # noqa: BLE001 - its text stands for it
         pickled = None
     return pickled, f"{type(error).__name__}: {error}", text
 
 
 def flush() -> None:
-    """Let out what the function has printed: the process may be ended at any time."""
+    """Flush what the function has printed: the process may be ended at any time."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,7 +1,7 @@
-"""The worker processes of this process: as many as Python functions are in progress at once, so at most inter_op.
+"""The worker processes of this process: as many as Python functions in progress, so at most inter_op.
 
-A thread of the team that meets a Python function leases a worker and waits for it, in its place: the process runs
-instead of the thread. So workers are never more than the ops in progress, and count in the team's budget.
+A thread of the team that runs a Python function leases a worker process and waits for it: the process computes in place of
+the thread. So there are never more worker processes than ops in progress, and the team's limits hold for both together.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from collections.abc import Callable, Sequence
 from treadle.errors import WorkerError
 from treadle.runtime.python_ops.child import UnknownModuleError
 from treadle.runtime.python_ops.memory import Array
-from treadle.runtime.python_ops.worker import Worker, pickled_function, send_by_value
+from treadle.runtime.python_ops.worker_process import WorkerProcess, pickled_function, send_by_value
 
 
-class Crew:
-    """Workers, leased to one thread at a time. Those without work are kept for the next, up to `most`."""
+class ProcessPool:
+    """Worker processes, each leased to one thread at a time. Idle ones are kept, up to a limit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._idle: list[Worker] = []
-        self._busy: set[Worker] = set()
-        self._most = 0
+        self._idle: list[WorkerProcess] = []
+        self._busy: set[WorkerProcess] = set()
+        self._limit = 0
 
     def call(self, function: Callable[[list[Array]], Sequence[Array]], arrays: Sequence[Array]) -> list[Array]:
-        """function(arrays) in a worker that is free, or in a new one. Raises as Worker.call() and pickled_function()."""
+        """Return function(arrays), run in an idle or a new process. Raises as WorkerProcess.call() and pickled_function()."""
         pickled = pickled_function(function)
         worker = self._lease()
         try:
@@ -40,36 +40,36 @@ class Crew:
                 if pickled == before:
                     raise WorkerError("it cannot be sent to a worker process: modules it needs are not there")
         finally:
-            self._give_back(worker)
+            self._return(worker)
 
-    def _lease(self) -> Worker:
+    def _lease(self) -> WorkerProcess:
         while True:
             with self._lock:
                 if not self._idle:
-                    worker = Worker()
+                    worker = WorkerProcess()
                     self._busy.add(worker)
-                    self._most = max(self._most, len(self._busy))
+                    self._limit = max(self._limit, len(self._busy))
                     return worker
                 worker = self._idle.pop()
                 self._busy.add(worker)
             if worker.alive():
                 return worker
             worker.usable = False
-            self._give_back(worker)
+            self._return(worker)
 
-    def _give_back(self, worker: Worker) -> None:
+    def _return(self, worker: WorkerProcess) -> None:
         with self._lock:
             self._busy.discard(worker)
-            keep = worker.usable and len(self._idle) + len(self._busy) < self._most
+            keep = worker.usable and len(self._idle) + len(self._busy) < self._limit
             if keep:
                 self._idle.append(worker)
         if not keep:
             worker.end()
 
     def limit(self, most: int) -> None:
-        """Keep so many workers at most, until more are needed at once; end those that are idle and too many."""
+        """Keep at most `most` processes, until more are needed at once; end idle ones beyond that."""
         with self._lock:
-            self._most = most
+            self._limit = most
             surplus = []
             while self._idle and len(self._idle) + len(self._busy) > most:
                 surplus.append(self._idle.pop(0))
@@ -77,12 +77,12 @@ class Crew:
             worker.end()
 
     def pids(self) -> list[int]:
-        """The processes that there are."""
+        """Return the process ids."""
         with self._lock:
             return [worker.pid for worker in (*self._idle, *self._busy)]
 
     def close(self) -> None:
-        """End all workers, those at work included."""
+        """End all processes, busy ones included."""
         self.limit(0)
         with self._lock:
             busy = list(self._busy)
@@ -90,23 +90,23 @@ class Crew:
             worker.kill()
 
     def hold(self) -> None:
-        """Before fork(): no worker may be half made meanwhile."""
+        """Wait, before fork(), until no process is being started."""
         self._lock.acquire()
 
-    def let_go(self) -> None:
-        """In the parent after fork()."""
+    def release(self) -> None:
+        """Release, in the parent after fork(), what hold() has locked."""
         self._lock.release()
 
     def disown(self) -> None:
-        """In the child after fork(): the workers are the parent's."""
+        """Forget, in the child after fork(), the processes: they are the parent's."""
         for worker in (*self._idle, *self._busy):
             worker.disown()
         self._lock = threading.Lock()
-        self._idle, self._busy, self._most = [], set(), 0
+        self._idle, self._busy, self._limit = [], set(), 0
 
 
-crew = Crew()
-"""The one of this process."""
+process_pool = ProcessPool()
+"""The pool of this process."""
 
-os.register_at_fork(before=crew.hold, after_in_parent=crew.let_go, after_in_child=crew.disown)
-atexit.register(crew.close)
+os.register_at_fork(before=process_pool.hold, after_in_parent=process_pool.release, after_in_child=process_pool.disown)
+atexit.register(process_pool.close)

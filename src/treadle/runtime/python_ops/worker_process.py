@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it: started, called, ended."""
+"""A worker process as its parent sees it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from treadle.runtime.control import check_run
 from treadle.runtime.python_ops.child import MISSING, MOST_FUNCTIONS, RETURNED, UnknownModuleError
 from treadle.runtime.python_ops.memory import Array, Receiver, Sender
 
-LOOK_MS = 20
-"""How often who waits for a worker looks whether its run has ended, or the process died."""
+POLL_MS = 20
+"""The interval at which a waiting thread checks whether its run has ended or the process has died, in milliseconds."""
 
-DYING_S = 1.0
-"""How long a process that has closed its end may take to end, before it is killed."""
+EXIT_S = 1.0
+"""How long a process that has closed its channel may take to exit before it is killed, in seconds."""
 
 ONE_THREAD = dict.fromkeys(
     (
@@ -33,14 +33,14 @@ ONE_THREAD = dict.fromkeys(
     ),
     "1",
 )  # fmt: skip
-"""Put into a worker's environment: it has one place of the team, that of the thread which waits for it."""
+"""Added to a worker process's environment: it has the slot of the thread that waits for it, so one thread."""
 
 PROGRAM = "from treadle.runtime.python_ops.child import main; main({ends})"
-"""The user's own main module is not run again: functions in it come by value."""
+"""The worker process's program. It does not run the user's main module, whose functions are sent by value."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 - it is where an error was, not an error
-    """The traceback of an exception raised in a worker process, as text: the `__cause__` of the exception."""
+    """The traceback in a worker process, as text: the `__cause__` of the exception that was raised there."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -50,8 +50,8 @@ class WorkerTraceback(Exception):  # noqa: N818 - it is where an error was, not 
         return f'\n"""\n{self.text}"""'
 
 
-class Worker:
-    """One process. Used by one thread at a time. Starting it neither forks this process nor waits for it."""
+class WorkerProcess:
+    """A worker process, for one thread at a time. Starting it neither forks this process nor waits for it."""
 
     def __init__(self) -> None:
         mine, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -68,25 +68,25 @@ class Worker:
             os.close(reader)
         self._channel = mine
         self._sender, self._receiver = Sender(mine), Receiver(mine)
-        self._functions: LRU[bytes, bool] = LRU(MOST_FUNCTIONS)  # keys of those that the process has
+        self._functions: LRU[bytes, bool] = LRU(MOST_FUNCTIONS)  # keys of the functions that the process keeps
         self._ready = False
         self.usable = True
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         return self._process.pid
 
     def alive(self) -> bool:
-        """Whether the process is there still; its remains are taken away if not."""
+        """True while the process runs; reaps it otherwise."""
         return self._process.poll() is None
 
     def call(self, pickled: bytes, arrays: Sequence[Array]) -> list[Array]:
-        """The results of the pickled function on `arrays`, computed there; fresh arrays.
+        """Return the results of the pickled function on `arrays`, as fresh arrays.
 
-        Raises what the function raises, caused by a WorkerTraceback; UnknownModuleError; WorkerError if the process
-        dies or there is no memory, RunTimeoutError or RunCancelledError if the run around it ends first. `usable` says
-        whether the worker is free for another call afterwards; else it must be ended.
+        Raises what the function raises, caused by a WorkerTraceback; UnknownModuleError; WorkerError if the process dies or
+        there is no memory; RunTimeoutError or RunCancelledError if the run around the call ends first. If `usable` is false
+        afterwards, the process must be ended.
         """
         self.usable = False
         key = hashlib.blake2b(pickled, digest_size=16).digest()
@@ -119,17 +119,17 @@ class Worker:
         return copies
 
     def _wait(self, what: str) -> None:
-        """Until there is something to receive."""
+        """Wait for a message; `what` says for messages what the process does meanwhile."""
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        while not poll.poll(LOOK_MS):
+        while not poll.poll(POLL_MS):
             check_run()
             if not self.alive() and not poll.poll(0):
                 raise self._died(what)
 
     def _died(self, what: str) -> WorkerError:
         try:
-            code = self._process.wait(DYING_S)
+            code = self._process.wait(EXIT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             code = self._process.wait()
@@ -142,21 +142,21 @@ class Worker:
         )
 
     def kill(self) -> None:
-        """End the process and wait until it is gone; who waits for its answer sees it."""
+        """End the process and wait for its exit. A thread that waits for its answer gets a WorkerError."""
         self._process.kill()
         self._process.wait()
 
     def end(self) -> None:
-        """End the process, and free what belongs to it."""
+        """End the process and free its resources."""
         self.kill()
-        self._let_go()
+        self._close()
 
     def disown(self) -> None:
-        """In the child after fork(): let go of it without ending it."""
-        self._let_go()
+        """Free the resources without ending the process, in the child after fork()."""
+        self._close()
         self._process.returncode = 0  # or its finalizer would wait for another process's child
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         self._channel.close()
         self._sender.renew()
         self._receiver.close()
@@ -166,7 +166,7 @@ class Worker:
 
 
 def pickled_function(function: Any) -> bytes:
-    """`function` for another process. Raises WorkerError naming what cannot go there."""
+    """Return `function`, pickled for another process. Raises WorkerError naming the part that cannot be pickled."""
     import cloudpickle
 
     try:
@@ -179,9 +179,9 @@ def pickled_function(function: Any) -> bytes:
 
 
 def send_by_value(module: str | None) -> None:
-    """From now on send functions of `module` as those of the main module: the workers cannot import it.
+    """Pickle functions of `module` by value from now on, as worker processes cannot import it.
 
-    Raises ModuleNotFoundError if this process does not have it either.
+    Raises ModuleNotFoundError if this process has no such module either.
     """
     import cloudpickle
 
@@ -192,19 +192,19 @@ def send_by_value(module: str | None) -> None:
 
 
 def raise_answer(pickled: bytes | None, last_line: str, text: str) -> NoReturn:
-    """Raise what the function raised."""
+    """Raise the exception of a function in the worker process."""
     cause = WorkerTraceback(text)
     error = None
     if pickled is not None:
         try:
             error = pickle.loads(pickled)  # noqa: S301 - from this program's own process
-        except Exception:  # noqa: BLE001 - then it is told by its text
+        except Exception:  # noqa: BLE001 - its text stands for it
             error = None
     raise (error if isinstance(error, BaseException) else RuntimeError(last_line)) from cause
 
 
 def signal_name(number: int) -> str:
-    """As SIGKILL."""
+    """Return the name of a signal, such as SIGKILL."""
     try:
         return signal.Signals(number).name
     except ValueError:

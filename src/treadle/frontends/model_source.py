@@ -1,4 +1,4 @@
-"""Where a session's graph comes from: the model as it was given, which is read when the graph is needed."""
+"""The model that a session was made with, which is read when its graph is needed."""
 
 from __future__ import annotations
 
@@ -24,19 +24,17 @@ Find = Callable[[Stamp], str | None]
 Keep = Callable[[Stamp, str], None]
 
 LARGE = 1 << 20
-"""Bytes from which a file's hash is worth remembering."""
+"""Bytes from which a file's hash is stored."""
 SETTLED_NS = 4_000_000_000
-"""How long ago a file must have been written for its dates to tell: within one tick of the clock it may be written
-twice."""
+"""The age in ns from which a file's times identify its content: within one tick of the clock it may be written twice."""
 
 
-class Origin:
-    """A model with options as `load` takes them. `digest` is the SHA-256 of the bytes of an ONNX model given as a path
-    or as bytes.
+class ModelSource:
+    """A model and the options of `load`.
 
-    It is None for models of other kinds, and for files that cannot be read: `load` says why. `find` and `keep` remember
-    the hashes of large files by device, inode, size, and the times of the last writing and of the last change, which
-    no program can set. `path` is the file, None for a model given otherwise.
+    `digest` is the SHA-256 of an ONNX model given as a path or as bytes; None for other models, and for files that cannot be
+    read: `load` says why. `find` and `keep` look up and store the digests of large files by device, inode, size, time of the
+    last write, and time of the last change, which no program can set. `path` is the file; None if the model is no file.
     """
 
     def __init__(self, model: Any, *, find: Find | None = None, keep: Keep | None = None, **options: Any) -> None:
@@ -50,9 +48,9 @@ class Origin:
         self.digest, self._stamp = _digest(model, find, keep) if plain else (None, ())
 
     def load(self) -> Graph | Template:
-        """What to run, read the first time it is asked for.
+        """Return the model's graph or template; the first call reads it.
 
-        Raises what `load` raises, and ModelError if the file is another one than when `digest` was made.
+        Raises what `frontends.load` raises, and ModelError if the file has changed since `digest` was computed.
         """
         with self._lock:
             if self._load is not None:
@@ -67,7 +65,7 @@ class Origin:
             return self._loaded
 
     def is_unchanged(self) -> bool:
-        """Whether `digest` still tells what `load` reads."""
+        """True if `digest` is still that of the model."""
         if self.digest is None or self.path is None:
             return True
         try:
@@ -77,7 +75,7 @@ class Origin:
 
 
 def _absolute(path: Path) -> Path:
-    """`path` from the root: the current folder may be another one when the model is read."""
+    """Return `path` from the root: the current folder may have changed when the model is read."""
     if path.is_absolute():
         return path
     try:
@@ -90,15 +88,14 @@ def _absolute(path: Path) -> Path:
 
 
 def file_digest(model: Any) -> str | None:
-    """The SHA-256 of a model of any kind given as a path or as bytes; None for other objects, folders, and what cannot
-    be read."""
+    """Return the SHA-256 of a model given as a path or as bytes; None for other objects, folders, and unreadable files."""
     if isinstance(model, str | os.PathLike):
         model = Path(os.fsdecode(model))
     return _hashed(model)[0]
 
 
 def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> tuple[str | None, Stamp]:
-    """The digest of an ONNX `model` and the stamp of its file."""
+    """Return the digest of an ONNX `model` and the stamp of its file."""
     if not isinstance(model, bytes | Path) or front_end(model) != ONNX:
         return None, ()
     return _hashed(model, find, keep, MAX_BYTES)
@@ -107,7 +104,7 @@ def _digest(model: Any, find: Find | None = None, keep: Keep | None = None) -> t
 def _hashed(
     model: Any, find: Find | None = None, keep: Keep | None = None, most: float = math.inf
 ) -> tuple[str | None, Stamp]:
-    """The hash of bytes, or of a file of up to `most` of them and its stamp. Memory does not grow with the file."""
+    """Return the digest of bytes, or the digest and stamp of a file of at most `most` bytes, which is not held in memory."""
     if isinstance(model, bytes | bytearray | memoryview):
         return hashlib.sha256(model).hexdigest(), ()
     if not isinstance(model, Path):
@@ -132,5 +129,5 @@ def _hashed(
 
 
 def _stamp(status: os.stat_result) -> Stamp:
-    """Numbers that change with a file's content."""
+    """Return numbers that change when a file's content does."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
