@@ -80,7 +80,8 @@ def panel(top: int, title: str, events: list[Event], scale: float) -> Iterator[s
         yield (
             f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{LANE - 3}" class="op" '
             f'fill="{COLOURS[event.node[0]]}">'
-            f"<title>{escape(event.node)}: {(event.end - event.start) / 1000:.0f} us, {event.chunks} chunks</title></rect>"
+            f"<title>{escape(event.node)}: {(event.end - event.start) / 1000:.0f} us, "
+            f"{event.chunks} chunks</title></rect>"
         )
         if width > 8 * len(event.node):
             yield f'<text x="{x + width / 2:.1f}" y="{y + 16}" class="node">{escape(event.node)}</text>'

@@ -1,4 +1,4 @@
-"""The parser, and what exit code an error becomes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
+"""The command line's parser and exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ for command in (run, tune, inspect, threads):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return the exit code. Data goes to stdout, everything else to stderr."""
+    """Runs the command line and returns the exit code. Data goes to stdout, everything else to stderr."""
     try:
         result = treadle_command.main(args=arguments, prog_name="treadle", standalone_mode=False)
-        if sys.stdout is not None:  # as it is where the shell has closed it
+        if sys.stdout is not None:  # None if the shell has closed it
             sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Abort:
@@ -41,10 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("treadle: interrupted", err=True)
         return 130
     except click.ClickException as error:
-        if sys.stderr is not None:  # else it would go to stdout
+        if sys.stderr is not None:  # otherwise click would write to stdout
             error.show(file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # whoever reads our output has seen enough, as `head` has
+    except BrokenPipeError:  # the reader of the output has closed its pipe, as `head` does
         with Path(os.devnull).open("wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return 1

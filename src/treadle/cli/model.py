@@ -1,4 +1,4 @@
-"""What commands that take a model share: loading with progress, and inputs from files or at random."""
+"""Shared by commands that take a model: options, loading with progress, and inputs from files or at random."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Array = np.ndarray[Any, Any]
 Command = Callable[..., None]
 
 _MOST_DIGITS = 100
-"""Digits of a size; Python refuses to read numbers of some thousand."""
+"""The largest number of digits of a size; Python refuses to parse some thousand."""
 
 
 @contextmanager
 def progress_bar(what: str = "compiling kernels") -> Iterator[Progress | None]:
-    """A progress callback that draws on stderr if that is a terminal; None otherwise."""
-    if sys.stderr is None or not sys.stderr.isatty():  # as it is where the shell has closed it
+    """Yields a progress callback that draws on stderr if that is a terminal; None otherwise."""
+    if sys.stderr is None or not sys.stderr.isatty():  # None if the shell has closed it
         yield None
         return
     from rich.console import Console
@@ -49,7 +49,7 @@ def progress_bar(what: str = "compiling kernels") -> Iterator[Progress | None]:
 
 
 def begin_and_end(command: Command) -> Command:
-    """Options that choose a part of a frozen TensorFlow graph."""
+    """Adds the options that choose a part of a frozen TensorFlow graph."""
     for option, parameter, what in (("--to", "end", "End"), ("--from", "begin", "Begin")):
         command = click.option(
             option,
@@ -62,7 +62,7 @@ def begin_and_end(command: Command) -> Command:
 
 
 def arithmetic(command: Command) -> Command:
-    """Options for how kernels may compute: `math` and `precision`."""
+    """Adds the options `math` and `precision`."""
     for option, choices, what in (
         ("--precision", ["f32", "bf16"], "bf16 lets factors of products be rounded, on CPUs with AVX512_BF16."),
         ("--math", ["fast", "exact"], "exact forbids algorithms that round differently."),
@@ -81,7 +81,7 @@ def open_session(
     part: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
     settings: str | None = None,
 ) -> treadle.Session:
-    """A session of the model at the path `model`, or of its part between the tensors `part`.
+    """Makes a session of the model at the path `model`, or of its part between the tensors `part`.
 
     `computing` is (math, precision), `settings` a file of `treadle tune`.
     """
@@ -101,7 +101,7 @@ def open_session(
 
 
 def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
-    """`NAME=VALUE` options as a dictionary. Raises click.BadParameter for anything else, and for a name given twice."""
+    """Parses `NAME=VALUE` options. Raises click.BadParameter for anything else, and for a name given twice."""
     pairs: dict[str, str] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
@@ -114,7 +114,7 @@ def parse_pairs(texts: Sequence[str], option: str) -> dict[str, str]:
 
 
 def parse_dims(texts: Sequence[str]) -> dict[str, int]:
-    """`NAME=SIZE` options. Raises click.BadParameter unless each size is a natural number."""
+    """Parses `NAME=SIZE` options. Raises click.BadParameter unless each size is a natural number."""
     dims: dict[str, int] = {}
     for name, value in parse_pairs(texts, "--dim").items():
         size = _whole(value)
@@ -128,13 +128,13 @@ _FORM = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 def given_inputs(command: Command) -> Command:
-    """The option that says what inputs are."""
+    """Adds the option for the values, or dtypes and shapes, of inputs."""
     what = "An input's values, or the form of random ones, as f32[2,3]; random as declared if not given."
     return click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy", help=what)(command)
 
 
 def make_inputs(tensors: Sequence[Tensor], files: Mapping[str, str], dims: Mapping[str, int]) -> dict[str, Array]:
-    """An array for each input: from its .npy file, else random (seeded) of the form given or declared.
+    """Returns an array for each input: from its .npy file, else random with the given or declared dtype and shape.
 
     Symbolic dimensions are those of `dims`, else 1. Raises InputError for unknown names and unreadable files,
     LimitError for shapes too large to fill.
@@ -181,7 +181,7 @@ def _whole(text: str) -> int | None:
 
 
 def _loaded(name: str, file: str) -> Array:
-    """The array in the .npy file."""
+    """Loads the array of a .npy file. Raises InputError."""
     try:
         regular = stat.S_ISREG(os.stat(file).st_mode)  # noqa: PTH116 - Path("") is the folder
         array = np.load(file, allow_pickle=False) if regular else None
@@ -211,7 +211,7 @@ def _made_up(tensor: Tensor, shape: Sequence[int], dtype: np.dtype[Any]) -> Arra
 
 
 def _random(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
-    """Seeded values of a standard normal distribution, 0 and 1 for integers and bool, empty strings."""
+    """Returns seeded values: standard normal for floats, 0 and 1 for integers and bool, empty strings."""
     rng = np.random.default_rng(0)
     if dtype.kind in "biu":
         return rng.integers(0, 2, shape).astype(dtype)

@@ -1,4 +1,4 @@
-"""How commands print: tables of aligned columns, quantities with units, and JSON; and where they may write."""
+"""Output of commands: tables of aligned columns, quantities with units, JSON, and checks of output paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import click
 
 
 def check_writable(path: Path, option: str, read: Iterable[str]) -> None:
-    """Raise OSError unless a file can be written at `path`; what is there, or is not, stays as it is.
+    """Raises OSError unless a file can be written at `path`, which stays as it is.
 
     Raises click.BadParameter for the `option` if `path` is one of the files that the command will `read`.
     """
@@ -30,12 +30,12 @@ def check_writable(path: Path, option: str, read: Iterable[str]) -> None:
 
 
 def print_json(data: Any) -> None:
-    """`data` as JSON on stdout; numbers that JSON has no form for (NaN, infinities) as null."""
+    """Prints `data` as JSON on stdout, with null for NaN and infinities."""
     click.echo(json.dumps(finite(data), indent=1, default=str, allow_nan=False))
 
 
 def finite(data: Any) -> Any:
-    """`data` with None for every float that is NaN or infinite."""
+    """Replaces every float in `data` that is NaN or infinite by None."""
     if isinstance(data, dict):
         return {key: finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
@@ -44,12 +44,12 @@ def finite(data: Any) -> Any:
 
 
 def width() -> int:
-    """Columns of the terminal; 100 where there is none."""
+    """Returns the number of columns of the terminal; 100 without one."""
     return shutil.get_terminal_size((100, 24)).columns
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "") -> str:
-    """Rows under a header, columns aligned; those whose position in `right` holds `r` to the right."""
+    """Formats rows under a header with aligned columns; those with `r` at their position in `right` to the right."""
     cells = [list(header), *[list(row) for row in rows]]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     lines = []
@@ -63,7 +63,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], right: str = "")
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text`, its middle left out if it is longer than `limit`."""
+    """Returns `text`, with its middle replaced by an ellipsis if it is longer than `limit`."""
     if len(text) <= limit:
         return text
     head = (limit - 1) // 2
@@ -71,12 +71,12 @@ def shorten(text: str, limit: int) -> str:
 
 
 def shape(dims: Sequence[int | str | None] | None) -> str:
-    """A shape in brackets, sizes that are open by their names or as "?"; "?" if even the rank is open."""
+    """Formats a shape: open dimensions by their names or as "?", and "?" for an unknown rank."""
     return "?" if dims is None else f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"
 
 
 def duration(ns: float) -> str:
-    """A time in the unit that suits it: 350 ns, 12.3 us, 4.56 ms, 1.20 s."""
+    """Formats a time with a suitable unit: 350 ns, 12.3 us, 4.56 ms, 1.20 s."""
     for limit, unit, scale in ((1e3, "ns", 1.0), (1e6, "us", 1e3), (1e9, "ms", 1e6)):
         if ns < limit:
             return f"{ns / scale:.3g} {unit}"
@@ -84,7 +84,7 @@ def duration(ns: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in binary units: 512 B, 1.5 KiB, 98 MiB."""
+    """Formats bytes in binary units: 512 B, 1.5 KiB, 98 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.3g} {unit}" if unit != "B" else f"{int(count)} B"
@@ -93,7 +93,7 @@ def size(count: float) -> str:
 
 
 def number(count: float) -> str:
-    """A large number in SI units: 950, 12.5 k, 4.12 G."""
+    """Formats a large number with an SI prefix: 950, 12.5 k, 4.12 G."""
     for unit in ("", " k", " M", " G"):
         if count < 1000:
             return f"{count:.3g}{unit}"

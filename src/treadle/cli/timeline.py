@@ -1,4 +1,4 @@
-"""A small picture of a trace for the terminal: one line a worker, time to the right."""
+"""Draws a trace in the terminal: one line per worker, time from left to right."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEGEND = 12
 
 
 def draw(events: Sequence[Event], columns: int) -> str:
-    """The workers' time between the first and the last event, with a legend of the longest ops.
+    """Draws the workers' time between the first and the last event, with a legend of the longest ops.
 
     Each column shows the op that filled most of its time on that worker; ops that are not in the legend are
     drawn as ▒, idle time as ·.
@@ -44,7 +44,7 @@ def draw(events: Sequence[Event], columns: int) -> str:
 
 
 def _cell(events: Sequence[Event], begin: int, end: int, marks: dict[str, str]) -> str:
-    """The mark of what filled most of the time from `begin` to `end`."""
+    """Returns the mark of the op that filled most of the time from `begin` to `end`."""
     filled: dict[str, int] = {}
     for event in events:
         overlap = min(end, event.end) - max(begin, event.start)

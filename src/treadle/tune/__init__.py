@@ -1,1 +1,1 @@
-"""Measures which limits suit a model on this machine: `treadle tune`."""
+"""Measures which thread limits suit a model on this machine: `treadle tune`."""

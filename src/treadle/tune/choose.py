@@ -1,6 +1,7 @@
-"""Which limits to choose from what was measured, and why.
+"""Chooses limits from measured latencies, and gives the reason.
 
-Automatic stays unless others are better by more than noise; of those that are equally good, those with fewer threads.
+The automatic limits win unless others are better by more than noise. Of equally good ones, those with fewer threads
+win.
 """
 
 from __future__ import annotations
@@ -16,45 +17,45 @@ from treadle.tune.space import Limits
 
 AUTOMATIC = Limits(0, 0)
 MARGIN = 0.02
-"""Differences up to this part of the latency are no reason to set anything."""
+"""Limits that save less than this part of the latency are not worth setting."""
 MOST_ROUNDS = 90
-"""Percent of the rounds in which limits must be better than automatic."""
+"""The percentage of rounds in which limits must be better than automatic."""
 HOPELESS = 1.1
-"""Limits that were worse than the best by this factor in every one of some rounds are tried no more."""
-ROUNDS_TO_TELL = 3
+"""Limits that were worse than the best by this factor in each of MIN_ROUNDS rounds are not measured any more."""
+MIN_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The limits to set, AUTOMATIC for none, and the reason in a sentence or two."""
+    """The limits to set (AUTOMATIC: none), and the reason in a sentence or two."""
 
     limits: Limits
     why: str
 
 
-def choose(timings: Timings, budget: int, beside: float | None) -> Choice:
-    """The limits for a model measured as in `timings`, where `budget` CPUs are available.
+def choose(timings: Timings, budget: int, off_path: float | None) -> Choice:
+    """Chooses limits by `timings`, measured with `budget` available CPUs.
 
-    `beside` is the part of its work that need not wait for the longest path (see beside()), None if it is not known.
+    `off_path` is the part of the model's work outside the critical path (see off_critical_path), None if unknown.
     """
     automatic = Limits(budget, budget)
     if budget == 1:
         return Choice(AUTOMATIC, "Only one CPU is available: there is nothing to set.")
     limits, verdict = _best(timings, automatic)
-    return Choice(limits, f"{_gains(timings, budget, beside)} {verdict}")
+    return Choice(limits, f"{_gains(timings, budget, off_path)} {verdict}")
 
 
 def hopeless(timings: Timings, kept: Iterable[Limits]) -> list[Limits]:
-    """The limits that are clearly worse than the best so far; none of those to be `kept`."""
-    if len(timings.rounds) < ROUNDS_TO_TELL:
+    """Returns the limits that are clearly worse than the best so far, except those in `kept`."""
+    if len(timings.rounds) < MIN_ROUNDS:
         return []
     last = timings.rounds[-1]
     best = min(last, key=timings.median)
     return [limits for limits in last if limits not in kept and min(timings.ratios(limits, best)) > HOPELESS]
 
 
-def beside(layout: Layout) -> float:
-    """The part of the work, by estimated time, that does not lie on the longest path: 0 where no two ops are independent."""
+def off_critical_path(layout: Layout) -> float:
+    """Returns the part of the work, by estimated time, outside the critical path: 0 if no two ops are independent."""
     costs = [sum(step.cost for step in layout.steps[first : first + count]) for first, count, *_ in layout.tasks]
     longest = list(costs)
     for number in range(len(costs) - 1, -1, -1):
@@ -84,8 +85,8 @@ def _best(timings: Timings, automatic: Limits) -> tuple[Limits, str]:
     if less <= MARGIN:
         return AUTOMATIC, f"Automatic is within {MARGIN:.0%} of the best, {_text(fastest)}: there is nothing to set."
     return AUTOMATIC, (
-        f"{_text(fastest)} took {less:.0%} less time than automatic, but in too few of the rounds to tell it from noise: "
-        "there is nothing to set."
+        f"{_text(fastest)} took {less:.0%} less time than automatic, but in too few of the rounds to tell it from "
+        "noise: there is nothing to set."
     )
 
 
@@ -93,21 +94,21 @@ def _mostly_below(timings: Timings, limits: Limits, other: Limits) -> bool:
     return bool(np.percentile(timings.ratios(limits, other), MOST_ROUNDS) < 1)
 
 
-def _gains(timings: Timings, budget: int, apart: float | None) -> str:
-    """What each of the two levels gains, the second on top of the first."""
+def _gains(timings: Timings, budget: int, off_path: float | None) -> str:
+    """Says what each of the two levels gains, the second on top of the first."""
     shared = timings.ratio(Limits(1, 1), Limits(budget, 1))
     at_once = timings.ratio(Limits(budget, 1), Limits(budget, budget))
     ops = "a second op at once gains" if budget == 2 else f"up to {budget} ops at once gain"
-    return f"{budget} threads inside an op gain {shared:.2f}x; {ops} {at_once:.2f}x{_reason(apart)}."
+    return f"{budget} threads inside an op gain {shared:.2f}x; {ops} {at_once:.2f}x{_reason(off_path)}."
 
 
-def _reason(apart: float | None) -> str:
-    if apart is None:
+def _reason(off_path: float | None) -> str:
+    if off_path is None:
         return ""
-    if not apart:
+    if not off_path:
         return " (no two ops are independent)"
-    part = "less than 1%" if apart < 0.01 else f"{apart:.0%}"
-    return f" ({part} of the work, by estimate, lies beside the longest path)"
+    part = "less than 1%" if off_path < 0.01 else f"{off_path:.0%}"
+    return f" ({part} of the work, by estimate, is outside the critical path)"
 
 
 def _text(limits: Limits) -> str:

@@ -1,4 +1,4 @@
-"""What several clients get done who run a model at the same time."""
+"""Measures the throughput of several clients that run one model at the same time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from treadle.runtime.control import CancelToken
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Runs per second of all `clients` together, and the median latency in ns that each of them sees."""
+    """Runs per second of all `clients` together, and the median latency of their runs in ns."""
 
     clients: int
     runs_per_second: float
@@ -27,29 +27,29 @@ def throughput(
     seconds: float,
     now: Callable[[], int] = time.perf_counter_ns,
 ) -> Throughput:
-    """Let `clients` threads call `run` for `seconds`, at least once each.
+    """Lets `clients` threads call `run` for `seconds`, at least once each, and returns their throughput.
 
-    Runs are cancelled if this thread is interrupted or one of them fails; what it raised is raised here.
+    If this thread is interrupted or a run fails, all runs are cancelled, and the run's exception is raised.
     """
     token, latencies, failures = CancelToken(), [list[int]() for _ in range(clients)], list[BaseException]()
     start = now()
     end = start + int(seconds * 1e9)
 
-    def client(mine: list[int]) -> None:
+    def client(own_latencies: list[int]) -> None:
         try:
             before = now()
-            while not mine or before < end:
+            while not own_latencies or before < end:
                 run(token)
                 after = now()
-                mine.append(after - before)
+                own_latencies.append(after - before)
                 before = after
         except RunCancelledError:
             pass
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
+        except BaseException as error:  # noqa: BLE001 - the thread that called throughput() raises it
             failures.append(error)
             token.cancel()
 
-    threads = [threading.Thread(target=client, args=(mine,)) for mine in latencies]
+    threads = [threading.Thread(target=client, args=(own_latencies,)) for own_latencies in latencies]
     try:
         for thread in threads:
             thread.start()
@@ -60,6 +60,6 @@ def throughput(
         raise
     if failures:
         raise failures[0]
-    took = now() - start
-    runs = [latency for mine in latencies for latency in mine]
-    return Throughput(clients, 1e9 * len(runs) / max(took, 1), statistics.median(runs))
+    elapsed = now() - start
+    runs = [latency for own_latencies in latencies for latency in own_latencies]
+    return Throughput(clients, 1e9 * len(runs) / max(elapsed, 1), statistics.median(runs))

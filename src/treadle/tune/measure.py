@@ -1,4 +1,4 @@
-"""Latencies at several limits, measured by turns, so that whatever else the machine does hits all alike."""
+"""Measures latencies at several limits by turns, so that other load on the machine affects all limits alike."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from treadle.errors import InternalError
 from treadle.tune.space import Limits
 
 Run = Callable[[Limits], Mapping[str, Any]]
-"""Runs the model once within limits, and returns its outputs."""
+"""Runs the model once with these limits and returns its outputs."""
 
 Progress = Callable[[int, int], None]
-"""(turns taken, turns in all), called after each turn."""
+"""Called after each turn with the number of finished turns and of all turns."""
 
 
 @dataclass(slots=True)
 class Timings:
-    """For each round that counts the median latency in ns at each of the limits tried in it; and all latencies."""
+    """Latencies in ns: the median at each limits for every round that counts, and those of all runs by limits."""
 
     rounds: list[dict[Limits, float]] = field(default_factory=list)
     latencies: dict[Limits, list[int]] = field(default_factory=dict)
 
     def median(self, limits: Limits) -> float:
-        """The median over rounds, in ns."""
+        """Returns the median over the rounds' medians, in ns."""
         return statistics.median(round_[limits] for round_ in self.rounds if limits in round_)
 
     def spread(self, limits: Limits) -> tuple[float, float]:
-        """The 10th and the 90th percentile of all runs, in ns."""
+        """Returns the 10th and the 90th percentile of all runs, in ns."""
         low, high = np.percentile(self.latencies[limits], [10, 90])
         return float(low), float(high)
 
     def ratios(self, limits: Limits, other: Limits) -> list[float]:
-        """The latency at `limits` over that at `other`, for each round that tried both."""
+        """Returns the latency at `limits` divided by that at `other`, for each round that measured both."""
         return [round_[limits] / round_[other] for round_ in self.rounds if limits in round_ and other in round_]
 
     def ratio(self, limits: Limits, other: Limits) -> float:
-        """The median of ratios(): what changes from round to round changes both."""
+        """Returns the median of ratios(), from which load that changes between rounds cancels out."""
         return statistics.median(self.ratios(limits, other))
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long to measure: `rounds` that count, in each a turn of `seconds` for each of the limits.
+    """How long to measure: `rounds` rounds that count, each with a turn of `seconds` for each of the limits.
 
-    A turn has at least `least` runs, of which the first does not count if there are more: another CPU may have to wake
-    up. After `enough` rounds none begins that would take the whole beyond `most` seconds.
+    A turn has at least `least` runs. Its first run does not count if there are more, because another CPU may have to
+    wake up. After `enough` rounds, no round starts that would exceed `most` seconds in total.
     """
 
     rounds: int
@@ -70,9 +70,9 @@ def interleaved(
     progress: Progress | None = None,
     now: Callable[[], int] = time.perf_counter_ns,
 ) -> Timings:
-    """Measure `run` at each of the limits `tried`, in another order each round; one round before does not count.
+    """Measures `run` at each of the limits `tried`, in random order each round, after one round that does not count.
 
-    Once a round has ended, `drop` may name limits to try no more. `now` is a clock in ns.
+    After each round, `drop` may return limits that later rounds leave out. `now` is a clock in ns.
     """
     timings = Timings(latencies={limits: [] for limits in tried})
     left, order = list(tried), random.Random(0)  # noqa: S311 - only the order of turns
@@ -111,18 +111,18 @@ def _turn(run: Run, limits: Limits, schedule: Schedule, now: Callable[[], int]) 
 
 
 def same_everywhere(run: Run, tried: Sequence[Limits]) -> bool:
-    """Whether outputs are the same at all the limits `tried`, bit for bit; False if they differ from run to run at one.
+    """Returns True if outputs are bitwise the same at all of `tried`, False if they differ from run to run.
 
-    Raises InternalError if it is the limits that change them.
+    Raises InternalError if outputs depend on the limits.
     """
-    wanted = _bits(run(tried[0]))
-    if _bits(run(tried[0])) != wanted:
+    expected = _bits(run(tried[0]))
+    if _bits(run(tried[0])) != expected:
         return False
     for limits in tried[1:]:
-        if _bits(run(limits)) != wanted:
+        if _bits(run(limits)) != expected:
             raise InternalError(
-                f"the outputs at (intra_op, inter_op) = {tuple(limits)} are not those at {tuple(tried[0])}, which treadle "
-                "promises; please report it, with the model"
+                f"the outputs at (intra_op, inter_op) = {tuple(limits)} are not those at {tuple(tried[0])}, although "
+                "treadle promises that; please report it, with the model"
             )
     return True
 

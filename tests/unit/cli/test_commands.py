@@ -37,7 +37,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_run_reports_outputs_latency_and_workers(model: str) -> None:
     """
-    The text names the output, the percentiles, the costliest ops and each worker's line.
+    The text names the output, the percentiles, the slowest ops and each worker's line.
     """
     done = treadle("run", model, "--runs", "5", "--intra", "2", "--inter", "2")
 
@@ -65,7 +65,7 @@ def test_run_and_inspect_take_a_precision(model: str) -> None:
     assert treadle("run", model, "--precision", "f8").returncode == 2
 
 
-def test_run_prints_json_alone(model: str) -> None:
+def test_run_prints_only_json(model: str) -> None:
     """
     With --json stdout is one JSON document.
     """
@@ -100,11 +100,11 @@ class Uneven:
 
 
 @pytest.mark.parametrize(("durations", "shown"), [([7], 7), ([9, 4], 4), ([5, 90, 3, 80, 6], 6)])
-def test_what_a_run_shows_is_of_median_duration(
+def test_the_shown_run_is_that_of_median_duration(
     monkeypatch: pytest.MonkeyPatch, durations: list[int], shown: int
 ) -> None:
     """
-    Of the traced runs: in the first, or in any other, an op may have waited for a CPU that somebody else had.
+    Any single traced run may contain an op that waited for a CPU.
     """
     session = Uneven(durations)
     module = sys.modules[typical.__module__]
@@ -127,9 +127,9 @@ def test_run_takes_inputs_from_files_and_writes_a_trace(model: str, tmp_path: Pa
     assert json.loads(trace.read_text())["traceEvents"]
 
 
-def test_an_input_is_made_up_in_the_form_that_is_given(model: str) -> None:
+def test_an_input_is_generated_with_the_given_dtype_and_shape(model: str) -> None:
     """
-    For run and inspect, so that models which declare no shapes can be looked at; other element types are named.
+    run and inspect then accept models that declare no shapes; an unknown element type is an error that names it.
     """
     run = treadle("run", model, "--input", "x=f32[1,3,19,19]", "--runs", "1")
     inspect = treadle("inspect", model, "--input", "x=float32[1, 3, 19, 19]")
@@ -143,7 +143,7 @@ def test_an_input_is_made_up_in_the_form_that_is_given(model: str) -> None:
 
 def test_tune_says_which_limits_to_set_and_why(model: str) -> None:
     """
-    A line for each pair of limits, the choice, its reason, and whether outputs were the same; nothing on stderr.
+    It prints a line for each pair of limits, the choice, its reason, whether outputs are the same, and no stderr.
     """
     done = treadle("tune", model, "--seconds", "0.2")
     cpus = len(os.sched_getaffinity(0))
@@ -155,9 +155,9 @@ def test_tune_says_which_limits_to_set_and_why(model: str) -> None:
     assert done.stderr == ""
 
 
-def test_tune_prints_json_alone(model: str) -> None:
+def test_tune_prints_only_json(model: str) -> None:
     """
-    Each pair with its times, the automatic one last, and what several clients get done if that is asked for.
+    Each pair with its times, the automatic one last, and with --clients the throughput of several clients.
     """
     done = treadle("tune", model, "--seconds", "0.2", "--dim", "n=4", "--clients", "--json")
     report = json.loads(done.stdout)
@@ -170,9 +170,9 @@ def test_tune_prints_json_alone(model: str) -> None:
     assert [each["clients"] for each in report["clients"]][:2] == [1, 2]
 
 
-def test_what_tune_saves_a_run_takes(model: str, tmp_path: Path) -> None:
+def test_a_run_accepts_what_tune_saves(model: str, tmp_path: Path) -> None:
     """
-    For that model; a line says where the limits came from. Another model is refused.
+    The report says where the limits came from. Another model is an error.
     """
     file, other = tmp_path / "small.json", tmp_path / "other.onnx"
     onnx.save(small.add(), other)
@@ -191,7 +191,7 @@ def test_what_tune_saves_a_run_takes(model: str, tmp_path: Path) -> None:
 
 def test_tune_writes_no_file_where_it_fails(model: str, tmp_path: Path) -> None:
     """
-    An impossible path is told of at once.
+    An impossible path is an error before anything is measured.
     """
     failed = treadle("tune", str(tmp_path / "none.onnx"), "--save", str(tmp_path / "none.json"))
     impossible = treadle("tune", model, "--save", str(tmp_path / "no" / "folder.json"))
@@ -201,9 +201,9 @@ def test_tune_writes_no_file_where_it_fails(model: str, tmp_path: Path) -> None:
     assert "No such file" in impossible.stderr
 
 
-def test_no_command_writes_over_what_it_reads(model: str, tmp_path: Path) -> None:
+def test_no_command_overwrites_its_inputs(model: str, tmp_path: Path) -> None:
     """
-    The model, by whatever name, an input or a file of settings stays as it is; an empty path is none.
+    The model (under any name), an input or a settings file stays as it is. An empty path is an error.
     """
     link, array, settings = tmp_path / "link.onnx", tmp_path / "x.npy", tmp_path / "settings.json"
     link.symlink_to(model)
@@ -228,7 +228,7 @@ def test_no_command_writes_over_what_it_reads(model: str, tmp_path: Path) -> Non
 
 def test_tune_saves_which_part_of_the_model_it_measured(tmp_path: Path) -> None:
     """
-    Beside the shapes of its inputs.
+    The file records the tensors of --from and --to and the shapes of the inputs.
     """
     graph, model, file = tf.Graph(), tmp_path / "graph.pb", tmp_path / "part.json"
     with graph.as_default():
@@ -260,7 +260,7 @@ def test_inspect_says_how_each_op_runs(model: str) -> None:
 
 def test_threads_shows_each_value_with_its_source() -> None:
     """
-    The settings say what decided them.
+    Each setting names its source.
     """
     environment = {**os.environ, "TREADLE_INTRA_OP_THREADS": "3", "OMP_NUM_THREADS": "7"}
     report = json.loads(treadle("threads", "--json", env=environment).stdout)
@@ -313,9 +313,9 @@ def test_wrong_use_has_its_exit_code_and_reason(model: str, arguments: list[str]
     assert "Traceback" not in done.stderr
 
 
-def test_an_empty_file_is_no_array_and_no_interruption(model: str, tmp_path: Path) -> None:
+def test_an_empty_input_file_is_an_error_and_not_an_interruption(model: str, tmp_path: Path) -> None:
     """
-    NumPy says that the file ended, which is how a terminal says that its user left.
+    NumPy raises EOFError, which click would take for the end of a terminal's input.
     """
     (tmp_path / "empty.npy").touch()
     done = treadle("run", model, "--input", f"x={tmp_path / 'empty.npy'}")
@@ -326,9 +326,9 @@ def test_an_empty_file_is_no_array_and_no_interruption(model: str, tmp_path: Pat
 
 @pytest.mark.parametrize("command", [["inspect", "MODEL"], ["run", "MODEL", "--runs", "1"], ["threads"]], ids=" ".join)
 @pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
-def test_a_closed_stdout_is_written_nothing(model: str, command: list[str], form: list[str]) -> None:
+def test_nothing_is_written_to_a_closed_stdout(model: str, command: list[str], form: list[str]) -> None:
     """
-    As `treadle inspect MODEL >&-` has it.
+    As with `treadle inspect MODEL >&-`.
     """
     arguments = [model if argument == "MODEL" else argument for argument in command]
     closed = treadle(*arguments, *form, preexec_fn=lambda: os.close(1), pass_fds=())
@@ -341,9 +341,9 @@ def test_a_closed_stdout_is_written_nothing(model: str, command: list[str], form
     [(["run", "MODEL", "--runs", "1", "--json"], 0), (["run", "absent.onnx"], 1), (["run"], 2)],
     ids=["good", "failed", "misused"],
 )
-def test_a_closed_stderr_leaves_stdout_to_the_data(model: str, arguments: list[str], code: int) -> None:
+def test_with_a_closed_stderr_stdout_has_only_data(model: str, arguments: list[str], code: int) -> None:
     """
-    As `treadle run MODEL 2>&-` has it: what went wrong is told by the exit code alone.
+    As with `treadle run MODEL 2>&-`: only the exit code reports an error.
     """
     given = [model if argument == "MODEL" else argument for argument in arguments]
     closed = treadle(*given, preexec_fn=lambda: os.close(2), pass_fds=())
@@ -352,9 +352,9 @@ def test_a_closed_stderr_leaves_stdout_to_the_data(model: str, arguments: list[s
     assert json.loads(closed.stdout)["outputs"] if code == 0 else not closed.stdout
 
 
-def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
+def test_json_has_null_for_nan_and_infinity(tmp_path: Path) -> None:
     """
-    Outputs of NaN and infinity leave a document that every JSON reader takes.
+    Every JSON reader accepts the document.
     """
     onnx.save(small.add(), tmp_path / "add.onnx")
     np.save(tmp_path / "a.npy", np.array([[np.nan, 1, 2], [3, 4, np.inf]], np.float32))
@@ -365,7 +365,7 @@ def test_json_has_null_for_what_is_no_number(tmp_path: Path) -> None:
     assert report["outputs"]["y"]["min"] is None
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(model: str) -> None:
+def test_a_reader_that_closes_its_pipe_causes_no_traceback(model: str) -> None:
     """
     `treadle inspect --json MODEL | head` says nothing of a broken pipe.
     """
@@ -377,9 +377,9 @@ def test_a_reader_that_has_seen_enough_is_no_error(model: str) -> None:
     assert stderr == ""
 
 
-def test_the_list_of_commands_is_told_in_whole_sentences() -> None:
+def test_the_list_of_commands_has_whole_sentences() -> None:
     """
-    None of the summaries is cut short.
+    No summary is truncated.
     """
     assert "..." not in treadle("--help").stdout.split("Commands:")[1]
 
@@ -415,7 +415,7 @@ def wait_until_busy(pid: int) -> None:
 
 def test_a_run_that_fails_leaves_no_trace_file(tmp_path: Path) -> None:
     """
-    And an older trace as it was, with its date.
+    An older trace stays as it was, with its date.
     """
     new, old = tmp_path / "new.json", tmp_path / "old.json"
     old.write_text("old")
@@ -428,9 +428,9 @@ def test_a_run_that_fails_leaves_no_trace_file(tmp_path: Path) -> None:
     assert (old.read_text(), old.stat().st_mtime) == ("old", 1)
 
 
-def test_an_automatic_limit_of_a_run_is_reported_as_the_number_it_is(model: str) -> None:
+def test_an_automatic_limit_is_reported_as_its_number(model: str) -> None:
     """
-    Whatever the process is limited to.
+    Also if the process has another limit.
     """
     asked = ("run", model, "--intra", "0", "--runs", "1", "--json")
     limited, automatic = (

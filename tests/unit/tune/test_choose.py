@@ -1,4 +1,4 @@
-"""Which limits are chosen from what was measured, and what is said."""
+"""The limits that tuning chooses from latencies, and the reasons that it gives."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from tests.models import small
 
 from treadle import Session
 from treadle.compile import runner_of
-from treadle.tune.choose import AUTOMATIC, Choice, beside, choose, hopeless
+from treadle.tune.choose import AUTOMATIC, Choice, choose, hopeless, off_critical_path
 from treadle.tune.measure import Timings
 from treadle.tune.space import Limits, grid
 
 
 def timings(*rounds: tuple[float, ...], budget: int = 2) -> Timings:
-    """Of rounds with the latencies at (1, 1), (1, 2), (2, 1) and (2, 2)."""
+    """Timings of rounds with the latencies at (1, 1), (1, 2), (2, 1) and (2, 2)."""
     tried = grid(budget)
     return Timings([dict(zip(tried, each, strict=True)) for each in rounds], {limits: [] for limits in tried})
 
 
-def test_automatic_stays_where_it_is_the_best() -> None:
+def test_automatic_wins_if_it_is_the_best() -> None:
     """
-    And what each level gains is said.
+    The reason says what each level gains.
     """
     choice = choose(timings(*[(200, 105, 110, 100)] * 5), 2, 0.5)
 
     assert choice.limits == AUTOMATIC
     assert choice.why == (
-        "2 threads inside an op gain 1.82x; a second op at once gains 1.10x (50% of the work, by estimate, lies beside "
-        "the longest path). Automatic is the best: there is nothing to set."
+        "2 threads inside an op gain 1.82x; a second op at once gains 1.10x (50% of the work, by estimate, is outside "
+        "the critical path). Automatic is the best: there is nothing to set."
     )
 
 
-def test_automatic_stays_within_two_percent() -> None:
+def test_automatic_wins_within_two_percent() -> None:
     """
-    However steady the difference is.
+    Even if the difference is the same in every round.
     """
     choice = choose(timings(*[(200, 150, 99, 100)] * 9), 2, 0.0)
 
@@ -42,9 +42,9 @@ def test_automatic_stays_within_two_percent() -> None:
     assert choice.why.endswith("Automatic is within 2% of the best, (2, 1): there is nothing to set.")
 
 
-def test_automatic_stays_where_others_are_better_in_some_rounds_only() -> None:
+def test_automatic_wins_if_others_are_better_in_some_rounds_only() -> None:
     """
-    Noise is no reason.
+    A difference within the noise is not a reason to set limits.
     """
     choice = choose(timings(*[(200, 150, 90, 100)] * 5, *[(200, 150, 130, 100)] * 4), 2, None)
 
@@ -52,9 +52,9 @@ def test_automatic_stays_where_others_are_better_in_some_rounds_only() -> None:
     assert "(2, 1) took 10% less time than automatic, but in too few of the rounds" in choice.why
 
 
-def test_what_is_better_in_nearly_every_round_is_chosen() -> None:
+def test_limits_that_are_better_in_nearly_every_round_win() -> None:
     """
-    And how much better it is.
+    The reason says how much better they are.
     """
     choice = choose(timings(*[(200, 150, 90, 100)] * 19, (200, 150, 130, 100)), 2, None)
 
@@ -62,9 +62,9 @@ def test_what_is_better_in_nearly_every_round_is_chosen() -> None:
     assert choice.why.endswith("(2, 1) takes 10% less time than automatic.")
 
 
-def test_fewer_threads_are_chosen_of_what_is_equally_good() -> None:
+def test_of_equally_good_limits_those_with_fewer_threads_win() -> None:
     """
-    One thread, where a second makes next to no difference.
+    One thread is chosen if a second one gains almost nothing.
     """
     choice = choose(timings(*[(81, 150, 80, 100)] * 5), 2, None)
 
@@ -74,16 +74,16 @@ def test_fewer_threads_are_chosen_of_what_is_equally_good() -> None:
 
 def test_with_one_cpu_there_is_nothing_to_choose() -> None:
     """
-    And that is said.
+    The reason says so.
     """
     only = Choice(AUTOMATIC, "Only one CPU is available: there is nothing to set.")
 
     assert choose(timings((100,), budget=1), 1, 0.0) == only
 
 
-def test_more_cpus_are_spoken_of_by_their_number() -> None:
+def test_the_reason_names_the_number_of_cpus() -> None:
     """
-    Of the second level it is the most that may be in progress.
+    For the second level it is the largest number of ops in progress.
     """
     tried = grid(8)
     choice = choose(timings(*[tuple(100.0 / max(limits) for limits in tried)] * 3, budget=8), 8, 0.001)
@@ -91,9 +91,9 @@ def test_more_cpus_are_spoken_of_by_their_number() -> None:
     assert choice.why.startswith("8 threads inside an op gain 8.00x; up to 8 ops at once gain 1.00x (less than 1% of")
 
 
-def test_limits_are_hopeless_if_they_were_much_worse_in_every_round() -> None:
+def test_limits_are_dropped_if_they_were_much_worse_in_every_round() -> None:
     """
-    After three rounds; those to be kept, and those that were near the best in one round, are not.
+    After three rounds. Limits to keep, and limits that were near the best in one round, are not dropped.
     """
     much, once = [(200.0, 150.0, 120.0, 100.0)], [(200.0, 150.0, 104.0, 100.0)]
 
@@ -103,21 +103,21 @@ def test_limits_are_hopeless_if_they_were_much_worse_in_every_round() -> None:
 
 
 @pytest.mark.parametrize(("model", "independent"), [(small.branches(), True), (small.add(), False)])
-def test_work_beside_the_longest_path_is_that_of_independent_ops(model, independent) -> None:
+def test_only_independent_ops_are_off_the_critical_path(model, independent) -> None:
     """
-    A chain has none, whether it was compiled now or found on disk.
+    A chain has none, whether it was compiled or its artifact was loaded.
     """
     for _ in range(2):
         layout = runner_of(Session(model.SerializeToString())).layout_for(small.inputs_for(model))
 
         assert layout is not None
-        assert (beside(layout) > 0.1) == independent
-        assert independent or beside(layout) == 0
+        assert (off_critical_path(layout) > 0.1) == independent
+        assert independent or off_critical_path(layout) == 0
 
 
-def test_a_graph_in_several_parts_has_no_one_layout() -> None:
+def test_a_graph_with_several_stages_has_no_single_layout() -> None:
     """
-    Where a shape depends on data.
+    A shape that depends on data starts a new stage.
     """
     model = small.data_dependent()
 

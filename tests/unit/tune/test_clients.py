@@ -1,4 +1,4 @@
-"""Several clients at once."""
+"""The throughput of several clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treadle.tune.clients import throughput
 
 def test_every_client_runs_at_the_same_time_as_the_others() -> None:
     """
-    At least once, however short the time is.
+    Each runs at least once, however short the time is.
     """
     together = threading.Barrier(3, timeout=60)
 
@@ -27,7 +27,7 @@ def test_every_client_runs_at_the_same_time_as_the_others() -> None:
 
 def test_runs_are_counted_until_the_time_is_over() -> None:
     """
-    By a clock that ticks as often as it is looked at.
+    The test's clock advances at each reading.
     """
     ticks = iter(range(0, 10**12, 10**8))
 
@@ -37,9 +37,9 @@ def test_runs_are_counted_until_the_time_is_over() -> None:
     assert done.runs_per_second == pytest.approx(10, rel=0.3)
 
 
-def test_what_a_run_raises_ends_all_clients() -> None:
+def test_an_exception_of_a_run_ends_all_clients() -> None:
     """
-    It is raised by the call.
+    throughput() raises it.
     """
 
     def run(token: CancelToken) -> None:
@@ -61,7 +61,7 @@ def test_what_a_run_raises_ends_all_clients() -> None:
 
 def test_an_interruption_cancels_the_runs() -> None:
     """
-    Of clients in other threads, which get no signal.
+    Clients run in other threads, which get no signal.
     """
     ended = threading.Semaphore(0)
 

@@ -1,4 +1,4 @@
-"""Measuring by turns, with a clock that runs as the test tells it to."""
+"""Measuring by turns, with a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE, BOTH = Limits(1, 1), Limits(2, 2)
 
 
 class Machine:
-    """Runs that take `ms` by limits, more the longer the machine has run if it `slows`."""
+    """Runs that take `ms` by limits; if the machine `slows`, later runs take longer."""
 
     def __init__(self, ms: dict[Limits, float], slows: float = 0.0) -> None:
         self.ms, self.slows, self.time, self.ran = ms, slows, 0.0, list[Limits]()
@@ -32,7 +32,7 @@ class Machine:
 
 def test_limits_take_turns_in_every_round() -> None:
     """
-    Each once, in orders that differ; the round before the others does not count.
+    Each has one turn per round, in random order; the first round does not count.
     """
     tried = grid(2)
     machine = Machine(dict.fromkeys(tried, 10.0))
@@ -47,7 +47,7 @@ def test_limits_take_turns_in_every_round() -> None:
 
 def test_the_first_run_of_a_turn_does_not_count() -> None:
     """
-    Unless it is the only one: a slow model has one run a turn.
+    It counts if it is the only one: a slow model has one run per turn.
     """
     machine = Machine({ONE: 10.0})
 
@@ -60,7 +60,7 @@ def test_the_first_run_of_a_turn_does_not_count() -> None:
 
 def test_ratios_are_those_of_one_round() -> None:
     """
-    A machine that becomes ten times slower meanwhile changes medians, and hardly ratios.
+    A machine that becomes ten times slower changes medians but hardly changes ratios.
     """
     machine = Machine({ONE: 20.0, BOTH: 10.0}, slows=0.1)
 
@@ -71,9 +71,9 @@ def test_ratios_are_those_of_one_round() -> None:
     assert timings.median(BOTH) < timings.median(ONE)
 
 
-def test_what_is_dropped_is_tried_no_more() -> None:
+def test_dropped_limits_are_not_measured_any_more() -> None:
     """
-    And keeps what was measured of it.
+    Their latencies so far are kept.
     """
     machine = Machine({ONE: 20.0, BOTH: 10.0})
 
@@ -87,9 +87,9 @@ def test_what_is_dropped_is_tried_no_more() -> None:
     assert timings.ratio(ONE, BOTH) == 2
 
 
-def test_no_round_begins_that_would_take_too_long() -> None:
+def test_no_round_starts_that_would_take_too_long() -> None:
     """
-    After some that every model has.
+    A minimal number of rounds is measured for every model.
     """
     machine = Machine({ONE: 1000.0})
 
@@ -99,9 +99,9 @@ def test_no_round_begins_that_would_take_too_long() -> None:
     assert (len(few.rounds), len(more.rounds)) == (3, 5)
 
 
-def test_progress_is_told_of_every_turn() -> None:
+def test_progress_is_called_after_every_turn() -> None:
     """
-    Up to the last.
+    The last call reports the total.
     """
     told: list[tuple[int, int]] = []
     machine = Machine({ONE: 1.0, BOTH: 1.0})
@@ -115,9 +115,9 @@ def outputs(*values: float) -> Iterator[dict[str, np.ndarray]]:
     return iter([{"y": np.array([value])} for value in values])
 
 
-def test_outputs_that_limits_change_are_a_fault_of_treadle() -> None:
+def test_outputs_that_depend_on_limits_are_an_internal_error() -> None:
     """
-    Those that differ at one setting already are the model's own doing; signs of zeros and NaNs count as bits.
+    Outputs that differ at one setting are not: the model is random. Signs of zeros and NaNs count as bits.
     """
     steady, random, wrong = outputs(0, 0, 0), outputs(1, 2), outputs(0.0, 0.0, -0.0)
 
@@ -127,8 +127,8 @@ def test_outputs_that_limits_change_are_a_fault_of_treadle() -> None:
         same_everywhere(lambda _: next(wrong), [ONE, BOTH])
 
 
-def test_texts_are_compared_as_texts() -> None:
+def test_strings_are_compared_by_value() -> None:
     """
-    Two arrays of equal texts hold other objects.
+    Two arrays of equal strings hold different objects.
     """
     assert same_everywhere(lambda limits: {"y": np.array([f"{limits and 'a'}b"], object)}, [ONE, BOTH])

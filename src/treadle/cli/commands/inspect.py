@@ -1,4 +1,4 @@
-"""`treadle inspect`: what a model is and how treadle will run it."""
+"""`treadle inspect`: shows a model and how treadle will run it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def inspect(
 
 
 def steps(plan: Plan) -> list[dict[str, Any]]:
-    """What the plan does, in order: for each call its node, op, how it runs, chunks and estimates."""
+    """Returns for each call of the plan its node, op, how it runs, chunks and estimates."""
     return [
         {
             "node": call.node,
@@ -87,14 +87,14 @@ def steps(plan: Plan) -> list[dict[str, Any]]:
 
 
 def runs_as(call: Call) -> str:
-    """The family of the generated kernel, the matmul provider, or `reference`."""
+    """Returns the family of the generated kernel, the matmul provider, or `reference`."""
     if call.spec is None:
         return "reference"
     return f"{call.spec.provider} gemm" if isinstance(call.spec, LibraryGemmSpec) else call.spec.family
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """The report as text on stdout."""
+    """Prints the report as text on stdout."""
     for kind in ("inputs", "outputs"):
         click.echo(kind)
         rows = [[t["name"], t["dtype"], shape(t["shape"])] for t in report[kind]]
@@ -103,7 +103,8 @@ def print_report(report: dict[str, Any]) -> None:
     click.echo("ops of the model: " + ", ".join(f"{op} {count}" for op, count in report["model_ops"].items()))
     native = sum(step["native"] for step in report["steps"])
     click.echo(
-        f"\nplan ({report['isa']}): {len(report['steps'])} steps in {report['tasks']} tasks, {native} of them native kernels"
+        f"\nplan ({report['isa']}): {len(report['steps'])} steps in {report['tasks']} tasks, "
+        f"{native} of them native kernels"
     )
     rows = [
         [
@@ -116,6 +117,7 @@ def print_report(report: dict[str, Any]) -> None:
     for note, count in Counter(step["note"] for step in report["steps"] if step["note"]).items():
         click.echo(f"{count} {'step' if count == 1 else 'steps'} {note}")
     click.echo(
-        f"\nmemory: {size(report['arena_bytes'])} for intermediate values, {size(report['constant_bytes'])} of constants"
+        f"\nmemory: {size(report['arena_bytes'])} for intermediate values, "
+        f"{size(report['constant_bytes'])} of constants"
         f"\nwork: {number(report['flops'])} FLOPs a run"
     )

@@ -1,4 +1,4 @@
-"""`treadle run`: run a model and say how fast it was and where the time went."""
+"""`treadle run`: runs a model and reports how fast it is and where the time goes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEFAULT_SECONDS = 1.0
 MAX_SECONDS = 1e6
 TOP_OPS = 10
 MOST_TRACED = 5
-"""Runs that are traced to show one of them; no more than are timed."""
+"""The largest number of runs that are traced to show the one of median duration."""
 
 
 @click.command()
@@ -82,7 +82,7 @@ def run(
     """Run MODEL and say how fast it is and where the time goes.
 
     MODEL is an ONNX file, a frozen TensorFlow graph or a PyTorch program. Reports outputs, latency, CPU use, memory,
-    the costliest ops, and which worker did what when.
+    the slowest ops, and a timeline of the workers.
 
     Example: treadle run resnet50.onnx --intra 2 --runs 50 --trace run.json
     """
@@ -91,7 +91,7 @@ def run(
     if seconds is not None and np.isnan(seconds):
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
-    if trace_file is not None:  # an impossible path is told of now, not when everything has been measured
+    if trace_file is not None:  # report an impossible path before measuring
         check_writable(Path(trace_file), "--trace", (model, *files.values(), *([settings] if settings else [])))
     start = time.perf_counter()
     session = open_session(model, intra, inter, (math, precision), (begin, end), settings)
@@ -134,7 +134,7 @@ def run(
 def measure(
     session: treadle.Session, feed: dict[str, Any], runs: int | None, seconds: float | None
 ) -> tuple[list[int], float]:
-    """Latencies in ns of `runs` runs, or of as many as fit in `seconds`; and CPU time used over time passed."""
+    """Returns latencies in ns of `runs` runs, or of as many as fit in `seconds`, and CPU time per elapsed time."""
     end = time.perf_counter_ns() + int((seconds or DEFAULT_SECONDS) * 1e9)
     latencies: list[int] = []
     cpu, wall = time.process_time(), time.perf_counter()
@@ -146,34 +146,34 @@ def measure(
 
 
 def typical(session: treadle.Session, feed: dict[str, Any], runs: int) -> list[Event]:
-    """The events of the run of median duration out of `runs`: on a busy machine, an op of any one may have waited."""
+    """Returns the events of the run of median duration out of `runs`: single runs vary on a busy machine."""
     traced: list[tuple[int, list[Event]]] = []
     for _ in range(runs):
         with record() as recording:
             before = time.perf_counter_ns()
             session.run(feed)
-            took = time.perf_counter_ns() - before
-        traced.append((took, recording.events))
+            duration_ns = time.perf_counter_ns() - before
+        traced.append((duration_ns, recording.events))
     return sorted(traced, key=itemgetter(0))[(runs - 1) // 2][1]
 
 
 def percentiles(latencies: list[int]) -> dict[str, float]:
-    """min, p50, p90, p99 and how many runs they come from."""
+    """Returns min, p50, p90, p99 and the number of runs."""
     p50, p90, p99 = np.percentile(latencies, [50, 90, 99])
     return {"min": min(latencies), "p50": float(p50), "p90": float(p90), "p99": float(p99), "runs": len(latencies)}
 
 
 def summary(array: Any) -> dict[str, Any]:
-    """Shape, dtype and, for numbers, range and mean."""
-    facts: dict[str, Any] = {"dtype": str(array.dtype), "shape": array.shape}
+    """Returns shape and dtype and, for numbers, range and mean."""
+    properties: dict[str, Any] = {"dtype": str(array.dtype), "shape": array.shape}
     if array.size and array.dtype.kind in "fiub":
         values = array.astype(np.float64)
-        facts |= {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
-    return facts
+        properties |= {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
+    return properties
 
 
 def top_ops(events: list[Event]) -> list[dict[str, Any]]:
-    """The nodes that took most worker time in a traced run, longest first."""
+    """Returns the nodes that took most worker time in a traced run, slowest first."""
     spent: dict[str, dict[str, Any]] = {}
     for event in events:
         entry = spent.setdefault(event.node, {"node": event.node, "op": event.op, "ns": 0, "workers": set()})
@@ -185,7 +185,7 @@ def top_ops(events: list[Event]) -> list[dict[str, Any]]:
 
 
 def print_report(report: dict[str, Any], events: list[Event]) -> None:
-    """The report as text on stdout."""
+    """Prints the report as text on stdout."""
     click.echo(f"{report['model']}  intra_op {report['threads']['intra_op']}, inter_op {report['threads']['inter_op']}")
     if report["settings"]:
         click.echo(f"  intra_op: {report['threads']['intra_source']}\n  inter_op: {report['threads']['inter_source']}")
@@ -193,11 +193,11 @@ def print_report(report: dict[str, Any], events: list[Event]) -> None:
     rows = [
         [
             name,
-            facts["dtype"],
-            shape(facts["shape"]),
-            *(f"{facts[key]:.4g}" if key in facts else "-" for key in ("min", "mean", "max")),
+            properties["dtype"],
+            shape(properties["shape"]),
+            *(f"{properties[key]:.4g}" if key in properties else "-" for key in ("min", "mean", "max")),
         ]
-        for name, facts in report["outputs"].items()
+        for name, properties in report["outputs"].items()
     ]
     click.echo(table(["name", "dtype", "shape", "min", "mean", "max"], rows, "lllrrr"))
     latency = report["latency_ns"]

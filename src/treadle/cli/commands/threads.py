@@ -1,4 +1,4 @@
-"""`treadle threads`: what is set, where each value came from, what is really available, and what every pool is doing."""
+"""`treadle threads`: shows thread settings with their sources, the machine, the build and every pool."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from treadle.cli.output import print_json, table
 def threads(as_json: bool) -> None:
     """Show the thread settings in force and where each came from.
 
-    Also the machine, the build, and what every pool is doing.
+    Also the machine, the build, and the state of every pool.
     """
     from treadle.codegen.target import detect
 
     info = treadle.threads.info()
-    info["cpu"]["isa"] = detect().isa  # of the kernels to come: this process has none
+    info["cpu"]["isa"] = detect().isa  # that of kernels to be compiled: this process has none
     if as_json:
         print_json(info)
         return
@@ -30,8 +30,8 @@ def threads(as_json: bool) -> None:
     click.echo()
     rest = {name: info[name] for name in info if name not in settings and name != "pools"}
     for name in settings:
-        rest[name] = {key: fact for key, fact in info[name].items() if key not in ("value", "source")}
-    click.echo(table(["fact", "value"], flatten(rest)))
+        rest[name] = {key: value for key, value in info[name].items() if key not in ("value", "source")}
+    click.echo(table(["property", "value"], flatten(rest)))
     click.echo()
     pools = info["pools"]
     shown = [name for name in pools[0] if not name.endswith("_source")]
@@ -39,7 +39,7 @@ def threads(as_json: bool) -> None:
 
 
 def flatten(info: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested facts as (dotted name, text) rows."""
+    """Returns nested properties as rows of (dotted name, text)."""
     rows: list[tuple[str, str]] = []
     for key, value in info.items():
         name = f"{prefix}{key}"
@@ -48,7 +48,7 @@ def flatten(info: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
 
 
 def text(value: Any) -> str:
-    """A fact in words: lists without brackets, a dash for nothing."""
+    """Formats a value: lists without brackets, a dash for None and empty lists."""
     if isinstance(value, list | tuple):
         return ", ".join(map(str, value)) or "-"
     return "-" if value is None else str(value)

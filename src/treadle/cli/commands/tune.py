@@ -1,4 +1,4 @@
-"""`treadle tune`: which limits suit a model on this machine, and why."""
+"""`treadle tune`: finds the limits that suit a model on this machine, and gives the reason."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from treadle.errors import InputError
 from treadle.frontends.model_source import file_digest
 from treadle.runtime.threads import process
 from treadle.runtime.tuned import Tuned, machine, write_tuned
-from treadle.tune.choose import AUTOMATIC, Choice, beside, choose, hopeless
+from treadle.tune.choose import AUTOMATIC, Choice, choose, hopeless, off_critical_path
 from treadle.tune.clients import Throughput, throughput
 from treadle.tune.measure import Run, Schedule, Timings, interleaved, same_everywhere
 from treadle.tune.space import Limits, counts, grid
@@ -34,7 +34,7 @@ DEFAULT_SECONDS = 10.0
 MAX_SECONDS = 1e6
 ROUNDS = 15
 CLIENT_SECONDS = 0.1
-"""The part of --seconds that each number of clients has."""
+"""Each number of clients is measured for this part of --seconds."""
 
 
 @click.command()
@@ -76,12 +76,12 @@ def tune(
 ) -> None:
     """Find the thread settings that suit MODEL on this machine.
 
-    Measures the latency at every (intra_op, inter_op) that the CPUs available allow, by turns, and says which to set
-    and why; automatic stays unless another is better by more than noise. Outputs are compared, bit for bit.
+    Measures the latency at every (intra_op, inter_op) that the available CPUs allow, by turns, and says which to set
+    and why. Automatic wins unless another is better by more than noise. Outputs are compared bit for bit.
 
     Example: treadle tune resnet50.onnx --save resnet50.json
     """
-    if seconds != seconds:  # noqa: PLR0124 - nan is in no range and out of none
+    if seconds != seconds:  # noqa: PLR0124 - FloatRange accepts nan
         raise click.BadParameter("wanted a number, got nan", param_hint="--seconds")
     files, sizes = parse_pairs(inputs, "--input"), parse_dims(dims)
     if save is not None:
@@ -93,7 +93,7 @@ def tune(
         tried = grid(available.intra_op)
         same, timings = _measured(lambda limits: session.run(feed, **limits._asdict()), tried, seconds)
         layout = runner_of(session).layout_for(feed)
-        choice = choose(timings, available.intra_op, None if layout is None else beside(layout))
+        choice = choose(timings, available.intra_op, None if layout is None else off_critical_path(layout))
         clients = _throughputs(session, feed, available.intra_op, seconds) if with_clients else []
     report = _report(model, timings, tried, choice) | {
         "same_outputs": same,
@@ -121,12 +121,12 @@ def tune(
 def _digest_to_save(model: str) -> str:
     digest = file_digest(model)
     if digest is None:
-        raise InputError(f"--save: the model {model!r} is no file, which settings could be of; leave --save out")
+        raise InputError(f"--save: {model!r} is not a file, and settings are those of a model file; omit --save")
     return digest
 
 
 def _measured(run: Run, tried: list[Limits], seconds: float) -> tuple[bool, Timings]:
-    """Whether outputs are the same everywhere, and latencies measured for about `seconds`."""
+    """Returns whether outputs are the same at all limits, and latencies measured for about `seconds`."""
     schedule = Schedule(ROUNDS, seconds / (ROUNDS + 1) / len(tried), most=seconds)
     with progress_bar("measuring") as progress:
         return same_everywhere(run, tried), interleaved(
@@ -135,7 +135,7 @@ def _measured(run: Run, tried: list[Limits], seconds: float) -> tuple[bool, Timi
 
 
 def _throughputs(session: treadle.Session, feed: dict[str, Any], budget: int, seconds: float) -> list[Throughput]:
-    """At automatic limits, for numbers of clients up to twice the CPUs."""
+    """Measures the throughput at automatic limits, for up to twice as many clients as CPUs."""
     return [
         throughput(lambda token: session.run(feed, cancel=token), clients, seconds * CLIENT_SECONDS)
         for clients in sorted({1, *(2 * count for count in counts(budget))})
@@ -169,7 +169,7 @@ def _report(model: str, timings: Timings, tried: list[Limits], choice: Choice) -
 
 
 def print_report(report: dict[str, Any]) -> None:
-    """The report as text on stdout, and what to do with it on stderr."""
+    """Prints the report on stdout, and how to use a saved file on stderr."""
     choice = report["choice"]
     automatic = choice == AUTOMATIC._asdict()
     click.echo(f"{report['model']}  {report['cpus']} {'CPU' if report['cpus'] == 1 else 'CPUs'} available\n")
@@ -188,7 +188,7 @@ def print_report(report: dict[str, Any]) -> None:
         )
     click.echo(table(["intra_op", "inter_op", "median", "p10", "p90", "over automatic", ""], rows, "rrrrrrl"))
     if report["clients"]:
-        click.echo("\nclients at once, automatic settings")
+        click.echo("\nseveral clients, automatic settings")
         rows = [
             [str(each["clients"]), number(each["runs_per_second"]), duration(each["median_ns"])]
             for each in report["clients"]
@@ -199,9 +199,7 @@ def print_report(report: dict[str, Any]) -> None:
     if report["same_outputs"]:
         click.echo("Outputs are the same at every setting, bit for bit.")
     else:
-        click.echo(
-            "Outputs differ from run to run at one setting already, as those of models that draw random numbers do."
-        )
+        click.echo("Outputs differ from run to run at one setting, as those of models that draw random numbers do.")
     if report["saved"]:
         click.echo(
             f"\nwritten to {report['saved']}; use it as treadle.Session(model, settings={report['saved']!r})", err=True
