@@ -295,10 +295,7 @@ TREADLE_TEST(run_limits_change_runs_in_progress) {
     static std::atomic<int> most{0};
     static std::atomic<int> expected{0};
     const Kernel doze = [](void* const*, const std::int64_t*, std::int64_t, void*) -> std::int32_t {
-        const int now = ++inside;
-        int before = most.load();
-        while (before < now && !most.compare_exchange_weak(before, now)) {
-        }
+        raise_to(most, ++inside);
         do std::this_thread::sleep_for(200us);
         while (most < expected);  // on a busy machine helpers come late
         --inside;
@@ -346,10 +343,7 @@ struct Gauge {
     static inline std::atomic<bool> in_haste{false};
 
     static std::int32_t kernel(void* const*, const std::int64_t*, std::int64_t, void*) {
-        const int now = ++inside;
-        int before = most;
-        while (before < now && !most.compare_exchange_weak(before, now)) {
-        }
+        raise_to(most, ++inside);
         if (!in_haste) std::this_thread::sleep_for(300us);
         --inside;
         ++drawn;

@@ -46,10 +46,7 @@ std::atomic<bool> in_haste{false};
 
 // A chunk that records how many workers are inside it at once.
 std::int32_t gauge(void* const*, const std::int64_t*, std::int64_t, void*) {
-    const int now = ++workers_inside;
-    int before = workers_at_once;
-    while (before < now && !workers_at_once.compare_exchange_weak(before, now)) {
-    }
+    raise_to(workers_at_once, ++workers_inside);
     if (!in_haste) std::this_thread::sleep_for(300us);
     --workers_inside;
     ++chunks_done;

@@ -86,6 +86,25 @@ std::int32_t add_one(void* const* pointers, const std::int64_t*, std::int64_t, v
     return 0;
 }
 
+// Returns `count` independent chains of `length` add_one() steps each.
+Builder chains(std::int64_t count, std::int64_t length, std::int64_t chunks) {
+    Builder builder;
+    for (std::int64_t i = 0; i < count * length; ++i) {
+        builder.add_kernel(add_one, {}, chunks);
+        if (i >= count) builder.link(i - count, i);
+    }
+    return builder;
+}
+
+// Runs a program of add_one() steps, and returns how many chunks were executed.
+int count_chunks(Team& team, const Builder& builder) {
+    const auto program = builder.build();
+    std::atomic<int> sum{0};
+    void* bound[] = {&sum};
+    team.run(*program, bound);
+    return sum;
+}
+
 // SecondClient is a client that calls a run on the team while another run is in progress.
 struct SecondClient {
     explicit SecondClient(Team& its_team) : team(its_team) {}
@@ -117,10 +136,7 @@ void run_with_second_client(Team& team, Program& program, int priority = 0) {
         while (!second.may_begin) std::this_thread::yield();
         Builder one;
         one.add_kernel(add_one, {}, 8);
-        std::atomic<int> sum{0};
-        void* bound[] = {&sum};
-        team.run(*one.build(), bound);
-        CHECK_EQUAL(8, sum.load());
+        CHECK_EQUAL(8, count_chunks(team, one));
         second.has_ended = true;
     });
     void* bound[] = {&second};
@@ -162,32 +178,14 @@ TREADLE_TEST(a_waiting_caller_gets_a_slot_before_a_helper_that_does_not_accept) 
 TREADLE_TEST(a_run_ends_without_a_helper_that_does_not_accept) {
     Stoppable stoppable(block_until_released);
     stoppable.hold();
-    Builder builder;
-    for (std::int64_t i = 0; i < 50; ++i) {
-        builder.add_kernel(add_one, {}, 8);
-        if (i > 0) builder.link(i - 1, i);
-    }
-    const auto program = builder.build();
-    std::atomic<int> sum{0};
-    void* bound[] = {&sum};
-    stoppable.team.run(*program, bound);
-    CHECK_EQUAL(50 * 8, sum.load());
+    CHECK_EQUAL(50 * 8, count_chunks(stoppable.team, chains(1, 50, 8)));
     CHECK_EQUAL(1, blocked.load());
 }
 
 TREADLE_TEST(a_task_that_a_helper_does_not_accept_runs_on_another_worker) {
     Stoppable stoppable(block_until_released);
     stoppable.hold();
-    Builder builder;
-    for (std::int64_t i = 0; i < 40; ++i) {
-        builder.add_kernel(add_one, {});
-        if (i >= 4) builder.link(i - 4, i);
-    }
-    const auto program = builder.build();
-    std::atomic<int> sum{0};
-    void* bound[] = {&sum};
-    stoppable.team.run(*program, bound);
-    CHECK_EQUAL(40, sum.load());
+    CHECK_EQUAL(40, count_chunks(stoppable.team, chains(4, 10, 1)));
     CHECK_EQUAL(0, stoppable.team.status().slots);
     // Once it continues, the helper executes tasks as before.
     Stoppable::release();

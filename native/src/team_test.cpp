@@ -19,10 +19,7 @@ using namespace std::chrono_literals;
 // Records how many workers are inside at once, the largest number so far, and their threads.
 struct Gauge {
     void enter() {
-        const int now = inside.fetch_add(1) + 1;
-        int before = most.load();
-        while (before < now && !most.compare_exchange_weak(before, now)) {
-        }
+        raise_to(most, inside.fetch_add(1) + 1);
         const std::lock_guard lock(mutex);
         threads.insert(std::this_thread::get_id());
     }

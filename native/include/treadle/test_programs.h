@@ -1,6 +1,7 @@
 // Programs for tests and benchmarks: DAGs whose result shows whether each task ran once and in order.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -13,6 +14,13 @@
 namespace treadle::testing {
 
 inline constexpr double kCostly = 1e6;  // an estimate for which any other worker pays, even one that has to be started
+
+// raise_to() raises `most` to `value` if it is lower. Any thread may call it.
+inline void raise_to(std::atomic<int>& most, int value) {
+    int before = most;
+    while (before < value && !most.compare_exchange_weak(before, value)) {
+    }
+}
 
 // Builder collects tasks of one step each.
 struct Builder {
