@@ -15,9 +15,9 @@ from treadle.dtypes import f32
 from treadle.graph.expr import Expr, Step
 from treadle.graph.graph import Graph
 from treadle.ops.matmul import evaluate_matmul
-from treadle.passes.lower import gemm_strassen, gemm_strassen_cut
+from treadle.passes.lower import gemm_strassen, gemm_strassen_tiling
 from treadle.passes.lower.gemm_strassen import pack_blocks
-from treadle.passes.lower.gemm_strassen_cut import Cut, choose_cut, cuts
+from treadle.passes.lower.gemm_strassen_tiling import StrassenTiling, choose_tiling, tilings
 from treadle.plan.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -54,9 +54,9 @@ def families(node: SingleNode, target: Target, math: str = "fast") -> list[str]:
     return [call.spec.family for call in lower_graph(node.graph, target, math)[0] if call.spec is not None]
 
 
-def check(node: SingleNode, target: Target, cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernels of `cut` agree with float64, and give the same bits in both orders of chunks, memory unaligned."""
-    monkeypatch.setattr(gemm_strassen, "choose_cut", lambda *_: cut)
+def check(node: SingleNode, target: Target, tiling: StrassenTiling, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernels of `tiling` agree with float64, and give the same bits in both orders of chunks, memory unaligned."""
+    monkeypatch.setattr(gemm_strassen, "choose_tiling", lambda *_: tiling)
     assert families(node, target) == ["strassen_left", "gemm_strassen"]
     (found,), (backwards,) = node.run(target), node.run(target, reverse_chunks=True, guard=72)
     assert found.tobytes() == backwards.tobytes()
@@ -82,7 +82,7 @@ SHAPES = {
 def test_shapes(name: str, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that make no whole halves, blocks or tiles are computed as if the last one were there again, and not stored."""
     matrices, rows, depth, columns = SHAPES[name]
-    first, *_ = cuts(matrices, rows, columns, depth, target)
+    first, *_ = tilings(matrices, rows, columns, depth, target)
     check(product(matrices, rows, depth, columns), target, first, monkeypatch)
 
 
@@ -91,24 +91,24 @@ def test_parts_of_the_depth_add_up(vectors: int, target: Target, monkeypatch: py
     """Parts of which the last one is smaller, for chunks of one and of several pairs of panels of every width."""
     lanes = target.lanes(f32)
     columns = 2 * vectors * lanes * 3
-    monkeypatch.setattr(gemm_strassen_cut, "_PART", 4 * lanes)
-    found = [cut for cut in cuts(1, 34, columns, 10 * lanes, target) if cut.tile.vectors == vectors]
-    assert {cut.pairs_per_chunk for cut in found} == {1, 2, 3}
-    for cut in found:
-        assert cut.parts == 3
-        check(product(1, 34, 10 * lanes, columns), target, cut, monkeypatch)
+    monkeypatch.setattr(gemm_strassen_tiling, "_PART", 4 * lanes)
+    candidates = [tiling for tiling in tilings(1, 34, columns, 10 * lanes, target) if tiling.tile.vectors == vectors]
+    assert {tiling.pairs_per_chunk for tiling in candidates} == {1, 2, 3}
+    for tiling in candidates:
+        assert tiling.parts == 3
+        check(product(1, 34, 10 * lanes, columns), target, tiling, monkeypatch)
 
 
 @pytest.mark.parametrize("epilogue", [BIAS_GELU, BIAS_RESIDUAL], ids=["bias and gelu", "bias and residual"])
 def test_epilogues(epilogue: Expr, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
     """Epilogues are applied to finished sums of both halves of a tile, long ones and those that read a whole matrix."""
     more = (numbers(192, seed=2), numbers(1, 67, 192, seed=3))[: len(epilogue.operands) - 1]
-    first, *_ = cuts(1, 67, 192, 64, target)
+    first, *_ = tilings(1, 67, 192, 64, target)
     check(product(1, 67, 64, 192, {"epilogue": epilogue}, more), target, first, monkeypatch)
 
 
 def test_a_right_factor_that_is_stored_transposed(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, *_ = cuts(1, 40, 192, 64, target)
+    first, *_ = tilings(1, 40, 192, 64, target)
     check(product(1, 40, 64, 192, {"transpose_b": True}), target, first, monkeypatch)
 
 
@@ -126,7 +126,7 @@ def test_error_of_real_layers(shape: tuple[int, int, int]) -> None:
 def test_where_it_is_taken(target: Target) -> None:
     """Where there are registers enough, but not for math="exact", nor where rows may be samples, are few, or save little."""
     taken = product(1, 128, 768, 3072)
-    gains = choose_cut(1, 128, 3072, 768, target) is not None
+    gains = choose_tiling(1, 128, 3072, 768, target) is not None
     assert gains == (target.registers == 32)
     assert families(taken, target) == (["strassen_left", "gemm_strassen"] if gains else ["gemm"])
     assert families(taken, target, "exact") == ["gemm"]
@@ -139,21 +139,21 @@ def test_where_it_is_taken(target: Target) -> None:
 
 
 def test_few_columns_are_cut_into_more_tiles() -> None:
-    """Where pairs of panels are too few for many workers, the rows are cut as well."""
+    """Where pairs of panels are too few for many workers, the rows are partitioned as well."""
     target = Target("avx512", "x86_64-linux", "", "", 64, 32, 32 << 10, 1 << 20, 32 << 20)
-    wide, narrow = choose_cut(1, 64, 1536, 384, target), choose_cut(1, 64, 384, 1536, target)
+    wide, narrow = choose_tiling(1, 64, 1536, 384, target), choose_tiling(1, 64, 384, 1536, target)
     assert wide is not None
     assert (wide.tiles, wide.chunks) == (1, 16)
     assert narrow is not None
     assert (narrow.tiles, narrow.tile_rows, narrow.chunks) == (2, 32, 8)
-    assert all((cut.tiles - 1) * cut.tile_rows < 3969 for cut in cuts(1, 3969, 384, 64, target)), "no tile is empty"
-    assert all(cut.tile_rows >= 32 for cut in cuts(1, 60, 384, 1536, target)), "tiles of fewer rows wait for weights"
+    assert all((tiling.tiles - 1) * tiling.tile_rows < 3969 for tiling in tilings(1, 3969, 384, 64, target)), "no tile is empty"
+    assert all(tiling.tile_rows >= 32 for tiling in tilings(1, 60, 384, 1536, target)), "tiles of fewer rows wait for weights"
 
 
 def test_products_of_one_left_factor_share_its_sums(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sums for queries, keys and values are made once where the products are cut alike."""
-    first, *_ = cuts(1, 40, 192, 64, target)
-    monkeypatch.setattr(gemm_strassen, "choose_cut", lambda *_: first)
+    """The sums for queries, keys and values are made once where the products are tiled alike."""
+    first, *_ = tilings(1, 40, 192, 64, target)
+    monkeypatch.setattr(gemm_strassen, "choose_tiling", lambda *_: first)
     graph = Graph()
     x = graph.input("x", f32, (1, 40, 64))
     weights = [numbers(64, 192, seed=seed) for seed in range(3)]
@@ -173,8 +173,8 @@ def test_products_of_one_left_factor_share_its_sums(target: Target, monkeypatch:
 def test_what_is_not_finite_stays_in_its_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     """A row is added to one of the same matrix only, so other samples never see what is infinite in it."""
     target = targets.detect()
-    first, *_ = cuts(3, 40, 192, 64, target)
-    monkeypatch.setattr(gemm_strassen, "choose_cut", lambda *_: first)
+    first, *_ = tilings(3, 40, 192, 64, target)
+    monkeypatch.setattr(gemm_strassen, "choose_tiling", lambda *_: first)
     a = numbers(3, 40, 64)
     a[1, 7, 3] = np.inf
     (found,) = SingleNode("matmul", [a, numbers(64, 192, seed=1)], PLAIN, constants=(1,)).run(target)

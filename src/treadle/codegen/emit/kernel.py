@@ -47,19 +47,19 @@ class Kernel:
         self._cache: dict[tuple[str, int], ir.Value] = {}
 
     def pointer(self, number: int) -> ir.Value:
-        """Pointer `number` of the call: outputs first, then inputs. No two of an output and another alias."""
+        """Pointer `number` of the call: outputs first, then inputs. An output never aliases another pointer."""
         key = ("pointer", number)
         if key not in self._cache:
-            place = self._entry.gep(self._pointers, [I64(number)], source_etype=POINTER)
-            self._cache[key] = self._entry.load(place, name=f"p{number}", typ=POINTER)
+            address = self._entry.gep(self._pointers, [I64(number)], source_etype=POINTER)
+            self._cache[key] = self._entry.load(address, name=f"p{number}", typ=POINTER)
         return self._cache[key]
 
     def arg(self, number: int) -> ir.Value:
         """Argument `number` of the call, an i64."""
         key = ("arg", number)
         if key not in self._cache:
-            place = self._entry.gep(self._args, [I64(number)], source_etype=I64)
-            self._cache[key] = self._entry.load(place, name=f"a{number}", typ=I64)
+            address = self._entry.gep(self._args, [I64(number)], source_etype=I64)
+            self._cache[key] = self._entry.load(address, name=f"a{number}", typ=I64)
         return self._cache[key]
 
     def args(self, kind: type[A], spec: KernelSpec) -> A:
@@ -72,8 +72,8 @@ class Kernel:
     ) -> Iterator[None]:
         """In its body, the generator of `spec` emits chunk 0 of a call with these pointers, arguments and scratch."""
         before = self._cache, self.chunk, self.scratch
-        given = {("pointer", number): pointer for number, pointer in enumerate(pointers)}
-        self._cache = given | {("arg", number): as_i64(arg) for number, arg in enumerate(args.packed(spec))}
+        own = {("pointer", number): pointer for number, pointer in enumerate(pointers)}
+        self._cache = own | {("arg", number): as_i64(arg) for number, arg in enumerate(args.packed(spec))}
         self.chunk, self.scratch = I64(0), scratch
         yield
         self._cache, self.chunk, self.scratch = before
@@ -141,7 +141,7 @@ class Kernel:
         return self.b.icmp_signed("<", as_i64(left), as_i64(right))
 
     def chunk_range(self, total: Index, per_chunk: Index) -> tuple[Index, Index]:
-        """The half-open range of units that this chunk does, when each does `per_chunk` of `total`."""
+        """The half-open range of units of this chunk, where each chunk has `per_chunk` of `total` units."""
         begin = self.mul(self.chunk, per_chunk)
         return begin, self.min(self.add(begin, per_chunk), total)
 
@@ -152,17 +152,19 @@ class Kernel:
 
     def intrinsic(self, name: str, result: ir.Type, *operands: ir.Type) -> ir.Function:
         """The LLVM intrinsic of the full mangled `name`, declared once a module."""
-        found = self.module.globals.get(name)
-        if found is None:
-            found = ir.Function(self.module, ir.FunctionType(result, operands), name)
-        return found
+        function = self.module.globals.get(name)
+        if function is None:
+            function = ir.Function(self.module, ir.FunctionType(result, operands), name)
+        return function
 
     def finish(self) -> str:
         """End the function with status 0 and return the module's text. Nothing can be emitted after it."""
         self.b.ret(I32(0))
         self._entry.branch(self._body)
         text = str(self.module)
-        for block in self.function.blocks:  # instructions know their blocks: without the way back they go at once
+        for (
+            block
+        ) in self.function.blocks:  # breaks the cycles between blocks and instructions, so that memory is freed at once
             block.instructions.clear()
             block.terminator = None
         return text

@@ -78,6 +78,6 @@ def when(k: Kernel, condition: ir.Value, likely: bool | None = None) -> Iterator
 def either(
     k: Kernel, condition: ir.Value
 ) -> Iterator[tuple[AbstractContextManager[None], AbstractContextManager[None]]]:
-    """if (condition) { ... } else { ... }: gives the two branches, each to be entered once."""
+    """if (condition) { ... } else { ... }: yields the two branches; the caller enters each once."""
     with k.b.if_else(condition) as branches:
         yield branches

@@ -79,7 +79,7 @@ def _reduce_far(k: Kernel, x: ir.Value) -> list[ir.Value]:
 
 
 def _window(k: Kernel, place: ir.Value) -> ir.Value:
-    """256 bits of the table, beginning at bit `place` from its top"""
+    """256 bits of the table, beginning at bit `start` from its top"""
     byte = k.b.lshr(place, I64(3))
     base = k.b.gep(_table(k), [I64(0), byte], inbounds=True, source_etype=_table(k).value_type)
     big = k.b.load(base, align=1, typ=_I256)

@@ -1,4 +1,4 @@
-"""What the elementary functions are built from: polynomials, scaling by powers of two, error-free sums and products."""
+"""The parts of elementary functions: polynomials, scaling by powers of two, error-free sums and products."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mad(k: Kernel, a: ir.Value, c: ir.Value, addend: ir.Value) -> ir.Value:
 
 
 def polynomial(k: Kernel, x: ir.Value, coefficients: Sequence[float]) -> ir.Value:
-    """coefficients[0] + coefficients[1] * x + ...; long ones in two chains, to shorten the wait."""
+    """coefficients[0] + coefficients[1] * x + ...; long ones in two chains, which are computed at the same time."""
     if len(coefficients) < 8:
         return _horner(k, x, coefficients)
     square = k.b.fmul(x, x)

@@ -1,4 +1,4 @@
-"""pow: f32 computed in f64 and rounded once, f64 within 2 ulp, with the edges that IEEE 754 asks for."""
+"""pow: f32 computed in f64 and rounded once, f64 within 2 ulp, with the special cases of IEEE 754."""
 
 from __future__ import annotations
 

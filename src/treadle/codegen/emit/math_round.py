@@ -111,7 +111,7 @@ def _reduce_by_half(k: Kernel, rest: ir.Value, divisor: ir.Value) -> ir.Value:
 
 
 def _exponent(k: Kernel, x: ir.Value) -> ir.Value:
-    """The exponent bits of an f64, in their place."""
+    """The exponent bits of an f64; the other bits are 0."""
     return k.b.and_(bits_of(k, x), like(bits_of(k, x), 0x7FF << 52))
 
 

@@ -22,7 +22,7 @@ def store(k: Kernel, value: ir.Value, base: ir.Value, index: Index, dtype: DType
 
 
 def prefetch(k: Kernel, base: ir.Value, bytes_: Index, *, near: bool = False) -> None:
-    """Ask for the cache line at `bytes_` behind `base` to be brought into L2, or if `near` into L1. Any address will do."""
+    """Prefetches the cache line `bytes_` behind `base` into L2, or if `near` into L1. The address need not be valid."""
     function = k.intrinsic("llvm.prefetch.p0", ir.VoidType(), POINTER, I32, I32, I32)
     place = k.b.gep(base, [as_i64(bytes_)], source_etype=I8)
     k.b.call(function, [place, I32(0), I32(3 if near else 2), I32(1)])

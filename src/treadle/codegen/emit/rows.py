@@ -16,10 +16,10 @@ _WORDS = {1: u8, 2: u16, 4: u32, 8: u64}
 _UNROLL = 4
 
 Piece = Callable[[Index, int], None]
-"""Moves so many elements from an index on."""
+"""(index, count): moves `count` elements from `index` on."""
 
 Pieces = Callable[[ir.Value], None]
-"""Moves _UNROLL vectors from an index on."""
+"""(index): moves _UNROLL vectors from `index` on."""
 
 
 def word(size: int) -> DType:

@@ -267,6 +267,6 @@ LONG_OPS = frozenset({
     "exp", "expm1", "log", "log1p", "sigmoid", "tanh", "sinh", "cosh", "erf", "erfc", "softplus", "pow", "mod", "fmod",
     "sin", "cos", "tan", "asin", "acos", "atan", "asinh", "acosh", "atanh",
 })  # fmt: skip
-"""Ops of more than LONG instructions for floats: code with them is better written once, in a loop, than many times."""
+"""Ops of many instructions: code with them is better emitted once, in a loop, than once for each vector."""
 
 LONG = 16

@@ -34,7 +34,7 @@ def like(value: ir.Value, number: float) -> ir.Constant:
 
 @lru_cache(maxsize=1 << 10)
 def _everywhere(type_: ir.Type, number: str) -> ir.Constant:
-    """The constant `number`, which is told by its digits: 0.0 and -0.0 compare equal."""
+    """The constant `number` in every lane. The cache key is its text, because 0.0 and -0.0 compare equal."""
     exact: float | int = int(number) if isinstance(element_of(type_), ir.IntType) else float(number)
     return ir.Constant(type_, exact)
 

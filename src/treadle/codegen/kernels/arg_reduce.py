@@ -25,7 +25,7 @@ class _Order:
     last: bool
 
     def strictly(self, new: ir.Value, old: ir.Value) -> ir.Value:
-        """new is more extreme than old"""
+        """Whether new is more extreme than old."""
         b, sign = self.k.b, ">" if self.largest else "<"
         if not self.dtype.is_float:
             compare = b.icmp_signed if self.dtype.kind == "int" else b.icmp_unsigned
@@ -34,11 +34,11 @@ class _Order:
         return b.or_(b.fcmp_ordered(sign, new, old), only_new)
 
     def follows(self, new: ir.Value, old: ir.Value) -> ir.Value:
-        """new, which comes later, takes the place of old"""
+        """Whether new, which has the greater position, wins over old."""
         return self.k.b.not_(self.strictly(old, new)) if self.last else self.strictly(new, old)
 
     def beats(self, new: tuple[ir.Value, ir.Value], old: tuple[ir.Value, ir.Value]) -> ir.Value:
-        """(element, position) new wins over old, whichever comes first"""
+        """Whether (element, position) new wins over old, in any order of positions."""
         b = self.k.b
         equal = b.not_(b.or_(self.strictly(new[0], old[0]), self.strictly(old[0], new[0])))
         nearer = b.icmp_signed(">" if self.last else "<", new[1], old[1])

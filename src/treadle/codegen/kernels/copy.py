@@ -1,8 +1,8 @@
-"""Strided copies: the one kernel behind transpose, slice, split, concat, expand and tile.
+"""Strided copies, which transpose, slice, split, concat, expand and tile become.
 
 A copy is a nest of loops over axes with a stride in the target and one in the source; elements are moved
-as integers of their size, whatever they mean. `passes.lower.copy` brings the axes into an order in which the
-innermost one is contiguous in the target; what it is in the source decides on the inner loop.
+as integers of their size, whatever they mean. `passes.lower.copy` sorts the axes so that the innermost one is
+contiguous in the target; its stride in the source decides which inner loop is emitted.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _pick_row(k: Kernel, target: ir.Value, source: ir.Value, count: Index, dtype
     lanes = k.target.lanes(dtype)
     start: Index = 0
     if isinstance(step, int):
-        # A vector reads up to the place of the element after its last one: that must exist.
+        # A vector reads up to the position of the element after its last one, which must exist.
         start = k.mul(k.div(k.max(k.sub(count, 1), 0), lanes), lanes)
         with loop(k, 0, start, lanes, name="vector") as turn:
             if step < 0:

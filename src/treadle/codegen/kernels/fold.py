@@ -25,18 +25,18 @@ Read = Callable[[Index, ir.Value | None], ir.Value]
 """(index, mask of the lanes to read or None) -> a vector"""
 
 Rows: TypeAlias = "tuple[Index, Index, Callable[[Index], list[ir.Value]]]"
-"""Some rows: the first, the one after the last, and number of a row -> its vectors."""
+"""(first row, row after the last, function from the number of a row to its vectors)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """`how` is sum, prod, max, min or peak (max where NaN need not show); `dtype` what is folded in."""
+    """`how` is sum, prod, max, min or peak (max that may lose NaN); `dtype` is that of the total."""
 
     how: str
     dtype: DType
 
     def neutral(self, lanes: int) -> ir.Constant:
-        """What changes nothing."""
+        """The neutral element of the fold."""
         if self.how in ("sum", "prod"):
             return constant(self.dtype, 0 if self.how == "sum" else 1, lanes)
         lowest = self.how != "min"
@@ -115,7 +115,7 @@ def each_vector(
 
 
 def wide_dtype(fold: Fold) -> DType:
-    """What long rows are folded in: f64 for sums and products of floats."""
+    """Dtype of the total of long rows: f64 for sums and products of floats."""
     return f64 if fold.how in ("sum", "prod") and fold.dtype == f32 else fold.dtype
 
 
@@ -155,8 +155,8 @@ def fold_columns(
     *,
     long: bool,
 ) -> tuple[list[ir.Value], DType]:
-    """(totals, their dtype) of the rows [first, last), which `parts` gives; `long` columns of floats are summed up in f64,
-    block by block."""
+    """(totals, their dtype) of the rows [first, last), which `parts` returns for a range; `long` columns of floats are summed up
+    in f64, block by block."""
     wide = Fold(fold.how, wide_dtype(fold) if long else fold.dtype)
     first, last = rows
     if wide == fold:

@@ -1,4 +1,4 @@
-"""Panels of the right factor copied: brought together, transposed, padded with zeros."""
+"""Copies of panels of the right factor: contiguous, transposed, padded with zeros."""
 
 from __future__ import annotations
 

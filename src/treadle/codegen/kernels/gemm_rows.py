@@ -1,4 +1,4 @@
-"""The register blocks that the rows of a matrix product are cut into: of one height, or of two that differ by one."""
+"""The register blocks that cover the rows of a matrix product: of one height, or of two that differ by one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treadle.codegen.emit.types import I64
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
-    """The first `large` blocks have heights[0] rows, the others heights[-1], one less; `large` counts where there are two."""
+    """The first `large` blocks have heights[0] rows, the others heights[-1]; `large` is unused if there is one height."""
 
     k: Kernel
     heights: tuple[int, ...]
@@ -30,7 +30,7 @@ class RowBlocks:
         return self.k.b.select(self.k.less(block, self.large), I64(self.heights[0]), I64(self.heights[1]))
 
     def emit(self, block: Index, body: Callable[[int], None]) -> None:
-        """`body` for the height of a block, once for each that there is."""
+        """Emits `body` once for each height, and a branch to the one that the block has."""
         if len(self.heights) == 1:
             body(self.heights[0])
             return

@@ -1,9 +1,9 @@
 """Matrix products by Strassen's algorithm in Winograd's form, whose right factor is constant.
 
-Two panels of columns, a part of the depth and a tile of rows, each of these halved, are matrices of 2 x 2 blocks, whose
-product takes 7 products of blocks instead of 8. Sums of the left factor are made by a call before. Of the right one, four
-blocks are kept: b11, b21, t2 = b22 - b12 + b11, and b22. Each right factor is one of these or the difference of two, which
-is made anew where it is read: additions have units of their own. See strassen_sums.py for the sums.
+Two panels of columns, a part of the depth and a tile of rows, each halved, make matrices of 2 x 2 blocks, whose product
+takes 7 products of blocks instead of 8. An earlier call makes the sums of the left factor. Four blocks of the right one
+are stored: b11, b21, t2 = b22 - b12 + b11, and b22. Each right factor is one of these or the difference of two, which is
+computed again wherever it is read: additions have execution units of their own. See strassen_sums.py for the sums.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from treadle.plan.target import LINE
 _DIFFERENCES = 0b1011000
 """The products (bits) whose right factor is a difference: t3, t1, t4."""
 _FIRST, _SECOND = 0x2332210, 0x1020000
-"""For each product (hexadecimal digits, the first one last) the block that is its right factor, and what is taken from it."""
+"""For each product (a hexadecimal digit, the first product last) the block that is its right factor, and the block that is
+subtracted from it."""
 
 
 def emit_strassen_left(k: Kernel, spec: StrassenLeftSpec) -> None:

@@ -1,4 +1,4 @@
-"""Copies whose source place is the sum of one table entry an axis: pad in every mode, resize to the nearest."""
+"""Copies whose source offset is the sum of one table entry an axis: pad in every mode, resize to the nearest."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def emit_lookup(k: Kernel, spec: LookupSpec) -> None:
                 with outside:
                     rows.fill(target, k.mul(sizes[-1], run))
                 with inside:
-                    rows.places(target, base, 0, low)
+                    rows.runs(target, base, 0, low)
                     rows.middle(target, base, low, high)
-                    rows.places(target, base, high, sizes[-1])
+                    rows.runs(target, base, high, sizes[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +62,25 @@ class _Tables:
 
     @staticmethod
     def of(k: Kernel, entries: ir.Value, sizes: Sequence[Index]) -> _Tables:
-        """Those of `sizes`, the first one at `entries`."""
+        """The tables of `sizes`, of which the first one is at `entries`."""
         starts: list[Index] = [0]
         for size in sizes[:-1]:
             starts.append(k.add(starts[-1], size))
         return _Tables(k, entries, sizes, starts)
 
     def entry(self, axis: int, at: Index) -> ir.Value:
-        """What the place `at` of `axis` adds to the place in x; negative outside of x."""
+        """What index `at` of `axis` adds to the offset in x; negative outside of x."""
         return load(self.k, self.entries, self.k.add(self.starts[axis], at), i64)
 
     def along_row(self, at: Index) -> ir.Value:
-        """The same of the last axis."""
+        """The entry of index `at` of the last axis."""
         return self.entry(len(self.sizes) - 1, at)
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Moves rows of y, whose places are runs of `run` elements of `dtype`, with `single` of one element.
-
-    `value` is put into places outside of x.
+    """Moves rows of y, which are runs of `run` elements of `dtype`; if `single`, of one element. Runs outside of x become
+    `value`.
     """
 
     k: Kernel
@@ -97,12 +96,12 @@ class _Rows:
         """Fill `count` elements of y from `target` on."""
         fill_row(self.k, self.k.at(self.y, target, self.dtype), self.value, count, self.dtype)
 
-    def places(self, target: Index, base: Index, first: Index, last: Index) -> None:
-        """One place of the last axis after another, of the row of y at `target` and of x at `base`."""
+    def runs(self, target: Index, base: Index, first: Index, last: Index) -> None:
+        """Moves the runs `first` to `last` of the row of y at `target`, one by one; `base` is the offset of the row in x."""
         k = self.k
-        with loop(k, first, last, name="place") as place:
-            offset = self.tables.along_row(place.index)
-            here = k.add(target, k.mul(place.index, self.run))
+        with loop(k, first, last, name="place") as turn:
+            offset = self.tables.along_row(turn.index)
+            here = k.add(target, k.mul(turn.index, self.run))
             with either(k, k.less(offset, 0)) as (outside, inside):
                 with outside:
                     if self.single:
@@ -117,7 +116,7 @@ class _Rows:
                         self.copy(here, source, self.run)
 
     def middle(self, target: Index, base: Index, low: Index, high: Index) -> None:
-        """The places `low` to `high`, which follow each other in x, as one run."""
+        """Moves the runs `low` to `high`, which follow each other in x, at once."""
         k = self.k
         count = k.mul(k.sub(high, low), self.run)
         # An empty middle may stand at the end of the table: entry 0 is always there.

@@ -102,7 +102,7 @@ class Recurrence:
         self._vectors(replace(block, before=k.rem(args.time, 2)), lambda site: site.end())
 
     def _ends(self, block: Moment) -> list[Index]:
-        """The number of times of each row; of all rows where they are alike."""
+        """The number of times of each row; one number if it is the same for all rows."""
         k, dtype = self.k, self.spec.lengths
         if dtype is None:
             return [self.args.time]
@@ -139,7 +139,7 @@ class Recurrence:
     def _tile(
         self, now: Moment, phase: Phase, gates: tuple[int, ...], weights: ir.Value, sites: list[list[Vector]]
     ) -> None:
-        """The gates of one tile for all rows, and what follows from them."""
+        """The sums of the gates of one tile for all rows, and the end of the phase with them."""
         k, dtype, vectors = self.k, self.dtype, self.spec.vectors
         source = now.before if phase.source is None else phase.source
         rows = [k.at(k.scratch, self.offset(now, source, row, 0), dtype) for row in range(now.rows)]
@@ -162,9 +162,9 @@ class Recurrence:
                 phase.finish(site, [sums[row * columns + gate * vectors + v] for gate in range(len(gates))])
 
     def _tiles(self, body: Callable[[Index, Masks], None], from_end: Index = 0) -> None:
-        """`body` for each tile of hidden units; where `from_end` is 1, the last one first.
+        """Emits a loop with `body` for each tile of hidden units, from the last one to the first where `from_end` is 1.
 
-        Times that take turns at this find in the cache the weights that the time before read last.
+        Times alternate, so that each begins with the weights that the time before read last: caches still hold them.
         """
         k, vectors = self.k, self.spec.vectors
         whole: Masks = [None] * vectors
@@ -237,7 +237,7 @@ class Vector:
         return self._load(self._now.before)
 
     def load(self, buffer: int) -> ir.Value:
-        """What lies in scratch, lanes without a hidden unit too."""
+        """From scratch, lanes without a hidden unit too."""
         return self._load(buffer)
 
     def store(self, buffer: Index, value: ir.Value) -> None:

@@ -1,4 +1,4 @@
-"""What a recurrent cell does with the finished sums of its gates: one vector of hidden units of one row at a time."""
+"""Recurrent cells: from the finished sums of the gates to states, one vector of hidden units of one row at a time."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ class Site(Protocol):
         """The bias of the product of the last gate; 0 where there is none."""
 
     def peephole(self, gate: int) -> ir.Value | None:
-        """What the cell weighs in an lstm's gate 0 (input), 1 (output) or 2 (forget); None without peepholes."""
+        """The weights of the cell in an lstm's gate 0 (input), 1 (output) or 2 (forget); None without peepholes."""
 
     def state(self) -> ir.Value:
         """The state before this time."""
 
     def load(self, buffer: int) -> ir.Value:
-        """The vector's place in a buffer."""
+        """Returns the vector from a buffer."""
 
     def store(self, buffer: int, value: ir.Value) -> None:
-        """Write the vector's place in a buffer."""
+        """Writes the vector to a buffer."""
 
     def keep(self, buffer: int, value: ir.Value) -> None:
-        """Write the vector's place in a buffer, unless the row has ended."""
+        """Writes the vector to a buffer, unless the row has ended."""
 
     def become(self, state: ir.Value) -> None:
-        """The state of this time."""
+        """Writes the state of this time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reductions: of rows (the reduced elements lie side by side) and of columns (vectors run across them)."""
+"""Reductions: of rows (the reduced elements are contiguous) and of columns (vectors run across them)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _TILE = 8
 
 
 class Source:
-    """What is reduced: x from `offset` on, read as `folded`, or the result of `head` for the operands there; those that
-    are `steady` have one element."""
+    """The elements to reduce: those of x from `offset` on, or the results of `head` for the operands there, converted to
+    `folded`. Operands that are `steady` have one element."""
 
     def __init__(self, k: Kernel, spec: ReduceSpec, offset: Index) -> None:
         self.k, self.spec, self.head = k, spec, spec.head

@@ -1,4 +1,4 @@
-"""attention: chunks of blocks of query rows, each block's scores in scratch."""
+"""Lowering of attention: a unit is a block of query rows, whose scores are in scratch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POWER_NS = 5.0
 
 
 def lower_attention(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """One call, and one to transpose a mask that is no constant; None for dtypes other than f32 and f64, and for bf16
+    """One call, and one to transpose a mask that is not constant; None for dtypes other than f32 and f64, and for bf16
     of which pairs are not contiguous."""
     products = Products.of(node)
     if products.bf16_dot and not (ctx.target.has_bf16_dot and can_bf16_dot(node, ctx.target)):
@@ -125,7 +125,7 @@ def _block_ns(products: Products, dtype: DType, vectors: float) -> float:
 
 
 def _batch_steps(operand: Operand, rank: int) -> tuple[int, ...]:
-    """Its strides along `rank` axes of a batch: leading ones that it lacks are broadcast."""
+    """The operand's strides along `rank` batch dimensions; 0 for leading ones that it lacks."""
     return (0,) * (rank - len(operand.batch)) + operand.batch
 
 
@@ -137,7 +137,7 @@ def _source(q: Operand, *, whole: bool) -> str:
 
 
 def _kind(operand: Operand) -> str:
-    """How the kernel reads an epilogue operand, whose rows are keys there and whose columns queries."""
+    """The kind of an operand of the epilogue, whose rows are keys in the kernel and whose columns are queries."""
     if operand.column:
         return "full" if operand.row else "row"
     return "column" if operand.row else "scalar"

@@ -1,4 +1,4 @@
-"""How attention is cut: blocks of queries, and the register blocks of both products."""
+"""The tiling of attention: blocks of queries, and the register blocks of both products."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from treadle.passes.lower.gemm_tiles import MAX_ROWS, Tile, cut_rows, panel_cost
 
 _MOST_VECTORS = 2
-"""Wider blocks were measured to be no faster; narrow ones leave more of them to share out."""
+"""Measured: wider blocks are no faster, and narrow ones make more units for workers to share."""
 
 
 @dataclass(frozen=True, slots=True)

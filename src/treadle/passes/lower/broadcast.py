@@ -1,4 +1,4 @@
-"""How operands that broadcast lie in memory: strides over the output's dimensions, as few dimensions as possible."""
+"""Strides of operands that broadcast, over the output's dimensions, merged into as few dimensions as possible."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Access:
 
 
 def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Access:
-    """The same walk with dimensions of size 1 dropped and neighbours joined wherever every operand allows it."""
+    """The same loops without dimensions of size 1, and with neighbours merged wherever the strides of every operand allow it."""
     kept: list[tuple[int, list[int]]] = []
     for axis, size in enumerate(sizes):
         if size == 1:
@@ -38,10 +38,10 @@ def collapse(sizes: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Ac
 
 
 def place_operands(result: Value, operands: list[Value], ctx: LowerContext) -> tuple[list[Value], Access] | None:
-    """The operands as they are to be read, and the walk over `result`'s memory (stride 0 is `result` itself).
+    """The operands that the kernel reads, and the loops over `result`'s memory (strides[0] are those of `result`).
 
-    Constants that a blocked walk reads along the channels are padded to whole blocks. None if some
-    operand's layout does not fit the result's.
+    Constants with an element for each channel of a blocked result are padded to whole blocks. None if the layout of an
+    operand does not fit that of the result.
     """
     shape = result.static_shape
     if result.layout is None:

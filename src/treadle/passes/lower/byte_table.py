@@ -1,4 +1,4 @@
-"""Programs of one byte that give one byte, as in a quantized activation: what they give for each of the 256 is tabulated."""
+"""Elementwise programs from one byte to one byte, as in quantized activations: a table of their 256 results replaces them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _PERMUTED_NS = 0.05
 def lower_byte_table(
     node: Node, expr: Expr, results: tuple[Value, ...], operands: list[Value], elements: int, ctx: LowerContext
 ) -> Call | None:
-    """A call that reads `expr` of `elements` bytes from a table; None where computing it is as quick, or it is of more.
+    """A call that reads `expr` of `elements` bytes from a table; None if computing it is as fast, or it has other operands.
 
-    The table is what the NumPy reference gives, on every instruction set.
+    The NumPy reference makes the table, on every instruction set.
     """
     if len(results) != 1 or results[0].dtype not in BYTES or len(operands) != 1 or operands[0].dtype not in BYTES:
         return None

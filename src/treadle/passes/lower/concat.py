@@ -1,4 +1,4 @@
-"""concat: each operand is copied to its place, or written there by its producer in the first place."""
+"""concat: each operand is copied into the result, or its producer writes it there directly."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def can_concat_blocked(shapes: list[StaticShape], block: int, axis: int = 1) -> 
 
 
 def image_stride(value: Value, ctx: LowerContext, *, alone: bool) -> int:
-    """Elements from one image of the blocked `value` to the next, where its producer is to write it.
+    """Elements from one image of the blocked `value` to the next, in the memory that its producer writes.
 
-    That is in the middle of another value where the only reader joins channels, which then calls nothing for `value`,
-    unless `value` has to lie `alone`.
+    Where the only reader concatenates channels, that is the memory of the reader's result, and the reader needs no call
+    for `value`; but not if `value` must have memory of its own (`alone`).
     """
     if alone or not is_enabled("concat_in_place") or not _may_live_in(value, ctx):
         return _image_elements(value)
@@ -81,6 +81,6 @@ def _joins_blocks(node: Node) -> bool:
 def _may_live_in(value: Value, ctx: LowerContext) -> bool:
     """Whether the producer of `value` may write straight into the result of its reader.
 
-    A value that others read as well stays apart: they would have to wait for everything written there.
+    A value with several readers has memory of its own: otherwise they would have to wait for all that is written there.
     """
     return value.producer is not None and value not in ctx.aliases and ctx.graph.has_one_use(value)

@@ -1,4 +1,4 @@
-"""Strided copies: axes brought into the order and form in which the copy kernels are fast."""
+"""Lowering of strided copies: axes are merged and sorted so that the copy kernels are fast."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec
 from treadle.plan.kernels.copy import CopyRowsArgs, CopyRowsSpec, CopyTilesArgs, CopyTilesSpec
 
 _PIECE_BYTES = 32 << 10
-"""Rows longer than this are cut, so that one long row can be shared by workers."""
+"""Longer rows are copied in pieces, so that workers can share one long row."""
 
 _SHORT_ROW = 8
-"""Rows up to this many elements cost about as much each as so many elements do."""
+"""Shorter rows take as long as rows of this many elements."""
 
 _MAX_TILE = 16
 _GROUP = 4
@@ -28,7 +28,7 @@ _SHUFFLED_STEPS = (-1, 0, 1, 2, 3, 4)
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A loop of a copy: its length, and how far one step goes in the target and in the source, in elements."""
+    """A loop of a copy: its length, and its strides in the target and in the source, in elements."""
 
     size: int
     target: int
@@ -104,7 +104,7 @@ def copy_call(
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy to be called: `starts` are the offsets of the first element in target and source, `cost` is its time in ns,
+    """The call of a copy: `starts` are the offsets of the first element in target and source, `cost` is its time in ns,
     `traffic` the bytes it moves."""
 
     node: Node

@@ -1,4 +1,4 @@
-"""What an Expr costs, whether kernels can evaluate it, and which of its numbers they are given."""
+"""The cost of an Expr, whether kernels can evaluate it, and which of its numbers become arguments."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _INDIFFERENT: dict[DType, tuple[frozenset[str], str]] = {
     dtypes.i32: (frozenset({"add", "sub"}), "<ii"),
     dtypes.i64: (frozenset({"add", "sub"}), "<qq"),
 }
-"""Ops whose code is as fast for a number that is not known as for one that is, and how the number and its bits are packed."""
+"""For each dtype the ops that are as fast with an argument as with a constant, and the formats of the number and its bits."""
 
 _MOST_GIVEN = 8
-"""Vector registers that given numbers may take."""
+"""Vector registers that numbers from arguments may take."""
 
 _SCALARISED_NS = 4.0
 _FALLIBLE = frozenset({"div", "mod", "fmod", "reciprocal"})
@@ -91,10 +91,10 @@ def unroll_for(expr: Expr) -> int:
 
 
 def with_given(expr: Expr) -> tuple[Expr, tuple[int, ...]]:
-    """`expr` with numbers that do not shape its code taken out, and the bits of each, for arguments of the call.
+    """`expr` with `given` steps in place of numbers that do not shape its code, and the bits of each for arguments of the call.
 
-    Programs that differ in such numbers alone have one kernel. 0 and powers of two stay, which make code simpler, and so
-    do all numbers of a program that has many: each takes a register.
+    Programs that differ in such numbers only share one kernel. 0 and powers of two stay in the code, which they simplify.
+    All numbers of a program that has many stay, because each argument takes a register.
     """
     first = len(expr.operands)
     users: dict[int, list[Step]] = {}

@@ -1,4 +1,4 @@
-"""gather_reduce: bags of rows."""
+"""Lowering of gather_reduce: bags of rows, each folded into one row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from treadle.plan.kernels.reduce import FOLDED_ROWS
 
 
 def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | None:
-    """How `how` (an op) over `axes` of the indices reduces the rows of x in one pass; None if the kernel does not.
+    """The one pass in which `how` (an op) over `axes` of the indices reduces the rows of x; None if the kernel cannot.
 
     It takes 32 and 64 bit indices, neighbouring axes, rows of more than one element, and the dtypes that `lower_reduce` takes.
     """
@@ -32,8 +32,8 @@ def bag_step(how: str, x: Value, indices: Value, axes: Sequence[int]) -> Step | 
 
 
 def lower_gather_reduce(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """A call that reduces bags, in pieces if they are few and long, and then one that joins these: cut, and summed up in
-    the order, as `lower_reduce` does it with rows that are stored. None where `bag_step` is."""
+    """A call that reduces bags, in pieces if they are few and long, and then a call that reduces the pieces. Pieces and the
+    order of sums are those of `lower_reduce` for rows in memory. None where `bag_step` is None."""
     x, indices, y = node.operand(0), node.operand(1), node.output
     shape, length, dtype = indices.static_shape, elements(x.static_shape[1:]), x.known_dtype
     how, mean = HOW[node.attrs["how"]], node.attrs["how"] == "reduce_mean"

@@ -27,7 +27,7 @@ class Matrices:
 
     @property
     def kind(self) -> str:
-        """Which of rows and columns count: `scalar` (neither), `row`, `column` or `full`, as epilogues call it."""
+        """How the kernel indexes an operand of the epilogue: see `EpilogueSpec.kinds`."""
         return {(False, False): "scalar", (True, False): "row", (False, True): "column", (True, True): "full"}[
             self.row != 0, self.column != 0
         ]
@@ -35,7 +35,7 @@ class Matrices:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """A matrix product: batch sizes, [rows, depth] @ [depth, columns], and where everything lies.
+    """A matrix product: batch sizes, [rows, depth] @ [depth, columns], and the strides of every operand.
 
     The strides of a value along a dimension that it is broadcast over are 0.
     """
@@ -75,7 +75,7 @@ class Operands:
 
 
 def operands_of(node: Node) -> Operands:
-    """What a `matmul` node multiplies. Batch dimensions are merged with each other and into the rows."""
+    """The operands of a `matmul` node. Batch dimensions are merged with each other and into the rows."""
     a_shape, a_strides = _factor(node, 0, "a")
     b_shape, b_strides = _factor(node, 1, "b")
     has_rows, has_columns = len(a_shape) > 1, len(b_shape) > 1
@@ -145,7 +145,7 @@ def _unless_one(shape: Sequence[int], strides: Strides) -> Strides:
 
 
 def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
-    """Only the batch dimensions `keep`."""
+    """The same product with the batch dimensions `keep` only."""
 
     def of(matrices: Matrices) -> Matrices:
         return replace(matrices, batch=tuple(matrices.batch[axis] for axis in keep))
@@ -161,7 +161,7 @@ def _pick(operands: Operands, keep: Sequence[int]) -> Operands:
 
 
 def _merge_batch(operands: Operands) -> Operands:
-    """Without batch dimensions of size 1; neighbours that are walked as one merged."""
+    """The same product without batch dimensions of size 1, and with neighbours merged where strides allow it."""
     operands = _pick(operands, [axis for axis, size in enumerate(operands.batch) if size != 1])
     axis = 0
     while axis + 1 < len(operands.batch):
@@ -177,7 +177,7 @@ def _merge_batch(operands: Operands) -> Operands:
 
 
 def _merge_rows(operands: Operands) -> Operands:
-    """The innermost batch dimension made rows, while b is the same along it and rows stay evenly spaced."""
+    """The same product with inner batch dimensions merged into the rows, as long as b repeats and rows stay evenly spaced."""
     while operands.batch and operands.b.batch[-1] == 0:
         size, rows = operands.batch[-1], operands.rows
         spaced = (operands.a, operands.out, *operands.epilogue)

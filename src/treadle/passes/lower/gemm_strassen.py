@@ -11,7 +11,7 @@ from treadle.knobs import is_enabled
 from treadle.passes.lower.base import BYTES_PER_NS, Array, LowerContext, cut
 from treadle.passes.lower.gemm_operands import Operands
 from treadle.passes.lower.gemm_right import matrices_of
-from treadle.passes.lower.gemm_strassen_cut import Cut, choose_cut, cost
+from treadle.passes.lower.gemm_strassen_tiling import StrassenTiling, choose_tiling, cost
 from treadle.plan.call import Call
 from treadle.plan.kernels.gemm_strassen import (
     PRODUCTS,
@@ -27,10 +27,9 @@ from treadle.plan.target import LINE
 def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dtype: DType) -> list[Call] | None:
     """Calls for a product of fp32 with constant weights; None where a plain product is as fast, or must be used.
 
-    Strassen's algorithm rounds differently from a sum of products, so it is for math="fast" only. It adds rows to
-    others: what is infinite or far larger in one is felt in its partner. So partners are rows of one matrix of a
-    batch, as positions of one text are; the rows of a single matrix may be samples that have nothing to do with each
-    other.
+    Strassen's algorithm rounds differently from a sum of products, so it is for math="fast" only. It adds rows to each
+    other: an infinite or very large element of one row changes the results of its partner. So partners are rows of one
+    matrix of a batch, for example positions of one text; the rows of a single matrix may be unrelated samples.
     """
     takes = (
         ctx.math == "fast"
@@ -44,11 +43,11 @@ def lower_strassen_product(node: Node, ctx: LowerContext, product: Operands, dty
         return None
     if node.attrs.get("a_perm") is not None or node.attrs["transpose_a"]:
         return None
-    chosen = choose_cut(product.rows // shape[-2], shape[-2], product.columns, product.depth, ctx.target)
+    chosen = choose_tiling(product.rows // shape[-2], shape[-2], product.columns, product.depth, ctx.target)
     return None if chosen is None else strassen_calls(node, ctx, product, chosen)
 
 
-def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> list[Call]:
+def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: StrassenTiling) -> list[Call]:
     """The calls that multiply as `chosen` says: sums of the left factor, if there are none yet, then the products."""
     tile, lanes = chosen.tile, ctx.target.lanes(f32)
     width = tile.vectors * lanes
@@ -95,7 +94,7 @@ def strassen_calls(node: Node, ctx: LowerContext, product: Operands, chosen: Cut
     return [*summing, multiplying]
 
 
-def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) -> tuple[Value, list[Call]]:
+def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: StrassenTiling) -> tuple[Value, list[Call]]:
     """The sums of the left factor, and the call that makes them, unless an earlier product has the same ones.
 
     Queries, keys and values, for example, have one left factor.
@@ -129,7 +128,7 @@ def _left_sums(node: Node, ctx: LowerContext, product: Operands, chosen: Cut) ->
     return left, [summing]
 
 
-def _blocks(ctx: LowerContext, product: Operands, chosen: Cut, width: int) -> Value:
+def _blocks(ctx: LowerContext, product: Operands, chosen: StrassenTiling, width: int) -> Value:
     b, depth, columns = product.b, product.depth, product.columns
     how = f"strassen {width} {chosen.part} {b.row} {b.column} {depth} {columns}"
 

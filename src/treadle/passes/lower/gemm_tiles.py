@@ -14,14 +14,14 @@ MAX_ROWS = 9
 MAX_VECTORS = 4
 
 _BUSY = 12
-"""Sums that are enough to hide how long one multiplication takes."""
+"""So many independent sums hide the latency of a multiplication."""
 
 _SHORT = 128
 _UNEVEN = 1.03
 """What blocks of two heights cost where the depth is _SHORT, so that blocks end often."""
 
 _MOST_SHARERS = 16
-"""Where more blocks than this use a panel, the first one's wait for it counts little."""
+"""Where more blocks than this use a panel, the time in which the first one waits for it matters little."""
 
 WHOLE_BYTES = 4096
 """Rows of the left factor below this are multiplied whole, longer ones in parts of up to PART_BYTES."""

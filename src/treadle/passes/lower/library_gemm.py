@@ -1,4 +1,4 @@
-"""matmul by a library: what the matmul provider can take, in chunks of one product each; treadle's kernels for the rest.
+"""matmul by a library: each chunk is one product by the provider; treadle's kernels do what the provider cannot.
 
 A product with an epilogue becomes two calls: the library's product, then a loop that applies the epilogue.
 """
@@ -30,51 +30,51 @@ _ENOUGH_CHUNKS = 32
 
 
 def lower_matmul_by_provider(node: Node, ctx: LowerContext) -> list[Call] | None:
-    """The node's calls: by the provider if there is one and it takes the product, else as `lower_matmul` has it, with
-    a note that says why."""
+    """The node's calls: of the provider if there is one and it takes the product, else those of `lower_matmul`, with a note
+    that says why."""
     if ctx.provider is None:
         return lower_matmul(node, ctx)
-    found = _by_library(node, ctx, ctx.provider)
-    if not isinstance(found, str):
-        return found
+    calls_or_reason = _by_library(node, ctx, ctx.provider)
+    if not isinstance(calls_or_reason, str):
+        return calls_or_reason
     calls = lower_matmul(node, ctx)
     for call in calls or ():
-        call.note = f"not {ctx.provider.name}: {found}"
+        call.note = f"not {ctx.provider.name}: {calls_or_reason}"
     return calls
 
 
 def _by_library(node: Node, ctx: LowerContext, provider: Provider) -> list[Call] | str:
-    """The calls, or why the provider is not asked."""
+    """The calls, or the reason why the provider is not used."""
     dtype = node.operand(0).known_dtype
     if len(node.outputs) != 1 or node.operand(1).known_dtype != dtype or dtype not in provider.dtypes:
         dtypes = " and ".join(map(str, provider.dtypes))
         return f"it multiplies {dtypes}, this is {dtype} by {node.operand(1).known_dtype}"
     product = replace(operands_of(node), epilogue=())
-    ways = [way for way in (product, product.transposed) if _fits(way)]
-    refusal = _refusal(product, ways, provider)
+    candidates = [each for each in (product, product.transposed) if _fits(each)]
+    refusal = _refusal(product, candidates, provider)
     if refusal is not None:
         return refusal
     epilogue = node.attrs.get("epilogue")
     if epilogue is None:
-        return [_call(node, ctx, ways[0], dtype, provider)]
+        return [_call(node, ctx, candidates[0], dtype, provider)]
     raw = ctx.temporary(f"{node.output.name}.product", dtype, node.output.static_shape)
-    way = replace(ways[0], out=replace(ways[0].out, value=raw))
+    result = replace(candidates[0], out=replace(candidates[0].out, value=raw))
     operands = [raw, *(node.operand(index) for index in range(2, len(node.inputs)))]
     after = lower_expr(node, epilogue, (node.output,), operands, ctx)
     if after is None:
         return "no loop applies its epilogue"
-    return [_call(node, ctx, way, dtype, provider), *after]
+    return [_call(node, ctx, result, dtype, provider), *after]
 
 
-def _refusal(product: Operands, ways: list[Operands], provider: Provider) -> str | None:
-    """Why the library cannot or should not multiply, if so; `ways` are those in which it could."""
+def _refusal(product: Operands, candidates: list[Operands], provider: Provider) -> str | None:
+    """The reason why the library cannot or should not multiply, or None; `candidates` are the products that it could compute."""
     if 0 in (*product.batch, product.rows, product.columns, product.depth):
         return "there is nothing to multiply"
     if 1 in (product.rows, product.columns):
         return "a product with a vector is bound by memory"
-    if not ways:
+    if not candidates:
         return "a matrix has neither rows nor columns side by side in memory"
-    if _largest(ways[0]) > provider.most:
+    if _largest(candidates[0]) > provider.most:
         return f"sizes and strides above {provider.most} do not fit its integers"
     return None
 
@@ -86,7 +86,7 @@ def _fits(product: Operands) -> bool:
 
 
 def _is_matrix(each: Matrices, rows: int, columns: int) -> bool:
-    """Whether rows, or columns, lie side by side and do not overlap."""
+    """Whether rows, or columns, are contiguous and do not overlap."""
     if each.column == 1:
         return rows == 1 or each.row >= columns
     return each.row == 1 and (columns == 1 or each.column >= rows)
@@ -98,7 +98,7 @@ def _largest(product: Operands) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cut:
+class _Partition:
     """Batches, rows and columns of a chunk, and the numbers of chunks along each."""
 
     batches: int
@@ -109,24 +109,24 @@ class _Cut:
     column_chunks: int
 
 
-def _cut(product: Operands, ns: float, size: int) -> _Cut:
+def _partition(product: Operands, ns: float, size: int) -> _Partition:
     """Chunks worth about _CHUNK_NS each that pack little; `ns` is the estimated time of the whole, `size` an element's."""
     wanted = max(1, min(_MAX_CHUNKS, int(ns / _CHUNK_NS)))
     batches, rows, columns = product.batches, product.rows, product.columns
     if batches >= wanted:
         each = -(-batches // wanted)
-        return _Cut(each, rows, columns, -(-batches // each), 1, 1)
+        return _Partition(each, rows, columns, -(-batches // each), 1, 1)
     share, batch_ns = -(-wanted // batches), ns / batches
-    best: tuple[float, _Cut] | None = None
+    best: tuple[float, _Partition] | None = None
     for row_chunks in range(1, share + 1):
         rows_each = _piece(rows, row_chunks)
         columns_each = _piece(columns, -(-share // row_chunks))
-        cut = _Cut(1, rows_each, columns_each, batches, -(-rows // rows_each), -(-columns // columns_each))
-        found = cut.row_chunks * cut.column_chunks
-        packed = (rows * cut.column_chunks + columns * cut.row_chunks) * product.depth * size
-        cost = packed * _PACKED_NS_PER_BYTE + max(0, min(share, _ENOUGH_CHUNKS) - found) * batch_ns / _ENOUGH_CHUNKS
+        partition = _Partition(1, rows_each, columns_each, batches, -(-rows // rows_each), -(-columns // columns_each))
+        chunks = partition.row_chunks * partition.column_chunks
+        packed = (rows * partition.column_chunks + columns * partition.row_chunks) * product.depth * size
+        cost = packed * _PACKED_NS_PER_BYTE + max(0, min(share, _ENOUGH_CHUNKS) - chunks) * batch_ns / _ENOUGH_CHUNKS
         if best is None or cost < best[0]:
-            best = (cost, cut)
+            best = (cost, partition)
     assert best is not None, "one chunk of rows is always possible"
     return best[1]
 
@@ -139,7 +139,7 @@ def _piece(size: int, chunks: int) -> int:
 def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provider: Provider) -> Call:
     flops = 2.0 * product.batches * product.rows * product.columns * product.depth
     ns = flops / (ctx.target.lanes(dtype) * FLOPS_PER_LANE_NS)
-    cut = _cut(product, ns, dtype.size)
+    partition = _partition(product, ns, dtype.size)
     a, b, out = product.a, product.b, product.out
     return ctx.call(
         node,
@@ -156,18 +156,18 @@ def _call(node: Node, ctx: LowerContext, product: Operands, dtype: DType, provid
             b_column=b.column,
             out_row=out.row,
             batches=product.batches,
-            batches_per_chunk=cut.batches,
-            rows_per_chunk=cut.rows,
-            columns_per_chunk=cut.columns,
-            row_chunks=cut.row_chunks,
-            column_chunks=cut.column_chunks,
+            batches_per_chunk=partition.batches,
+            rows_per_chunk=partition.rows,
+            columns_per_chunk=partition.columns,
+            row_chunks=partition.row_chunks,
+            column_chunks=partition.column_chunks,
             batch_rank=len(product.batch),
             sizes=product.batch,
             a_batch=a.batch,
             b_batch=b.batch,
             out_batch=out.batch,
         ),
-        chunks=cut.batch_chunks * cut.row_chunks * cut.column_chunks,
+        chunks=partition.batch_chunks * partition.row_chunks * partition.column_chunks,
         flops=flops,
         cost=CALL_NS + ns,
     )

@@ -18,7 +18,7 @@ from treadle.plan.kernels.lookup import OUTSIDE, LookupArgs, LookupSpec
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
 _PLACE_NS = 1.5
-"""What a place costs that is looked up one by one."""
+"""Time of a run that is looked up by itself."""
 
 
 def lookup_call(node: Node, ctx: LowerContext, value: Value, tables: Sequence[Table], run: int) -> Call:

@@ -33,7 +33,7 @@ def lower_pad(node: Node, ctx: LowerContext) -> list[Call] | None:
 
 
 def _table(size: int, begin: int, end: int, mode: str) -> Table:
-    """For each place of a padded axis the place in x that it copies."""
+    """For each index of a padded axis the index in x that it copies."""
     return pad(np.arange(size, dtype=np.int64), [(begin, end)], mode, OUTSIDE)
 
 

@@ -1,4 +1,4 @@
-"""lstm, gru and rnn: blocks of the batch's rows go through time alone, with weights packed by tiles of hidden units."""
+"""Lowering of lstm, gru and rnn: a unit is a block of the batch's rows; weights are packed by tiles of hidden units."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from treadle.plan.target import Target
 
 _FLOPS_PER_LANE_NS = 4.0
 _L2_BYTES_PER_NS = 40.0
-"""How fast weights that are read again at each time come from the cache."""
+"""Bandwidth at which the cache delivers weights, which are read again at each time."""
 
 _GATE_NS = 12.0
 """Time of the exponentials of one vector of one gate."""

@@ -31,7 +31,7 @@ HOW = {"reduce_sum": "sum", "reduce_mean": "sum", "reduce_max": "max", "reduce_m
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One pass: x [outer, n, width] over n. `turn`, `step` and `room` say where results lie (see the kernel)."""
+    """One pass: x [outer, n, width] over n. `turn`, `step` and `room` are as in `ReduceColumnsArgs`."""
 
     outer: int
     n: int
@@ -137,20 +137,20 @@ class Passes:
         return self.ctx.temporary(f"{self.node.name}.partial", wide, shape)
 
     def folded(self, source: Value) -> DType:
-        """What elements of `source` are folded as."""
+        """Dtype in which elements of `source` are folded."""
         if self.how == "prod" and self.dtype.is_float:
             return dtypes.f64
         return dtypes.f32 if source.dtype == dtypes.bf16 else source.known_dtype
 
     def _element_ns(self, source: Value | None, dtype: DType) -> float:
-        """What reading an element of the source as `dtype` takes."""
+        """Time of reading an element of the source as `dtype`, in ns."""
         if source is not None or self.head is None:
             return dtype.size / BYTES_PER_NS
         streams = sum(elements(value.static_shape) > 1 for value in self.operands)
         return max(streams * dtype.size / BYTES_PER_NS, element_ns(self.head, self.ctx.target))
 
     def pieces(self, step: Step, each: float) -> tuple[int, int]:
-        """(pieces to cut n into, elements a piece): more than one if there is too little else to share."""
+        """(pieces of n, elements of a piece): more than one piece if there are too few other units for workers to share."""
         others = step.outer * -(-step.width // _COLUMNS)
         work = step.n * min(step.width, _COLUMNS) * each
         if others >= 16 or work < 4 * CHUNK_NS or step.turn > 1:

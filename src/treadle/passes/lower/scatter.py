@@ -1,4 +1,4 @@
-"""scatter_elements and scatter_nd: a copy of x, then one kernel that puts the updates in, in order."""
+"""scatter_elements and scatter_nd: a copy of x, then one kernel that writes the updates, in order."""
 
 from __future__ import annotations
 

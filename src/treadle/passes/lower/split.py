@@ -1,4 +1,4 @@
-"""split: one strided copy a piece, or aliases where the pieces lie in memory as they are."""
+"""split: one strided copy a piece, or an alias where a piece is contiguous."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from treadle.plan.call import Call
 
 
 def can_split_blocked(shapes: list[StaticShape], block: int, axis: int) -> bool:
-    """Whether pieces of `shapes` can be cut from a blocked tensor: block borders must be piece borders."""
+    """Whether a blocked tensor can be split into pieces of `shapes`: each border of a piece must be that of a block."""
     return can_concat_blocked(shapes, block, axis)
 
 

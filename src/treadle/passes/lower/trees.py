@@ -11,7 +11,7 @@ from treadle.plan.call import Call
 from treadle.plan.kernels.trees import TreesArgs, TreesSpec
 
 STEP_NS = 3.0
-"""What one step down a tree is assumed to cost, and adding one weight."""
+"""Estimated time of one step down a tree, and of adding one weight."""
 
 
 def lower_trees(node: Node, ctx: LowerContext) -> list[Call] | None:

@@ -1,4 +1,4 @@
-"""How a matrix product by Strassen's algorithm is cut into tiles, parts of the depth and chunks, and what it costs.
+"""The tiling of a matrix product by Strassen's algorithm, its partition into chunks, and its cost.
 
 Costs are in vector multiply-adds. The constants were fitted to measured products: see docs/measurements/strassen-products.md.
 """
@@ -19,25 +19,25 @@ from treadle.plan.target import Target
 _MOST_ROWS = 128
 """Rows of a tile."""
 _LEAST_ROWS = 32
-"""Fewer rows of a tile wait for the right factor, of which a pair of panels is read ten times instead of eight."""
+"""With fewer rows a tile waits for the right factor: a pair of panels is read ten times instead of eight."""
 _PART = 768
 """Of the depth that is taken at once."""
 _LEFT_COST = 65.0
-"""Cost of making seven sums of four vectors of the left factor."""
+"""Cost of computing seven sums of four vectors of the left factor."""
 _DIFFERENCE_COST = 0.3
-"""Cost of making one vector of a difference of the right factor, in each register block."""
+"""Cost of computing one vector of a difference of the right factor, in each register block."""
 _RESULT_COST = 80.0
 """Cost of adding seven vectors of products to four of the result."""
 _RESULT_ROOM = 0.3
 """The part of L2 that the results of a chunk may fill."""
 _LEAST_REGISTERS = 32
-"""With fewer, register blocks are so low that they wait for differences of the right factor."""
+"""With fewer, register blocks have too few rows to hide the computation of differences of the right factor."""
 _LEAST_GAIN = 1.04
-"""How many times faster than a plain product the model must promise to be."""
+"""How many times faster than a plain product it must be by the cost model."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class StrassenTiling:
     """One way to multiply: `tiles` of rows, whose halves register blocks (`tile`) cover; the depth in `parts` of `part`
     each, the last one maybe smaller; `pairs` of panels of columns."""
 
@@ -68,9 +68,8 @@ class Cut:
         return odd(self.part // 2 // lanes) * lanes
 
 
-def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Iterator[Cut]:
-    """Every cut worth thinking about; none where tiles would reach into the next matrix, or halves are no whole
-    vectors."""
+def tilings(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Iterator[StrassenTiling]:
+    """Every tiling to consider; none where tiles would reach into the next matrix, or halves are not whole vectors."""
     lanes = target.lanes(f32)
     if depth % (2 * lanes) or rows < _LEAST_ROWS:
         return
@@ -86,7 +85,7 @@ def cuts(matrices: int, rows: int, columns: int, depth: int, target: Target) -> 
         most = pairs if parts == 1 else max(1, int(_RESULT_ROOM * target.l2 / (4 * half * width * f32.size)))
         for each in sorted({-(-pairs // count) for count in range(1, pairs + 1)}):
             if each <= most:
-                yield Cut(matrices * rows, matrices * tiles, tile_rows, tile, part, parts, pairs, each)
+                yield StrassenTiling(matrices * rows, matrices * tiles, tile_rows, tile, part, parts, pairs, each)
 
 
 def _tilings(matrices: int, rows: int) -> Iterator[tuple[int, int]]:
@@ -103,10 +102,10 @@ def _tilings(matrices: int, rows: int) -> Iterator[tuple[int, int]]:
 
 
 @lru_cache(maxsize=1024)
-def choose_cut(matrices: int, rows: int, columns: int, depth: int, target: Target) -> Cut | None:
-    """The cheapest cut for [matrices, rows, depth] @ [depth, columns] of fp32; None if a plain product should do."""
-    found = cuts(matrices, rows, columns, depth, target)
-    best = min(found, key=lambda cut: cost(cut, target), default=None)
+def choose_tiling(matrices: int, rows: int, columns: int, depth: int, target: Target) -> StrassenTiling | None:
+    """The cheapest tiling for [matrices, rows, depth] @ [depth, columns] of fp32; None if a plain product should do."""
+    candidates = tilings(matrices, rows, columns, depth, target)
+    best = min(candidates, key=lambda tiling: cost(tiling, target), default=None)
     if best is None or target.registers < _LEAST_REGISTERS:
         return None
     lanes = target.lanes(f32)
@@ -115,11 +114,11 @@ def choose_cut(matrices: int, rows: int, columns: int, depth: int, target: Targe
     return best if cost(best, target) * _LEAST_GAIN < plain else None
 
 
-def cost(cut: Cut, target: Target) -> float:
-    """The cost, with what is lost where the chunks do not come out even."""
-    half, depth, vectors = cut.half, cut.part // 2, cut.tile.vectors
-    left = _LEFT_COST * half * depth / target.lanes(f32) * cut.parts * cut.tiles
-    products = PRODUCTS * panel_cost(cut.tile, vectors, depth)
-    differences = 3 * _DIFFERENCE_COST * cut.tile.blocks * depth * vectors
+def cost(tiling: StrassenTiling, target: Target) -> float:
+    """The cost, with that of load imbalance."""
+    half, depth, vectors = tiling.half, tiling.part // 2, tiling.tile.vectors
+    left = _LEFT_COST * half * depth / target.lanes(f32) * tiling.parts * tiling.tiles
+    products = PRODUCTS * panel_cost(tiling.tile, vectors, depth)
+    differences = 3 * _DIFFERENCE_COST * tiling.tile.blocks * depth * vectors
     pair = products + differences + _RESULT_COST * half * vectors
-    return left + pair * cut.parts * cut.pairs * cut.tiles * imbalance_factor(cut.chunks)
+    return left + pair * tiling.parts * tiling.pairs * tiling.tiles * imbalance_factor(tiling.chunks)
