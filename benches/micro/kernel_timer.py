@@ -18,7 +18,7 @@ from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.emit.loops import loop
 from treadle.codegen.emit.memory import load, store
 from treadle.codegen.emit.vectors import multiply_add
-from treadle.codegen.kernels.table import KERNELS
+from treadle.codegen.kernels.table import GENERATORS
 from treadle.dtypes import DType, bf16, f32
 from treadle.graph.graph import Graph
 from treadle.passes.lower.base import LowerContext
@@ -141,7 +141,7 @@ class KernelTimer:
         dtype = f32 if pairs else dtype
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
-        KERNELS["fma_limit"] = _emit_fma_limit
+        GENERATORS[_FmaLimitSpec] = _emit_fma_limit
         spec = _FmaLimitSpec(dtype=dtype, bf16_dot=pairs, sums=sums)
         data = aligned(((sums + 2) * lanes,), dtype.numpy)
         return 2.0 * (1 + pairs) * sums * lanes * 20_000 / self.seconds(spec, [data], [20_000], 1, 0, budget)
@@ -150,7 +150,7 @@ class KernelTimer:
         """Returns a function that multiplies and adds in registers, and its number of operations."""
         lanes = self.target.lanes(dtype)
         sums = self.target.registers - 4
-        KERNELS["fma_limit"] = _emit_fma_limit
+        GENERATORS[_FmaLimitSpec] = _emit_fma_limit
         spec = _FmaLimitSpec(dtype=dtype, bf16_dot=False, sums=sums)
         kernel = KERNEL(self._link(spec, jit.compile_kernel(spec, self.target)))
         data = aligned(((sums + 2) * lanes,), dtype.numpy)

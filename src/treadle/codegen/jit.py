@@ -10,7 +10,7 @@ from functools import lru_cache
 from llvmlite import binding
 
 from treadle.codegen.emit.kernel import Kernel
-from treadle.codegen.kernels.table import KERNELS, Effort, effort_of
+from treadle.codegen.kernels.table import GENERATORS, Effort, effort_of
 from treadle.codegen.resident_memory import release_heap, release_llvm_code
 from treadle.errors import InternalError
 from treadle.plan.kernel_spec import KernelSpec
@@ -49,7 +49,7 @@ def _engine() -> binding.LLJIT:
 def emit_ir(spec: KernelSpec, target: Target) -> str:
     """Returns the LLVM IR of the kernel before any optimisation."""
     k = Kernel(spec.symbol, target)
-    KERNELS[spec.family](k, spec)
+    GENERATORS[type(spec)](k, spec)
     return k.finish()
 
 

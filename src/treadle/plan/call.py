@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.graph.node import smallest_cap
 from treadle.graph.value import Value
-from treadle.plan.kernel_spec import KernelArgs, KernelSpec
+from treadle.plan.kernel_spec import KernelArgs, KernelSpec, NoArgs
 
 PythonFunction = Callable[[list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
 
@@ -33,7 +33,7 @@ class Call:
     reads: tuple[Value, ...]
     spec: KernelSpec | None = None
     function: PythonFunction | None = None
-    args: KernelArgs[int] | tuple[int, ...] = ()
+    args: KernelArgs[int] = field(default_factory=NoArgs)
     chunks: int = 1
     cost: float = 0.0
     scratch: int = 0
@@ -50,10 +50,7 @@ class Call:
     @property
     def packed_args(self) -> tuple[int, ...]:
         """The arguments in the order in which the kernel finds them in memory."""
-        if isinstance(self.args, tuple):
-            return self.args
-        assert self.spec is not None, "only kernels have arguments"
-        return self.args.packed(self.spec)
+        return () if self.spec is None else self.args.packed(self.spec)
 
     @property
     def max_workers(self) -> int:

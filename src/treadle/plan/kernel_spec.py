@@ -9,7 +9,7 @@ order in which arguments lie in memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from itertools import count
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
@@ -35,38 +35,10 @@ class KernelSpec:
         named = sorted((field.name, getattr(self, field.name)) for field in fields(self))
         return f"{self.family}({', '.join(f'{name}={value!r}' for name, value in named)})"
 
-    @staticmethod
-    def of(family: str, **params: Hashable) -> KernelSpec:
-        return UntypedSpec(name=family, params=tuple(sorted(params.items())))
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self, name)
-
     @property
     def symbol(self) -> str:
         """The name of the kernel's function: its family and a hash of its parameters."""
         return f"treadle_{self.family}_{hashlib.sha256(str(self).encode()).hexdigest()[:16]}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UntypedSpec(KernelSpec):
-    """TRANSITION: a spec of a family that has no record yet. Goes when the last family has one."""
-
-    name: str
-    params: tuple[tuple[str, Hashable], ...]
-
-    @property
-    def family(self) -> str:  # type: ignore[override]
-        return self.name
-
-    def __getitem__(self, name: str) -> Any:
-        for key, value in self.params:
-            if key == name:
-                return value
-        raise KeyError(f"kernel family {self.family} has no parameter {name!r}")
-
-    def __str__(self) -> str:
-        return f"{self.family}({', '.join(f'{key}={value!r}' for key, value in self.params)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

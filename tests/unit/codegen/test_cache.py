@@ -17,7 +17,9 @@ from treadle.codegen.cache import KernelCache, cache_folder, generator_hash, ker
 from treadle.dtypes import f32, f64
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.copy_bytes import CopyBytesSpec
+from treadle.plan.kernels.gemm_strassen import StrassenLeftSpec
 from treadle.plan.kernels.reorder import ReorderSpec
+from treadle.plan.kernels.trilu import TriluSpec
 
 _SPEC = CopyBytesSpec()
 _OTHER = ReorderSpec(dtype=f32, block=4, side=4, to_blocked=True)
@@ -200,7 +202,7 @@ def test_the_key_tells_everything_apart_that_shapes_the_code() -> None:
     Other parameters, other targets and other generators have other names.
     """
     here, generic = targets.detect(), targets.for_isa("generic")
-    specs = [KernelSpec.of("f", dtype=f32), KernelSpec.of("f", dtype=f64), KernelSpec.of("g", dtype=f32)]
+    specs = [StrassenLeftSpec(dtype=f32), StrassenLeftSpec(dtype=f64), TriluSpec(size=4, upper=True)]
     keys = {kernel_key(spec, target) for spec in specs for target in (here, generic)}
     assert len(keys) == (6 if here != generic else 3)
     assert len(generator_hash()) == 64

@@ -78,7 +78,7 @@ def test_a_generator_that_fails_is_raised_where_it_was_asked_for(monkeypatch: py
         k.b.call(k.intrinsic("llvm.fabs.f32", I32), [])
 
     for broken, said in ((failing, "no such tile"), (invalid, "IR is not valid")):
-        monkeypatch.setitem(table.KERNELS, "reorder", broken)
+        monkeypatch.setitem(table.GENERATORS, ReorderSpec, broken)
         with treadle.threads.limit(intra_op=budget), pytest.raises(InternalError, match=said):
             _compiled()
     assert "treadle-compile" not in {thread.name for thread in threading.enumerate()}
@@ -89,5 +89,5 @@ def test_kernels_are_compiled_with_an_effort_of_their_family() -> None:
     Families that gain nothing from the optimiser are listed; an unlisted one has all of it.
     """
     assert table.effort_of("elementwise") == "full"
-    assert set(table.EFFORTS) <= set(table.KERNELS)
+    assert set(table.EFFORTS) <= {spec.family for spec in table.GENERATORS}
     assert {"none", "tidy"} == set(table.EFFORTS.values())

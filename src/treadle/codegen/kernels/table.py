@@ -1,7 +1,12 @@
 """Which generator emits which kernel family."""
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Literal, TypeAlias, TypeGuard, get_type_hints
 
 from treadle.codegen.emit.kernel import Kernel
 from treadle.codegen.kernels.arg_reduce import emit_arg_reduce
@@ -37,54 +42,93 @@ from treadle.codegen.kernels.scatter import emit_scatter_elements, emit_scatter_
 from treadle.codegen.kernels.softmax import emit_softmax_columns, emit_softmax_rows
 from treadle.codegen.kernels.trees import emit_trees
 from treadle.codegen.kernels.trilu import emit_trilu
+from treadle.errors import InternalError
+from treadle.plan import kernels
+from treadle.plan.kernel_spec import KernelSpec
+from treadle.plan.kernels.library_gemm import LibraryGemmSpec
 
 Generator = Callable[[Kernel, Any], None]
-"""Emits the kernel of a spec of its own family."""
+"""Emits the kernel of a spec of its own family: the record that its parameter `spec` is annotated with."""
 
-KERNELS: dict[str, Generator] = {
-    "copy_bytes": emit_copy_bytes,
-    "pool_blocked": emit_pool_blocked,
-    "pool_plain": emit_pool_plain,
-    "reorder": emit_reorder,
-    "pick_channels": emit_pick_channels,
-    "conv": emit_conv,
-    "conv_depthwise": emit_conv_depthwise,
-    "conv_plain": emit_conv_plain,
-    "conv_pool": emit_conv_pool,
-    "conv_strassen": emit_conv_strassen,
-    "conv_winograd": emit_conv_winograd,
-    "winograd_input": emit_winograd_input,
-    "copy_rows": emit_copy_rows,
-    "copy_tiles": emit_copy_tiles,
-    "attention": emit_attention,
-    "recurrent": emit_recurrent,
-    "gemm": emit_gemm,
-    "gemm_pack": emit_gemm_pack,
-    "gemm_strassen": emit_gemm_strassen,
-    "strassen_left": emit_strassen_left,
-    "gemv": emit_gemv,
-    "byte_table": emit_byte_table,
-    "elementwise": emit_elementwise,
-    "elementwise_flat": emit_elementwise_flat,
-    "gather": emit_gather,
-    "gather_elements": emit_gather_elements,
-    "gather_nd": emit_gather_nd,
-    "gather_reduce": emit_gather_reduce,
-    "scatter_elements": emit_scatter_elements,
-    "scatter_nd": emit_scatter_nd,
-    "lookup": emit_lookup,
-    "resample": emit_resample,
-    "one_hot": emit_one_hot,
-    "trilu": emit_trilu,
-    "trees": emit_trees,
-    "cumsum": emit_cumsum,
-    "arg_reduce": emit_arg_reduce,
-    "reduce_rows": emit_reduce_rows,
-    "reduce_columns": emit_reduce_columns,
-    "softmax_rows": emit_softmax_rows,
-    "softmax_columns": emit_softmax_columns,
-    "norm_rows": emit_norm_rows,
-}
+
+def records() -> Iterator[tuple[type[KernelSpec], ModuleType]]:
+    """The record of the parameters of each family in `plan.kernels`, and the module that it is in."""
+    for entry in pkgutil.walk_packages(kernels.__path__, f"{kernels.__name__}."):
+        module = import_module(entry.name)
+        for each in vars(module).values():
+            if _is_record(each) and each.__module__ == module.__name__:
+                yield each, module
+
+
+def by_record(emits: Iterable[Generator]) -> dict[type[KernelSpec], Generator]:
+    """Returns the generators by the records that they take.
+
+    Raises:
+        InternalError: a generator takes no record of a family, or a family has no generator.
+    """
+    generators: dict[type[KernelSpec], Generator] = {}
+    for emit in emits:
+        record = get_type_hints(emit).get("spec")
+        if not _is_record(record):
+            raise InternalError(f"{emit.__name__} takes no record of a family")
+        generators[record] = emit
+    for record, _ in records():
+        if record not in generators and record is not LibraryGemmSpec:
+            raise InternalError(f"{record.__name__} has no generator")
+    return generators
+
+
+def _is_record(each: Any) -> TypeGuard[type[KernelSpec]]:
+    return isinstance(each, type) and issubclass(each, KernelSpec) and "family" in vars(each)
+
+
+GENERATORS = by_record(
+    [
+        emit_copy_bytes,
+        emit_pool_blocked,
+        emit_pool_plain,
+        emit_reorder,
+        emit_pick_channels,
+        emit_conv,
+        emit_conv_depthwise,
+        emit_conv_plain,
+        emit_conv_pool,
+        emit_conv_strassen,
+        emit_conv_winograd,
+        emit_winograd_input,
+        emit_copy_rows,
+        emit_copy_tiles,
+        emit_attention,
+        emit_recurrent,
+        emit_gemm,
+        emit_gemm_pack,
+        emit_gemm_strassen,
+        emit_strassen_left,
+        emit_gemv,
+        emit_byte_table,
+        emit_elementwise,
+        emit_elementwise_flat,
+        emit_gather,
+        emit_gather_elements,
+        emit_gather_nd,
+        emit_gather_reduce,
+        emit_scatter_elements,
+        emit_scatter_nd,
+        emit_lookup,
+        emit_resample,
+        emit_one_hot,
+        emit_trilu,
+        emit_trees,
+        emit_cumsum,
+        emit_arg_reduce,
+        emit_reduce_rows,
+        emit_reduce_columns,
+        emit_softmax_rows,
+        emit_softmax_columns,
+        emit_norm_rows,
+    ]
+)
+"""The generator of each family, by the record of its parameters. Products by a library have none."""
 
 Effort: TypeAlias = Literal["none", "tidy", "full"]
 

@@ -123,7 +123,7 @@ class LowerContext:
         writes: tuple[Value, ...],
         reads: tuple[Value, ...],
         *,
-        args: KernelArgs[int] | tuple[int, ...] = (),
+        args: KernelArgs[int],
         chunks: int = 1,
         flops: float = 0.0,
         traffic: float | None = None,
