@@ -236,13 +236,20 @@ def compiler_version() -> tuple[str, ...]:
     return (llvmlite.__version__, *sizes)
 
 
+def generator_sources() -> list[Path]:
+    """Returns the files that turn specs into code: generators, and the records that they read."""
+    package = Path(__file__).parent.parent
+    folders = (package / "codegen" / "emit", package / "codegen" / "kernels", package / "plan" / "kernels")
+    return [package / "codegen" / "jit.py", *(path for folder in folders for path in sorted(folder.rglob("*.py")))]
+
+
 @lru_cache(maxsize=1)
 def generator_hash() -> str:
     """Returns a hash of the sources that turn specs into code."""
-    here = Path(__file__).parent
+    package = Path(__file__).parent.parent
     total = hashlib.sha256()
-    for source in (here / "jit.py", *sorted(here.glob("emit/*.py")), *sorted(here.glob("kernels/*.py"))):
+    for source in generator_sources():
         content = source.read_bytes()
-        total.update(f"{source.name} {len(content)}\n".encode())
+        total.update(f"{source.relative_to(package).as_posix()} {len(content)}\n".encode())
         total.update(content)
     return total.hexdigest()

@@ -13,7 +13,7 @@ import pytest
 
 from treadle.codegen import build, cache, jit
 from treadle.codegen import target as targets
-from treadle.codegen.cache import KernelCache, cache_folder, generator_hash, kernel_key, open_cache
+from treadle.codegen.cache import KernelCache, cache_folder, generator_hash, generator_sources, kernel_key, open_cache
 from treadle.dtypes import f32, f64
 from treadle.plan.kernel_spec import KernelSpec
 from treadle.plan.kernels.copy_bytes import CopyBytesSpec
@@ -206,6 +206,17 @@ def test_the_key_tells_everything_apart_that_shapes_the_code() -> None:
     keys = {kernel_key(spec, target) for spec in specs for target in (here, generic)}
     assert len(keys) == (6 if here != generic else 3)
     assert len(generator_hash()) == 64
+
+
+def test_the_key_depends_on_every_generator_and_record() -> None:
+    """
+    A kernel from before a change of its generator would otherwise be used after it.
+    """
+    parts = ("treadle.codegen.kernels.", "treadle.codegen.emit.", "treadle.plan.kernels.")
+    loaded = {Path(str(module.__file__)) for name, module in sys.modules.items() if name.startswith(parts)}
+
+    assert len(loaded) > 50
+    assert loaded <= set(generator_sources())
 
 
 def test_threads_that_build_the_same_kernels_compile_them_once() -> None:
