@@ -39,7 +39,7 @@ _MOST_LINES = 8
 """A turn of some 100 cycles prefetches so many cache lines without taking longer."""
 
 _BYTES_WORTH_NS = 0.85
-"""Weights must have so many bytes for each ns that the prefetching call takes: it becomes 1 % slower, they save as much."""
+"""The least bytes of weights for each ns of the prefetching call: so many save as much as the call loses, 1 %."""
 
 
 def insert_prefetches(calls: Sequence[Call], target: Target) -> None:

@@ -80,16 +80,16 @@ class Branches:
 
 def copies(target: Target, make: Callable[[Branches], None], images: int = 3) -> int:
     """How many copies the graph takes, whose bits are those of one in which every value is an output, and so copied."""
-    together, apart = Branches(target, images), Branches(target, images)
-    for branches in (together, apart):
+    together, separate = Branches(target, images), Branches(target, images)
+    for branches in (together, separate):
         make(branches)
-    for node in list(apart.graph.nodes):
+    for node in list(separate.graph.nodes):
         if node.op in ("conv", "concat"):
-            apart.output(node.output)
-    wanted = run_graph(apart.graph, apart.given, target=target)
+            separate.output(node.output)
+    wanted = run_graph(separate.graph, separate.given, target=target)
     for reverse in (False, True):
         found = run_graph(together.graph, together.given, target=target, reverse_chunks=reverse)
-        for value, other in zip(together.graph.outputs, apart.graph.outputs, strict=False):
+        for value, other in zip(together.graph.outputs, separate.graph.outputs, strict=False):
             assert np.array_equal(found[value.name], wanted[other.name])
     return sum(call.op == "concat" for call in lower_graph(together.graph, target)[0])
 

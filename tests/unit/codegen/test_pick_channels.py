@@ -61,7 +61,7 @@ def test_every_channel_is_the_one_picked(name: str, dtype: DType, target: Target
 
 
 def test_it_is_one_call(target: Target) -> None:
-    """Large images are cut into chunks of one call."""
+    """Large images are several chunks of one call."""
     _, picks = PICKS["two interleaved from the middle"]
     calls, _ = lower_graph(blocked(target, [(1, 58, 56, 56)] * 2, picks, f32), target, "exact")
     (call,) = [call for call in calls if call.op == "pick_channels"]
@@ -70,7 +70,7 @@ def test_it_is_one_call(target: Target) -> None:
 
 
 def test_code_does_not_grow_without_bounds() -> None:
-    """What would take hundreds of reads a place is left to copies."""
+    """Picks that would take hundreds of reads a pixel have no kernel."""
     assert can_pick(tuple((0, c) for c in range(1024)), 16)
     assert not can_pick(tuple((0, 16 * c % 4093) for c in range(1024)), 16)
     assert not can_pick((), 16)

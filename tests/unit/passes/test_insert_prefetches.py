@@ -63,7 +63,7 @@ def prefetches(call: Call) -> bool:
 
 
 def test_the_call_before_prefetches_all_of_the_weights(target: Target) -> None:
-    """The parts of all channels of all blocks reach to the end of the weights, a turn's lines to the end of its part."""
+    """The parts of all channels of all blocks cover the weights, and a turn's lines cover its part."""
     first, second = planned(target, (256, 256, 256))
     assert [prefetches(first), prefetches(second)] == [True, False]
     spec, args = first.spec, first.args

@@ -42,10 +42,10 @@ def bf16_dot(k: Kernel, left: ir.Value, right: ir.Value, addend: ir.Value) -> ir
     """
     assert k.target.has_bf16_dot, f"{k.target.cpu} cannot multiply bf16"
     lanes = lanes_of(addend.type)
-    pairs = ir.VectorType(BFLOAT, 2 * lanes)
+    halves = ir.VectorType(BFLOAT, 2 * lanes)
     bits = 32 * lanes
-    function = k.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{bits}", addend.type, addend.type, pairs, pairs)
-    return k.b.call(function, [addend, k.b.bitcast(left, pairs), k.b.bitcast(right, pairs)])
+    function = k.intrinsic(f"llvm.x86.avx512bf16.dpbf16ps.{bits}", addend.type, addend.type, halves, halves)
+    return k.b.call(function, [addend, k.b.bitcast(left, halves), k.b.bitcast(right, halves)])
 
 
 def bf16_dot_at(k: Kernel, pointer: ir.Value, offset: int, right: ir.Value, addend: ir.Value) -> ir.Value:

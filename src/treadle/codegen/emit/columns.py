@@ -22,7 +22,7 @@ class ColumnTile:
 
 
 def column_tiles(k: Kernel, left: Index, right: Index, lanes: int, vectors: int) -> Iterator[ColumnTile]:
-    """Loops over the columns from `left` to `right`: the caller emits the body of each tile before it takes the next."""
+    """Loops over the columns from `left` to `right`: the caller emits a tile's body before it requests the next."""
     tile = lanes * vectors
     whole = k.add(left, k.mul(k.div(k.sub(right, left), tile), tile))
     with loop(k, left, whole, tile, name="tile") as full:

@@ -41,7 +41,7 @@ def transpose(k: Kernel, rows: Sequence[ir.Value], dtype: DType) -> list[ir.Valu
 
 
 def _interleave(n: int, piece: int) -> tuple[list[int], list[int]]:
-    """Returns lane numbers that interleave the low, and the high, halves of pieces; the second vector's count from n."""
+    """Returns lane numbers that interleave the low, and the high, halves of pieces; those of the second begin at n."""
     half = piece // 2
     low = [start + i // 2 + (i % 2) * n for start in range(0, n, piece) for i in range(piece)]
     return low, [lane + half for lane in low]
@@ -94,7 +94,7 @@ def move_edge(
     *,
     fill: bool = False,
 ) -> None:
-    """Does `move_tile` for a < sizes[0] and b < sizes[1] only; with `fill`, stores zeros for a from sizes[0] to `side`."""
+    """Does `move_tile` for a < sizes[0] and b < sizes[1]; with `fill`, stores zeros for a from sizes[0] to `side`."""
     count_a, count_b = sizes
     if dtype.size < 4 and k.target.isa != "avx512":
         with loop(k, 0, count_b, name="b") as column:
@@ -112,9 +112,9 @@ def move_edge(
     rows = []
     for a in range(side):
         # A missing row is a masked load of the last row: one of unmapped memory is slow, even if it loads no lane.
-        place = k.mul(source_stride, k.max(k.min(k.sub(count_a, 1), a), 0))
+        offset = k.mul(source_stride, k.max(k.min(k.sub(count_a, 1), a), 0))
         mask = k.b.select(k.less(a, count_a), lanes_b, nothing)
-        rows.append(load_masked(k, source, place, dtype, mask, zero))
+        rows.append(load_masked(k, source, offset, dtype, mask, zero))
     lanes_a = lane_mask(k, count_a, side)
     for b, value in enumerate(transpose(k, rows, dtype)):
         with when(k, k.less(b, count_b)):

@@ -16,7 +16,7 @@ from treadle.codegen.emit.vectors import like, splat
 from treadle.dtypes import i32
 
 Factor = tuple[ir.Value, ...]
-"""A factor as it is multiplied: lanes of four bytes, or two vectors whose lanes hold every other byte as 16-bit numbers."""
+"""A factor as it is multiplied: one vector of four bytes a lane, or two whose lanes are every other byte in 16 bits."""
 
 _MADD = {64: "avx512.pmaddw.d.512", 32: "avx2.pmadd.wd", 16: "sse2.pmadd.wd"}
 """Bytes of a vector -> the instruction that multiplies 16-bit numbers and adds neighbouring products."""
@@ -59,10 +59,10 @@ def vnni_dot(k: Kernel, left: Sequence[ir.Value], right: Sequence[ir.Value], add
 def _dot_of_halves(k: Kernel, left: ir.Value, right: ir.Value) -> ir.Value:
     """Returns the sum of the two products of 16-bit numbers in each lane of 32 bits."""
     lanes = lanes_of(left.type)
-    pairs = ir.VectorType(I16, 2 * lanes)
+    halves = ir.VectorType(I16, 2 * lanes)
     if k.target.triple.startswith("x86_64"):
-        function = k.intrinsic(f"llvm.x86.{_MADD[4 * lanes]}", left.type, pairs, pairs)
-        return k.b.call(function, [k.b.bitcast(left, pairs), k.b.bitcast(right, pairs)])
+        function = k.intrinsic(f"llvm.x86.{_MADD[4 * lanes]}", left.type, halves, halves)
+        return k.b.call(function, [k.b.bitcast(left, halves), k.b.bitcast(right, halves)])
     wide = k.b.bitcast(right, left.type)
     low = k.b.mul(k.b.and_(left, like(left, 0xFFFF)), k.b.ashr(k.b.shl(wide, like(wide, 16)), like(wide, 16)))
     return k.b.add(low, k.b.mul(k.b.lshr(left, like(left, 16)), k.b.ashr(wide, like(wide, 16))))

@@ -40,7 +40,7 @@ def emit_pick_channels(k: Kernel, spec: PickChannelsSpec) -> None:
 
 
 def _joined(k: Kernel, vectors: list[ir.Value], picks: list[tuple[int, int]], lanes: int) -> ir.Value:
-    """Returns the vector whose lane i is lane picks[i][1] of vectors[picks[i][0]]; lanes without a pick hold anything."""
+    """Returns the vector whose lane i is lane picks[i][1] of vectors[picks[i][0]]; further lanes hold anything."""
     total = vectors[0]
     where = [lane if number == 0 else 0 for number, lane in picks] + [0] * (lanes - len(picks))
     if len(vectors) == 1:

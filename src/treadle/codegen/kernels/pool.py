@@ -83,13 +83,13 @@ def _window(
     *,
     edge: bool,
 ) -> list[ir.Value]:
-    """Returns the reductions of `outputs` neighbouring windows, the first at column `ow`; `edge`: taps may lie outside."""
+    """Returns the reductions of `outputs` neighbouring windows from column `ow` on; `edge`: taps may lie outside."""
     block = spec.block
     stride, dilation, kernel_width = spec.stride_width, spec.dilation_width, spec.kernel_width
     image, (first, last) = rows
 
-    def pixel(place: Index) -> ir.Value:
-        value = load(k, x, k.mul(place, block), spec.source, block)
+    def pixel(number: Index) -> ir.Value:
+        value = load(k, x, k.mul(number, block), spec.source, block)
         return convert(k, value, spec.source, spec.dtype)
 
     left = k.sub(k.mul(ow, stride), args.pad_left)
@@ -112,8 +112,8 @@ def _window(
             with loop(k, begin, end, carry=flat, name="kw") as tap:
                 carried: list[ir.Value] = []
                 for i in range(outputs):
-                    place = k.add(k.add(line, i * stride), k.mul(tap.index, dilation))
-                    carried += taps.combine(list(tap.carry[i * width : (i + 1) * width]), [pixel(place)])
+                    at = k.add(k.add(line, i * stride), k.mul(tap.index, dilation))
+                    carried += taps.combine(list(tap.carry[i * width : (i + 1) * width]), [pixel(at)])
                 tap.next(*carried)
             states = [list(tap.carry[i * width : (i + 1) * width]) for i in range(outputs)]
         row.next(*(value for state in states for value in state))

@@ -62,8 +62,10 @@ def _reduce_rows(
         mask = None if count is None else lane_mask(k, count, lanes)
         with loop(k, rows[0], rows[1], carry=taps.start(), name="kh") as row:
             line = k.add(image, k.mul(k.mul(row.index, args.dilation_height), args.width))
-            place = k.add(k.add(line, start), at)
-            value = load(k, x, place, dtype, lanes) if mask is None else load_masked(k, x, place, dtype, mask, nothing)
+            offset = k.add(k.add(line, start), at)
+            value = (
+                load(k, x, offset, dtype, lanes) if mask is None else load_masked(k, x, offset, dtype, mask, nothing)
+            )
             row.next(*taps.combine(list(row.carry), [value]))
         store(k, taps.result(list(row.carry)), k.scratch, k.add(before, at), dtype)
 
@@ -108,12 +110,12 @@ def _reduce_columns(
         def finish(mask: ir.Value | None) -> ir.Value:
             if not taps.mean:
                 return reduced
-            ones, place = taps.ones(), k.add(first, turn.index)
+            ones, offset = taps.ones(), k.add(first, turn.index)
             counts = k.pointer(3)
             columns = (
-                load(k, counts, place, dtype, lanes)
+                load(k, counts, offset, dtype, lanes)
                 if mask is None
-                else load_masked(k, counts, place, dtype, mask, ones)
+                else load_masked(k, counts, offset, dtype, mask, ones)
             )
             per_row = splat(k, load(k, k.pointer(2), oh, dtype), lanes)
             return taps.finish(reduced, k.b.fmul(per_row, columns))

@@ -1,4 +1,4 @@
-"""How the taps of a pooling window are reduced: to the largest, or to their sum for a mean."""
+"""The reduction of a pooling window's taps: to the largest, or to their sum for a mean."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from treadle.codegen.emit.vectors import binary_intrinsic, bits_of, constant, li
 from treadle.dtypes import DType
 
 _MINUS_INFINITY = 0xFF80
-"""The bits of minus infinity as bf16. Those of NaN with a sign are larger, of negative numbers smaller."""
+"""The bits of minus infinity as bf16. Those of negative NaN are larger, those of negative numbers smaller."""
 
 
 class Taps:
     """A running reduction of vectors. Its state is a list of vectors that loops can carry.
 
-    A largest value is kept beside a second vector whose bits become all ones, which is a NaN, where
-    two taps did not compare: that is cheaper than a maximum that propagates NaN.
+    The state of a maximum has a second vector, whose bits become all ones, which is a NaN, where two taps are
+    unordered. That is faster than a maximum that propagates NaN.
     """
 
     def __init__(self, k: Kernel, kind: str, dtype: DType, lanes: int) -> None:
@@ -30,21 +30,21 @@ class Taps:
         self.lanes = lanes
 
     def nothing(self) -> ir.Constant:
-        """The reduction of no taps."""
+        """Returns the reduction of no taps."""
         return constant(self.dtype, 0.0 if self.mean else -math.inf, self.lanes)
 
     def ones(self) -> ir.Constant:
         return constant(self.dtype, 1.0, self.lanes)
 
     def start(self) -> list[ir.Value]:
-        """The state before the first tap."""
+        """Returns the state before the first tap."""
         nothing = self.nothing()
         if self.mean:
             return [nothing]
         return [nothing, ir.Constant(ir.VectorType(ir.IntType(8 * self.dtype.size), self.lanes), None)]
 
     def combine(self, state: list[ir.Value], taps: list[ir.Value]) -> list[ir.Value]:
-        """The state after `taps` as well."""
+        """Returns the state after `taps` too."""
         b = self._k.b
         if self.mean:
             return [b.fadd(state[0], _tree(taps, b.fadd))]
@@ -54,14 +54,14 @@ class Taps:
         return [self._larger(_tree(taps, self._larger), largest), unordered]
 
     def result(self, state: list[ir.Value]) -> ir.Value:
-        """The largest tap, or the sum."""
+        """Returns the largest tap, or the sum."""
         if self.mean:
             return state[0]
         bits = self._k.b.or_(bits_of(self._k, state[0]), state[1])
         return self._k.b.bitcast(bits, state[0].type)
 
     def finish(self, value: ir.Value, count: ir.Value | None) -> ir.Value:
-        """The sum divided by `count`; a maximum as it is."""
+        """Returns the sum divided by `count`, or the maximum."""
         return value if count is None else self._k.b.fdiv(value, count)
 
     def _larger(self, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -70,16 +70,16 @@ class Taps:
 
 def _tree(values: list[ir.Value], join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
     while len(values) > 1:
-        pairs = [join(left, right) for left, right in zip(values[::2], values[1::2], strict=False)]
-        values = pairs + ([values[-1]] if len(values) % 2 else [])
+        joined = [join(left, right) for left, right in zip(values[::2], values[1::2], strict=False)]
+        values = joined + ([values[-1]] if len(values) % 2 else [])
     return values[0]
 
 
 class BfloatMaximum(Taps):
-    """The largest of vectors of bf16, given as their bits, of which the CPU compares twice as many at a time as of f32.
+    """The largest of vectors of bf16, given as their bits: the CPU compares twice as many at a time as of f32.
 
-    As integers with a sign, positive numbers are ordered, NaN last; as integers without one, negative numbers are
-    ordered backwards, NaN last. So the state is the maximum of the former, and the minimum and the maximum of the latter.
+    Signed integers order positive numbers, NaN last; unsigned integers order negative numbers backwards, NaN last. So
+    the state is the signed maximum, the unsigned minimum and the unsigned maximum.
     """
 
     def start(self) -> list[ir.Value]:

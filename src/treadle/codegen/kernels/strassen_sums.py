@@ -1,6 +1,6 @@
 """The sums before and after the products of Strassen's algorithm in Winograd's form: 7 products, 15 additions.
 
-A product of 2 x 2 by 2 x 2 blocks takes 7 products of blocks instead of 8, each of which may be divided in the same way.
+A product of 2 x 2 by 2 x 2 blocks takes 7 products of blocks instead of 8. Each may be divided in the same way.
 With the left factor a and the right one b, the products are those of
 
     a11, a12, s2 = a21 + a22 - a11, s3 = a11 - a21, s1 = a21 + a22, s4 = a12 - s2, a22   and
@@ -38,7 +38,7 @@ def left_sums(k: Kernel, a: Matrix) -> Iterator[ir.Value]:
 
 
 def results(k: Kernel, product: Callable[[], ir.Value], side: int) -> Matrix:
-    """Returns the matrix of `side` x `side` vectors that the products add up to; `product()` returns one after another."""
+    """Returns the `side` x `side` vectors that the products add up to; `product()` returns one after another."""
     if side == 1:
         return [[product()]]
     p1 = results(k, product, side // 2)

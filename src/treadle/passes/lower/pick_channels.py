@@ -20,7 +20,7 @@ def can_pick(picks: Picks, block: int) -> bool:
 
 
 def reads(picks: Picks, block: int) -> int:
-    """Returns the number of blocks read for one pixel: a block counts once for each block of the result that uses it."""
+    """Returns the blocks that are read for one pixel; a block counts once for each block of the result that uses it."""
     return len({(number // block, operand, channel // block) for number, (operand, channel) in enumerate(picks)})
 
 

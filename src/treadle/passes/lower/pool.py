@@ -45,7 +45,7 @@ class Axis:
         return low, min(max(high, low), self.out)
 
     def counts(self, *, include_pad: bool) -> list[int]:
-        """Returns the number of taps of each output that lie inside the input, or, with `include_pad`, inside its pads too."""
+        """Returns how many taps of each output lie inside the input, or with `include_pad` inside its pads too."""
         low, high = (-self.begin, self.size + self.end) if include_pad else (0, self.size)
         return [
             sum(low <= i * self.stride - self.begin + t * self.dilation < high for t in range(self.kernel))

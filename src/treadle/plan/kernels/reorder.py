@@ -11,7 +11,7 @@ from treadle.plan.kernel_spec import KernelArgs, KernelSpec, T
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReorderSpec(KernelSpec):
-    """Parameters. Pointers: target, source. Plain memory is [N, C, pixels], blocked memory [N, blocks, pixels, block]."""
+    """Parameters. Pointers: target, source. Plain memory is [N, C, pixels], blocked [N, blocks, pixels, block]."""
 
     family: ClassVar[str] = "reorder"
 

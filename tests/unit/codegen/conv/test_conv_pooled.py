@@ -1,4 +1,4 @@
-"""A convolution and the max pooling of its result in one kernel give the bits of two kernels, on every instruction set."""
+"""One kernel for a convolution and the max pooling of its result gives the bits of two, on every instruction set."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def tilings_of_points(case: Case, target: Target, points: tuple[Points, Points])
 
 
 def check(case: Case, target: Target, tiling: Tiling, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asserts that the kernels of `tiling` are within FAST_LIMIT of float64, and that the order of chunks changes no bit."""
+    """Asserts an error of the kernels of `tiling` below FAST_LIMIT, and that the order of chunks changes no bit."""
     monkeypatch.setattr(lower, "choose_tiling", lambda shape, target, streamed, bf16_dot: tiling)
     case.check_error(target, FAST_LIMIT, tiling)
 
@@ -134,7 +134,7 @@ def test_kernels(
 def test_kernels_that_transform_weights_themselves(
     kernel: tuple[int, int], strides: tuple[int, int], target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sections of input channels, of which the last may be short, are as exact as weights transformed at compile time."""
+    """Sections of input channels, the last one short, are as exact as weights transformed at compile time."""
     down, across = kernel
     pads = (down // 2, across // 2, down // 2, across // 2)
     case = winograd(52, 36, (9, 11), pads=pads, images=2, kernel=kernel, strides=strides)

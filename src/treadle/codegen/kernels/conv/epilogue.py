@@ -68,8 +68,8 @@ class Epilogue:
     ) -> Iterator[tuple[Index, Index, ir.Value]]:
         """A loop over the vectors of a tile that lie inside the output, in its first `inside` rows and columns.
 
-        Yields the row, the column and the vector of each. `values` are the whole tile, row by row, `width` in each; they
-        are stored at the start of scratch first.
+        Yields the row, the column and the vector of each. `values`, the whole tile row by row, with `width` vectors in
+        each row, are stored at the start of scratch first.
         """
         k, lanes = self.k, self.lanes
         for number, value in enumerate(values):

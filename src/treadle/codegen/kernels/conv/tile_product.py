@@ -88,11 +88,11 @@ class Product:
         products: ir.Value,
         sections: Callable[[Index], AbstractContextManager[Section]] | None = None,
     ) -> Iterator[tuple[Index, Index]]:
-        """A loop over the groups of output channels of `chunk`: in its body, `products` holds those of one with `inputs`.
+        """A loop over the groups of output channels of `chunk`: in its body, `products` holds those of one group.
 
         Yields the group's first of `out_vectors` vectors and how many it has. `inputs` is [point, block of channels,
-        tile, lane], `products` [point, tile, vectors * lanes]. `sections` loops over the sections of a group; without it
-        there is one, and pointer 2 are the weights [group, factor, channel, vectors * lanes].
+        tile, lane], `products` [point, tile, vectors * lanes]. `sections` loops over the sections of a group; without
+        it there is one, and pointer 2 are the weights [group, factor, channel, vectors * lanes].
         """
         k, sizes = self.k, self.sizes
         first = k.mul(chunk, sizes.groups_per_chunk)
@@ -114,10 +114,7 @@ class Product:
         return section
 
     def _emit(self, section: Section, products: ir.Value) -> None:
-        """products[point] = (if the section follows others: products[point] +) inputs[point] times the weights of the point.
-
-        counts[i] blocks of heights[i] tiles each.
-        """
+        """products[point] = inputs[point] times its weights, plus products[point] if the section `follows`."""
         k, width = self.k, self.vectors * self.lanes
         with loop(k, 0, self.points, name="point") as point:
             rows_of = k.at(section.inputs, k.mul(point.index, self.sizes.input_point), self.dtype)
@@ -130,15 +127,15 @@ class Product:
                 with loop(k, 0, count, name=f"tiles{height}") as turn:
                     tile = k.add(first, k.mul(turn.index, height))
                     rows = k.at(rows_of, k.mul(tile, self.lanes), self.dtype)
-                    places = [
+                    offsets = [
                         k.add(k.mul(tile, width), r * width + v * self.lanes)
                         for r in range(height)
                         for v in range(self.vectors)
                     ]
-                    start = [self._begun(section, results, place) for place in places]
+                    start = [self._begun(section, results, offset) for offset in offsets]
                     sums = self._sums(section, rows, factors, start, k.add(before, turn.index))
-                    for place, value in zip(places, sums, strict=True):
-                        store(k, value, results, place, self.dtype)
+                    for offset, value in zip(offsets, sums, strict=True):
+                        store(k, value, results, offset, self.dtype)
                 first = k.add(first, k.mul(count, height))
                 before = k.add(before, count)
 
@@ -149,12 +146,12 @@ class Product:
             total = self.k.add(total, count)
         return total
 
-    def _begun(self, section: Section, results: ir.Value, place: Index) -> ir.Value:
+    def _begun(self, section: Section, results: ir.Value, offset: Index) -> ir.Value:
         """Returns what a sum begins with."""
         nothing = constant(self.dtype, 0.0, self.lanes)
         if section.follows is None:
             return nothing
-        return self.k.b.select(section.follows, load(self.k, results, place, self.dtype, self.lanes), nothing)
+        return self.k.b.select(section.follows, load(self.k, results, offset, self.dtype, self.lanes), nothing)
 
     def _sums(
         self, section: Section, rows: ir.Value, weights: ir.Value, start: list[ir.Value], turn: Index

@@ -31,7 +31,7 @@ class EpilogueOperands:
     values: tuple[Value, ...]
 
     def image_stride(self, out: Value, ctx: LowerContext) -> int:
-        """Returns the elements from one image of the blocked result `out` to the next; full operands have the same stride."""
+        """Returns the elements from one image of the blocked result `out` to the next, which full operands share."""
         return image_stride(out, ctx, alone="full" in self.kinds)
 
     def of_exact_sums(self, ctx: LowerContext) -> EpilogueOperands:
@@ -84,7 +84,7 @@ def classify(shape: StaticShape, out: StaticShape) -> str | None:
 
 
 def has_readable_epilogue(node: Node) -> bool:
-    """Whether the blocked kernels can read every operand of `node`'s epilogue, if those of full shape are blocked alike."""
+    """Whether the blocked kernels can read every operand of `node`'s epilogue, if full ones have its layout."""
     expr: Expr | None = node.attrs.get("epilogue")
     out, dtype = node.output, node.operand(1).known_dtype
     if expr is None:

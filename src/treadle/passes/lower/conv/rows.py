@@ -51,7 +51,7 @@ class RowTiling:
 
 
 def divide_row(width: int, most: int) -> list[int]:
-    """Returns the widths of the fewest blocks of at most `most` pixels that fill `width`: nearly equal, wide ones first."""
+    """Returns the widths of the fewest blocks of at most `most` pixels that fill `width`: nearly equal, descending."""
     count = -(-width // most)
     small, larger = divmod(width, count)
     return [small + 1] * larger + [small] * (count - larger)

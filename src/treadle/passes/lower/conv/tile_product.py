@@ -42,7 +42,7 @@ class TileGroup:
     counts: tuple[int, ...]
 
     def cost(self, channels: int, block_cost: float) -> float:
-        """Returns the cost of a product with `channels` input channels; `block_cost` is that of beginning and storing a block."""
+        """Returns the cost of a product with `channels` input channels; a block costs `block_cost` more."""
         return sum(
             count * (channels * max(height * self.vectors, _LEAST_SUMS, _LEAST_HEIGHT * self.vectors) + block_cost)
             for height, count in zip(self.heights, self.counts, strict=True)
@@ -50,7 +50,7 @@ class TileGroup:
 
 
 def tile_groups(tiles: int, out_vectors: int, tile_bytes: int, target: Target) -> Iterator[TileGroup]:
-    """Yields the groups to choose from for `tiles` tiles with `tile_bytes` of input each, and `out_vectors` vectors of outputs."""
+    """Yields the groups to choose from; `tile_bytes`: of one tile's input; `out_vectors`: of all outputs."""
     room = _GROUP_SHARE * target.l2 / tile_bytes
     for vectors in range(min(2, out_vectors), min(_MAX_VECTORS, out_vectors) + 1):
         most = max(1, min(_MAX_HEIGHT, (target.registers - vectors - 1) // vectors))
@@ -76,10 +76,9 @@ def groups_of_chunk(out_groups: int, tile_groups: int, chunks: float) -> int:
 def imbalance_factor(chunks: int) -> float:
     """Returns the time of `chunks` equal chunks relative to a perfect balance, averaged over usual numbers of workers.
 
-    Unlike `load_imbalance` this takes the last chunk of output groups for as long as the others: the constants of the
-    costs that it multiplies were fitted to layers that were chosen so. If short chunks counted, 58 of 2,968 shapes would
-    have another tiling with AVX-512 (94 of 3,018 with AVX2), three of googlenet's among them, for 2 % of the cost
-    (median; 7 % at most).
+    Unlike `load_imbalance` this counts a short last chunk of output groups as a full one: the costs that it multiplies
+    were fitted to layers that were chosen so. If short chunks counted, 58 of 2,968 shapes would have another tiling
+    with AVX-512 (94 of 3,018 with AVX2), three of googlenet's among them, for 2 % of the cost (median; 7 % at most).
     """
     return sum(share * -(-chunks // workers) * workers / chunks for workers, share in USUAL_WORKERS.items())
 

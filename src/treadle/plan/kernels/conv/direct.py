@@ -18,8 +18,8 @@ class DirectConvSpec(ConvRowsSpec):
     the constant to prefetch (if `prefetches_constant`).
 
     An element of x and of the weights is one channel, two with `bf16_dot` (in a row-major x: two columns), four with
-    `vnni`. Numbers of channels and strides of x count elements; in a row-major x, where `bf16_dot` reads pairs of
-    columns, they count single bf16.
+    `vnni`. Numbers of channels and strides of x count elements; in a row-major x, where `bf16_dot` reads two
+    columns at once, they count single bf16.
     """
 
     family: ClassVar[str] = "conv"

@@ -81,7 +81,7 @@ class WinogradConvSpec(TileProductSpec):
     """Dtype of x."""
     tile: WinogradTile
     factors: Pair
-    """Points, vertically and horizontally, at which the weights have values of their own. Further points use the last."""
+    """Vertical and horizontal points at which weights differ. Further points use the weights of the last."""
     fused: bool
     """The kernel transforms its input itself."""
     section: WinogradSection | None

@@ -29,9 +29,9 @@ _COLUMNS_AT_ONCE = 8
 
 
 def emit_conv_depthwise(k: Kernel, spec: DepthwiseConvSpec) -> None:
-    """out[n, m, h, w] = epilogue(bias[m] + sum of (x[n, first + c, h*s + i*d - p, w*s + j*d - p] - zero) * w[m, c, i, j]).
+    """out[n, m, h, w] = epilogue(bias[m] + sum of (x[n, g + c, h*s + i*d - p, w*s + j*d - p] - zero) * w[m, c, i, j]).
 
-    The sum is over c, i and j; `first` is the first channel of m's group.
+    The sum is over c, i and j; g is the first channel of m's group.
     """
     args = k.args(DepthwiseConvArgs[ir.Value], spec)
     lanes, dtype = spec.lanes, spec.dtype
@@ -80,7 +80,7 @@ def _kernel_row(
 
 
 def _pixel(k: Kernel, spec: DepthwiseConvSpec, value: ir.Value) -> ir.Value:
-    """Returns `value` as it is multiplied, less the zero point. If that is -128, i8 less it is u8 with another sign bit."""
+    """Returns `value`, less the zero point, as it is multiplied. i8 less -128 is u8 with the other sign bit."""
     source, zero = spec.source, spec.zero
     if source == i8 and zero == _LEAST:
         value, source, zero = k.b.xor(value, like(value, _LEAST)), u8, 0
@@ -106,7 +106,7 @@ def _columns(
         for column in at_once:
             if low <= column < high:
                 users.setdefault(p * stride + column * dilation, []).append((p, column))
-    needed = sorted({column for pairs in users.values() for _, column in pairs})
+    needed = sorted({column for readers in users.values() for _, column in readers})
     factors = {column: load(k, weights, (column * width + offset) * lanes, dtype, lanes) for column in needed}
     for position in sorted(users):
         value = _pixel(k, spec, load(k, x, position * lanes, spec.source, lanes))

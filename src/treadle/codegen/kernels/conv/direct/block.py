@@ -22,7 +22,7 @@ from treadle.plan.target import LINE
 
 
 @dataclass(frozen=True, slots=True)
-class BlockPlace:
+class RowOperands:
     """The operands of a row of blocks: weights of its output channels, element offsets into x and out.
 
     `x` is the offset of the input row that kernel row 0 reads (it may lie above the input), `out` that of the output
@@ -42,14 +42,14 @@ class BlockPlace:
     top: Index = 0
     """The input row of kernel row 0."""
 
-    def moved(self, k: Kernel, x: Index, out: Index) -> BlockPlace:
-        """Returns the place `x` and `out` elements further on."""
+    def moved(self, k: Kernel, x: Index, out: Index) -> RowOperands:
+        """Returns the same with `x` and `out` moved on by so many elements."""
         return replace(self, x=k.add(self.x, x), out=k.add(self.out, out))
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Weights that turns read one after the other, and what these prefetch: see BlockPlace."""
+    """Weights that turns read one after the other, and what these prefetch: see RowOperands."""
 
     weights: ir.Value
     next_group: Index
@@ -79,8 +79,8 @@ def widen(k: Kernel, value: ir.Value, lanes: int) -> ir.Value:
     have = lanes_of(value.type)
     if have == lanes:
         return value
-    places = ir.Constant(ir.VectorType(I32, lanes), [min(lane, have) for lane in range(lanes)])
-    return k.b.shuffle_vector(value, ir.Constant(value.type, None), places)
+    order = ir.Constant(ir.VectorType(I32, lanes), [min(lane, have) for lane in range(lanes)])
+    return k.b.shuffle_vector(value, ir.Constant(value.type, None), order)
 
 
 class RegisterBlock:
@@ -98,7 +98,7 @@ class RegisterBlock:
         self.vnni = spec.vnni
         self.block = self.lanes // (4 if self.vnni else 2 if spec.bf16_dot else 1)
         self.pixel = 1 if self.plain_input else self.block
-        self.column_pairs = spec.bf16_dot and self.plain_input
+        self.two_columns = spec.bf16_dot and self.plain_input
         self.columns = spec.columns
         self.source = spec.input_dtype
         self.multiply_add = bf16_dot if spec.bf16_dot else multiply_add
@@ -107,16 +107,16 @@ class RegisterBlock:
         self.constant = k.pointer(spec.prefetch_pointer) if spec.prefetches_constant else None
         self.epilogue = Epilogue(k, spec, args.outputs)
 
-    def emit(self, place: BlockPlace, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
+    def emit(self, operands: RowOperands, pixel: Index, columns: Columns, taps: tuple[Index, Index]) -> None:
         """Computes the len(columns) output pixels that begin at `pixel`, over the kernel rows `taps`."""
         k = self.k
-        out = k.add(place.out, k.mul(pixel, self.lanes))
+        out = k.add(operands.out, k.mul(pixel, self.lanes))
         left = k.sub(k.mul(pixel, self.strides[1] * self.pixel), self.pad_left * self.pixel)
-        sums = self._begin(place, out, len(columns))
-        sums = self._reduce(place, k.add(place.x, left), columns, taps, sums)
-        self._end(place, out, [widen(k, value, self.lanes) for value in sums])
+        sums = self._begin(operands, out, len(columns))
+        sums = self._reduce(operands, k.add(operands.x, left), columns, taps, sums)
+        self._end(operands, out, [widen(k, value, self.lanes) for value in sums])
 
-    def prefetch_below(self, place: BlockPlace, pixel: Index, pixels: int) -> None:
+    def prefetch_below(self, operands: RowOperands, pixel: Index, pixels: int) -> None:
         """Prefetches what the block below the `pixels` at `pixel` reads of a row-major input and this one does not.
 
         An image that the caller has just written comes from memory, and hardware does not prefetch across channels.
@@ -125,7 +125,7 @@ class RegisterBlock:
         step = self.args.x_row
         below = k.mul(step, (self.kernel[0] - 1) * self.dilations[0] + 1)
         left = k.sub(k.mul(pixel, self.strides[1]), self.pad_left)
-        first = k.add(k.add(place.x, below), left)
+        first = k.add(k.add(operands.x, below), left)
         with loop(k, 0, self.args.channels, name="plane") as plane:
             at = k.add(first, k.mul(plane.index, self.args.x_channel))
             for row in range(self.strides[0]):
@@ -133,19 +133,19 @@ class RegisterBlock:
                 for byte in range(0, pixels * self.strides[1] * size, LINE):
                     prefetch(k, k.pointer(1), k.add(start, byte), near=True)
 
-    def _begin(self, place: BlockPlace, out: Index, pixels: int) -> list[ir.Value]:
+    def _begin(self, operands: RowOperands, out: Index, pixels: int) -> list[ir.Value]:
         """Returns what sums begin with, pixel by pixel: the bias, or in later passes the sums that `out` holds."""
         k, lanes, dtype = self.k, self.lanes, self.dtype
         if not self.passes:
             first = [
-                load(k, k.pointer(BIAS_POINTER), k.add(place.channel, v * lanes), dtype, width)
+                load(k, k.pointer(BIAS_POINTER), k.add(operands.channel, v * lanes), dtype, width)
                 if self.bias
                 else constant(dtype, 0.0, width)
                 for v, width in enumerate(self.widths)
             ]
             return first * pixels
-        start = k.b.icmp_signed("==", as_i64(place.channels[0]), I64(0))
-        bias, stored = k.at(k.pointer(BIAS_POINTER), place.channel, dtype), k.at(k.pointer(0), out, dtype)
+        start = k.b.icmp_signed("==", as_i64(operands.channels[0]), I64(0))
+        bias, stored = k.at(k.pointer(BIAS_POINTER), operands.channel, dtype), k.at(k.pointer(0), out, dtype)
         base = k.b.select(start, bias, stored)
         step = k.b.select(start, I64(0), I64(lanes))
         row = k.b.select(start, I64(lanes), self.args.out_block)
@@ -156,31 +156,37 @@ class RegisterBlock:
         ]
 
     def _reduce(
-        self, place: BlockPlace, x: Index, columns: Columns, taps: tuple[Index, Index], sums: list[ir.Value]
+        self, operands: RowOperands, x: Index, columns: Columns, taps: tuple[Index, Index], sums: list[ir.Value]
     ) -> list[ir.Value]:
-        """Returns `sums` plus the products over the place's input channels and the kernel rows `taps`."""
+        """Returns `sums` plus the products over the input channels of `operands` and the kernel rows `taps`."""
         k, args, block = self.k, self.args, self.block
         per_tap = self.columns * self.vectors * self.lanes
         if self.plain_input:
             return self._rows(
-                place, x, Stream(place.weights, place.next_group, place.constant), args.channels, columns, taps, sums
+                operands,
+                x,
+                Stream(operands.weights, operands.next_group, operands.constant),
+                args.channels,
+                columns,
+                taps,
+                sums,
             )
-        first, last = place.channels
+        first, last = operands.channels
         with loop(k, k.div(first, block), k.div(k.add(last, block - 1), block), carry=sums, name="channels") as blocks:
             channel = k.mul(blocks.index, block)
             count = k.min(k.sub(last, channel), block)
-            weights = k.at(place.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
+            weights = k.at(operands.weights, k.mul(channel, per_tap * self.kernel[0]), self.dtype)
             x_block = k.add(x, k.mul(blocks.index, args.x_channel))
             constant: Index = 0
             if isinstance(args.prefetch, PrefetchArgs):
-                constant = k.add(place.constant, k.mul(channel, args.prefetch.channel_bytes))
-            stream = Stream(weights, place.next_group, constant)
-            blocks.next(*self._rows(place, x_block, stream, count, columns, taps, blocks.carry))
+                constant = k.add(operands.constant, k.mul(channel, args.prefetch.channel_bytes))
+            stream = Stream(weights, operands.next_group, constant)
+            blocks.next(*self._rows(operands, x_block, stream, count, columns, taps, blocks.carry))
         return blocks.carry
 
     def _rows(
         self,
-        place: BlockPlace,
+        operands: RowOperands,
         x: Index,
         stream: Stream,
         count: Index,
@@ -188,21 +194,21 @@ class RegisterBlock:
         taps: tuple[Index, Index],
         sums: list[ir.Value],
     ) -> list[ir.Value]:
-        """Returns `sums` plus the products over `count` input channels and the kernel rows `taps`, whose weights are `stream`."""
+        """Returns `sums` plus the products of `count` input channels and kernel rows `taps` with weights `stream`."""
         k = self.k
         if self.kernel[0] == 1 and taps == (0, 1):
-            return self._channels(self._base(x, place.top), stream, count, columns, sums)
+            return self._channels(self._base(x, operands.top), stream, count, columns, sums)
         panel = k.mul(count, self.columns * self.vectors * self.lanes)
         row = k.mul(self.args.x_row, self.dilations[0])
         with loop(k, *taps, carry=sums, name="tap") as tap:
             tap_stream = replace(stream, weights=k.at(stream.weights, k.mul(tap.index, panel), self.dtype))
             tap_x = k.add(x, k.mul(tap.index, row))
-            at = k.add(place.top, k.mul(tap.index, self.dilations[0]))
+            at = k.add(operands.top, k.mul(tap.index, self.dilations[0]))
             tap.next(*self._channels(self._base(tap_x, at), tap_stream, count, columns, tap.carry))
         return tap.carry
 
     def _base(self, x: Index, row: Index) -> ir.Value:
-        """Returns the address of input row number `row`, whose offset is `x`; that of the padding if it lies outside."""
+        """Returns the address of input row `row`, whose offset is `x`; outside the input, that of the padding."""
         k = self.k
         base = k.b.gep(k.pointer(1), [x], source_etype=scalar(self.source))
         if self.pad is None:
@@ -214,7 +220,7 @@ class RegisterBlock:
         self, base: ir.Value, stream: Stream, count: Index, columns: Columns, sums: list[ir.Value]
     ) -> list[ir.Value]:
         """Returns `sums` plus the products over `count` input channels of one kernel row."""
-        k, here, wanted = self.k, stream.weights, self.args.prefetch
+        k, here, constant = self.k, stream.weights, self.args.prefetch
         per_channel = self.columns * self.vectors * self.lanes
         step = self.args.x_channel if self.plain_input else 1
         with loop(k, 0, count, self.unroll, carry=sums, name="channel") as turn:
@@ -222,10 +228,10 @@ class RegisterBlock:
             for line in range(self.prefetch_lines):
                 at = k.mul(k.mul(turn.index, per_channel), self.dtype.size)
                 prefetch(k, here, k.add(k.add(at, stream.next_group), line * LINE))
-            if isinstance(wanted, PrefetchArgs):
+            if isinstance(constant, PrefetchArgs):
                 assert self.constant is not None, "what is prefetched has a pointer"
-                at = k.add(stream.constant, k.mul(turn.index, wanted.channel_bytes))
-                with loop(k, 0, wanted.turn_lines, name="line") as line_turn:
+                at = k.add(stream.constant, k.mul(turn.index, constant.channel_bytes))
+                with loop(k, 0, constant.turn_lines, name="line") as line_turn:
                     prefetch(k, self.constant, k.add(at, k.mul(line_turn.index, LINE)))
             for u in range(self.unroll):
                 channel = k.add(turn.index, u)
@@ -240,9 +246,9 @@ class RegisterBlock:
         return turn.carry
 
     def _column(self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]) -> None:
-        """Adds the products of one element of channels and one kernel column (or two) to `sums`, in place."""
+        """Adds the products of one element of channels and one kernel column (or two) to `sums`, in operands."""
         k, lanes = self.k, self.lanes
-        width = 2 if self.column_pairs else 1
+        width = 2 if self.two_columns else 1
         first = column * width
         users = [p for p, (low, high) in enumerate(columns) if low < first + width and first < high]
         if not users:
@@ -258,9 +264,9 @@ class RegisterBlock:
             if self.used_once:
                 sums[p] = bf16_dot_at(k, x, position * self.dtype.size, factors[0], sums[p])
                 continue
-            if self.column_pairs:
+            if self.two_columns:
                 low, high = columns[p]
-                value = self._pair(x, position, inside=(low <= first, first + 1 < high))
+                value = self._two_pixels(x, position, inside=(low <= first, first + 1 < high))
             else:
                 value = splat(k, load(k, x, position, self.dtype), lanes)
                 if self.widths[-1] != lanes:
@@ -273,7 +279,7 @@ class RegisterBlock:
     def _column_of_bytes(
         self, x: ir.Value, weights: ir.Value, column: int, columns: Columns, sums: list[ir.Value]
     ) -> None:
-        """Adds the VNNI dot products of four channels and one kernel column to `sums`, in place."""
+        """Adds the VNNI dot products of four channels and one kernel column to `sums`, in operands."""
         k, lanes = self.k, self.lanes
         inside = [low <= column < high for low, high in columns]
         if not any(inside) and self.pad is None:
@@ -284,21 +290,21 @@ class RegisterBlock:
         ]
         if column and self.columns > 1:
             x = opaque(k, x)
-        around: Factor | None = None
+        padding: Factor | None = None
         for p, is_inside in enumerate(inside):
             if is_inside:
                 position = (p * self.strides[1] + column * self.dilations[1]) * self.pixel
                 value = load_vnni_left(k, x, position, lanes, signed=self.vnni == "signed")
             elif self.pad is not None:
-                around = around or load_vnni_left(k, self.pad, 0, lanes, signed=self.vnni == "signed")
-                value = around
+                padding = padding or load_vnni_left(k, self.pad, 0, lanes, signed=self.vnni == "signed")
+                value = padding
             else:
                 continue
             for v, factor in enumerate(factors):
                 number = p * self.vectors + v
                 sums[number] = vnni_dot(k, value, factor, sums[number])
 
-    def _pair(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
+    def _two_pixels(self, x: ir.Value, position: int, inside: tuple[bool, bool]) -> ir.Value:
         """Returns two neighbouring pixels of a row-major bf16 image in every lane.
 
         A pixel that is not `inside` the image, or that no kernel column reads, is 0.
@@ -311,18 +317,18 @@ class RegisterBlock:
             both = k.b.bitcast(one if inside[0] else k.b.shl(one, I32(16)), FLOAT)
         return splat(k, both, self.lanes)
 
-    def _end(self, place: BlockPlace, out: Index, sums: list[ir.Value]) -> None:
+    def _end(self, operands: RowOperands, out: Index, sums: list[ir.Value]) -> None:
         """Stores the block, with the epilogue applied unless passes over further input channels follow."""
         k = self.k
         outs = [k.add(out, k.mul(self.args.out_block, v)) for v in range(self.vectors)]
         if not self.passes or self.epilogue.expr is None:
-            self.epilogue.store_block(sums, place.image, place.channel, outs)
+            self.epilogue.store_block(sums, operands.image, operands.channel, outs)
             return
-        unfinished = k.less(place.channels[1], self.args.channels)
+        unfinished = k.less(operands.channels[1], self.args.channels)
         with k.b.if_else(unfinished) as (then, otherwise):
             with then:
                 for number, value in enumerate(sums):
                     p, v = divmod(number, self.vectors)
                     store(k, value, k.pointer(0), k.add(outs[v], p * self.lanes), self.dtype)
             with otherwise:
-                self.epilogue.store_block(sums, place.image, place.channel, outs)
+                self.epilogue.store_block(sums, operands.image, operands.channel, outs)

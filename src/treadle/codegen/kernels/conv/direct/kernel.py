@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from treadle.codegen.emit.kernel import Index, Kernel
 from treadle.codegen.emit.loops import loop
-from treadle.codegen.kernels.conv.direct.block import BlockPlace, RegisterBlock
+from treadle.codegen.kernels.conv.direct.block import RegisterBlock, RowOperands
 from treadle.codegen.kernels.conv.rows import segment_blocks, taps_inside
 from treadle.plan.kernels.conv.direct import DirectConvArgs, DirectConvSpec, PrefetchArgs
 from treadle.plan.target import LINE
@@ -45,12 +45,12 @@ def emit_conv(k: Kernel, spec: DirectConvSpec) -> None:
             past = k.mul(image.index, args.units)
             x_offset = k.add(k.mul(image.index, args.x_image), set_offset)
             out_offset = k.add(k.mul(image.index, args.out_image), k.mul(group, k.mul(args.out_block, vectors)))
-            place = BlockPlace(weights, x_offset, out_offset, image.index, k.mul(group, vectors * lanes), channels)
+            operands = RowOperands(weights, x_offset, out_offset, image.index, k.mul(group, vectors * lanes), channels)
             units = k.max(k.sub(first_unit, past), 0), k.min(k.sub(last_unit, past), args.units)
             if spec.flat:
-                _flat_row(k, spec, args, block, place, units)
+                _flat_row(k, spec, args, block, operands, units)
             else:
-                _rows(k, spec, args, block, place, units)
+                _rows(k, spec, args, block, operands, units)
 
     with loop(k, first_group, last_group, name="group") as group:
         weights = k.at(k.pointer(2), k.mul(group.index, k.mul(args.channels, per_channel)), dtype)
@@ -68,14 +68,14 @@ def _rows(
     spec: DirectConvSpec,
     args: DirectConvArgs[ir.Value],
     block: RegisterBlock,
-    place: BlockPlace,
+    operands: RowOperands,
     rows: tuple[Index, Index],
 ) -> None:
     """Emits every block of the output rows `rows`."""
     with loop(k, *rows, name="row") as row:
         top = k.sub(k.mul(row.index, spec.strides[0]), args.pad_top)
         taps = taps_inside(k, spec, top, args.x_height)
-        at = place.moved(k, k.mul(top, args.x_row), k.mul(row.index, args.out_row))
+        at = operands.moved(k, k.mul(top, args.x_row), k.mul(row.index, args.out_row))
         at = replace(_with_own_prefetch(k, spec, args, at, row.index), top=top)
         for number, columns in enumerate(spec.segments):
             with segment_blocks(k, spec, args.spans, number) as pixel:
@@ -89,7 +89,7 @@ def _flat_row(
     spec: DirectConvSpec,
     args: DirectConvArgs[ir.Value],
     block: RegisterBlock,
-    place: BlockPlace,
+    operands: RowOperands,
     units: tuple[Index, Index],
 ) -> None:
     """Emits the blocks numbered `units` of an image that is one long row."""
@@ -99,27 +99,27 @@ def _flat_row(
         first, last = (k.sub(unit, past) for unit in units)
         with loop(k, k.max(first, 0), k.min(last, count), name=f"segment{number}") as turn:
             unit = k.add(past, turn.index)
-            at = _with_constant_prefetch(k, spec, args, _with_own_prefetch(k, spec, args, place, unit), unit)
+            at = _with_constant_prefetch(k, spec, args, _with_own_prefetch(k, spec, args, operands, unit), unit)
             block.emit(at, k.add(start, k.mul(turn.index, len(columns))), columns, (0, 1))
         past = k.add(past, count)
 
 
 def _with_own_prefetch(
-    k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value], place: BlockPlace, unit: Index
-) -> BlockPlace:
-    """Returns `place` for unit number `unit`, which prefetches its part of the weights of the next group."""
+    k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value], operands: RowOperands, unit: Index
+) -> RowOperands:
+    """Returns `operands` for unit number `unit`, which prefetches its part of the weights of the next group."""
     if not spec.prefetch_lines:
-        return place
+        return operands
     group = spec.kernel[0] * spec.columns * spec.vectors * spec.lanes * spec.dtype.size
-    return replace(place, next_group=k.add(k.mul(args.channels, group), k.mul(unit, spec.prefetch_lines * LINE)))
+    return replace(operands, next_group=k.add(k.mul(args.channels, group), k.mul(unit, spec.prefetch_lines * LINE)))
 
 
 def _with_constant_prefetch(
-    k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value], place: BlockPlace, unit: Index
-) -> BlockPlace:
-    """Returns `place` for unit number `unit`, which prefetches its part of a constant that a later call reads."""
+    k: Kernel, spec: DirectConvSpec, args: DirectConvArgs[ir.Value], operands: RowOperands, unit: Index
+) -> RowOperands:
+    """Returns `operands` for unit number `unit`, which prefetches its part of a constant that a later call reads."""
     if not isinstance(args.prefetch, PrefetchArgs):
-        return place
-    group = k.div(place.channel, spec.vectors * spec.lanes)
-    number = k.add(k.mul(k.add(k.mul(group, args.images), place.image), args.units), unit)
-    return replace(place, constant=k.mul(number, k.mul(args.channels, args.prefetch.channel_bytes)))
+        return operands
+    group = k.div(operands.channel, spec.vectors * spec.lanes)
+    number = k.add(k.mul(k.add(k.mul(group, args.images), operands.image), args.units), unit)
+    return replace(operands, constant=k.mul(number, k.mul(args.channels, args.prefetch.channel_bytes)))

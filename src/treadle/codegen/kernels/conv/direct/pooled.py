@@ -1,7 +1,7 @@
 """Direct convolution and the max pooling of its result in one kernel: the rows between them never leave the cache.
 
-A chunk is a band of rows of the pooled image, in all channels. The rows of the convolution that it reads are in scratch;
-those that two chunks read are computed by both.
+A chunk is a band of rows of the pooled image, in all channels. The rows of the convolution that it reads are in
+scratch; rows that two chunks read are computed by both.
 """
 
 from __future__ import annotations

@@ -90,15 +90,15 @@ def _pixels(k: Kernel, spec: PlainConvSpec, args: PlainConvArgs[ir.Value], line:
     iota = ir.Constant(ir.VectorType(I32, lanes), list(range(lanes)))
     stride = splat(k, k.b.trunc(args.stride_across, I32), lanes)
     steps = iota if spec.unit_stride else k.b.mul(iota, stride)
-    places = k.b.add(steps, splat(k, k.b.trunc(as_i64(position), I32), lanes))
-    mask = k.b.icmp_unsigned("<", places, splat(k, k.b.trunc(args.x_width, I32), lanes))
+    positions = k.b.add(steps, splat(k, k.b.trunc(as_i64(position), I32), lanes))
+    mask = k.b.icmp_unsigned("<", positions, splat(k, k.b.trunc(args.x_width, I32), lanes))
     zero = constant(dtype, 0.0, lanes)
     base = k.b.gep(k.pointer(1), [as_i64(line)], source_etype=scalar(dtype))
     if spec.unit_stride:
         start = k.b.gep(base, [as_i64(position)], source_etype=scalar(dtype))
         return load_masked(k, start, 0, dtype, mask, zero)
     wide = ir.VectorType(I64, lanes)
-    offsets = k.b.mul(k.b.sext(places, wide), ir.Constant(wide, [dtype.size] * lanes))
+    offsets = k.b.mul(k.b.sext(positions, wide), ir.Constant(wide, [dtype.size] * lanes))
     addresses = k.b.add(splat(k, k.b.ptrtoint(base, I64), lanes), offsets)
     pointers = k.b.inttoptr(addresses, ir.VectorType(POINTER, lanes))
     type_ = vector(dtype, lanes)
@@ -112,11 +112,11 @@ def _epilogue(
     spec: PlainConvSpec,
     args: PlainConvArgs[ir.Value],
     value: ir.Value,
-    place: tuple[Index, Index, Index],
+    row: tuple[Index, Index, Index],
     column: Index,
     mask: ir.Value,
 ) -> ir.Value:
-    """Returns `value` with the epilogue applied; `place` is its image, channel and row, `column` the pixel of lane 0."""
+    """Returns `value` with the epilogue applied; `row` is its image, channel and row, `column` the pixel of lane 0."""
     dtype, lanes = spec.dtype, spec.lanes
     if spec.epilogue is None:
         return value
@@ -124,7 +124,7 @@ def _epilogue(
     for number, (kind, strides) in enumerate(zip(spec.kinds, args.operand_strides, strict=True)):
         pointer = k.pointer(spec.epilogue_pointer + number)
         at: Index = 0
-        for axis, index in enumerate(place):
+        for axis, index in enumerate(row):
             at = k.add(at, k.mul(index, strides[axis]))
         if kind == "row":
             zero = constant(dtype, 0.0, lanes)

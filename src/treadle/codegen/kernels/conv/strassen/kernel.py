@@ -71,7 +71,7 @@ class _Results:
     """Real blocks of output channels."""
 
     def store(self, products: ir.Value, image: Index, pixel: Index, block: Index) -> None:
-        """Adds up the products that begin at `products`, for the tile at `pixel` and the part at `block`, and stores them.
+        """Adds up the products that begin at `products`, and stores the tile at `pixel` of the part at `block`.
 
         A tile or part that reaches beyond the output is stored at the start of scratch first.
         """
@@ -110,14 +110,14 @@ class _Results:
 
 
 def _sum_inputs(
-    k: Kernel, spec: StrassenConvSpec, args: StrassenConvArgs[ir.Value], place: tuple[Index, Index], target: ir.Value
+    k: Kernel, spec: StrassenConvSpec, args: StrassenConvArgs[ir.Value], origin: tuple[Index, Index], target: ir.Value
 ) -> None:
     """Writes the sums of the input of a group of tiles to `target`: [product, part, tile, lane].
 
-    `place` is the image and the group's first tile. Pixels beyond the last one repeat it.
+    `origin` is the image and the group's first tile. Pixels beyond the last one repeat it.
     """
     dtype, lanes, side = spec.dtype, spec.lanes, spec.side
-    image, first = place
+    image, first = origin
     with loop(k, 0, args.parts, name="part") as part, loop(k, 0, args.group_tiles, name="tile") as tile:
         block = k.mul(part.index, side)
         blocks = [k.mul(k.add(block, j), args.x_block) for j in range(side)]

@@ -1,9 +1,9 @@
 """Convolution by Winograd's algorithm: tiles of input are transformed, multiplied point by point, and transformed back.
 
 An m x m tile of output of a 3x3 kernel takes (m + 2)^2 multiplications for an input and an output channel instead of
-9 m^2, with stride 2 (2 m + 1)^2. Tiles are processed in groups: the transformed input of a group stays in the cache while
-the weights of one group of output channels after another are multiplied with it. The kernel transforms the input into
-its scratch, or, if several chunks read the same tiles, a separate kernel transforms it into memory.
+9 m^2, with stride 2 (2 m + 1)^2. Tiles are processed in groups: the transformed input of a group stays in the cache
+while the weights of one group of output channels after another are multiplied with it. The kernel transforms the input
+into its scratch, or, if several chunks read the same tiles, a separate kernel transforms it into memory.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def emit_conv_winograd(k: Kernel, spec: WinogradConvSpec) -> None:
         product.of_groups(group_chunk, out_blocks, inputs, products, sections) as (first_block, here),
         loop(k, 0, count, name="tile") as tile,
     ):
-        place = tiles.place(k.add(first_tile, tile.index))
+        position = tiles.position(k.add(first_tile, tile.index))
         with loop(k, 0, here, name="vector") as vector:
             channel = k.mul(k.add(first_block, vector.index), lanes)
             at = k.add(k.mul(tile.index, vectors * lanes), k.mul(vector.index, lanes))
             bias = k.pointer(BIAS_POINTER) if spec.bias else None
-            tiles.write(args, k.at(products, at, dtype), place, channel, epilogue, bias)
+            tiles.write(args, k.at(products, at, dtype), position, channel, epilogue, bias)
 
 
 def _transform_group(
@@ -98,9 +98,9 @@ def _transform_group(
     tiles = Tiles(k, spec, args)
     first = k.mul(group, args.group_tiles)
     with loop(k, *blocks, name="block") as block, loop(k, 0, args.group_tiles, name="tile") as tile:
-        place = tiles.place(k.min(k.add(first, tile.index), k.sub(args.count, 1)))
+        position = tiles.position(k.min(k.add(first, tile.index), k.sub(args.count, 1)))
         at = k.mul(k.add(k.mul(block.index, args.group_tiles), tile.index), lanes)
-        tiles.read(k.pointer(1), place, block.index, k.at(target, at, dtype), args.input_point)
+        tiles.read(k.pointer(1), position, block.index, k.at(target, at, dtype), args.input_point)
 
 
 def _factors(k: Kernel, spec: WinogradConvSpec) -> tuple[int, Callable[[Index], Index]] | None:

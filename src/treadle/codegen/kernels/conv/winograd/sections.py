@@ -1,7 +1,7 @@
 """Weights that a Winograd kernel transforms itself, those of some input channels at a time.
 
-There are up to four times as many transformed weights as taps. If weights are streamed, reading the taps and transforming
-them in the cache is faster than reading transformed weights.
+There are up to four times as many transformed weights as taps. If weights are streamed, it is faster to read the taps
+and transform them in the cache than to read transformed weights.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Sections:
         block_stride: Index,
         panel: ir.Value,
     ) -> None:
-        """`inputs` is [point, block of channels, tile, lane], blocks `block_stride` apart; `panel` holds a section's weights."""
+        """`inputs`: [point, channel block, tile, lane], blocks `block_stride` apart; `panel`: room for weights."""
         self.k = k
         self.channels, self.inputs, self.block_stride, self.panel = channels, inputs, block_stride, panel
         self.dtype, self.lanes, self.vectors = spec.dtype, spec.lanes, spec.vectors
@@ -74,8 +74,8 @@ class Sections:
         columns = len(across[0])
         halves = []
         for j in range(columns):
-            places = [(i * columns + j) * self.vectors * self.lanes for i in range(len(down[0]))]
-            column = [load(k, taps, place, self.dtype, self.lanes) for place in places]
+            offsets = [(i * columns + j) * self.vectors * self.lanes for i in range(len(down[0]))]
+            column = [load(k, taps, offset, self.dtype, self.lanes) for offset in offsets]
             halves.append(weight_transform(k, column, down))
         for i in range(len(down)):
             for j, value in enumerate(weight_transform(k, [half[i] for half in halves], across)):

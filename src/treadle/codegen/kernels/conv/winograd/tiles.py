@@ -18,7 +18,7 @@ from treadle.plan.kernels.conv.winograd import WinogradConvArgs, WinogradConvSpe
 
 
 @dataclass(frozen=True, slots=True)
-class TilePlace:
+class TilePosition:
     """The position of a tile: its image, and its first output row and column."""
 
     image: Index
@@ -36,26 +36,27 @@ class Tiles:
         self.points, self.strides = spec.tile.points, spec.tile.strides
         self.reach, self.side = spec.tile.reach, spec.tile.side
 
-    def place(self, tile: Index) -> TilePlace:
+    def position(self, tile: Index) -> TilePosition:
         """Returns the position of tile number `tile`, counted over images, rows and columns of tiles."""
         k = self.k
         line = k.div(tile, self.args.across)
         column = k.sub(tile, k.mul(line, self.args.across))
         image = k.div(line, self.args.down)
         row = k.sub(line, k.mul(image, self.args.down))
-        return TilePlace(image, k.mul(row, self.side[0]), k.mul(column, self.side[1]))
+        return TilePosition(image, k.mul(row, self.side[0]), k.mul(column, self.side[1]))
 
-    def read(self, x: ir.Value, place: TilePlace, block: Index, target: ir.Value, stride: Index) -> None:
-        """Transforms channel block `block` of the input of the tile at `place` into target[point], points `stride` apart.
+    def read(self, x: ir.Value, position: TilePosition, block: Index, target: ir.Value, stride: Index) -> None:
+        """Transforms channel block `block` of the input of the tile at `position` into target[point].
 
-        A tile that reaches beyond the input is first copied to the start of scratch, with zeros around it.
+        Points are `stride` apart. A tile that reaches beyond the input is copied to the start of scratch first, with
+        zeros around it.
         """
         k, args, lanes = self.k, self.args, self.lanes
         down, across = self.reach
-        top = k.sub(k.mul(place.row, self.strides[0]), args.pad_top)
-        left = k.sub(k.mul(place.column, self.strides[1]), args.pad_left)
+        top = k.sub(k.mul(position.row, self.strides[0]), args.pad_top)
+        left = k.sub(k.mul(position.column, self.strides[1]), args.pad_left)
         corner = k.mul(k.add(k.mul(top, args.x_width), left), lanes)
-        plane = k.add(k.mul(place.image, args.x_image), k.mul(block, args.x_block))
+        plane = k.add(k.mul(position.image, args.x_image), k.mul(block, args.x_block))
         here = k.b.gep(x, [as_i64(k.add(plane, corner))], source_etype=scalar(self.source))
         line = k.mul(args.x_width, lanes)
         rows = k.max(k.sub(0, top), 0), k.min(k.sub(args.x_height, top), down)
@@ -87,12 +88,12 @@ class Tiles:
         self,
         args: WinogradConvArgs[ir.Value],
         products: ir.Value,
-        place: TilePlace,
+        position: TilePosition,
         channel: Index,
         epilogue: Epilogue,
         bias: ir.Value | None,
     ) -> None:
-        """Transforms the products, one vector a point, back and stores the output tile at `place`.
+        """Transforms the products, one vector a point, back and stores the output tile at `position`.
 
         `channel` is the output channel of lane 0. A tile that reaches beyond the output is stored in scratch first.
         """
@@ -102,13 +103,13 @@ class Tiles:
         for j in range(across):
             points = [load(k, products, k.mul(stride, i * across + j), self.dtype, self.lanes) for i in range(down)]
             halves.append(output_transform(k, points, self.points[0], height, self.strides[0]))
-        plane = k.add(k.mul(place.image, args.out_image), k.mul(k.div(channel, self.lanes), args.out_block))
-        out = k.add(plane, k.mul(k.add(k.mul(place.row, args.out_width), place.column), self.lanes))
+        plane = k.add(k.mul(position.image, args.out_image), k.mul(k.div(channel, self.lanes), args.out_block))
+        out = k.add(plane, k.mul(k.add(k.mul(position.row, args.out_width), position.column), self.lanes))
         line = k.mul(args.out_width, self.lanes)
         first = (
             constant(self.dtype, 0.0, self.lanes) if bias is None else load(k, bias, channel, self.dtype, self.lanes)
         )
-        rows, columns = k.sub(args.out_height, place.row), k.sub(args.out_width, place.column)
+        rows, columns = k.sub(args.out_height, position.row), k.sub(args.out_width, position.column)
         whole = k.b.and_(k.less(height - 1, rows), k.less(width - 1, columns))
 
         def pixels(i: int) -> list[ir.Value]:
@@ -118,10 +119,10 @@ class Tiles:
         with either(k, whole) as (then, otherwise):
             with then:
                 for i in range(height):
-                    epilogue.store_block(pixels(i), place.image, channel, [k.add(out, k.mul(line, i))])
+                    epilogue.store_block(pixels(i), position.image, channel, [k.add(out, k.mul(line, i))])
             with otherwise:
                 vectors = (value for i in range(height) for value in pixels(i))
                 inside = k.min(rows, height), k.min(columns, width)
                 with epilogue.partial(vectors, width, inside) as (row, column, value):
                     to = k.add(out, k.add(k.mul(row, line), k.mul(column, self.lanes)))
-                    epilogue.store_block([value], place.image, channel, [to])
+                    epilogue.store_block([value], position.image, channel, [to])

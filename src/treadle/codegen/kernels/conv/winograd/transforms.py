@@ -1,12 +1,13 @@
 """The one-dimensional transforms of Winograd convolution, for any set of points.
 
-F(m, r) evaluates polynomials at n = m + r - 1 points: 0, +p and -p for each of the given `points`, and infinity,
-in this order. What the transforms compute for the two points of a pair shares all but its last step. Without
-any points nothing is transformed (n = m = r = 1): an axis along which the kernel has one element.
+F(m, r) evaluates polynomials at n = m + r - 1 points: 0, +p and -p for each of the given `points`, and infinity, in
+this order. The transforms of +p and -p share all but the last step. Without points nothing is transformed
+(n = m = r = 1): this is an axis along which the kernel has one element.
 
-With stride 2 and three taps, pixels at even places meet the first tap and the last, a convolution F(m, 2) of its own, and
-those at odd places the middle one (Huang et al., DWM: A Decomposable Winograd Method for Convolution Acceleration, 2020).
-The former are evaluated at 0, the m - 1 given points and infinity, the latter taken as they are.
+With stride 2 and three taps, even pixels are multiplied with the first and the last tap, which is a convolution
+F(m, 2), and odd pixels with the middle tap (Huang et al., DWM: A Decomposable Winograd Method for Convolution
+Acceleration, 2020). Even pixels are evaluated at 0, the m - 1 given points and infinity; odd pixels are not
+transformed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ from treadle.codegen.emit.vectors import like, multiply_add
 def input_transform(
     k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float], stride: int
 ) -> Iterator[tuple[int, list[list[ir.Value]]]]:
-    """Rows of n pixels -> their values at n points, some neighbouring points at a time: (the first, rows of values).
+    """Yields the values of rows of n pixels at n points, for some neighbouring points at a time.
 
-    `d(i)` gives row i anew each time it is needed.
+    An item is the first of these points, and rows of values. `d(i)` emits the loads of row i, each time it is called.
     """
     return _strided_input(k, d, points) if stride == 2 else _plain_input(k, d, points)
 
@@ -32,12 +33,12 @@ def input_transform(
 def _strided_input(
     k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float]
 ) -> Iterator[tuple[int, list[list[ir.Value]]]]:
-    """As `input_transform` for stride 2. With y^i standing for row 2 i, the value at a point is prod(y - the others)."""
+    """`input_transform` for stride 2. If y^i stands for row 2 i, a point's value is the product of y - the others."""
     finite = [0.0, *points]
     for number in range(len(finite) + 1):
         weights = _product(finite[:number] + finite[number + 1 :])
-        places = [i for i, weight in enumerate(weights) if weight]
-        yield number, [_weighted_rows(k, [d(2 * i) for i in places], [weights[i] for i in places])]
+        present = [i for i, weight in enumerate(weights) if weight]
+        yield number, [_weighted_rows(k, [d(2 * i) for i in present], [weights[i] for i in present])]
     for number in range(len(finite)):
         yield len(finite) + 1 + number, [d(2 * number + 1)]
 
@@ -45,10 +46,10 @@ def _strided_input(
 def _plain_input(
     k: Kernel, d: Callable[[int], list[ir.Value]], points: Sequence[float]
 ) -> Iterator[tuple[int, list[list[ir.Value]]]]:
-    """As `input_transform` for stride 1: 0, each pair of points, infinity.
+    """`input_transform` for stride 1: 0, +p and -p of each point, infinity.
 
-    With y^i standing for row 2 i (for infinity: 2 i + 1), the value at 0 and infinity is prod(y - p^2), at +p and -p it is
-    y^(1/2) (y^(1/2) +- p) times the product of the others.
+    If y^i stands for row 2 i (for infinity: 2 i + 1), the value at 0 and infinity is the product of all y - p^2; at +p
+    and -p it is y^(1/2) (y^(1/2) +- p) times the product of the others.
     """
     if not points:
         yield 0, [d(0)]
@@ -61,13 +62,13 @@ def _plain_input(
         rest = _product(squares[:number] + squares[number + 1 :])
         even = _weighted_rows(k, [d(2 * i + 2) for i in range(len(rest))], rest)
         odd = _weighted_rows(k, [d(2 * i + 1) for i in range(len(rest))], rest)
-        pairs = [_plus_minus(k, e, o, point) for e, o in zip(even, odd, strict=True)]
-        yield 1 + 2 * number, [[plus for plus, _ in pairs], [minus for _, minus in pairs]]
+        both = [_plus_minus(k, e, o, point) for e, o in zip(even, odd, strict=True)]
+        yield 1 + 2 * number, [[plus for plus, _ in both], [minus for _, minus in both]]
     yield last, [_weighted_rows(k, [d(2 * i + 1) for i in range(len(whole))], whole)]
 
 
 def input_transform_row(k: Kernel, d: Sequence[ir.Value], points: Sequence[float], stride: int) -> list[ir.Value]:
-    """The values of one row of n pixels at n points."""
+    """Returns the values of one row of n pixels at n points."""
     return [row[0] for _, rows in input_transform(k, lambda i: [d[i]], points, stride) for row in rows]
 
 
@@ -90,9 +91,9 @@ def output_transform(
 
 
 def weight_transform(k: Kernel, taps: Sequence[ir.Value], matrix: Sequence[Sequence[float]]) -> list[ir.Value]:
-    """The products of the rows of `matrix` with the taps of a kernel along one axis: its values at the points.
+    """Returns the values of a kernel at the points along one axis: the products of `matrix` with its taps.
 
-    Rows of neighbouring points +p and -p, which differ in the signs of odd taps, share the sums of odd and of even ones.
+    The rows of +p and -p differ in the signs of odd taps, so they share the sums of odd and of even taps.
     """
     results: list[ir.Value] = []
     for number, row in enumerate(matrix):
@@ -112,13 +113,13 @@ def weight_transform(k: Kernel, taps: Sequence[ir.Value], matrix: Sequence[Seque
 
 
 def _weighted_taps(k: Kernel, taps: Sequence[ir.Value], row: Sequence[float], start: int) -> ir.Value | None:
-    """The sum of weight * tap over every second tap from `start` on; None if all weights are zero."""
-    found = [(tap, weight) for tap, weight in list(zip(taps, row, strict=True))[start::2] if weight]
-    return _weighted(k, *zip(*found, strict=True)) if found else None
+    """Returns the sum of weight * tap over every second tap from `start` on; None if all weights are zero."""
+    terms = [(tap, weight) for tap, weight in list(zip(taps, row, strict=True))[start::2] if weight]
+    return _weighted(k, *zip(*terms, strict=True)) if terms else None
 
 
 def _strided_output(k: Kernel, v: Sequence[ir.Value], points: Sequence[float]) -> list[ir.Value]:
-    """As `output_transform` for stride 2: what pixels at odd places make is added to what those at even places do."""
+    """`output_transform` for stride 2: the products of even pixels are transformed, those of odd pixels added."""
     side = len(points) + 1
     results = []
     for power in range(side):
@@ -130,12 +131,12 @@ def _strided_output(k: Kernel, v: Sequence[ir.Value], points: Sequence[float]) -
 
 
 def _weighted_rows(k: Kernel, rows: Sequence[Sequence[ir.Value]], weights: Sequence[float]) -> list[ir.Value]:
-    """The sum of weight * row, column by column."""
+    """Returns the sum of weight * row, column by column."""
     return [_weighted(k, column, weights) for column in zip(*rows, strict=True)]
 
 
 def _product(roots: Sequence[float]) -> list[float]:
-    """The coefficients of prod(y - root), constant term first."""
+    """Returns the coefficients of the product of all y - root, constant term first."""
     coefficients = [1.0]
     for root in roots:
         shifted = [0.0, *coefficients]
@@ -146,10 +147,10 @@ def _product(roots: Sequence[float]) -> list[float]:
 def _weighted(
     k: Kernel, values: Sequence[ir.Value], weights: Sequence[float], start: ir.Value | None = None
 ) -> ir.Value:
-    """start + sum of weight * value; those of weight 1 and -1 come first, because adding costs no multiplication."""
+    """Returns start + sum of weight * value. Weights 1 and -1 come first: they take no multiplication."""
     total = start
     for value, weight in sorted(
-        zip(values, weights, strict=False), key=lambda pair: (not _is_one(pair[1]), not _is_one(-pair[1]))
+        zip(values, weights, strict=False), key=lambda term: (not _is_one(term[1]), not _is_one(-term[1]))
     ):
         if _is_one(weight):
             total = value if total is None else k.b.fadd(total, value)
@@ -164,12 +165,12 @@ def _weighted(
 
 
 def _plus_minus(k: Kernel, even: ir.Value, odd: ir.Value, point: float) -> list[ir.Value]:
-    """even + point * odd, even - point * odd"""
+    """Returns even + point * odd and even - point * odd."""
     if _is_one(point):
         return [k.b.fadd(even, odd), k.b.fsub(even, odd)]
     return [multiply_add(k, odd, like(odd, sign * point), even) for sign in (1.0, -1.0)]
 
 
 def _is_one(weight: float) -> bool:
-    """Whether `weight` is 1, up to the rounding of the roots it was made of."""
+    """Whether `weight` is 1, up to the rounding of the roots it was computed from."""
     return abs(weight - 1.0) < 1e-12

@@ -25,7 +25,7 @@ _PANEL_SHARE = 0.5
 
 
 def choose_tiling(shape: ConvShape, factors: Factors, ctx: LowerContext, *, sums_fit: bool) -> Tiling:
-    """Returns the tiling for `factors`. It has passes only if `sums_fit` the elements of the result, which store them."""
+    """Returns the tiling for `factors`. It has passes only if `sums_fit`: the elements of the result can store sums."""
     target, lanes = ctx.target, factors.lanes
     halves = target.isa == "avx512" and factors.each == 1
     row = choose_row_tiling(shape, lanes, sum_registers(target, vnni=factors.vnni), halves=halves)

@@ -110,9 +110,9 @@ def _args(shape: ConvShape, factors: Factors, tiling: Tiling, out_image: int) ->
 
 
 def _prefetch_lines(shape: ConvShape, factors: Factors, tiling: Tiling, packed: Value, target: Target) -> int:
-    """Returns the cache lines of the next group's weights to prefetch in each turn, so that all units prefetch them all.
+    """Returns the cache lines that each turn prefetches, so that all units together prefetch the next group's weights.
 
-    0 where weights are resident, and where many units share them: the first one's wait for memory counts little then.
+    0 where weights are resident, and where many units read them: the wait of the first unit counts little then.
     """
     streamed = (factors.each > 1 or shape.kernel != (1, 1)) and tiling.groups > 1 and nbytes(packed) >= target.l2
     if not streamed or tiling.units > _FEW_UNITS:

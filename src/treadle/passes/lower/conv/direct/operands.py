@@ -56,7 +56,7 @@ def direct_operands(
 
 
 def _corrected_bias(factors: Factors, bias: Value | None, padded: int, ctx: LowerContext) -> Value:
-    """Returns `bias` less the zero point times the weights of each output, since the kernel multiplies bytes as they are."""
+    """Returns `bias` less the zero point times the weights of each output: the kernel multiplies bytes as they are."""
     weights = factors.weights
     assert weights.data is not None, "weights are constant"
     start = np.zeros(padded, np.int64) if bias is None or bias.data is None else bias.data.astype(np.int64)

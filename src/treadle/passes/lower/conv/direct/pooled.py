@@ -1,4 +1,4 @@
-"""A direct convolution and the max pooling that alone reads its result: the call of their one kernel, and its chunks."""
+"""A direct convolution and the max pooling that alone reads its result: the call of one kernel, and its chunks."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ def _row_bytes(shape: ConvShape, conv: Call) -> int:
 
 
 def choose_bands(shape: ConvShape, conv: Call, pool: Call, axis: Axis, ctx: LowerContext) -> Bands | None:
-    """Returns the cheapest chunks. They cost rows that two of them compute, weights that each reads, and load imbalance.
+    """Returns the cheapest chunks. Costs are rows that two chunks compute, weights that each reads, and load imbalance.
 
-    None where that is more than it takes to write the convolution's result to memory once.
+    None where these exceed the time to write the convolution's result to memory once.
     """
     weights, between = nbytes(conv.reads[1]), nbytes(conv.writes[0])
     row_bytes = _row_bytes(shape, conv)

@@ -16,7 +16,7 @@ _EFFICIENCY = 0.15
 
 
 def lower_plain(node: Node, shape: ConvShape, ctx: LowerContext) -> list[Call] | None:
-    """Returns one call. None if an operand has another layout or dtype than the result, or the epilogue another dtype."""
+    """Returns one call. None if an operand is blocked, or has another dtype than the result, or the epilogue has."""
     out, epilogue = node.output, node.attrs.get("epilogue")
     dtype = out.known_dtype
     operands = [value for value in node.inputs if value is not None]

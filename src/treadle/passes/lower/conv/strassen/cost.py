@@ -21,7 +21,7 @@ _OUTPUT_COST = 4.0
 _BLOCK_COST = 20.0
 """Cost of beginning and storing a register block."""
 _STREAMED_BYTE = 0.2
-"""Cost of reading a byte of weights for the first time: most models' weights are streamed, and cores share the memory."""
+"""Cost of reading a byte of weights for the first time: most are streamed, and cores share the memory."""
 _REREAD_BYTE = 0.004
 """Cost of reading a byte of weights again if they are larger than L2."""
 _LEAST_GAIN = 1.04

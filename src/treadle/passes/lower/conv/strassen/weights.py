@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def right_sums(b: Array) -> Iterator[Array]:
-    """Yields the right factors of all products, for a square matrix `b` [side, side, ...] of blocks; side: a power of 2.
+    """Yields the right factors of all products, for a matrix `b` [side, side, ...] of blocks; side: a power of 2.
 
     Order and signs are those of `codegen.kernels.strassen_sums`.
     """

@@ -17,8 +17,8 @@ from treadle.plan.target import Target
 
 _INPUT_COST = (1.2, 0.45)
 _OUTPUT_COST = (0.7, 0.3)
-"""Cost of transforming one vector of input, and of output, channels of a tile: for each point, the first number plus the
-second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
+"""Cost of transforming one vector of input, and of output, channels of a tile: for each point, the first number plus
+the second for each of the points along both of its axes; with stride 2 half of them are not transformed."""
 _BLOCK_COST = 40.0
 """Cost of beginning and storing a register block."""
 _STREAMED_BYTE = 0.3
@@ -58,7 +58,7 @@ def choose_tiling(shape: ConvShape, target: Target, *, streamed: bool = True, bf
 
 
 def direct_cost(shape: ConvShape, target: Target, *, streamed: bool = True, bf16_dot: bool = False) -> float:
-    """Returns the cost of direct convolution at its limit; with `bf16_dot` there are half as many products and bytes."""
+    """Returns the cost of direct convolution at its limit; with `bf16_dot`, half as many products and bytes."""
     lanes = target.lanes(f32)
     vectors = -(-shape.outputs // lanes)
     weights = vectors * lanes * shape.channels * prod(shape.kernel) * f32.size
@@ -92,7 +92,7 @@ def product_cost(tiling: Tiling, shape: ConvShape, target: Target, *, streamed: 
 
 
 def groups_per_chunk(tiling: Tiling, shape: ConvShape, target: Target, *, streamed: bool = True) -> int:
-    """Returns the groups of output channels of a chunk: few if the input is transformed before, many if each chunk does so."""
+    """Returns the groups of output channels of a chunk: few if the input is transformed before, else many."""
     cost = product_cost(tiling, shape, target, streamed=streamed)
     wanted = useful_chunks(cost)
     if not tiling.fused:

@@ -169,7 +169,7 @@ def _tile_args(shape: ConvShape, tiling: Tiling, ctx: LowerContext) -> WinogradT
 
 
 def _section(shape: ConvShape, tiling: Tiling, lanes: int) -> WinogradSection | None:
-    """Returns the section of weights that the kernel transforms itself; None if they are transformed at compile time."""
+    """Returns the section of weights that the kernel transforms; None if they are transformed at compile time."""
     if not tiling.section_blocks:
         return None
     turns = prod(tiling.reach) * sum(tiling.group.counts)

@@ -81,7 +81,7 @@ class Tiling:
 
     @property
     def factors(self) -> Pair:
-        """Vertical and horizontal points at which the kernel has values of its own: with stride 2 the last have its middle tap."""
+        """Vertical and horizontal points at which weights differ; with stride 2 the last is the middle tap."""
         down, across = (
             len(axis) + 3 if stride == 2 else reach
             for axis, stride, reach in zip(self.points, self.strides, self.reach, strict=True)
@@ -149,7 +149,7 @@ def tilings(shape: ConvShape, target: Target) -> Iterator[Tiling]:
 
 
 def _section_blocks(tiling: Tiling, target: Target) -> int:
-    """Returns the blocks of input channels of a section: its weights fill _SECTION_SHARE of L2 or less, sections are equal."""
+    """Returns the blocks of channels of equal sections whose weights fill at most _SECTION_SHARE of L2."""
     block_bytes = prod(tiling.factors) * tiling.group.vectors * target.lanes(f32) * target.vector_bytes
     most = max(1, int(_SECTION_SHARE * target.l2 / block_bytes))
     return -(-tiling.in_blocks // -(-tiling.in_blocks // most))

@@ -13,11 +13,11 @@ Array = np.ndarray[Any, Any]
 
 
 def kernel_transform(points: Sequence[float], taps: int, stride: int) -> Array:
-    """Returns the matrix [n, taps], in float64, that evaluates a kernel at 0, +p and -p for each p of `points`, and infinity.
+    """Returns the matrix [n, taps] that evaluates a kernel at 0, +p and -p for each p of `points`, and infinity.
 
     Without points it is [[1]]. Each row is divided by the product of the differences to the other points, which the
-    transform of the input (`codegen.kernels.conv.winograd.transforms`) leaves out. With stride 2 it is [n, 3]: the first
-    and the last tap at 0, `points` and infinity, then the middle tap.
+    transform of the input (`codegen.kernels.conv.winograd.transforms`) leaves out. With stride 2 it is [n, 3]: the
+    first and the last tap at 0, `points` and infinity, then the middle tap. float64.
     """
     if stride == 2:
         outer = _evaluated([0.0, *points], 2)
