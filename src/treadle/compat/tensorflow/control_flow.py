@@ -134,7 +134,7 @@ def cond_v1(
     fn1: Callable[[], Any] | None = None,
     fn2: Callable[[], Any] | None = None,
 ) -> Any:
-    """cond with TensorFlow 1's names of the functions. A list of one tensor stays a list.
+    """Call cond() with TensorFlow 1's names of the functions. A list of one tensor stays a list.
 
     See tf.compat.v1.cond in TensorFlow's documentation.
     """
@@ -200,11 +200,10 @@ def while_loop_v1(
     maximum_iterations: Any = None,
     return_same_structure: bool = False,
 ) -> Any:
-    """while_loop with TensorFlow 1's order of parameters: `name` before `maximum_iterations`.
+    """Call while_loop() with TensorFlow 1's order of parameters: `name` before `maximum_iterations`.
 
-    See tf.compat.v1.while_loop in TensorFlow's documentation.
-
-    A single loop variable is returned without a list, unless `return_same_structure`.
+    A single loop variable is returned without a list, unless `return_same_structure`. See tf.compat.v1.while_loop in
+    TensorFlow's documentation.
     """
     found = while_loop(cond, body, loop_vars, shape_invariants, maximum_iterations=maximum_iterations, name=name)
     return found[0] if len(found) == 1 and not return_same_structure else found

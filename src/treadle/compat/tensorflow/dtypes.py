@@ -29,14 +29,17 @@ class DType:
 
     @property
     def is_floating(self) -> bool:
+        """Whether it is a floating-point type."""
         return self.core.is_float
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer type."""
         return self.core.is_integer
 
     @property
     def is_bool(self) -> bool:
+        """Whether it is the boolean type."""
         return self.core is core.boolean
 
     @property
@@ -56,6 +59,7 @@ class DType:
 
     @property
     def is_unsigned(self) -> bool:
+        """Whether it is an unsigned integer type."""
         return self.core.numpy.kind == "u"
 
     @property
@@ -74,6 +78,7 @@ class DType:
 
     @property
     def base_dtype(self) -> DType:
+        """The type itself: there are no reference types."""
         return self
 
     def __eq__(self, other: object) -> bool:

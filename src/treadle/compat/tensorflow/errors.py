@@ -37,14 +37,20 @@ class OperatorNotAllowedInGraphError(TypeError):
 
 
 class CancelledError(OpError):
+    """The run was cancelled."""
+
     code = 1
 
 
 class UnknownError(OpError):
+    """An exception of a Python function that no other class fits."""
+
     code = 2
 
 
 class InvalidArgumentError(OpError):
+    """An argument that does not fit: operands of an op, feeds, options."""
+
     code = 3
 
 
@@ -56,54 +62,80 @@ class MisfitError(InvalidArgumentError, ValueError):
 
 
 class DeadlineExceededError(OpError):
+    """The timeout of the run expired."""
+
     code = 4
 
 
 class NotFoundError(OpError):
+    """Something that was requested does not exist."""
+
     code = 5
 
 
 class AlreadyExistsError(OpError):
+    """Something to be created exists already."""
+
     code = 6
 
 
 class PermissionDeniedError(OpError):
+    """The caller has no permission."""
+
     code = 7
 
 
 class ResourceExhaustedError(OpError):
+    """Memory or another limit is exhausted."""
+
     code = 8
 
 
 class FailedPreconditionError(OpError):
+    """The state does not allow the op, such as a read of an uninitialized variable."""
+
     code = 9
 
 
 class AbortedError(OpError):
+    """The op was aborted, such as by the death of a worker process."""
+
     code = 10
 
 
 class OutOfRangeError(OpError):
+    """An index or iteration beyond the end."""
+
     code = 11
 
 
 class UnimplementedError(OpError):
+    """An op that treadle does not have."""
+
     code = 12
 
 
 class InternalError(OpError):
+    """An error in treadle itself."""
+
     code = 13
 
 
 class UnavailableError(OpError):
+    """A service is unavailable."""
+
     code = 14
 
 
 class DataLossError(OpError):
+    """Data is lost or corrupt."""
+
     code = 15
 
 
 class UnauthenticatedError(OpError):
+    """The caller is not authenticated."""
+
     code = 16
 
 

@@ -33,11 +33,12 @@ def map_fn(
         fn: the function of a row, or of rows in the structure of `elems`.
         elems: a tensor, or a structure of tensors of equal length.
         dtype: the former name of `fn_output_signature`.
+        parallel_iterations: has no effect.
+        back_prop: has no effect.
+        swap_memory: has no effect.
         infer_shape: whether all results of `fn` have the same shape.
         name: the prefix of the operations.
         fn_output_signature: what `fn` returns: dtypes or TensorSpecs in its structure; None for the dtypes of `elems`.
-
-    parallel_iterations, back_prop and swap_memory have no effect.
 
     Returns:
         Tensors [n, ...] in the structure that `fn` returns.
@@ -83,11 +84,12 @@ def scan(
         fn: the function of the accumulator and a row.
         elems: a tensor, or a structure of tensors of equal length.
         initializer: the initial accumulator; None for the first row, which is then the first value.
+        parallel_iterations: has no effect.
+        back_prop: has no effect.
+        swap_memory: has no effect.
         infer_shape: whether all accumulators have the same shape.
         reverse: take the rows from last to first. The value of a row keeps its index.
         name: the prefix of the operations.
-
-    parallel_iterations, back_prop and swap_memory have no effect.
 
     Returns:
         Tensors [n, ...] in the structure of the accumulator.
@@ -133,8 +135,10 @@ def foldl(
         fn: the function of the accumulator and a row.
         elems: a tensor, or a structure of tensors of equal length.
         initializer: the initial accumulator; None for the first row.
-
-    parallel_iterations, back_prop and swap_memory have no effect.
+        parallel_iterations: has no effect.
+        back_prop: has no effect.
+        swap_memory: has no effect.
+        name: the prefix of the operations.
     """
     return _folded("foldl", fn, elems, initializer, name, reverse=False)
 

@@ -115,6 +115,7 @@ class Graph:
         return graph_def_of(self)
 
     def get_operations(self) -> list[Operation]:
+        """Return the operations in the order of their creation."""
         return list(self._operations)
 
     def finalize(self) -> None:

@@ -14,6 +14,7 @@ class Initializer:
     """Base class: `initializer(shape, dtype)` returns a tensor."""
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         raise NotImplementedError
 
 
@@ -21,6 +22,7 @@ class Zeros(Initializer):
     """Returns zeros. See tf.zeros_initializer in TensorFlow's documentation."""
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         return call("zeros", shape, dtype)
 
 
@@ -28,6 +30,7 @@ class Ones(Initializer):
     """Returns ones. See tf.ones_initializer in TensorFlow's documentation."""
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         return call("ones", shape, dtype)
 
 
@@ -38,6 +41,7 @@ class Constant(Initializer):
         self.value = value
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         return constant(self.value, dtype, shape)
 
 
@@ -48,6 +52,7 @@ class RandomNormal(Initializer):
         self.mean, self.stddev, self.seed = mean, stddev, seed
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         return random.normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
@@ -55,6 +60,7 @@ class TruncatedNormal(RandomNormal):
     """Returns random.truncated_normal. See tf.compat.v1.truncated_normal_initializer in TensorFlow's documentation."""
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         return random.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
@@ -65,6 +71,7 @@ class RandomUniform(Initializer):
         self.minval, self.maxval, self.seed = minval, maxval, seed
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         return random.uniform(shape, self.minval, self.maxval, dtype, self.seed)
 
 
@@ -78,6 +85,7 @@ class GlorotUniform(Initializer):
         self.seed = seed
 
     def __call__(self, shape: Any, dtype: Any = "float32") -> Any:
+        """Return a tensor of this shape and dtype."""
         dims = [int(dim) for dim in shape]
         window = math.prod(dims[:-2])
         fans = (dims[-2] if len(dims) > 1 else dims[0] if dims else 1) + (dims[-1] if dims else 1)

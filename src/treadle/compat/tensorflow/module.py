@@ -19,6 +19,7 @@ class Module:
 
     @property
     def name(self) -> str:
+        """The name of the module."""
         return self._name
 
     @property

@@ -182,7 +182,10 @@ def dropout_v1(
     name: str | None = None,
     rate: Any = None,
 ) -> Any:
-    """dropout() with TensorFlow 1's order of arguments. See tf.compat.v1.nn.dropout in TensorFlow's documentation."""
+    """Call dropout() with TensorFlow 1's order of arguments.
+
+    See tf.compat.v1.nn.dropout in TensorFlow's documentation.
+    """
     return dropout(x, rate, keep_prob, seed, name)
 
 

@@ -27,14 +27,17 @@ class TensorShape:
 
     @property
     def rank(self) -> int | None:
+        """The number of dimensions; None if unknown."""
         return None if self._dims is None else len(self._dims)
 
     @property
     def ndims(self) -> int | None:
+        """The same as `rank`."""
         return self.rank
 
     @property
     def dims(self) -> tuple[int | None, ...] | None:
+        """The dimensions, with None for unknown ones; None if the rank is unknown."""
         return self._dims
 
     def as_list(self) -> list[int | None]:
@@ -44,6 +47,7 @@ class TensorShape:
         return list(self._dims)
 
     def is_fully_defined(self) -> bool:
+        """Return whether all dimensions are known."""
         return self._dims is not None and None not in self._dims
 
     def static(self) -> tuple[int, ...]:

@@ -36,23 +36,27 @@ class Tensor(TensorLike):
 
     @property
     def graph(self) -> Graph:
+        """The graph it belongs to."""
         return self.op.graph
 
     @property
     def name(self) -> str:
-        """ "<operation>:<index>"."""
+        """Its name, "<operation>:<index>"."""
         return f"{self.op.name}:{self.value_index}"
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return as_dtype(self.infos[0].dtype)
 
     @property
     def device(self) -> str:
+        """The device of its operation."""
         return self.op.device
 
     @property
     def shape(self) -> TensorShape:
+        """What is known of the shape."""
         return self._shape
 
     def set_shape(self, shape: Any) -> None:
@@ -133,18 +137,22 @@ class EagerTensor(TensorLike):
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return as_dtype(self.held.dtype)
 
     @property
     def shape(self) -> TensorShape:
+        """The shape."""
         return TensorShape(self.held.shape)
 
     @property
     def device(self) -> str:
+        """The first CPU."""
         return "/job:localhost/replica:0/task:0/device:CPU:0"
 
     @property
     def ndim(self) -> int:
+        """The number of dimensions."""
         return self.held.ndim
 
     def numpy(self) -> Any:

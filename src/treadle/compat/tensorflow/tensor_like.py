@@ -34,6 +34,7 @@ class TensorLike:
 
     @property
     def shape(self) -> TensorShape:
+        """What is known of the shape."""
         raise NotImplementedError
 
     def get_shape(self) -> TensorShape:

@@ -101,18 +101,22 @@ class Variable(TensorLike):
 
     @property
     def name(self) -> str:
+        """Its name, "<operation>:0"."""
         return f"{self.op_name}:0"
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self._dtype
 
     @property
     def shape(self) -> TensorShape:
+        """What is known of the shape."""
         return self._shape
 
     @property
     def graph(self) -> Graph | None:
+        """The graph it belongs to; None for an eager variable."""
         return self._graph
 
     @property
@@ -122,6 +126,7 @@ class Variable(TensorLike):
 
     @property
     def initial_value(self) -> Any:
+        """The initial value, as a tensor."""
         return self._initial
 
     def initialized_value(self) -> Any:
