@@ -45,20 +45,20 @@ def backend(
             f"got {', '.join(map(repr, unknown)) if unknown else f'mode={mode!r}'}"
         )
     tensors = [example for example in example_inputs if isinstance(example, torch.Tensor)]
-    reasons = _refused(tensors)
+    reasons = _unsupported_reasons(tensors)
     if reasons:
-        LEDGER.fell_back(_title(module), reasons)
+        LEDGER.add_fallback(_title(module), reasons)
         return module.forward  # type: ignore[no-any-return]
     from treadle.compat.dynamo.compiled import Compiled
 
     try:
         return Compiled(module, example_inputs, _title(module), chosen).call
     except ModelError as error:
-        LEDGER.fell_back(_title(module), error.faults or [str(error)])
+        LEDGER.add_fallback(_title(module), error.faults or [str(error)])
         return module.forward  # type: ignore[no-any-return]
 
 
-def _refused(tensors: Sequence[Any]) -> list[str]:
+def _unsupported_reasons(tensors: Sequence[Any]) -> list[str]:
     """Returns why a graph with these tensors is not supported, whatever its ops."""
     import torch
 

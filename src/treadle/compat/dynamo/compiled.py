@@ -77,7 +77,7 @@ class Compiled:
         self._eager_only = False
         if not self._sized and not any(isinstance(example, FakeTensor) for example in example_inputs):
             self._run_for(tuple(example_inputs))
-        LEDGER.compiled()
+        LEDGER.add_compiled()
         if not _ALIVE:
             atexit.register(_release)
         _ALIVE.add(self)
@@ -96,7 +96,7 @@ class Compiled:
             run = self._run_for(args)
         except (ModelError, ShapeError) as error:
             self._eager_only = True
-            LEDGER.fell_back(self._title, getattr(error, "faults", ()) or [str(error)])
+            LEDGER.add_fallback(self._title, getattr(error, "faults", ()) or [str(error)])
             return self._eager(*args)
         return run(args)
 

@@ -57,11 +57,11 @@ class _Ledger:
         self._fallbacks: list[Fallback] = []
         self._warned: set[tuple[str, ...]] = set()
 
-    def compiled(self) -> None:
+    def add_compiled(self) -> None:
         with self._lock:
             self._compiled += 1
 
-    def fell_back(self, graph: str, reasons: Sequence[str]) -> None:
+    def add_fallback(self, graph: str, reasons: Sequence[str]) -> None:
         fallback = Fallback(graph, tuple(reasons))
         with self._lock:
             self._fallbacks.append(fallback)

@@ -129,7 +129,7 @@ class Memory:
                 recording.flush()
                 return
 
-    def linked(self, recording: Recording, tensors: Sequence[Tensor]) -> dict[int, View]:
+    def views_of_roots(self, recording: Recording, tensors: Sequence[Tensor]) -> dict[int, View]:
         """Returns the views among `tensors`, by number, whose root is an input or is computed with them."""
         made = {tensor.number for tensor in tensors}
         found = {}

@@ -26,7 +26,7 @@ _MOST = {"float16": 65504.0, "bfloat16": 3.3895313892515355e38, "float32": float
 """The largest numbers of the floating-point types that refuse larger ones."""
 
 
-def need_fit(number: Any, to: DType, name: str = "") -> None:
+def require_fit(number: Any, to: DType, name: str = "") -> None:
     """Raises RuntimeError if the Python number does not fit into `to`, called `name` in the message.
 
     Negative integers whose magnitude fits an unsigned type are accepted, as they wrap. float64 accepts all.
@@ -48,7 +48,7 @@ def checked_scalar(number: Any, to: DType, count: int = 2) -> Array:
     infinite.
     """
     if not isinstance(number, np.generic) and (count > 1 or to.name not in ("float16", "bfloat16")):
-        need_fit(number, to)
+        require_fit(number, to)
     with np.errstate(invalid="ignore", over="ignore"):
         return wrapping_scalar(number, to.numpy)
 

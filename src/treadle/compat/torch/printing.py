@@ -9,7 +9,7 @@ import numpy as np
 from treadle.ops.op import Array
 
 
-def text(array: Array) -> str:
+def format_elements(array: Array) -> str:
     """Returns the elements as PyTorch prints them: with four decimals, or none where all are whole."""
     if not array.size:
         return "[]"

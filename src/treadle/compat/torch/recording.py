@@ -187,7 +187,7 @@ class Recording:
     def flush(self) -> None:
         """Computes the pending tensors that are still referenced, and the new elements of written ones."""
         alive = [tensor for _, ref in self._pending if (tensor := ref()) is not None and tensor.array is None]
-        views = {} if self.keep else self.memory.linked(self, alive)
+        views = {} if self.keep else self.memory.views_of_roots(self, alive)
         wanted = [tensor for tensor in alive if tensor.number not in views]
         written = [] if self.keep else list(self.memory.written.values())
         with recording_into(self):
@@ -196,19 +196,21 @@ class Recording:
         if views or len(set(values[: len(wanted)])) < len(wanted):
             self.not_replayable = "it returns tensors that share their memory"
         if self.watch and self.entries and len(self.flushes) < MOST_FLUSHES:
-            places = (numbers.index(value) for value in values[len(wanted) :])
-            before = ((each, place, each.materialized().copy()) for each, place in zip(written, places, strict=True))
-            self.flushes.append(replace(self.outcome(numbers, wanted), written=tuple(before)))
+            positions = (numbers.index(value) for value in values[len(wanted) :])
+            before = (
+                (each, position, each.materialized().copy()) for each, position in zip(written, positions, strict=True)
+            )
+            self.flushes.append(replace(self.flush_of(numbers, wanted), written=tuple(before)))
         made = {tensor.number: tensor for tensor in wanted}
         if numbers:
             try:
                 results = dict(zip(numbers, self.session(numbers).run(self.feed()).values(), strict=True))
             except KernelError as error:
                 raise as_index_error(error) from None
-            for place, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
+            for position, (tensor, number) in enumerate(zip((*wanted, *written), values, strict=True)):
                 if tensor.array is None:
                     array = results[number]
-                    tensor.materialize(array.copy() if number in values[:place] else array, keep=self.keep)
+                    tensor.materialize(array.copy() if number in values[:position] else array, keep=self.keep)
                 else:
                     np.copyto(tensor.array, results[number])
         for tensor in alive:
@@ -221,7 +223,7 @@ class Recording:
         else:
             self._clear()
 
-    def outcome(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Flush:
+    def flush_of(self, numbers: Sequence[int], tensors: Sequence[Tensor]) -> Flush:
         """Returns the Flush that computes the values `numbers`, which are the elements of `tensors`."""
         session = self.session(numbers) if numbers else None
         inputs = tuple(self.inputs.values()) if numbers else ()

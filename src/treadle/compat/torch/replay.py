@@ -60,20 +60,20 @@ class Replay:
         result: Any,
         outside: Collection[int] = (),
     ) -> None:
-        places = {id(tensor): index for index, tensor in reversed(list(enumerate(arguments)))}
+        positions = {id(tensor): index for index, tensor in reversed(list(enumerate(arguments)))}
         given = flush.outputs if flush is not None else ()
         outputs = {id(tensor): index for index, tensor in enumerate(given)}
         self._written: list[tuple[int | Tensor, int]] = []
         before: dict[int, Array] = {}
         for tensor, index, array in flush.written if flush is not None else ():
-            if id(tensor) in places:
-                self._written.append((places[id(tensor)], index))
+            if id(tensor) in positions:
+                self._written.append((positions[id(tensor)], index))
             elif id(tensor) in live:
                 self._written.append((tensor, index))
             else:
                 before[id(tensor)] = array
                 outputs[id(tensor)] = index
-        self._result = _Template(places, outputs, live, outside).of(result)
+        self._result = _Template(positions, outputs, live, outside).of(result)
         self._only = not self._written and isinstance(self._result, Leaf) and self._result.index == 0
         self._frozen = tuple(
             tensor for tensor in arguments if tensor.frozen
@@ -84,8 +84,8 @@ class Replay:
             array = tensor.materialized()
             if not array.dtype.isnative:
                 raise NotReplayableError("a tensor has a foreign byte order")
-            if id(tensor) in places:
-                self._fed.append(places[id(tensor)])
+            if id(tensor) in positions:
+                self._fed.append(positions[id(tensor)])
             elif id(tensor) in live:
                 self._fed.append(tensor)
                 self._live.append((tensor, array.shape, array.dtype))
@@ -170,12 +170,12 @@ class _Template:
 
     def __init__(
         self,
-        places: Mapping[int, int],
+        positions: Mapping[int, int],
         outputs: Mapping[int, int],
         live: Mapping[int, Tensor],
         outside: Collection[int],
     ) -> None:
-        self._places = places
+        self._positions = positions
         self._outputs = outputs
         self._live = live
         self._seen = set(outside)
@@ -205,8 +205,8 @@ class _Template:
         found = id(tensor)
         if found in self._outputs:
             return Leaf(index=self._outputs[found])
-        if found in self._places:
-            return Leaf(argument=self._places[found])
+        if found in self._positions:
+            return Leaf(argument=self._positions[found])
         if found in self._live:
             return Leaf(tensor=tensor)
         self._once(tensor)

@@ -12,7 +12,7 @@ from treadle.compat.torch import dtypes
 from treadle.compat.torch.devices import device
 from treadle.compat.torch.dtypes import dtype
 from treadle.compat.torch.missing_names import missing_name_error
-from treadle.compat.torch.printing import text
+from treadle.compat.torch.printing import format_elements
 from treadle.compat.torch.sizes import Size
 from treadle.compat.torch.state import current
 from treadle.ops.op import Array
@@ -295,7 +295,7 @@ class Tensor:
             return f"tensor(<pending>, size={tuple(self.shape)}, dtype={self.dtype})"
         plain = self.dtype in (dtypes.float32, dtypes.int64, dtypes.bool_)
         size = f", size={tuple(self.shape)}" if not self.numel() and self.ndim > 1 else ""
-        return f"tensor({text(self.numpy())}{size}{'' if plain else f', dtype={self.dtype}'})"
+        return f"tensor({format_elements(self.numpy())}{size}{'' if plain else f', dtype={self.dtype}'})"
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.array is not None and not self.ndim else format(str(self), spec)

@@ -10,7 +10,7 @@ import torch
 from treadle.errors import LimitError, ShapeError
 from treadle.frontends.faults import Fault, Faults, Unsupported
 from treadle.frontends.torch.build import Builder, Complex, ComplexType
-from treadle.frontends.torch.decompose import decomposed
+from treadle.frontends.torch.decompose import decompose
 from treadle.frontends.torch.dtypes import PARTS, array_of, core
 from treadle.frontends.torch.rules.complex import on_parts
 from treadle.frontends.torch.table import MAY_COPY, VIEW_WRITES, complex_rule_of, rule_of
@@ -38,7 +38,7 @@ class Importer:
         self._run_graph = run_graph
         self._depth = 0
         self._constants: dict[int, Box] = {}
-        self._kept: list[object] = []
+        self._alive: list[object] = []
 
     def constant(self, tensor: torch.Tensor, name: str) -> Box:
         """Returns a parameter, buffer or other tensor of the model, sharing its memory.
@@ -50,7 +50,7 @@ class Importer:
             found = self._constants[id(tensor)] = Box(
                 self._constant(tensor, name), owner=f"the model's own tensor {name!r}"
             )
-            self.keep(tensor)  # keeps its id unique
+            self.keep_alive(tensor)  # keeps its id unique
         return found
 
     def _constant(self, tensor: torch.Tensor, name: str) -> Value | Complex:
@@ -59,39 +59,39 @@ class Importer:
         plain = tensor.detach().resolve_conj()
         return Complex(*(self.b.constant(array_of(part.contiguous()), name) for part in (plain.real, plain.imag)))
 
-    def keep(self, held: object) -> None:
+    def keep_alive(self, held: object) -> None:
         """Keeps `held` alive as long as the importer."""
-        self._kept.append(held)
+        self._alive.append(held)
 
-    def attempt(self, place: str, make: Callable[[], Any]) -> Any:
-        """Returns what `make` returns, or MISSING after a fault, which is recorded at `place`."""
+    def attempt(self, location: str, make: Callable[[], Any]) -> Any:
+        """Returns what `make` returns, or MISSING after a fault, which is recorded at `location`."""
         before = len(self.b.graph.nodes)
         try:
             return make()
         except (Fault, ShapeError, LimitError) as fault:
             del self.b.graph.nodes[before:]
-            self.faults.add(place, fault if isinstance(fault, Fault) else fault.what)
+            self.faults.add(location, fault if isinstance(fault, Fault) else fault.what)
             return MISSING
 
-    def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], place: str) -> Any:
+    def call(self, schema: Any, args: Sequence[Any], kwargs: dict[str, Any], location: str) -> Any:
         """Returns the result of the op that `schema` describes: Boxes, Python values, lists of them, or MISSING."""
         given = bind_arguments(schema, args, kwargs)
         if any(map(is_missing, given)):
             return MISSING
-        return self.attempt(place, lambda: self._called(schema, given))
+        return self.attempt(location, lambda: self._apply_rule(schema, given))
 
-    def _called(self, schema: Any, given: list[Any]) -> Any:
+    def _apply_rule(self, schema: Any, given: list[Any]) -> Any:
         name, overload = schema.name.removeprefix("aten::"), schema.overload_name
         if overload == "out" or overload.endswith("_out"):
             raise Unsupported("it writes its result into a given tensor (out=); assign the result instead")
         for argument, held in zip(schema.arguments, given, strict=True):
             if held is None and isinstance(argument.type, torch._C.TensorType):
                 raise Fault(f"its argument {argument.name!r} is None, where a tensor belongs")
-        target = _written(schema)
+        target = _written_argument(schema)
         find = complex_rule_of if any(map(_is_complex, given)) else rule_of
         rule = find(name, overload) or (find(name.removesuffix("_"), overload) if target is not None else None)
         if rule is None:
-            return self._decomposed(schema, given)
+            return self._decompose(schema, given)
         rest = [self._plain(argument) for argument in given]
         result = rule(self.b, *rest)
         if target is not None:
@@ -107,7 +107,7 @@ class Importer:
             return box
         if schema.returns and schema.returns[0].alias_info is not None and isinstance(given[0], Box):
             return self._view(name, given[0], rule, rest, result)
-        return boxed(result)
+        return to_boxes(result)
 
     def _view(self, name: str, base: Box, rule: Any, rest: list[Any], result: Any) -> Any:
         """Returns `result` as a view of `base`."""
@@ -148,11 +148,11 @@ class Importer:
             return [self._plain(item) for item in argument]
         return argument
 
-    def _decomposed(self, schema: Any, given: list[Any]) -> Any:
+    def _decompose(self, schema: Any, given: list[Any]) -> Any:
         """Returns the result of PyTorch's decomposition of the op. Raises Unsupported if there is none."""
         if self._depth >= MOST_NESTED:
             raise Unsupported("treadle has no rule for it")
-        module, tensors = decomposed(schema, given)
+        module, tensors = decompose(schema, given)
         name = self.b.name
         self._depth += 1
         try:
@@ -176,7 +176,7 @@ def bind_arguments(schema: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
     return [*args, *(kwargs.get(argument.name, argument.default_value) for argument in rest)]
 
 
-def _written(schema: Any) -> int | None:
+def _written_argument(schema: Any) -> int | None:
     """Returns the position of the argument that the op writes in place, or None."""
     for number, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -202,10 +202,10 @@ def is_missing(argument: Any) -> bool:
     return isinstance(argument, Missing)
 
 
-def boxed(result: Any) -> Any:
+def to_boxes(result: Any) -> Any:
     """Returns a rule's result as programs hold it: values in Boxes."""
     if isinstance(result, Value | Complex):
         return Box(result)
     if isinstance(result, list | tuple):
-        return [NOT_COMPUTED if item is None else boxed(item) for item in result]
+        return [NOT_COMPUTED if item is None else to_boxes(item) for item in result]
     return result

@@ -73,7 +73,7 @@ def to_aten(captured: fx.GraphModule) -> fx.GraphModule:
     """
     examples = [node.meta.get("example_value") for node in captured.graph.nodes if node.op == "placeholder"]
     try:
-        with torch.no_grad(), without_exporter_warnings(), _faking(examples), preserve_node_meta():
+        with torch.no_grad(), without_exporter_warnings(), _fake_tensors(examples), preserve_node_meta():
             trace = make_fx(_Replay(captured).run, tracing_mode="real", pre_dispatch=True, _allow_non_fake_inputs=True)
             module: fx.GraphModule = trace(*examples)
     except Exception as error:
@@ -99,7 +99,7 @@ class _Replay(fx.Interpreter):  # type: ignore[misc]
 
 
 @contextmanager
-def _faking(examples: Sequence[Any]) -> Iterator[None]:
+def _fake_tensors(examples: Sequence[Any]) -> Iterator[None]:
     """Traces with tensors without memory, like `examples`; tensors that the program holds may be real."""
     mode = detect_fake_mode(examples) or FakeTensorMode()
     before = mode.allow_non_fake_inputs
@@ -140,8 +140,8 @@ def import_graph(module: fx.GraphModule, arguments: Sequence[Any]) -> Captured:
         if isinstance(argument, Feed):
             args.append(next(boxes))
         elif isinstance(argument, torch.Tensor):
-            place = f"argument {node.name!r}"
-            args.append(importer.attempt(place, partial(importer.constant, argument, str(node.name))))
+            location = f"argument {node.name!r}"
+            args.append(importer.attempt(location, partial(importer.constant, argument, str(node.name))))
         else:
             args.append(argument)
     results = walk.run(importer, module, args)

@@ -68,7 +68,7 @@ def decomposition_of(op: Any) -> Callable[..., Any] | None:
     return None
 
 
-def decomposed(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[Any]]:
+def decompose(schema: Any, given: Sequence[Any]) -> tuple[fx.GraphModule, list[Any]]:
     """Returns a graph of simpler ops for these arguments, and its inputs, the tensors among them.
 
     Raises Unsupported if PyTorch has no decomposition.

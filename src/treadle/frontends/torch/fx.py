@@ -37,11 +37,11 @@ def run(importer: Importer, module: fx.GraphModule, args: Sequence[Any], scope: 
             return _read(node.args[0], env)
         else:
             importer.b.name = f"{scope}{node.name}"
-            env[node] = importer.attempt(place(node), partial(_node, importer, module, node, env, scope))
+            env[node] = importer.attempt(location(node), partial(_node, importer, module, node, env, scope))
     return None
 
 
-def place(node: fx.Node) -> str:
+def location(node: fx.Node) -> str:
     """Returns the place of a node for messages: its name, op, and the line of the program."""
     found = _LINE.findall(node.stack_trace or "")
     line = f" at {found[-1][0]}:{found[-1][1]}" if found else ""
@@ -112,7 +112,7 @@ def _overload(importer: Importer, target: Any, args: list[Any], kwargs: dict[str
         return symbolic(importer, "sym_size", args)
     if name in ("item", "_local_scalar_dense"):
         return item(importer.b, args[0].read())
-    return importer.call(target._schema, args, kwargs, place(node))
+    return importer.call(target._schema, args, kwargs, location(node))
 
 
 def symbolic(importer: Importer, name: str, args: Sequence[Any]) -> Any:

@@ -15,7 +15,7 @@ from treadle.frontends.torch.build import Number
 from treadle.frontends.torch.calls import Importer, is_missing
 from treadle.frontends.torch.dtypes import NUMBERED
 from treadle.frontends.torch.python import FUNCTIONS, NUMERIC
-from treadle.frontends.torch.source import KEEPS_NO_STATE, inlined, place, schema_of
+from treadle.frontends.torch.source import KEEPS_NO_STATE, inline, location, schema_of
 from treadle.frontends.torch.table import RULES
 from treadle.frontends.torch.tensor import MISSING, Box, Missing
 
@@ -56,7 +56,7 @@ class Interpreter:
 
     def graph(self, graph: Any, args: Sequence[Any]) -> list[Any]:
         """Runs `graph` and returns its results."""
-        self.importer.keep(graph)
+        self.importer.keep_alive(graph)
         env = {value.debugName(): argument for value, argument in zip(graph.inputs(), args, strict=True)}
         self.nodes(graph, env)
         return [env[value.debugName()] for value in graph.outputs()]
@@ -73,7 +73,7 @@ class Interpreter:
             kind = node.kind()
             args = [env[value.debugName()] for value in node.inputs()]
             self.importer.b.name = self._name(kind, args)
-            results = self.importer.attempt(place(node), partial(self._node, node, kind, args, env))
+            results = self.importer.attempt(location(node), partial(self._node, node, kind, args, env))
             outputs = list(node.outputs())
             if isinstance(results, Missing):
                 results = [MISSING] * len(outputs)
@@ -111,7 +111,7 @@ class Interpreter:
         if parsed is not None and (tensors or makes):
             given = [_from_script(parsed, n, a) for n, a in enumerate(args)]
             try:
-                return self.importer.call(parsed, given, {}, place(node))
+                return self.importer.call(parsed, given, {}, location(node))
             except TypeError:
                 if any(isinstance(argument, Number) for argument in args):
                     raise Unsupported("it takes a number that is known only when the graph runs") from None
@@ -162,14 +162,14 @@ class Interpreter:
 
     def _call_method(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         """Runs a method called through an interface; other calls have been inlined."""
-        graph = inlined(args[0].module._c._get_method(node.s("name")).graph)
+        graph = inline(args[0].module._c._get_method(node.s("name")).graph)
         return self.graph(graph, args)
 
     def _fork(self, node: Any, args: list[Any], env: Env) -> list[Any]:  # noqa: ARG002
         self._forks += 1
         self._scopes.append(f"fork_{self._forks}")
         try:
-            results = self.graph(inlined(node.g("Subgraph")), args)
+            results = self.graph(inline(node.g("Subgraph")), args)
         finally:
             self._scopes.pop()
         return [Future(results[0] if len(results) == 1 else results)]

@@ -19,7 +19,7 @@ from treadle.frontends.torch import fx
 from treadle.frontends.torch.calls import Importer
 from treadle.frontends.torch.exported import add_outputs, names_of, start_graph, unique_outputs
 from treadle.frontends.torch.interpreter import Interpreter, Part
-from treadle.frontends.torch.source import check_ops, inlined
+from treadle.frontends.torch.source import check_ops, inline
 from treadle.frontends.torch.tensor import Box
 from treadle.graph.graph import Graph
 from treadle.graph.template import Form, Template
@@ -80,7 +80,7 @@ class _Script:
                 raise ModelError(f"{self.title} is in training mode; treadle runs inference: call .eval() on it first")
             self._self = [Part(model, "")]
             arguments = arguments[1:]
-        self._graph = inlined(method.graph)
+        self._graph = inline(method.graph)
         faults = Faults()
         check_ops(self._graph, faults)
         names: list[str] = []

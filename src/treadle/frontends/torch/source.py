@@ -30,14 +30,14 @@ KEEPS_NO_STATE = (
 _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
 
 
-def inlined(graph: Any) -> Any:
+def inline(graph: Any) -> Any:
     """Returns a copy of `graph` with calls of methods and functions inlined."""
     copy = graph.copy()
     torch._C._jit_pass_inline(copy)
     return copy
 
 
-def place(node: Any) -> str:
+def location(node: Any) -> str:
     """Returns the op and its source line, for messages."""
     try:
         text = node.sourceRange()
@@ -65,9 +65,9 @@ def check_ops(graph: Any, faults: Faults) -> None:
     """Records every node without a rule, in the bodies of branches, loops and forks too."""
     for node in _nodes(graph):
         if node.kind() == "prim::SetAttr" and next(node.inputs()).node().kind() != "prim::CreateObject":
-            faults.add(place(node), Unsupported(KEEPS_NO_STATE.format(node.s("name"))))
+            faults.add(location(node), Unsupported(KEEPS_NO_STATE.format(node.s("name"))))
         elif not _is_known(node):
-            faults.add(place(node), Unsupported("treadle has no rule for it"))
+            faults.add(location(node), Unsupported("treadle has no rule for it"))
 
 
 def _nodes(block: Any) -> Iterator[Any]:
@@ -76,7 +76,7 @@ def _nodes(block: Any) -> Iterator[Any]:
         for inner in node.blocks():
             yield from _nodes(inner)
         if node.kind() == "prim::fork":
-            yield from _nodes(inlined(node.g("Subgraph")))
+            yield from _nodes(inline(node.g("Subgraph")))
 
 
 def _is_known(node: Any) -> bool:

@@ -12,7 +12,7 @@ from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
 from treadle.compat.torch.functions.arithmetic import abs_, add, clamp, div, gt, le, lt, minimum, mul, sub, unary, where
 from treadle.compat.torch.functions.axes import axis_of
 from treadle.compat.torch.functions.elementary import erf, expm1
-from treadle.compat.torch.functions.promotion import need_floats
+from treadle.compat.torch.functions.promotion import require_floats
 from treadle.compat.torch.functions.rule import apply_rule, of_op
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
@@ -126,14 +126,14 @@ def tanhshrink(input: Tensor) -> Tensor:
 @tensor_function
 def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Returns x where |x| > lambd, else 0; NaN stays NaN."""
-    need_floats("hardshrink_cpu", input.dtype)
+    require_floats("hardshrink_cpu", input.dtype)
     return where(le(abs_(input), lambd), 0, input)
 
 
 @tensor_function
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """Returns x moved towards 0 by lambd, and 0 where |x| <= lambd; NaN stays NaN."""
-    need_floats("softshrink_check", input.dtype)
+    require_floats("softshrink_check", input.dtype)
     return where(le(abs_(input), lambd), 0, where(lt(input, 0), add(input, lambd), sub(input, lambd)))
 
 
@@ -167,7 +167,7 @@ def softmin(input: Tensor, dim: int | None = None) -> Tensor:
 
 def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
     """Applies `op` along `dim`; for None along the axis that PyTorch assumes for this number of axes."""
-    need_floats(f"{op}_lastdim_kernel_impl", x.dtype if to is None else to)
+    require_floats(f"{op}_lastdim_kernel_impl", x.dtype if to is None else to)
     axis = axis_of(x, dim if dim is not None else 0 if x.ndim in (0, 1, 3) else 1)
     found: Tensor = apply_rule(op, (x, axis, to))
     return found
@@ -175,5 +175,5 @@ def _along(op: str, x: Tensor, dim: int | None, to: DType | None) -> Tensor:
 
 def _floats(kernel: str, x: Tensor) -> Tensor:
     """Returns `x`. Raises NotImplementedError, naming PyTorch's `kernel`, if its elements are not floats."""
-    need_floats(kernel, x.dtype)
+    require_floats(kernel, x.dtype)
     return x

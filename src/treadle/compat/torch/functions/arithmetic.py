@@ -18,7 +18,7 @@ from treadle.compat.torch.functions.promotion import (
     common_type,
 )
 from treadle.compat.torch.functions.rule import apply_rule, of_op
-from treadle.compat.torch.overflow import checked_scalar, need_fit
+from treadle.compat.torch.overflow import checked_scalar, require_fit
 from treadle.compat.torch.recording import emit
 from treadle.compat.torch.tensor import Tensor
 
@@ -167,7 +167,7 @@ def where(condition: Tensor, input: Operand, other: Operand) -> Tensor:
     operands, to = common(input, other)
     for each in (input, other):
         if isinstance(each, bool | int | float) and to.name not in ("float16", "bfloat16"):
-            need_fit(each, to)
+            require_fit(each, to)
     return emit("where", cast(condition, dtypes.bool_), *operands)
 
 

@@ -37,7 +37,7 @@ def restore_rank(found: Tensor, x: Tensor) -> Tensor:
     return found if x.ndim else emit("reshape", found, np.zeros(0, np.int64), allowzero=False)
 
 
-def need_elements(name: str, x: Tensor, dim: Dims) -> None:
+def require_elements(name: str, x: Tensor, dim: Dims) -> None:
     """Raises RuntimeError or IndexError if an axis to reduce is empty, so that it has no extreme."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         if not x.numel():

@@ -14,7 +14,7 @@ from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.dtypes import dtype as DType  # noqa: N812
 from treadle.compat.torch.functions.promotion import cast
 from treadle.compat.torch.functions.shape import sizes
-from treadle.compat.torch.overflow import checked_scalar, need_fit
+from treadle.compat.torch.overflow import checked_scalar, require_fit
 from treadle.compat.torch.state import current
 from treadle.compat.torch.tensor import Tensor
 from treadle.ops.op import Array
@@ -45,7 +45,7 @@ def tensor(data: Any, *, dtype: DType | None = None, device: Any = "cpu", requir
     if element.kind in "iu" and not given and array.dtype.kind in "iuf":
         to = dtypes.of_numpy(element)
         for extreme in (array.min(), array.max()) if array.size else ():
-            need_fit(extreme.item(), to, to.name)
+            require_fit(extreme.item(), to, to.name)
     return Tensor(array.astype(element))
 
 

@@ -7,7 +7,7 @@ import math
 from treadle.compat.torch import dtypes
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.arithmetic import abs_, add, eq, gt, isnan, mul, sub, trunc, unary, where
-from treadle.compat.torch.functions.promotion import cast, common_type, need_floats
+from treadle.compat.torch.functions.promotion import cast, common_type, require_floats
 from treadle.compat.torch.functions.rule import of_op
 from treadle.compat.torch.tensor import Tensor
 
@@ -21,7 +21,7 @@ exp2, log10 = (of_op(op, lambda input: (input,)) for op in ("exp2", "log10"))
 
 
 def _sides(input: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    need_floats("hypot_cpu", common_type(input, other))
+    require_floats("hypot_cpu", common_type(input, other))
     return input, other
 
 
@@ -37,7 +37,7 @@ def log2(input: Tensor) -> Tensor:
 @tensor_function
 def frac(input: Tensor) -> Tensor:
     """Returns the fractional part. Raises NotImplementedError for integers."""
-    need_floats("frac_cpu", input.dtype)
+    require_floats("frac_cpu", input.dtype)
     return sub(input, trunc(input))
 
 
@@ -45,7 +45,7 @@ def frac(input: Tensor) -> Tensor:
 def logaddexp(input: Tensor, other: Tensor) -> Tensor:
     """Returns log(exp(input) + exp(other)) without overflow."""
     to = common_type(input, other)
-    need_floats("logaddexp_cpu", to)
+    require_floats("logaddexp_cpu", to)
     one, two = cast(input, to), cast(other, to)
     high = where(gt(one, two), one, two)
     distance = where(eq(one, two), 0, abs_(sub(one, two)))

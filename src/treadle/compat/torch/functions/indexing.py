@@ -32,14 +32,14 @@ def index_(input: Tensor, index: Any) -> Tensor:
     parts = _plain(index)
     if not any(map(_is_list, parts)):
         return _part(input, parts)
-    where = _places(input, parts)
+    where = _resolve(input, parts)
     part = _part(input, where.basic)
     return _gathered(part, _positioned(part, where.chosen))
 
 
 def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
     """Applies ints, slices, None and `...`; the result is a view."""
-    where = _places(input, parts)
+    where = _resolve(input, parts)
     recording = current()
     if recording is None and input.array is not None:
         return Tensor(input.array[(*where.basic, ...)])
@@ -55,7 +55,7 @@ def _part(input: Tensor, parts: tuple[Any, ...]) -> Tensor:
 
 
 @tensor_function
-def _sliced(x: Tensor, where: Places) -> Tensor:
+def _sliced(x: Tensor, where: ResolvedIndex) -> Tensor:
     if where.ranges:
         axes, begins, ends, steps = (ints(column) for column in zip(*where.ranges, strict=True))
         x = emit("slice", x, begins, ends, axes, steps)
@@ -63,7 +63,7 @@ def _sliced(x: Tensor, where: Places) -> Tensor:
 
 
 @tensor_function
-def _replaced(x: Tensor, where: Places, new: Tensor) -> Tensor:
+def _replaced(x: Tensor, where: ResolvedIndex, new: Tensor) -> Tensor:
     """Returns `x` with `new` written where `_sliced` reads."""
     shape = list(x.shape)
     for axis, begin, end, step in where.ranges:
@@ -88,7 +88,7 @@ def _put_ranges(x: Tensor, ranges: Sequence[tuple[int, int, int, int]], new: Ten
     return emit("gather", emit("concat", x, new, axis=axis), order, axis=axis)
 
 
-class Places(NamedTuple):
+class ResolvedIndex(NamedTuple):
     """A resolved index.
 
     `ranges` (axis, begin, end, step) select a part, which is reshaped to `shape`; `chosen` are the tensors among the
@@ -101,7 +101,7 @@ class Places(NamedTuple):
     basic: tuple[Any, ...]
 
 
-def _places(x: Tensor, parts: tuple[Any, ...]) -> Places:
+def _resolve(x: Tensor, parts: tuple[Any, ...]) -> ResolvedIndex:
     taken = sum(map(_axes_taken, parts))
     if taken > x.ndim:
         raise IndexError(f"too many indices for tensor of dimension {x.ndim}")
@@ -129,7 +129,7 @@ def _places(x: Tensor, parts: tuple[Any, ...]) -> Places:
             ranges.append((axis, at, at + 1, 1))
             basic.append(at)
         axis += axes
-    return Places(tuple(ranges), tuple(shape), tuple(chosen), tuple(basic))
+    return ResolvedIndex(tuple(ranges), tuple(shape), tuple(chosen), tuple(basic))
 
 
 def _int(part: Any) -> int:
@@ -244,7 +244,7 @@ def set_index(input: Tensor, index: Any, value: Any) -> None:
     """Assigns input[index] = value: a tensor or a number, converted to the dtype of `input`."""
     if not isinstance(value, Tensor | bool | int | float | np.generic):
         raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtypes.LEGACY[input.dtype.name]}")
-    where = _places(input, _plain(index))
+    where = _resolve(input, _plain(index))
     part = _part(input, where.basic)
     if not where.chosen:
         copy_(part, value)

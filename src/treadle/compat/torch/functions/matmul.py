@@ -27,11 +27,11 @@ def _product(a: Tensor, b: Tensor, **attrs: Any) -> Tensor:
 @tensor_function
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """Returns the product of matrices [n, m] and [m, p]."""
-    _need_matrices(input, mat2)
+    _require_matrices(input, mat2)
     return _product(input, mat2)
 
 
-def _need_matrices(input: Tensor, mat2: Tensor) -> None:
+def _require_matrices(input: Tensor, mat2: Tensor) -> None:
     for name, x in (("self", input), ("mat2", mat2)):
         if x.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix")
@@ -43,11 +43,11 @@ def _need_matrices(input: Tensor, mat2: Tensor) -> None:
 @tensor_function
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """Returns the products of matrices in batches [b, n, m] and [b, m, p]."""
-    _need_batches(input, mat2)
+    _require_batches(input, mat2)
     return _product(input, mat2)
 
 
-def _need_batches(input: Tensor, mat2: Tensor) -> None:
+def _require_batches(input: Tensor, mat2: Tensor) -> None:
     for name, x in (("batch1", input), ("batch2", mat2)):
         if x.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor")
@@ -83,14 +83,14 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 @tensor_function
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Returns beta * input + alpha * (mat1 @ mat2) for matrices."""
-    _need_matrices(mat1, mat2)
+    _require_matrices(mat1, mat2)
     return _added("addmm", (input, mat1, mat2), beta, alpha)
 
 
 @tensor_function
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Returns beta * input + alpha * (batch1 @ batch2) for batches of matrices."""
-    _need_batches(batch1, batch2)
+    _require_batches(batch1, batch2)
     return _added("baddbmm", (input, batch1, batch2), beta, alpha)
 
 

@@ -52,7 +52,7 @@ def common(*values: Operand, least: dtype | None = None) -> tuple[list[Any], dty
     return [cast(t, to) if isinstance(t, Tensor) else wrapping_scalar(t, to.numpy) for t in tensors], to
 
 
-def need_floats(kernel: str, kind: dtype) -> None:
+def require_floats(kernel: str, kind: dtype) -> None:
     """Raises NotImplementedError, naming PyTorch's `kernel`, if the dtype is not a floating-point one."""
     if not kind.is_floating_point:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtypes.SCALARS[kind.name]}'")

@@ -24,7 +24,7 @@ from treadle.compat.torch.functions.arithmetic import (
     sub,
     where,
 )
-from treadle.compat.torch.functions.axes import Dims, at_least_1d, axes_of, axis_of, need_elements, restore_rank
+from treadle.compat.torch.functions.axes import Dims, at_least_1d, axes_of, axis_of, require_elements, restore_rank
 from treadle.compat.torch.functions.elementary import exp, log
 from treadle.compat.torch.functions.promotion import cast
 from treadle.compat.torch.functions.rule import apply_rule
@@ -75,14 +75,14 @@ def prod(input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype:
 @tensor_function
 def amax(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Returns the largest element over `dim`."""
-    need_elements("amax", input, dim)
+    require_elements("amax", input, dim)
     return _reduced("reduce_max", input, dim, keepdim)
 
 
 @tensor_function
 def amin(input: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
     """Returns the smallest element over `dim`."""
-    need_elements("amin", input, dim)
+    require_elements("amin", input, dim)
     return _reduced("reduce_min", input, dim, keepdim)
 
 
@@ -101,7 +101,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 def _arg(op: str, x: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if dim is None and not x.numel():
         raise IndexError(f"{op}(): Expected reduction dim to be specified for input.numel() == 0.")
-    need_elements(op, x, dim)
+    require_elements(op, x, dim)
     if dim is None:
         x, dim, keepdim = emit("reshape", x, np.asarray([-1], np.int64), allowzero=False), 0, False
     return restore_rank(emit(op, at_least_1d(x), axis=axis_of(x, dim), keepdims=keepdim and x.ndim > 0, last=False), x)
@@ -113,7 +113,7 @@ def _extreme(name: str, whole: Callable[..., Tensor], two: Callable[..., Tensor]
             dim, other = None, dim
         if other is not None:
             return two(input, other)
-        need_elements(name, input, dim)
+        require_elements(name, input, dim)
         if dim is None:
             return whole(input)
         numbers = cast(input, dtypes.uint8) if input.dtype is dtypes.bool_ else input

@@ -8,7 +8,7 @@ import numpy as np
 
 from treadle.compat.torch.dispatch import tensor_function
 from treadle.compat.torch.functions.arithmetic import ne
-from treadle.compat.torch.functions.axes import Dims, at_least_1d, axis_of, need_elements
+from treadle.compat.torch.functions.axes import Dims, at_least_1d, axis_of, require_elements
 from treadle.compat.torch.functions.indexing import index_
 from treadle.compat.torch.functions.promotion import as_tensor
 from treadle.compat.torch.functions.reduction import Extreme, amax, amin, mean, sort, std, sum_, var
@@ -40,7 +40,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     """Returns the smallest and the largest element."""
     if not isinstance(dim, int | None):
         raise TypeError(f"aminmax(): argument 'dim' must be int, not {type(dim).__name__}")
-    need_elements("aminmax", input, dim)
+    require_elements("aminmax", input, dim)
     return amin(input, dim, keepdim), amax(input, dim, keepdim)
 
 
@@ -49,7 +49,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """Returns the middle element (the lower of two), or NaN if there is one; along `dim`, also its index."""
     if dim is None:
         return apply_rule("median", (input,))
-    need_elements("median", input, dim)
+    require_elements("median", input, dim)
     return Extreme(*apply_rule("median.dim", (input, axis_of(input, dim), keepdim)))
 
 

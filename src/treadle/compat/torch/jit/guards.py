@@ -113,7 +113,7 @@ class Guards:
                 return False
         return True
 
-    def replaced_tensor(self) -> bool:
+    def has_replaced_tensor(self) -> bool:
         """Returns True if a tensor was replaced by another: the guards should not keep the earlier one alive."""
         found = zip(self._getters, self._keys, self._values, strict=True)
         return any(isinstance(value, Tensor) and get(key, _MISSING) is not value for get, key, value in found)

@@ -43,7 +43,7 @@ class _Signature:
     )
     calls: int = 0
 
-    def due(self) -> bool:
+    def should_replay(self) -> bool:
         """Returns True if this recording should be made into a replay."""
         return self.last is not None and (self.calls <= MOST_TRIES or self.calls % MOST_TRIES == 0)
 
@@ -77,7 +77,7 @@ class Replays:
                     if signature.variants[0][1] is not replay:
                         self._add(signature, guards, replay)
                     return result
-        return self._recorded(signature, arguments, key, tensors, body, scope)
+        return self._record(signature, arguments, key, tensors, body, scope)
 
     def _signature(self, key: tuple[Any, ...], objects: list[Any]) -> _Signature:
         with self._lock:
@@ -90,10 +90,12 @@ class Replays:
     def _add(self, signature: _Signature, guards: Guards, replay: Replay) -> None:
         """Puts a replay before the others of its signature."""
         with self._lock:
-            others = [each for each in signature.variants if each[1] is not replay and not each[0].replaced_tensor()]
+            others = [
+                each for each in signature.variants if each[1] is not replay and not each[0].has_replaced_tensor()
+            ]
             signature.variants = [(guards, replay), *others[: MOST_VARIANTS - 1]]
 
-    def _recorded(
+    def _record(
         self,
         signature: _Signature,
         arguments: tuple[tuple[Any, ...], dict[str, Any]],
@@ -103,7 +105,11 @@ class Replays:
         scope: str,
     ) -> Any:
         signature.calls += 1
-        guards = Guards(*signature.last, signature.objects) if signature.last is not None and signature.due() else None
+        guards = (
+            Guards(*signature.last, signature.objects)
+            if signature.last is not None and signature.should_replay()
+            else None
+        )
         recording = Recording(watch=guards is not None)
         result, call = run(body(), scope, recording)
         if guards is not None and _may_replay(guards, call, tensors) and _unchanged(key, tensors, arguments):

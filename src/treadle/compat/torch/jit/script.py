@@ -28,7 +28,7 @@ _REWRITTEN: weakref.WeakKeyDictionary[types.FunctionType, Callable[..., Body] | 
 _LOCK = forking.lock()
 
 
-def rewritten(function: types.FunctionType) -> Callable[..., Body]:
+def rewrite(function: types.FunctionType) -> Callable[..., Body]:
     """Returns the generator form of `function`. Raises ScriptError if it cannot be scripted."""
     with _LOCK:
         found = _REWRITTEN.get(function)
@@ -50,22 +50,22 @@ def _scriptable(function: Any) -> bool:
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     try:
-        rewritten(function)
+        rewrite(function)
     except ScriptError:
         _IGNORED.add(function)
         return False
     return True
 
 
-def _entered(function: types.FunctionType) -> Callable[..., Body]:
+def _enter_function(function: types.FunctionType) -> Callable[..., Body]:
     """Returns the generator form of a function that the current call enters."""
     around = current_call()
     if around is not None:
         around.functions.add(function)
-    return rewritten(function)
+    return rewrite(function)
 
 
-def _left_to_python(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _note_plain_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Notes that the current call runs a function as it is, which may prevent a replay."""
     around = current_call()
     if around is None or around.recording.keep or around.recording.not_replayable:
@@ -83,21 +83,21 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Body:
     if isinstance(function, Module):
         forward: Any = type(function).forward
         if _scriptable(forward):
-            return (yield from _entered(forward)(function, *args, **kwargs))
-        _left_to_python(function, args, kwargs)
+            return (yield from _enter_function(forward)(function, *args, **kwargs))
+        _note_plain_call(function, args, kwargs)
         return forward(function, *args, **kwargs)
     if function is wait or (isinstance(function, types.MethodType) and function.__func__ is Future.wait):
-        return (yield from _waited(args[0] if args else kwargs.get("future", getattr(function, "__self__", None))))
+        return (yield from _wait_for(args[0] if args else kwargs.get("future", getattr(function, "__self__", None))))
     if function in (bool, int, float) and args and isinstance(args[0], Tensor):
         yield args[0]
     elif isinstance(function, types.MethodType):
         if isinstance(function.__self__, Tensor) and function.__name__ in _VALUES:
             yield function.__self__
         elif _scriptable(function.__func__):
-            return (yield from _entered(function.__func__)(function.__self__, *args, **kwargs))  # type: ignore[arg-type]
+            return (yield from _enter_function(function.__func__)(function.__self__, *args, **kwargs))  # type: ignore[arg-type]
     elif _scriptable(function):
-        return (yield from _entered(function)(*args, **kwargs))
-    _left_to_python(function, args, kwargs)
+        return (yield from _enter_function(function)(*args, **kwargs))
+    _note_plain_call(function, args, kwargs)
     return function(*args, **kwargs)
 
 
@@ -108,7 +108,7 @@ def truth(value: Any) -> Body:
     return bool(value)
 
 
-def _waited(future: Any) -> Body:
+def _wait_for(future: Any) -> Body:
     if isinstance(future, Future) and not future.done():
         yield future
     return wait(future)
@@ -175,7 +175,7 @@ class ScriptFunction(Scripted):
     def __init__(self, original: types.FunctionType) -> None:
         super().__init__(original)
         self._replays = Replays()
-        rewritten(original)
+        rewrite(original)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the script, or its replay."""
@@ -254,7 +254,7 @@ def script(obj: Any, **options: Any) -> Any:
         kind = type(obj)
         forward: Any = kind.forward
         if not _scriptable(forward) and not is_library(forward.__module__):
-            rewritten(forward)  # raises and says why
+            rewrite(forward)  # raises and says why
         members = {"__module__": kind.__module__, "_replays": Replays()}
         made: Any = object.__new__(type(kind.__name__, (ScriptModule, kind), members))
         made.__dict__ = obj.__dict__

@@ -40,7 +40,7 @@ def record(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     live = {
         id(tensor): tensor for tensor in (*recording.inputs.values(), *tensors_in(template)) if id(tensor) not in own
     }
-    flush = recording.outcome(list(made), list(made.values()))
+    flush = recording.flush_of(list(made), list(made.values()))
     try:
         return Replay(flush, inputs, live, template)
     except NotReplayableError as error:

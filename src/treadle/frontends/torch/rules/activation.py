@@ -8,7 +8,7 @@ from typing import Any
 from treadle.dtypes import boolean
 from treadle.frontends.faults import Fault
 from treadle.frontends.torch.build import Builder
-from treadle.frontends.torch.rules.rule import Rule, floating, need_inference
+from treadle.frontends.torch.rules.rule import Rule, floating, require_inference
 from treadle.graph.value import Value
 
 _SELU_ALPHA, _SELU_GAMMA = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -123,14 +123,14 @@ def threshold(b: Builder, x: Value, limit: float, value: float) -> Value:
 
 def dropout(b: Builder, x: Value, p: float = 0.5, train: bool = False) -> Value:  # noqa: ARG001 - part of the signature
     """Returns x. Raises Fault in training mode."""
-    need_inference(train and p > 0)
+    require_inference(train and p > 0)
     return x
 
 
 def native_dropout(b: Builder, x: Value, p: float, train: bool | None) -> list[Value]:
     """Returns x and a mask of True. Raises Fault in training mode."""
 
-    need_inference(bool(train) and p > 0)
+    require_inference(bool(train) and p > 0)
     return [x, b.full(1, boolean, b.shape(x))]
 
 

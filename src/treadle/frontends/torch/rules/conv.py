@@ -22,7 +22,7 @@ def _pads(padding: Sizes | str, kernel: Sequence[int], spread: Sequence[int]) ->
     return per_axis(padding, len(kernel)) * 2
 
 
-def need_whole_steps(padding: Sizes | str, strides: Sequence[int]) -> None:
+def require_unit_strides(padding: Sizes | str, strides: Sequence[int]) -> None:
     """Raises Fault if padding is to keep sizes and a stride is not 1."""
     if padding == "same" and any(stride != 1 for stride in strides):
         raise Fault("padding='same' is not supported for strided convolutions")
@@ -42,7 +42,7 @@ def conv(
     kernel = b.shape(weight)[2:]
     rank = len(kernel)
     spread, strides = per_axis(dilation, rank), per_axis(stride, rank)
-    need_whole_steps(padding, strides)
+    require_unit_strides(padding, strides)
     result = b.add(
         "conv",
         with_batch(b, input, rank),

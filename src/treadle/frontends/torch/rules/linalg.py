@@ -40,7 +40,9 @@ class Computation:
         return [np.asarray(r, dtype=d, order="C") for r, d in zip(results, self._results, strict=True)]
 
 
-def _called(b: Builder, name: str, compute: Computed, inputs: Sequence[Value], shapes: Sequence[Any]) -> list[Value]:
+def _call_numpy(
+    b: Builder, name: str, compute: Computed, inputs: Sequence[Value], shapes: Sequence[Any]
+) -> list[Value]:
     results = [(inputs[0].known_dtype, tuple(shape)) for shape in shapes]
     function = Computation(name, compute, [dtype for dtype, _ in results])
     return b.add_call(inputs, results, function=function, label=name)
@@ -57,7 +59,7 @@ def _square(b: Builder, x: Value) -> tuple[int, ...]:
 
 
 def inverse(b: Builder, x: Value) -> Value:
-    return _called(b, "inverse", np.linalg.inv, [x], [_square(b, x)])[0]
+    return _call_numpy(b, "inverse", np.linalg.inv, [x], [_square(b, x)])[0]
 
 
 def inverse_ex(b: Builder, x: Value, check_errors: bool = False) -> list[Value]:  # noqa: ARG001 - errors are always raised
@@ -65,13 +67,13 @@ def inverse_ex(b: Builder, x: Value, check_errors: bool = False) -> list[Value]:
 
 
 def det(b: Builder, x: Value) -> Value:
-    return _called(b, "det", np.linalg.det, [x], [_square(b, x)[:-2]])[0]
+    return _call_numpy(b, "det", np.linalg.det, [x], [_square(b, x)[:-2]])[0]
 
 
 def slogdet(b: Builder, x: Value) -> list[Value]:
     """Returns the sign and the logarithm of the magnitude of the determinant."""
     front = _square(b, x)[:-2]
-    return _called(b, "slogdet", lambda a: list(np.linalg.slogdet(a)), [x], [front, front])
+    return _call_numpy(b, "slogdet", lambda a: list(np.linalg.slogdet(a)), [x], [front, front])
 
 
 def logdet(b: Builder, x: Value) -> Value:
@@ -90,7 +92,7 @@ def solve(b: Builder, a: Value, y: Value, left: bool = True) -> Value:
         a, y = matrix_t(b, a), matrix_t(b, y)
     front = broadcast(shape[:-2], b.shape(y)[:-2])
     wide = (*front, *b.shape(y)[-2:])
-    found = _called(b, "solve", np.linalg.solve, [a, b.expand(y, wide)], [wide])[0]
+    found = _call_numpy(b, "solve", np.linalg.solve, [a, b.expand(y, wide)], [wide])[0]
     if not left:
         found = matrix_t(b, found)
     return b.reshape(found, [*front, shape[-1]]) if vectors else found
@@ -119,7 +121,7 @@ def solve_triangular(
 
 def cholesky(b: Builder, x: Value, upper: bool = False) -> Value:
     """Returns L with L L^T = x, reading the lower triangle of x; or L^T."""
-    found = _called(b, "cholesky", np.linalg.cholesky, [x], [_square(b, x)])[0]
+    found = _call_numpy(b, "cholesky", np.linalg.cholesky, [x], [_square(b, x)])[0]
     return matrix_t(b, found) if upper else found
 
 
@@ -139,7 +141,7 @@ def eigh(b: Builder, x: Value, half: str = "L", *_: Any) -> list[Value]:
     """Returns eigenvalues, ascending, and eigenvectors of symmetric matrices; LAPACK chooses the signs of vectors."""
     shape = _square(b, x)
     side: Literal["L", "U"] = "U" if half == "U" else "L"
-    return _called(b, "eigh", lambda a: list(np.linalg.eigh(a, side)), [x], [shape[:-1], shape])
+    return _call_numpy(b, "eigh", lambda a: list(np.linalg.eigh(a, side)), [x], [shape[:-1], shape])
 
 
 def svd(b: Builder, x: Value, full: bool = False, *_: Any) -> list[Value]:
@@ -147,4 +149,4 @@ def svd(b: Builder, x: Value, full: bool = False, *_: Any) -> list[Value]:
     *front, n, m = b.shape(x)
     k = min(n, m)
     shapes = [[*front, n, n if full else k], [*front, k], [*front, m if full else k, m]]
-    return _called(b, "svd", lambda a: list(np.linalg.svd(a, full)), [x], shapes)
+    return _call_numpy(b, "svd", lambda a: list(np.linalg.svd(a, full)), [x], shapes)

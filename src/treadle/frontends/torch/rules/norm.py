@@ -9,7 +9,7 @@ import numpy as np
 
 from treadle.frontends.faults import Fault, Unsupported
 from treadle.frontends.torch.build import Builder
-from treadle.frontends.torch.rules.rule import need_inference
+from treadle.frontends.torch.rules.rule import require_inference
 from treadle.graph.value import Value
 
 
@@ -31,7 +31,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool = False,  # noqa: ARG001 - part of the signature
 ) -> Value:
-    need_inference(training)
+    require_inference(training)
     if mean is None or var is None:
         raise Fault("it keeps no running statistics; treadle runs inference with those that are stored")
     return b.add("batch_norm", x, *_ones_and_zeros(b, x, weight, bias), mean, var, epsilon=eps)

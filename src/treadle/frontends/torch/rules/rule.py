@@ -108,7 +108,7 @@ def batched_like(b: Builder, result: Value, x: Value) -> Value:
     return result if b.rank(result) == b.rank(x) else b.reshape(result, b.shape(result)[1:])
 
 
-def need_inference(training: bool) -> None:
+def require_inference(training: bool) -> None:
     """Raises Fault while training."""
     if training:
         raise Fault("it is in training mode; treadle runs inference: call .eval() on the module")

@@ -211,7 +211,7 @@ def _padded(b: Builder, x: Value, widths: Sequence[int], mode: str, value: float
     rank = b.rank(x)
     if len(widths) % 2 or len(widths) > 2 * rank:
         raise Fault(f"pad must be two numbers for each of at most {rank} axes, got {list(widths)}")
-    _need_pads(b.shape(x), widths, mode)
+    _check_pads(b.shape(x), widths, mode)
     x = x if mode == "reflect" else _cropped(b, x, widths)
     begins, ends = [max(0, n) for n in widths[0::2]], [max(0, n) for n in widths[1::2]]
     if any((*begins, *ends)):
@@ -233,7 +233,7 @@ def _cropped(b: Builder, x: Value, widths: Sequence[int]) -> Value:
     return x
 
 
-def _need_pads(shape: Sequence[int], widths: Sequence[int], mode: str) -> None:
+def _check_pads(shape: Sequence[int], widths: Sequence[int], mode: str) -> None:
     """Raises Fault if an axis has too few elements to be reflected, or to wrap around once."""
     for index, (begin, end) in enumerate(zip(widths[0::2], widths[1::2], strict=True)):
         axis = len(shape) - 1 - index
