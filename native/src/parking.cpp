@@ -87,9 +87,9 @@ void Scheduler::count_as_resting(const Worker& worker) {
 
 void Scheduler::count_as_running(const Worker& worker) {
     if (!worker.borrows_slot) return;
-    Scheduler& its = *worker.slot_holder->scheduler;
-    its.resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
-    its.epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
+    Scheduler& owner = *worker.slot_holder->scheduler;  // of the slot
+    owner.resting_.fetch_sub(1, std::memory_order_relaxed);  // see resting_
+    owner.epoch_.fetch_add(1, std::memory_order_relaxed);    // see epoch_
 }
 
 // Assigns the work that may begin because the calling thread's worker rests. Its lock is that of the slot's team.
@@ -142,10 +142,10 @@ bool Scheduler::revoke(Worker& worker) {
     const bool spins = may_spin(worker, without_it);
     if (!spins) count_as_resting(worker);
     chaos_point();
-    State given = State::assigned;
+    State expected = State::assigned;
     // Relaxed, partner: accept(). The worker has written nothing, and it reads its next assignment by the acquire
     // there.
-    if (!worker.state.compare_exchange_strong(given, spins ? State::spinning : State::parked,
+    if (!worker.state.compare_exchange_strong(expected, spins ? State::spinning : State::parked,
                                               std::memory_order_relaxed)) {
         if (!spins) count_as_running(worker);
         return false;
@@ -160,9 +160,9 @@ bool Scheduler::revoke(Worker& worker) {
 // Returns whether the worker now executes its assignment; false if that was revoked.
 bool Scheduler::accept(Worker& worker) {
     chaos_point();
-    State given = State::assigned;
+    State expected = State::assigned;
     // Acquire, partner: the exchange in set_state(). The worker reads Worker::op after it.
-    return worker.state.compare_exchange_strong(given, State::working, std::memory_order_acquire,
+    return worker.state.compare_exchange_strong(expected, State::working, std::memory_order_acquire,
                                                 std::memory_order_relaxed);
 }
 

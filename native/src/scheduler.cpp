@@ -103,11 +103,11 @@ void Scheduler::run(std::unique_ptr<Context>& context, const Request& request) {
     section.unlock();
     if (run.abandoned) {  // constant since `finished`, which this thread read under the lock
         run.kept_alive = request.keep_alive();
-        std::unique_ptr<Context> left(context.release());
+        std::unique_ptr<Context> abandoned(context.release());
         if (drop_reference(run)) {
-            release(std::move(left));
+            release(std::move(abandoned));
         } else {
-            static_cast<void>(left.release());
+            static_cast<void>(abandoned.release());
         }
     }
     if (failure) std::rethrow_exception(failure);

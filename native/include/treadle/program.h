@@ -70,6 +70,7 @@ public:
     std::int32_t code;
 };
 
+// Step is a step as the scheduler executes it.
 struct Step {
     Kernel kernel;
     HostCall host;
@@ -81,6 +82,7 @@ struct Step {
 
 inline constexpr int kAnyWorkers = INT_MAX;
 
+// Task is a task as the scheduler sees it.
 struct Task {
     std::uint32_t first_step;
     std::uint32_t step_count;
@@ -112,8 +114,8 @@ public:
     // release() keeps a context for a later run. No thread may still use the context.
     void release(std::unique_ptr<Context> context);
     // lend_arena() lends the run an arena and resolves its pointers into it, unless the run has one. The first worker
-    // of the run's first op calls it, without the scheduler's lock, and not the caller: so runs that wait for their
-    // turn hold no memory, and a run uses the arena that the last one has left in the caches. Throws std::bad_alloc.
+    // of the run's first op calls it, without the scheduler's lock. So a queued run holds no memory, and a run uses the
+    // arena that the last one has left in the caches. Throws std::bad_alloc.
     void lend_arena(Context& run);
     // reclaim_arena() takes the arena back from a run whose steps have all ended. It may be called under a scheduler's
     // lock.
@@ -121,8 +123,8 @@ public:
     // trim() frees the idle contexts and arenas.
     void trim();
     // set_caps() sets for each step how many workers may share it, 0 for no cap, from the next op boundary on, also of
-    // runs in progress. Any thread may call it, without a lock. Throws std::invalid_argument, and then changes nothing,
-    // for a wrong count or a negative cap.
+    // runs in progress. Any thread that holds no lock of the core may call it. Throws std::invalid_argument, and then
+    // changes nothing, for a wrong count or a negative cap.
     void set_caps(std::span<const int> max_workers);
     // max_workers() returns how many workers may share the task; kAnyWorkers if its step has no cap.
     int max_workers(std::uint32_t task) const {

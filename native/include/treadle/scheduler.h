@@ -105,7 +105,8 @@ private:
     // Section holds the lock. When it releases the lock, it wakes the parked workers whose state was changed meanwhile.
     class Section;
 
-    // scheduler.cpp: runs. All need the lock; those that take a Section may release it and take it again.
+    // scheduler.cpp and engine.cpp: runs. All need the lock; those that take a Section may release it and take it
+    // again.
     void begin_run(Context& run, const Request& request, Worker& caller);
     void end_run(Section& section, Context& run, Worker& caller);
     void run_serially(Section& section, Context& run, Worker& caller);
@@ -259,7 +260,7 @@ private:
     std::vector<Worker*> free_callers_;
     std::vector<std::unique_ptr<Worker>> workers_;   // compute workers by index, which detached ones leave gaps in
     std::vector<std::unique_ptr<Worker>> blocking_;  // blocking workers, likewise
-    std::vector<std::unique_ptr<Worker>> detached_;  // in host steps of abandoned runs; nobody joins their threads
+    std::vector<std::unique_ptr<Worker>> detached_;  // in host steps of abandoned runs; their threads are not joined
     std::vector<std::unique_ptr<Worker>> retired_;   // dismissed, to be joined
     std::vector<std::unique_ptr<Worker>> joined_;    // ended; kept because a late wake() may still name one
     std::size_t worker_limit_ = 0;                   // compute workers beyond this number end when idle
@@ -298,6 +299,7 @@ public:
             more_.push_back(&worker);
         }
     }
+    // raw() is for condition variables.
     std::unique_lock<Mutex>& raw() { return lock_; }
 
 private:

@@ -19,9 +19,9 @@ class Scheduler;
 struct Context;
 struct Op;
 
-// State of a worker. A holder of the scheduler's lock may change the first four; the worker itself, under the lock,
-// parks. `assigned` is left by compare-and-exchange: by the worker, without the lock, to `working`, or by a holder of
-// the lock to `spinning` or `parked`. Only the worker leaves the last two.
+// State of a worker. Only a holder of the scheduler's lock changes the first three states; the worker itself takes the
+// lock to park. Both may leave `assigned` by compare-and-exchange: the worker, without the lock, to `working`, or a
+// holder of the lock to `spinning` or `parked`. Only the worker leaves the last two.
 enum class State : std::uint32_t {
     spinning,        // idle, polling this word
     park_requested,  // idle, told to park because runnable threads would exceed the slots
@@ -34,8 +34,9 @@ enum class State : std::uint32_t {
 // Role of a worker: the caller of a run, or a thread that the team started, for computing or for blocking tasks.
 enum class Role { caller, compute, blocking };
 
-// Worker is owned by its scheduler and lives as long as it, so a late wake-up never touches freed memory.
-// The scheduler's lock guards all fields before `fp_mode`, except `state`. Comments name the readers of other threads.
+// Worker is owned by its scheduler and lives as long as it, so a late wake-up never touches freed memory. The
+// scheduler's lock guards the fields before `fp_mode`, except `state`. The worker's own thread may read them without it
+// while it executes an op.
 struct Worker {
     Worker(Scheduler& owner, Role its_role) : scheduler(&owner), role(its_role) {}
 

@@ -1,4 +1,4 @@
-"""The native core and its process: threads, signals, fork, exit. Each in a process of its own."""
+"""The native core and its process: threads, signals, fork, exit. Each test runs in a process of its own."""
 
 import os
 import subprocess
@@ -27,7 +27,7 @@ def run(code, **options):
 
 def test_workers_are_named_and_end_with_their_team():
     """
-    treadle-<team>-<i>; none is left after close().
+    Threads are named treadle-<team>-<i>, and none is left after close().
     """
     result = run("""
         team = _native.Team("red", 4, 4)
@@ -49,7 +49,7 @@ def test_workers_are_named_and_end_with_their_team():
 @pytest.mark.parametrize("blocking", [False, True])
 def test_ctrl_c_ends_a_run_within_100_ms(limits, blocking):
     """
-    KeyboardInterrupt is raised by the run and the team stays usable.
+    The run raises KeyboardInterrupt, and the team stays usable.
     """
     result = run(f"""
         team = _native.Team("t", *{limits})
@@ -71,16 +71,16 @@ def test_ctrl_c_ends_a_run_within_100_ms(limits, blocking):
                 return time.monotonic() - sent[0]
             finally:
                 interrupter.join()
-        print(any(seconds() < 0.1 for _ in range(10)))  # other load on the machine is not treadle's
+        print(any(seconds() < 0.1 for _ in range(10)))  # other load on the machine may slow some attempts
         build([lambda _: print("usable")]).run(team, [])
     """)
 
     assert result.stdout.split() == ["True", "usable"], result.stderr
 
 
-def test_a_forked_child_gets_a_fresh_team():
+def test_a_forked_child_starts_workers_of_its_own():
     """
-    The child runs on workers of its own, and so does its parent after it.
+    The child runs the program on its own workers, and the parent still runs it on its workers.
     """
     result = run("""
         team = _native.Team("t", 3, 3)
@@ -111,7 +111,7 @@ def test_a_forked_child_gets_a_fresh_team():
 )
 def test_the_interpreter_ends_cleanly(ending):
     """
-    With idle workers, closed teams or a run in progress on a daemon thread; nothing is leaked or said.
+    The process exits without leaks or messages, with idle workers, closed teams or a run on a daemon thread.
     """
     started = time.monotonic()
     result = run(f"""
@@ -126,9 +126,9 @@ def test_the_interpreter_ends_cleanly(ending):
     assert time.monotonic() - started < 20
 
 
-def test_runs_after_the_end_of_threads_are_refused():
+def test_runs_at_the_end_of_the_interpreter_are_refused():
     """
-    An atexit function that comes after ours gets an error, not a hang.
+    A finalizer that runs after the team is closed gets an error and does not hang.
     """
     result = run("""
         import atexit
@@ -148,7 +148,7 @@ def test_runs_after_the_end_of_threads_are_refused():
 
 def test_importing_changes_no_environment_and_starts_no_thread():
     """
-    A pool is made when work comes. NumPy, whose BLAS has threads of its own, is there before.
+    A team starts threads at its first run. NumPy, whose BLAS has threads of its own, is imported before.
     """
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TREADLE_")}
     result = run(

@@ -1,4 +1,4 @@
-"""The native program from Python: building, running, failing."""
+"""Programs of the native core from Python: building, running, failing."""
 
 import ctypes
 import gc
@@ -43,7 +43,7 @@ def build(steps, edges=(), buffers=(), arena_bytes=0, *, blocking=False):
 
 def test_steps_get_the_addresses_of_their_buffers(team):
     """
-    Outputs first, then inputs, each with its offset; bound buffers change from run to run.
+    A step gets outputs first, then inputs, each with its offset; the addresses of bound buffers change between runs.
     """
     constant = np.arange(4.0)
     seen = []
@@ -65,7 +65,7 @@ def test_steps_get_the_addresses_of_their_buffers(team):
 
 def test_kernels_by_address_run_every_chunk(team):
     """
-    Each chunk runs once, with the parameters of its step.
+    Each chunk runs once, with the arguments of its step.
     """
     counts = np.zeros(32, np.int64)
 
@@ -83,7 +83,7 @@ def test_kernels_by_address_run_every_chunk(team):
 
 def test_tasks_run_after_their_predecessors(team):
     """
-    A diamond: the last sees both middles, they see the first.
+    In a diamond of four tasks the first runs before the middle ones, and the last after both.
     """
     done = []
     program = build([step(lambda _, i=i: done.append(i)) for i in range(4)], edges=[(0, 1), (0, 2), (1, 3), (2, 3)])
@@ -94,7 +94,7 @@ def test_tasks_run_after_their_predecessors(team):
 
 def test_an_exception_reaches_the_caller_with_its_traceback(team):
     """
-    It is the same object, the rest of the run is dropped, and the program stays usable.
+    The exception is the same object, later tasks are dropped, and the program stays usable.
     """
     later = []
     switch = {"fail": True}
@@ -118,7 +118,7 @@ def test_an_exception_reaches_the_caller_with_its_traceback(team):
 
 def test_a_kernel_failure_names_step_and_code(team):
     """
-    A non-zero return of a kernel is KernelFailure.
+    A kernel that returns a non-zero code raises KernelFailure.
     """
 
     @Kernel
@@ -135,7 +135,7 @@ def test_a_kernel_failure_names_step_and_code(team):
 
 def test_many_threads_run_one_program(team):
     """
-    Concurrent runs have a context each, which stay for later and can be trimmed.
+    Each concurrent run has a context; contexts are kept for later runs and can be trimmed.
     """
     results = np.zeros(8, np.int64)
     program = build([step(lambda at: ctypes.c_int64.from_address(at[0]).__setattr__("value", 1), [(0, 0)])],
@@ -154,7 +154,7 @@ def test_many_threads_run_one_program(team):
 
 def test_a_step_may_run_another_program(team):
     """
-    Nested runs execute on the slot of their caller.
+    A nested run executes on the slot of its caller.
     """
     done = []
     inner = build([step(done.append), step(done.append)])
@@ -164,9 +164,9 @@ def test_a_step_may_run_another_program(team):
     assert len(done) == 10
 
 
-def test_blocking_tasks_wait_beside_the_team():
+def test_a_blocking_task_takes_no_slot():
     """
-    A task that waits for a computing one takes no place from it.
+    A blocking task may wait for a task that needs the only slot.
     """
     team = _native.Team("test", 1, 1)
     ready = threading.Event()
@@ -193,7 +193,7 @@ def test_blocking_tasks_wait_beside_the_team():
 )
 def test_faulty_programs_are_refused(change, message):
     """
-    ValueError says where, what was wanted and what came.
+    ValueError names the faulty entry, what is allowed, and the value.
     """
     parts = {
         "steps": [(print, [], [], 1, 0.0)],
@@ -211,15 +211,15 @@ def test_faulty_programs_are_refused(change, message):
 
 def test_a_wrong_number_of_addresses_is_refused(team):
     """
-    One address is wanted for each bound buffer.
+    A run needs one address for each bound buffer.
     """
     with pytest.raises(ValueError, match="run: wanted 1 bound addresses, got 2"):
         build([step(print)], buffers=[("bound", 0)]).run(team, [1, 2])
 
 
-def test_callables_are_let_go_even_in_cycles():
+def test_a_program_in_a_reference_cycle_is_collected():
     """
-    A program that its own step refers to is collected.
+    A step's function refers to its own program.
     """
 
     class Owner:
@@ -234,9 +234,9 @@ def test_callables_are_let_go_even_in_cycles():
 
 def test_runs_release_the_gil(team):
     """
-    Python goes on while a kernel runs.
+    Python code executes on another thread while a kernel runs.
     """
-    sleep = ctypes.CDLL(None).usleep  # called through ctypes it does not hold the GIL
+    sleep = ctypes.CDLL(None).usleep  # ctypes releases the GIL while it runs
 
     @Kernel
     def kernel(_pointers, _args, _chunk, _scratch):
@@ -264,9 +264,9 @@ def test_runs_release_the_gil(team):
     assert len(ticks) > 5
 
 
-def test_events_say_who_ran_what_when(team):
+def test_events_name_step_slot_and_time(team):
     """
-    One event for each worker's part in a step.
+    There is one event for each worker's part in a step.
     """
     program = build([step(lambda _: time.sleep(0.001)) for _ in range(6)])
     _native.trace_start()
